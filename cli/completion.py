@@ -56,7 +56,7 @@ def _reachable(app: App) -> bool:
     if app.store is None:
         from omega.embedded import server as embedded
 
-        return embedded.status().running
+        return embedded.running()
     return True
 
 

@@ -15,8 +15,8 @@ from cellstate.errors import OmegaError
 from cli import render
 from cli.lazy import SETTINGS, Entry, Lazy, shared_options
 
-HARNESS = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "benchmarks")  # noqa: PTH118, PTH120
-"""The harness that `omega bench` runs; only a checkout has it, a wheel does not (not pathlib: it is slow to import)."""
+HARNESS = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "benchmarks/ranges.toml")  # noqa: PTH118, PTH120
+"""A file of the harness that `omega bench` runs: only a checkout has it (not pathlib: it is slow to import)."""
 COMMANDS: dict[str, Entry] = {
     "up": ("cli.up", "Start a cell, schedulers and machines on this computer."),
     "down": ("cli.down", "Stop the processes that omega up started."),

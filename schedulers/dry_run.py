@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from cellstate.ports import Queries
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from schedulers.constraints.fetching import Fetch, fetch
@@ -12,6 +12,9 @@ from schedulers.preemption.victims import Victims
 from schedulers.resizing import Measure, Measured, Resize, Resized
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
+
+if TYPE_CHECKING:
+    from cellstate.ports import Queries
 
 MOST_TRIES = 8
 """Times in a row that a job waits for a time of a policy and is not placed then, before the rest counts as pending."""
@@ -36,7 +39,7 @@ class DryRun:
 
     scheduler: Scheduler
     snapshot: Snapshot
-    cell: Queries
+    cell: "Queries"
     now: float = 0.0
     """The time at which the job arrives (seconds); that of the cell, where the ages of tasks matter."""
 

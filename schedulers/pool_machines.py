@@ -1,20 +1,24 @@
 """The machines of each pool tree: those that its formula over machine attributes selects."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.errors import BadInput
 from cellstate.model import MachineState
 from cellstate.pools import Pools
-from cellstate.ports import MachineQueries
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.evaluation import holds, tree_machines
 
+if TYPE_CHECKING:
+    from cellstate.ports import MachineQueries
+
 Machines = NDArray[np.intp]
 
 
-def fetch_attributes(pools: Pools, snapshot: Snapshot, cell: MachineQueries) -> None:
+def fetch_attributes(pools: Pools, snapshot: Snapshot, cell: "MachineQueries") -> None:
     """Fetch the attributes of new and changed machines if a formula needs any."""
     if pools.divided:
         machines = snapshot.attributes.wanting(snapshot.rows[2])

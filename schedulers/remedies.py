@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import ceil
 from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cellstate.model import Gang
-from cellstate.ports import Queries
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import demands
 from schedulers.constraints.evaluation import permitted
@@ -20,6 +20,9 @@ from schedulers.placement.domains import levels, most_on_machine, tasks_of
 from schedulers.placement.service import Service
 from schedulers.preemption.precedence import Precedence
 from schedulers.work import Work
+
+if TYPE_CHECKING:
+    from cellstate.ports import Queries
 
 MOST_LOOKED_UP = 2_000
 """Maximum number of machines fetched to count victims: a tenth of a second."""
@@ -55,7 +58,7 @@ def more_machines(work: Work, part: GroupExplanation, snapshot: Snapshot) -> Mor
     return MoreMachines(ceil(rest / most), int(enough[size.sum(axis=0).argmin()]), apart)
 
 
-def evictions(work: Work, snapshot: Snapshot, cell: Queries) -> int:
+def evictions(work: Work, snapshot: Snapshot, cell: "Queries") -> int:
     """Return the number of tasks with lower precedence to evict so that the rest fits; 0 when that does not help.
 
     The snapshot is left unchanged. In a large cell only as many machines are fetched as could be useful.

@@ -7,12 +7,14 @@ names the modify index and totals it is based on, so that steps of two scheduler
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellstate import ranges
 from cellstate.errors import Refused
 from cellstate.model import GroupStatus, Job, JobState, bucket_of
-from cellstate.ports import SchedulerStore
+
+if TYPE_CHECKING:
+    from cellstate.ports import SchedulerStore
 
 HEALTHY_AFTER_MS = 10_000
 """Default time for which a new task must stay up."""
@@ -159,7 +161,7 @@ class Rollouts:
     _progress: dict[str, tuple[object, int]] = field(default_factory=dict)
     """Progress of each update, and the time (ms) since which it is unchanged."""
 
-    def step(self, cell: SchedulerStore, owned: str, now_ms: int) -> int | None:
+    def step(self, cell: "SchedulerStore", owned: str, now_ms: int) -> int | None:
         """Execute the next step of every rolling update; drop records of deleted jobs.
 
         Returns milliseconds until the next useful check, None when no update is rolling. Raises StoreError.
@@ -192,7 +194,7 @@ class Rollouts:
         rarer = (now_ms - self._progress.get(job.id, (None, now_ms))[1]) // RARER
         return max(LOOK_MS, min([rarer, *(each for each in left if each > 0)]))
 
-    def _advance(self, cell: SchedulerStore, job: Job, now_ms: int) -> set[int]:
+    def _advance(self, cell: "SchedulerStore", job: Job, now_ms: int) -> set[int]:
         """Execute one step of one update; return the placements that it observes."""
         watched = {
             target.group: [(machine, placement) for placement, machine, leaving in job.groups[target.group].runs
@@ -218,7 +220,7 @@ class Rollouts:
             pass  # the job was modified concurrently; it is checked again
         return {placement for _, placement in asked}
 
-    def _take(self, cell: SchedulerStore, job: Job, totals: Mapping[int, int], now_ms: int) -> None:
+    def _take(self, cell: "SchedulerStore", job: Job, totals: Mapping[int, int], now_ms: int) -> None:
         """Apply a step unless the running tasks changed since its decision. Raises Refused."""
         seen = {number: group.total for number, group in enumerate(job.groups)}
         moved = [number for target in targets(job) if target.older for number in (target.group, *target.older)]
@@ -240,7 +242,7 @@ class Rollouts:
         what = f"{waiting} found no machine" if waiting else "some did not start, or did not stay up"
         return f"no progress for {(now_ms - since) / 1000:.0f} s: of its {total} new tasks {what}"
 
-    def _tasks(self, cell: SchedulerStore, runs: Sequence[tuple[int, int]], up: set[int]) -> int:
+    def _tasks(self, cell: "SchedulerStore", runs: Sequence[tuple[int, int]], up: set[int]) -> int:
         """Return the tasks of the runs that have been up long enough."""
         machines = sorted({machine for machine, placement in runs if placement in up})
         mine = {placement for _, placement in runs if placement in up}

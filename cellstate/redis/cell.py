@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 
@@ -20,7 +20,6 @@ from cellstate.model import (
 )
 from cellstate.redis import job_records, records
 from cellstate.redis.housekeeping import RedisHousekeeping
-from cellstate.redis.inspection import RedisInspection
 from cellstate.redis.jobs import RedisJobs
 from cellstate.redis.link import Link
 from cellstate.redis.machines import RedisMachines
@@ -30,6 +29,10 @@ from cellstate.redis.shards import RedisShards
 from cellstate.resources import Dimensions
 from cellstate.server import connect, safe_url
 from cellstate.transaction import Ending, How, Intake, Position, Transaction
+
+if TYPE_CHECKING:
+    from cellstate.inspection import Damage, Inspection
+    from cellstate.redis.inspection import RedisInspection
 
 KEEP_JOBS = 10_000
 KEEP_MS = 24 * 3600 * 1000
@@ -48,7 +51,7 @@ def check_name(name: str) -> str:
     return name
 
 
-class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisPools, RedisInspection):
+class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisPools):
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
@@ -57,6 +60,21 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         self._link = Link(client)
         self._read: dict[int, tuple[int, bytes]] = {}
         self._flight: tuple[dict[str, object], Sequence[Transaction], list[str], Intake | None] | None = None
+
+    def inspect(self) -> "Inspection":
+        """See Audited.inspect."""
+        return self._inspection().inspect()
+
+    def unusable(self) -> "list[Damage]":
+        """See Audited.unusable."""
+        return self._inspection().unusable()
+
+    def _inspection(self) -> "RedisInspection":
+        from cellstate.redis.inspection import RedisInspection  # noqa: PLC0415 - only the audit needs it
+
+        found = RedisInspection(self.client, self.name, self.dimensions, self.url)
+        found.unreadable = self.unreadable
+        return found
 
     # Creating and opening a cell
 

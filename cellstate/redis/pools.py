@@ -1,24 +1,26 @@
 """Pools of a cell on a server: their settings and what those that carry limits hold."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from cellstate.cell import EpochMark, Reply
 from cellstate.demands import JobDemand
-from cellstate.epoch_records import digest, pack_leaves, pack_shares, unpack
 from cellstate.errors import Unreadable
 from cellstate.lanes import Lane
 from cellstate.model import JobState, check_author
-from cellstate.pool_records import PoolUse, change, read_use, unpack_pool, unpack_trees
-from cellstate.pool_rules import check as check_pools
-from cellstate.pools import Epoch, Pool, Pools, PoolTree
 from cellstate.redis import records
 from cellstate.redis.job_records import decode
 from cellstate.redis.reads import RedisReads
 from cellstate.redis.scripts import script
 from cellstate.refusals import jobs_in_pool, pools_overtaken
 from cellstate.transaction import Position
+
+if TYPE_CHECKING:
+    from cellstate.pool_records import PoolUse
+    from cellstate.pools import Epoch, Pool, Pools
+
+# The modules of pools are imported where they are used: most commands of a cell need none of them.
 
 
 class RedisPools(RedisReads):
@@ -31,11 +33,14 @@ class RedisPools(RedisReads):
         found = self._plain(self.client.hgetall, self._prefix + "pools")
         return {name.decode(errors="replace"): value for name, value in found.items()}
 
-    def pools(self) -> Pools:
+    def pools(self) -> "Pools":
         """See Cell.pools. Raises Unreadable for a record that is none of a pool."""
         return self._read_pools(self._pool_fields())
 
-    def _read_pools(self, fields: dict[str, bytes]) -> Pools:
+    def _read_pools(self, fields: dict[str, bytes]) -> "Pools":
+        from cellstate.pool_records import unpack_pool, unpack_trees  # noqa: PLC0415
+        from cellstate.pools import Pools, PoolTree  # noqa: PLC0415
+
         try:
             trees = unpack_trees(fields["trees"]) if "trees" in fields else (PoolTree(),)
             found = [unpack_pool(data) for name, data in fields.items() if name[0] == "p"]
@@ -43,8 +48,12 @@ class RedisPools(RedisReads):
         except records.UNREADABLE as error:
             raise Unreadable(f"cell {self.name}: its pools cannot be read ({error}); import them again") from error
 
-    def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
+    def set_pools(self, pools: "Pools", check: int, at_ms: int, by: str) -> "Pools":
         """See Cell.set_pools."""
+        from cellstate.pool_records import change  # noqa: PLC0415
+        from cellstate.pool_rules import check as check_pools  # noqa: PLC0415
+        from cellstate.pools import Pools  # noqa: PLC0415
+
         check_author(by)
         resources = self.dimensions.names
         check_pools(pools, resources)
@@ -120,8 +129,10 @@ class RedisPools(RedisReads):
         now = int(seconds) * 1000 + int(micros) // 1000
         return EpochMark(number, at_ms, published, int(version or 0), int(pools or 0), int(state or 0) > 0, now)
 
-    def epoch(self) -> Epoch | None:
+    def epoch(self) -> "Epoch | None":
         """See Cell.epoch. Raises Unreadable for a record that is none."""
+        from cellstate.epoch_records import unpack  # noqa: PLC0415
+
         fields = self._plain(self.client.hgetall, self._prefix + "epoch")
         if not fields:
             return None
@@ -133,8 +144,10 @@ class RedisPools(RedisReads):
                 f"cell {self.name}: its epoch cannot be read ({error}); the next one replaces it"
             ) from error
 
-    def publish_epoch(self, epoch: Epoch, period_ms: int, at_ms: int) -> int:
+    def publish_epoch(self, epoch: "Epoch", period_ms: int, at_ms: int) -> int:
         """See Cell.publish_epoch."""
+        from cellstate.epoch_records import digest, pack_leaves, pack_shares  # noqa: PLC0415
+
         shares, leaves = pack_shares(epoch), pack_leaves(epoch)
         values = self._values(at_ms, epoch.by) | {
             "number": epoch.number, "version": epoch.version, "pools_version": epoch.pools_version,
@@ -144,8 +157,10 @@ class RedisPools(RedisReads):
         status, version = self._run("epoch", values)
         return int(version) if status == b"ok" else 0
 
-    def pool_use(self) -> dict[str, PoolUse]:
+    def pool_use(self) -> "dict[str, PoolUse]":
         """See Cell.pool_use."""
+        from cellstate.pool_records import read_use  # noqa: PLC0415
+
         fields, size = self._pool_fields(), len(self.dimensions)
         named = {f"b{pool.number}": pool.name for pool in self._read_pools(fields).pools}
         found = {
@@ -173,5 +188,5 @@ def _order(demand: JobDemand) -> int:
     return demand.order
 
 
-def _number(pool: Pool) -> int:
+def _number(pool: "Pool") -> int:
     return pool.number

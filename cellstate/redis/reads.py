@@ -2,9 +2,8 @@
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cellstate.audited import ChangedRecords
 from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from cellstate.keys import ROLES
@@ -12,8 +11,10 @@ from cellstate.lanes import Lane
 from cellstate.model import Described, Job, Machine, MachineState, Run
 from cellstate.redis import job_records, records
 from cellstate.redis.calls import RedisCalls
-from cellstate.redis.raw_changed_records import RawChangedRecords
 from cellstate.transaction import Intake, Position
+
+if TYPE_CHECKING:
+    from cellstate.audited import ChangedRecords
 
 _CHUNK = 10_000
 """Approximate number of machines per chunk of a full read: 3 ms of the server's time."""
@@ -288,10 +289,13 @@ class RedisReads(RedisCalls):
             found.update((name.decode(), job_id.decode()) for name, job_id in chunk.items())
         return found
 
-    def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
+    def changed_records(self, since: int, most: int = 5000) -> "ChangedRecords":
         """See Audited.snapshot."""
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
+        from cellstate.audited import ChangedRecords  # noqa: PLC0415 - most commands need no log
+        from cellstate.redis.raw_changed_records import RawChangedRecords  # noqa: PLC0415
+
         raw = RawChangedRecords.of(self._run("changed_records", values, extra=self._known.get("pending", set())))
         fields = [(job_id, *each) for job_id, text, *_ in raw.jobs for each in self._chunk_fields(job_id, text)]
         apart = joined_chunks(fields, dict(raw.placed))

@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING
 
 from cli import render
 from cli.app import App
-from omega.changes import change_json, check_owner
-from omega.queries.finding import find_job
-from omega.queries.job_state import state
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -16,6 +13,10 @@ if TYPE_CHECKING:
 
 def change(app: App, asked: Sequence[str], done: str, make: "Callable[[JobStore, Job], Job]", *, force: bool) -> None:
     """Find jobs, `make` a change of each, and print its result; `done` is the word for it. Refused: see check_owner."""
+    from omega.changes import change_json, check_owner
+    from omega.queries.finding import find_job
+    from omega.queries.job_state import state
+
     cell = app.open(to_change=True)
     answers = []
     found_jobs = {found.id: found for found in (find_job(cell, name) for name in asked)}

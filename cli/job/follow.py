@@ -9,8 +9,9 @@ from cli.job.exit_code import exit_code
 from cli.job.story import Story, sums
 from omega.live.waiting import exit_status, watch
 from omega.queries.event_list import JobTail
-from omega.queries.job_state import Room, counts, ended, state, tally
+from omega.queries.job_state import counts, ended, state, tally
 from omega.queries.mapreduce import progress
+from omega.queries.room import Room
 
 if TYPE_CHECKING:
     from rich.progress import Progress

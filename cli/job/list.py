@@ -9,8 +9,9 @@ from cli import render, words
 from cli.app import App
 from cli.columns import Columns, answered, columns_option
 from cli.mapreduce import progress
-from omega.queries.job_state import STATES, Room, counts, state
+from omega.queries.job_state import STATES, counts, state
 from omega.queries.jobs import keep, list_jobs
+from omega.queries.room import Room
 
 if TYPE_CHECKING:
     from cellstate.model import Job

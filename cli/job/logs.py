@@ -8,9 +8,6 @@ import click
 
 from cli import render, words
 from cli.app import App
-from omega.live.waiting import patiently
-from omega.queries.finding import find_job
-from omega.queries.job_state import ended
 
 if TYPE_CHECKING:
     from omega.live.task_log import TaskLog
@@ -28,10 +25,11 @@ POLL_SECONDS = 0.2
 @click.pass_obj
 def command(app: App, job: str, task: int, group: str | None, stderr: bool, lines: int | None, follow: bool) -> None:
     """Print a task's output: all kept output on the machine it ran on, the last lines elsewhere."""
+    from omega.live.task_log import TaskLog
+    from omega.queries.finding import find_job
+
     cell = app.open()
     found = find_job(cell, job)
-    from omega.live.task_log import TaskLog
-
     log = TaskLog.of(cell, found, task, group, "stderr" if stderr else "stdout")
     if app.as_json:
         render.document(log.as_json(lines))
@@ -67,6 +65,9 @@ class _Printed:
 
     def follow(self) -> None:
         """Go on until the job has ended and nothing more comes."""
+        from omega.live.waiting import patiently
+        from omega.queries.job_state import ended
+
         while True:
             over = ended(patiently(lambda: self.log.cell.job(self.log.job.id)) or self.log.job)
             self.log.find()

@@ -8,8 +8,6 @@ import click
 from cli import render, words
 from cli.app import App
 from cli.job.options import check_option, force_option, one_only
-from omega.changes import RUNS_PER_CALL, check_owner, end, stopped_json
-from omega.queries.finding import find_job
 
 
 @click.command()
@@ -19,6 +17,9 @@ from omega.queries.finding import find_job
 @click.pass_obj
 def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
     """Stop jobs: unplaced tasks end at once, running ones after that. Idempotent."""
+    from omega.changes import RUNS_PER_CALL, check_owner, end, stopped_json
+    from omega.queries.finding import find_job
+
     one_only(jobs, check)
     cell = app.open(to_change=True)
     answers: list[dict[str, Any]] = []

@@ -8,9 +8,6 @@ import click
 
 from cli import render, words
 from cli.app import App
-from omega.live.waiting import TIMED_OUT, exit_status, patiently, waited_json, watch
-from omega.queries.finding import find_job
-from omega.queries.job_state import counts, state
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -26,6 +23,9 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
     0: all tasks finished. 1: some failed, or the job was stopped or abandoned. 124: the time is over.
     """
     from omega.jobfile.reader import parse_duration
+    from omega.live.waiting import TIMED_OUT, exit_status, patiently, waited_json, watch
+    from omega.queries.finding import find_job
+    from omega.queries.job_state import counts, state
 
     app: App = ctx.obj
     seconds = None if timeout is None else parse_duration(timeout) / 1000

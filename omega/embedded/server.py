@@ -8,7 +8,6 @@ included. Two servers can therefore never write the same files, and a starter ne
 
 import os
 import re
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,6 @@ from cellstate import server
 from cellstate.errors import StoreError, Unreachable
 from cellstate.server import Answer
 from omega.embedded.places import Places, state_directory
-from omega.embedded.program import allocator_of, find_server, server_environment
 from omega.file_lock import held, take_lock
 
 TIMEOUT_SECONDS = 120.0
@@ -99,11 +97,19 @@ def ensure(directory: Path | None = None, *, timeout: float = TIMEOUT_SECONDS) -
     return EmbeddedStore(places.url, places.state, info.pid, f"{info.product} {info.version}", started)
 
 
+def running(directory: Path | None = None) -> bool:
+    """Return whether the embedded store runs and answers; starts and creates nothing. Raises as `status`."""
+    places = Places(state_directory(directory))
+    return places.check() and _answers(places)
+
+
 def status(directory: Path | None = None) -> StoreStatus:
     """Return how the embedded store does; starts and creates nothing.
 
     Raises Unreachable when it runs and does not answer, StoreError for an unsafe directory.
     """
+    from omega.embedded.program import allocator_of, find_server  # noqa: PLC0415 - clients of a live store need none
+
     places = Places(state_directory(directory))
     persistence = "append-only files, flushed to disk every second"
     if not places.check() or not _answers(places):
@@ -172,6 +178,10 @@ def _launch(places: Places, lock: int) -> int:
 
     The program daemonizes itself, so no parent process has to reap it.
     """
+    import subprocess  # noqa: PLC0415 - only the command that starts the server needs these
+
+    from omega.embedded.program import find_server, server_environment  # noqa: PLC0415
+
     program = find_server(_last_program(places))
     if places.log.exists() and places.log.stat().st_size > _LARGEST_LOG:
         places.log.replace(places.log.with_suffix(".log.1"))

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cellstate.resources import format_amount
-from omega.queries.job_state import Room
+from omega.queries.room import Room
 from omega.queries.wording import amounts, count
 from omega.queries.working_copy import as_work, live_kinds, look_up, working_copy
 

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from cellstate.model import JobState
 from omega.queries import wording
-from omega.queries.job_state import PoolLimits, Room, group_names, state
+from omega.queries.job_state import group_names, state
 from omega.queries.job_status import waits_for
 from omega.queries.losses import losses
 from omega.queries.machines import find_machines
 from omega.queries.pool_standing import standing
+from omega.queries.room import PoolLimits, Room
 from omega.queries.working_copy import delayed_by, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:

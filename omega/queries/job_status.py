@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from cellstate import ranges
 from omega.queries import mapreduce
 from omega.queries.job_history import Past, past
-from omega.queries.job_state import Room, counts, ended, group_names
+from omega.queries.job_state import counts, ended, group_names
 from omega.queries.jobs import job_json
 from omega.queries.losses import losses
 from omega.queries.names import Names
+from omega.queries.room import Room
 from schedulers.rolling import going, targets
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cellstate.pages import JobPage, Keep
-from omega.queries.job_state import STATES, Room, counts, head_state, state
+from omega.queries.job_state import STATES, counts, head_state, state
 
 __all__ = ["STATES", "job_json", "keep", "list_jobs", "names_and_ids"]
 
@@ -14,6 +14,7 @@ MOST_NAMED = 20_000
 if TYPE_CHECKING:
     from cellstate.model import Job
     from cellstate.ports import Queries
+    from omega.queries.room import Room
 
 
 def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:
@@ -44,12 +45,14 @@ def list_jobs(cell: "Queries", page: JobPage, now_ms: int) -> dict[str, Any]:
 
     ``total`` counts the jobs of the whole list; ``next`` is the `before` of the next page, which has older jobs.
     """
+    from omega.queries.room import Room
+
     room = Room(cell)
     rows = [job_json(job, room, now_ms) for job in page.jobs]
     return {"cell": cell.name, "total": page.total, "next": page.before, "jobs": rows}
 
 
-def job_json(job: "Job", room: Room, now_ms: int) -> dict[str, Any]:
+def job_json(job: "Job", room: "Room", now_ms: int) -> dict[str, Any]:
     """Return a job as plain values; `now_ms` in milliseconds since 1970."""
     return {
         "id": job.id,

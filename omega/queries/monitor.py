@@ -13,11 +13,11 @@ from cellstate.pages import JobHead
 from cellstate.pools import Epoch
 from cellstate.transaction import Ask, Intake
 from omega.queries.events import Event, event
-from omega.queries.job_state import Room
 from omega.queries.machines import utilisation
 from omega.queries.names import Names
 from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, Rank, Rates, rank, states
 from omega.queries.pools import order, status
+from omega.queries.room import Room
 from omega.queries.schedulers import as_plain
 
 if TYPE_CHECKING:

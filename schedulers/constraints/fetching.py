@@ -8,15 +8,18 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cellstate import ranges
 from cellstate.lanes import Lane
 from cellstate.model import Gang, Job
-from cellstate.ports import Queries
 from cellstate.residents import Resident
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import demands
 from schedulers.work import Work
+
+if TYPE_CHECKING:
+    from cellstate.ports import Queries
 
 MOST_OTHERS = 10_000
 """Maximum number of other jobs for which the machines are kept."""
@@ -69,7 +72,7 @@ def lacking(snapshot: Snapshot) -> bool:
     return not snapshot.attributes.used or bool(len(snapshot.attributes.wanting(snapshot.rows[2])))
 
 
-def fetch(asked: Fetch, cell: Queries, snapshot: Snapshot) -> None:
+def fetch(asked: Fetch, cell: "Queries", snapshot: Snapshot) -> None:
     """Fetch data from the cell into the snapshot; jobs that do not exist have no machines."""
     if asked.attributes:
         machines = snapshot.attributes.wanting(snapshot.rows[2])
@@ -85,7 +88,7 @@ def fetch(asked: Fetch, cell: Queries, snapshot: Snapshot) -> None:
         _look_for(asked.others, cell, snapshot)
 
 
-def _look_for(names: tuple[str, ...], cell: Queries, snapshot: Snapshot) -> None:
+def _look_for(names: tuple[str, ...], cell: "Queries", snapshot: Snapshot) -> None:
     """Fetch the number of runs of jobs by machine, in two calls."""
     ids = cell.ids_by_name(names)
     jobs = cell.jobs_by_id(sorted(set(ids.values())))
@@ -100,7 +103,7 @@ def _look_for(names: tuple[str, ...], cell: Queries, snapshot: Snapshot) -> None
         snapshot.others = {**known, **snapshot.others}
 
 
-def _running(cell: Queries, job: Job | None) -> dict[int, int]:
+def _running(cell: "Queries", job: Job | None) -> dict[int, int]:
     """Return the tasks of a job by machine, without those that are leaving."""
     found: dict[int, int] = {}
     machines = {machine for group in job.groups for _, machine, leaving in group.runs if not leaving} if job else ()
@@ -110,7 +113,7 @@ def _running(cell: Queries, job: Job | None) -> dict[int, int]:
     return found
 
 
-def residents_on(machines: Sequence[int], cell: Queries, now: float) -> Iterator[Resident]:
+def residents_on(machines: Sequence[int], cell: "Queries", now: float) -> Iterator[Resident]:
     """Yield the running tasks that hold room on some machines at a time (seconds)."""
     runs = [run for run in cell.runs(machines) if not run.leaving]
     jobs = cell.jobs_by_id(sorted({run.job for run in runs}))

@@ -10,7 +10,7 @@ from cellstate.model import BUCKETS, MachineSpec, MachineState, TaskGroup
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
 from omega.queries.explanations import explain_job
-from omega.queries.job_state import Room
+from omega.queries.room import Room
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Placement
 from schedulers.process import scheduler as process

@@ -1,0 +1,116 @@
+"""A job as text, for ``omega job status``."""
+
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cli import render, words
+from cli.job import losses as loss_lines
+from cli.job.past import lines as past_lines
+from cli.job.update import told
+from cli.mapreduce import progress
+from omega.queries.job_history import Past
+from omega.queries.job_state import COUNTS, counts, group_names, state
+from omega.queries.job_status import JobStatus, waits_for
+from omega.queries.mapreduce import PLAN
+from omega.queries.names import Names
+from schedulers.rolling import targets
+
+if TYPE_CHECKING:
+    from cellstate.model import Job
+    from cellstate.ports import Queries
+
+TOLD = ("groups", "after", "targets", "update", PLAN)
+"""Fields of a job's spec that have lines of their own."""
+
+
+def show(status: JobStatus, now_ms: int) -> None:
+    """Print the facts about a job."""
+    cell, job, past, sums, reason = status.cell, status.job, status.past, status.summary, status.room.reason(status.job)
+    ways = ", ".join(f"{number:,} {name}" for name, number in sums.items() if number)
+    gang = {"NO": "", "YES": " · gang", "STRICT": " · strict gang"}[job.gang.name]
+    rank = f" · precedence {job.precedence:,}" if job.precedence else ""
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.submitted_ms / 1000))
+    render.facts(
+        {
+            "job": f"{job.name} ({job.id}) · {job.kind}{rank}{gang}",
+            "state": state(job) + (f" · {reason}" if reason else ""),
+            "submitted": f"{began} ({words.age((now_ms - job.submitted_ms) / 1000)} ago)",
+            "modify index": job.modified,
+            "tasks": f"{counts(job.groups)['total']:,} · {ways}",
+            "history": _history(job, past),
+            "failed": words.listing([f"{words.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
+            "lost": words.listing(list(loss_lines.lines(status.losses))),
+            "update": told(status.update),
+            "evicted": _evictions(cell, past.evicted_for, "for"),
+            "made room": _evictions(cell, past.evicted, "of"),
+        }
+        | {"waits for": waits_for(cell, job)}
+        | progress.facts(cell, job)
+        | {name.replace("_", " "): str(value) for name, value in job.spec.items() if name not in TOLD}
+    )
+    from omega.arrays import shown
+
+    render.line()
+    durations = any(group.duration_ms for group in job.groups)
+    rows = []
+    said = job.spec.get("groups") or [{}] * len(job.groups)
+    current = {target.group for target in targets(job)}
+    for i, (each, name, extra) in enumerate(zip(job.groups, group_names(job), said, strict=True)):
+        if i not in current and not each.total and not any(leaving for _, _, leaving in each.runs):
+            continue
+        numbers = counts([each])
+        took = [words.seconds(each.duration_ms / 1000)] if durations else []
+        called = name + shown(extra, each.indices) + ("" if i in current else " (old)")
+        need = words.amounts(cell.dimensions, each.need)
+        rows.append((called, need, *took, *(numbers[word] for word in COUNTS)))
+    headings = ("group", "each task", ">duration") if durations else ("group", "each task")
+    render.table((*headings, *(f">{word}" for word in COUNTS)), rows, ("duration", "stopped", "failed"))
+
+
+def _history(job: "Job", past: Past) -> str:
+    if not past.attempts:
+        return "nothing placed yet" if past.complete else "not in the log any more"
+    first = ""
+    if past.first_placed_ms is not None:
+        first = f" · first placed after {words.seconds(max(0, past.first_placed_ms - job.submitted_ms) / 1000)}"
+    rest = "" if past.complete else " · the log does not have all of it"
+    attempts, conflicts = words.count(len(past.attempts), "transaction"), words.count(len(past.conflicts), "conflict")
+    again = f" · {words.count(past.again, 'task')} placed again" if past.again else ""
+    return f"{attempts} by {words.listing(list(past.by))}, {conflicts}{again}{first}{rest}"
+
+
+def show_past(cell: "Queries", past: Past, most: int) -> None:
+    """Print the last `most` lines of the history of a job."""
+    rows = past_lines(past, Names(cell), most)
+    if rows:
+        render.line()
+        render.table((">after", ">version", "by", "what"), rows)
+
+
+def _evictions(cell: "Queries", found: Mapping[str, int], how: str) -> str:
+    names = Names(cell)
+    said = [f"{words.count(tasks, 'task')} {how} {names.job(job_id)}" for job_id, tasks in found.items()]
+    return words.listing(said)
+
+
+def show_runs(status: JobStatus, most: int) -> None:
+    """Print a table of at most `most` runs."""
+    job, runs, names = status.job, status.runs, status.machine_names
+    if not runs:
+        return
+    groups = dict(enumerate(group_names(job)))
+    rows = [
+        (
+            str(run.placement),
+            names.get(run.machine, str(run.machine)),
+            groups.get(run.group, "?"),
+            run.tasks,
+            "leaving" if run.leaving else "running",
+        )
+        for run in runs[:most]
+    ]
+    render.line()
+    render.table((">placement", "machine", "group", "tasks", "state"), rows)
+    if len(runs) > most:
+        render.note(f"… {words.count(len(runs) - most, 'more run')} (--verbose)")

@@ -1,0 +1,196 @@
+"""Why a job is pending, in one word: the words of ``reason`` columns (`schedulers.constraints.reasons`)."""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from cellstate.model import Job, JobState, MachineState
+from cellstate.resources import Resources
+from omega.queries.job_state import ended
+from omega.queries.working_copy import Members, delayed_by, kinds_of, latest, look_up
+
+if TYPE_CHECKING:
+    from cellstate.cell import KindUse
+    from cellstate.pool_records import PoolUse
+    from cellstate.pools import Pools
+    from cellstate.ports import Queries
+    from cellstate.snapshot import Snapshot
+    from schedulers.limits import ReachedLimit
+
+MOST_EXPLAINED = 200
+"""Jobs of different demands that are explained for a list; of those beyond only room and limits are looked at."""
+
+
+class PoolLimits:
+    """The limits of the pools of a cell; they are read once, when first needed."""
+
+    def __init__(self, cell: "Queries") -> None:
+        """Take a cell."""
+        self.cell = cell
+
+    @cached_property
+    def _pools(self) -> "tuple[Pools, Mapping[str, PoolUse]] | None":
+        pools = self.cell.pools()
+        return (pools, self.cell.pool_use()) if any(pool.limits for pool in pools.pools) else None
+
+    def of(self, job: Job) -> "ReachedLimit | None":
+        """Return the limit of its pool, or of an ancestor, that excludes every task of a job."""
+        from schedulers.limits import pool_limit_reached
+
+        if self._pools is None:
+            return None
+        left = [group.ready for group in job.groups]
+        return pool_limit_reached(job, left, *self._pools, self.cell.dimensions.names)
+
+
+@dataclass
+class Room:
+    """Capacity and free resources of a cell's machines, to explain why a job is pending."""
+
+    cell: "Queries"
+    _amounts: Any = None
+    _kinds: "Mapping[str, KindUse] | None" = None
+    _live: frozenset[str] = frozenset()
+    _delayed: frozenset[str] = frozenset()
+    _room: dict[Resources, int] = field(default_factory=dict)
+    _lacks: dict[Resources, str | None] = field(default_factory=dict)
+    _snapshot: "Snapshot | None" = None
+    _reasons: dict[Hashable, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read limits of pools when they are needed."""
+        self._pool_limits = PoolLimits(self.cell)
+
+    def reason(self, job: Job) -> str:
+        """Return the word for why a job is as it is; empty when there is nothing to explain."""
+        match job.state:
+            case JobState.ABANDONED:
+                return "CONFLICTS"
+            case JobState.STOPPED:
+                return ("DEPENDENCY" if job.after else "") if ended(job) else "STOPPING"
+            case JobState.HELD if job.unplaced:
+                return "DEPENDENCY" if job.after and not job.held else "HELD"
+        if not job.pending:
+            return "LOST" if job.unplaced else ""
+        return self._pending(job)
+
+    def _pending(self, job: Job) -> str:
+        self._read()
+        if self._demanding(job):
+            return self._explained(job)
+        waiting = [group for group in job.groups if group.unplaced]
+        if not len(self._amounts[0]):
+            return "NO_EXECUTOR" if self._some_offline() else "NO_MACHINE"
+        if job.commands and self._all_simulated():
+            return "SIMULATED"
+        if any(self.largest_lack(group.need) is not None for group in waiting):
+            return "TOO_LARGE"
+        if job.kind not in self._live:
+            return "NO_SCHEDULER"
+        if self._limited(job):
+            return "LIMIT"
+        if any(self.room(group.need) < group.unplaced for group in waiting):
+            return "RESOURCES"
+        return "LOCALITY" if job.id in self._delayed else "WAITING"
+
+    def _limited(self, job: Job) -> bool:
+        """Return whether a limit of its kind or of its pool excludes every task of a job."""
+        from schedulers.limits import limit_reached, precedence_excluded
+
+        use, left = (self._kinds or {}).get(job.kind), [group.ready for group in job.groups]
+        if use is not None and (
+            precedence_excluded(job, use) or limit_reached(job, left, use, self.cell.dimensions.names)
+        ):
+            return True
+        return self._pool_limits.of(job) is not None
+
+    @classmethod
+    def of(cls, snapshot: "Snapshot", cell: "Queries", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
+        """Return the room of a cell for a caller that has a working copy, and has read the rest as well."""
+        room = cls(cell, _kinds=kinds, _live=kinds_of(members), _delayed=delayed_by(members), _snapshot=snapshot)
+        room._amounts = _amounts(snapshot, len(cell.dimensions))
+        return room
+
+    def _read(self) -> None:
+        if self._kinds is None:
+            self._snapshot = latest(self.cell)
+            self._amounts = _amounts(self._snapshot, len(self.cell.dimensions))
+            self._kinds = self.cell.kinds()
+            members = self.cell.members()
+            self._live, self._delayed = kinds_of(members), delayed_by(members)
+
+    def _some_offline(self) -> bool:
+        return self._snapshot is not None and bool((self._snapshot.rows[2] == MachineState.OFFLINE).any())
+
+    def _all_simulated(self) -> bool:
+        return self._snapshot is not None and bool(self._snapshot.simulated[self._snapshot.up].all())
+
+    def _demanding(self, job: Job) -> bool:
+        """Return whether it demands more than room, known from its record alone."""
+        from schedulers.constraints.demands import NONE, demands
+
+        waits = (i for i, group in enumerate(job.groups) if group.unplaced)
+        return len(self._reasons) < MOST_EXPLAINED and any(demands(job, i) is not NONE for i in waits)
+
+    def _explained(self, job: Job) -> str:
+        """Return the reason in the form of `job why`; jobs of one shape share it."""
+        from schedulers.constraints.explanation import explain
+        from schedulers.work import Work
+
+        work = Work.of(job)
+        limit = self._pool_limits.of(job)
+        key = job.kind, job.precedence, work.shape(), limit and limit.owner
+        if key not in self._reasons:
+            assert self._snapshot is not None  # noqa: S101 - read before
+            look_up(self.cell, self._snapshot, [work])
+            use, scheduled = (self._kinds or {}).get(job.kind), job.kind in self._live
+            self._reasons[key] = explain(
+                work, self._snapshot, use, self.cell.dimensions.names, scheduled=scheduled, pool_limit=limit
+            ).reason
+        found = self._reasons[key]
+        return "LOCALITY" if found == "WAITING" and job.id in self._delayed else found
+
+    def largest_lack(self, need: Resources) -> str | None:
+        """The name of a resource of which no single machine that is up has enough; ``together`` when only jointly."""
+        self._read()
+        if need not in self._lacks:
+            self._lacks[need] = self._largest_lack(need)
+        return self._lacks[need]
+
+    def _largest_lack(self, need: Resources) -> str | None:
+        capacity = self._amounts[0]
+        for i, name in enumerate(self.cell.dimensions.names):
+            if need[i] and not (capacity[:, i] >= need[i]).any():
+                return name
+        return None if (capacity >= need).all(axis=1).any() else "together"
+
+    @property
+    def machines(self) -> int:
+        """How many machines are up."""
+        self._read()
+        return len(self._amounts[0])
+
+    def largest(self, name: str) -> int:
+        """Return the most any machine that is up has of a resource."""
+        self._read()
+        capacity = self._amounts[0]
+        return int(capacity[:, self.cell.dimensions.names.index(name)].max()) if len(capacity) else 0
+
+    def room(self, need: Resources) -> int:
+        """How many tasks of this need the machines that are up still hold, one kind of task alone."""
+        self._read()
+        if need not in self._room:
+            free = self._amounts[1]
+            wants = [i for i, amount in enumerate(need) if amount]
+            fit = free[:, wants] // [need[i] for i in wants]
+            each = fit.min(axis=1) if wants else (free >= 0).all(axis=1) * 10**9
+            self._room[need] = int(each.clip(min=0).sum())
+        return self._room[need]
+
+
+def _amounts(snapshot: "Snapshot", size: int) -> Any:
+    """Return capacity and free amounts of the machines that are up, a row each."""
+    up = snapshot.rows[:, snapshot.rows[2] == MachineState.UP]
+    capacity, allocated = up[4 : 4 + size].T, up[4 + size :].T
+    return capacity, capacity - allocated
