@@ -188,6 +188,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "forgets lanes that are gone, of which nothing is read, one lane earlier",
     ("schedulers/queue/ready.py", "if len(self._lanes) >= MANY:"):
         "finds the first of a few lanes in the way for many",
+    ("schedulers/queue/lines.py", "self._free += range(known + more - 1, known, -1)"):
+        "leaves a line of each table unused",
     ("schedulers/queue/lines.py", "if len(self._lanes) >= 2 * len(self.of) + 64:"):
         "forgets lanes without blocked jobs one lane earlier",
 }  # fmt: skip

@@ -14,10 +14,11 @@ MOST = 3
 
 
 @pytest.mark.chaos
-def test_tests_notice_nearly_every_mutant() -> None:
+@pytest.mark.parametrize("files", [(), ("scheduling",)])
+def test_tests_notice_nearly_every_mutant(files: tuple[str, ...]) -> None:
     """SEED and MUTANTS in the environment choose another sample."""
     seed, count = os.environ.get("SEED", "2"), os.environ.get("MUTANTS", str(COUNT))
-    command = [sys.executable, "-m", "tests.chaos.mutation", seed, count]
+    command = [sys.executable, "-m", "tests.chaos.mutation", seed, count, *files]
     done = subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

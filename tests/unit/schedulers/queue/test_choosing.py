@@ -138,8 +138,12 @@ def test_a_scheduler_waits_one_round_for_a_better_job_and_then_goes_on(ordering:
     assert len(queue.choose(0.0, 1)) == 1, "nothing better is elsewhere"
 
 
-def test_after_a_round_in_which_something_was_chosen_the_bound_holds_again() -> None:
-    queue = ready_of(*(work(ONE, name=f"j{i}", order=i) for i in range(3)))
+@pytest.mark.parametrize("ordering", [PrecedenceFifo(), WeightedFair()])
+def test_a_round_counts_as_waited_only_when_a_better_job_held_all_others_back(ordering: Ordering) -> None:
+    queue = ready_of(ordering=ordering)
+    assert queue.choose(0.0, 3) == [], "nothing was held back"
+    for i in range(3):
+        queue.ready.add(work(ONE, name=f"j{i}", order=i))
     queue.bound = lambda: (0.0, 0.0, 0)
     assert [found.id for found in queue.choose(0.0, 3)] == ["j0"]
     assert queue.choose(0.0, 3) == [], "j1 waits for the round"
