@@ -91,7 +91,7 @@ def measure_pool_scheduling() -> list[Document]:
         scheduler.take(jobs(pools, number, tasks))
         placed = attempts = 0
         began, now = process_time(), 0.0
-        while placed < machines * slots * 0.9:
+        while placed < min(machines * slots * 0.9, number * tasks * 0.9):
             now += 0.01
             jobs_tried, more = attempt(scheduler, snapshot, now)
             placed, attempts = placed + more, attempts + jobs_tried

@@ -129,7 +129,9 @@ class Usage:
         pool, user = whose
         self._touched.add(whose)
         for sums, name in ((self._pools, pool), (self._users, user), (self._leaves, pool or user)):
-            held = sums.setdefault(name, [0] * len(amounts))
+            held = sums.get(name)
+            if held is None:
+                held = sums[name] = [0] * len(amounts)
             for d, amount in enumerate(amounts):
                 held[d] += sign * amount
             if not any(held):

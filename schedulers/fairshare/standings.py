@@ -15,6 +15,9 @@ from schedulers.fairshare.starvation import Stand, stand_of
 
 Path = tuple[str, ...]
 """A leaf pool and its ancestors below the root, upward."""
+Measure = tuple[tuple[int, ...], tuple[float, ...], tuple[bool, ...]]
+"""Places of resources; what is due to a pool of each; whether the pool wants more of it than that."""
+_SMALL = 1e-9
 
 
 class EpochShares:
@@ -25,6 +28,7 @@ class EpochShares:
         self.pools, self.epoch = pools, epoch
         self._shares: dict[tuple[str, str], tuple[float, ...]] = {}
         self._due: dict[str, tuple[float, ...]] = {}
+        self._measures: dict[tuple[str, tuple[bool, ...]], Measure] = {}
         self.inner = set(pools.children) | {tree.default_parent for tree in pools.trees}
         """Pools that have pools below them, or may have."""
         self._paths: dict[str, Path] = {}
@@ -35,6 +39,16 @@ class EpochShares:
         found = self._preemption.get(name)
         if found is None:
             found = self._preemption[name] = self.pools.preemption(name)
+        return found
+
+    def measure(self, name: str, needed: tuple[bool, ...]) -> Measure:
+        """What the satisfaction of a pool is measured by for jobs that need some resources, all if none is named."""
+        found = self._measures.get((name, needed))
+        if found is None:
+            share, demand = self.due(name), self.amounts(name, "demand")
+            at = tuple(d for d, needs in enumerate(needed) if needs) or tuple(range(len(share)))
+            open_ = tuple(share[d] < demand[d] * (1 - _SMALL) for d in at)
+            found = self._measures[name, needed] = at, tuple(share[d] for d in at), open_
         return found
 
     def path(self, leaf: str) -> Path:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar
 
 from cellstate.errors import BadInput
@@ -77,9 +78,10 @@ class FairPools(Ordering):
 
     def lane(self, work: Work) -> Hashable:
         """See Ordering.lane: the pool, the user of a job without one, and the resources that its tasks need."""
-        needs = [work.need(group) for group, left in enumerate(work.left) if left]
-        needed = tuple(any(need[d] for need in needs) for d in range(len(needs[0]))) if needs else ()
-        return work.pool, "" if work.pool else work.user, needed
+        groups = work.job.groups
+        needed = _needed(tuple(group.need for group, left in zip(groups, work.left, strict=True) if left))
+        pool = work.pool
+        return pool, "" if pool else work.user, needed
 
     def rank(self, lane: Hashable) -> float:
         """See Ordering.rank: satisfaction as in docs/pools.md, rule 8."""
@@ -98,15 +100,13 @@ class FairPools(Ordering):
         return _satisfaction(share, open_, used)
 
     @staticmethod
-    def _of_epoch(epoch: EpochShares, usage: Usage, leaf: str, needed: Sequence[bool]) -> float:
+    def _of_epoch(epoch: EpochShares, usage: Usage, leaf: str, needed: tuple[bool, ...]) -> float:
         name = leaf or NOBODY
         known, used = epoch.of(name), usage.of_leaf(leaf)
         if known is None:  # its first jobs came after the epoch: it is served until the next one knows its share
             return 0.0 if not any(used) else 1.0
-        share, demand = epoch.due(name), epoch.amounts(name, "demand")
-        at = [d for d, needs in enumerate(needed) if needs] or range(len(share))
-        open_ = [share[d] < demand[d] * (1 - _SMALL) for d in at]
-        return _satisfaction([share[d] for d in at], open_, [float(used[d]) for d in at])
+        at, share, open_ = epoch.measure(name, needed)
+        return _satisfaction(share, open_, [used[d] for d in at])
 
     def key(self, work: Work) -> float:
         """See Ordering.key: precedence, then in a fair-share pool of the cell what the job holds."""
@@ -210,12 +210,24 @@ def _held(work: Work, capacity: Resources) -> float:
     return most
 
 
+@lru_cache(maxsize=4096)
+def _needed(needs: tuple[Resources, ...]) -> tuple[bool, ...]:
+    """Return by resource whether some of the needs asks for it; nothing without any."""
+    return tuple(any(amounts) for amounts in zip(*needs, strict=True))
+
+
 def _satisfaction(share: Sequence[float], open_: Sequence[bool], used: Sequence[float]) -> float:
     """Usage ÷ fair share of one pool as a number; a pool without a share comes after all that have one."""
-    ratios = [(use / part, wanted) for use, part, wanted in zip(used, share, open_, strict=True) if part > _SMALL]
-    if not ratios:
+    most = blocked = -1.0
+    least = float("inf")
+    for use, part, wanted in zip(used, share, open_, strict=True):
+        if part > _SMALL:
+            ratio = use / part
+            most, least = max(most, ratio), min(least, ratio)
+            if wanted:
+                blocked = max(blocked, ratio)
+    if most < 0:
         return 1e9 + sum(used)
-    if any(ratio > 1.0 + _SMALL for ratio, _ in ratios):
-        return max(ratio for ratio, _ in ratios)
-    blocked = [ratio for ratio, wanted in ratios if wanted]
-    return max(blocked) if blocked else min(ratio for ratio, _ in ratios)
+    if most > 1.0 + _SMALL:
+        return most
+    return blocked if blocked >= 0 else least
