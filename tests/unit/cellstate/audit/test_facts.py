@@ -1,0 +1,100 @@
+"""Single facts that contradict others, fed to the readers of the log without a store."""
+
+import fakeredis
+import pytest
+
+from cellstate.audit import verify
+from cellstate.audit.register import Register
+from cellstate.audit.replay import Replay
+from cellstate.cell import Fact
+from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.redis import RedisCell
+from cellstate.resources import Dimensions
+from cellstate.transaction import Claim, Detection, Mode, Position, Transaction
+from tests.unit.cellstate.audit.test_broken_cell import spoken
+from tests.unit.cellstate.audit.town import Town
+
+SUBMIT = "submit {} {}-name batch {} 9"
+
+
+def fact(version: int, text: str) -> Fact:
+    return Fact(version, 0, "ada", tuple(text.split(" ")))
+
+
+EPOCHS: list[tuple[bool, list[tuple[int, str]], int]] = [
+    (True, [(3, "epoch 1 0 x"), (5, "epoch 2 0 x"), (7, "epoch 3 6 x")], 0),
+    (True, [(3, "epoch 2 0 x")], 1),
+    (True, [(3, "epoch 1 3 x")], 1),
+    (True, [(3, "epoch 1 2 x"), (5, "epoch 1 2 x")], 1),
+    (True, [(3, "epoch 1 2 x"), (5, "epoch 3 2 x")], 1),
+    (True, [(3, "epoch 1 2 x"), (5, "epoch 2 1 x")], 1),
+    (False, [(9, "epoch 4 2 x"), (11, "epoch 5 2 x")], 0),
+    (False, [(9, "epoch 4 9 x")], 1),
+    (False, [(9, "epoch 4 0 x")], 0),
+]
+"""Whether the log begins with the cell, its facts with their versions, how many of them contradict."""
+
+
+@pytest.mark.parametrize(("complete", "facts", "wrong"), EPOCHS)
+def test_epochs_are_numbered_in_order_and_computed_before_they_are_published(
+    complete: bool, facts: list[tuple[int, str]], wrong: int
+) -> None:
+    register = Register(2, complete=complete)
+    for version, text in facts:
+        register.enter(fact(version, text))
+    assert len(register.wrong) == wrong
+
+
+@pytest.mark.parametrize(
+    ("after", "stands"),
+    [("drop low 0 1 evicted", False), ("drop high 0 1 evicted", True), ("resize low 0 9 -1 0", True)],
+)
+def test_an_eviction_at_equal_precedence_stands_as_a_violation_unless_its_own_task_is_dropped(
+    after: str, stands: bool
+) -> None:
+    replay = Replay(1, 1)
+    for version, text in enumerate(
+        ["join 0 m0 1 9", SUBMIT.format("low", "low", 4), SUBMIT.format("high", "high", 4), "place 1 0 low 0 0 2 1"],
+        1,
+    ):
+        replay.feed([fact(version, text)])
+    evicted = [fact(5, "evicted 1 0 low 0 0 3 0 precedence:high"), fact(5, after)]
+    replay.feed(evicted)
+    told = [each.what for each in replay.violations if each.invariant == 5 and "gave way" in each.what]
+    assert bool(told) == stands
+
+
+def test_an_optional_task_gives_way_to_a_lower_precedence(fake_redis: fakeredis.FakeRedis) -> None:
+    cell = RedisCell.create(fake_redis, "c", Dimensions(("cpu",)))
+    cell.register_executor("e", "n", 600_000, 0)
+    cell.join("e", [MachineSpec("m", (4,))], 0)
+    groups = TaskGroup((2,), 1), TaskGroup((2,), 1, optional=True)
+    cell.submit(
+        [JobSpec("shop", "shop", "batch", groups, 9), JobSpec("low", "low", "batch", (TaskGroup((2,), 1),), 1)], 0, "a"
+    )
+    member = cell.register_scheduler("batch/0", "n", 600_000, 0)
+    cell.commit(member, 1, [Transaction("shop", (Claim(0, 0, 1), Claim(0, 1, 1)))], Position(), 0)
+    wanted = Transaction("low", (Claim(0, 0, 1, 0, ((2, 1),)),), Mode.INCREMENTAL, Detection.FINE)
+    assert cell.commit(member, 2, [wanted], Position(), 0).outcomes[0].placed == 1
+    report = verify(cell)
+    assert report.ok, report.violations
+    job = cell.job("shop")
+    assert job is not None
+    assert [group.total for group in job.groups] == [1, 0], "it was dropped"
+
+
+@pytest.mark.parametrize(
+    ("edit", "what"),
+    [
+        (("resize next 0", "resize next 1"), "its groups have totals {}, by the log {1:"),
+        (("join 5 m5 22", "drop many 2 1 evicted\njoin 5 m5 22"), ""),
+        (("join 5 m5 22", "drop many 1 1 evicted\njoin 5 m5 22"), "has tasks dropped of groups [1], not all optional"),
+    ],
+)
+def test_facts_name_groups_that_a_job_has(town: Town, edit: tuple[str, str], what: str) -> None:
+    town.replace_fact(*edit)
+    report = verify(town.cell)
+    assert not report.ok
+    where = "job next" if "next" in edit[0] else "job many"
+    assert not what or spoken(report, 4, where, what), report.violations
+    assert {violation.invariant for violation in report.violations} == {4}
