@@ -13,7 +13,7 @@ from tests.property.worlds import Worlds
 
 
 def live_through(store_url: str, seed: int, calls: int) -> None:
-    client = connect(store_url)
+    client = connect(store_url, timeout=None)  # however slow the server is
     worlds = Worlds(client, f"history-{uuid4().hex[:8]}")
     try:
         History(worlds, Random(f"{seed}/history")).run(calls)
