@@ -295,6 +295,18 @@ def test_a_resize_of_one_group_leaves_the_others(cell: AnyCell) -> None:
     assert [(group.waiting, group.total, group.indices) for group in after.groups] == [("0-1", 2, 2), ("0-3", 4, 4)]
 
 
+@pytest.mark.parametrize("total", [1, 4])
+def test_a_resize_by_nothing_leaves_a_group_that_is_placed(cell: AnyCell, member: Member, total: int) -> None:
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 2), TaskGroup((1, 1), 2)))], 0, "ada")
+    member.transact(Transaction("a", (Claim(0, 0, 2),)))
+    after = cell.resize("a", {0: 2, 1: total}, 1, "ada").groups
+    assert [(group.waiting, group.total, group.placed) for group in after] == [
+        ("-", 2, 2),
+        (f"0-{total - 1}".removesuffix("-0"), total, 0),
+    ]
+    assert [fact.words[2] for fact in cell.facts() if fact.words[0] == "resize"] == ["1"]
+
+
 def test_an_optional_task_gives_way_as_if_it_had_no_precedence(cell: AnyCell, member: Member) -> None:
     groups = (TaskGroup((1, 1), 1), TaskGroup((1, 1), 3, optional=True))
     cell.submit([JobSpec("a", "a", "batch", groups, precedence=100)], 0, "ada")

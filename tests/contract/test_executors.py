@@ -169,6 +169,30 @@ def test_giving_up_machines_that_was_interrupted_is_continued(
     assert verify(cell).ok
 
 
+def test_machines_are_given_up_only_after_that_was_begun(stand: Stand, member: Member) -> None:
+    """A late call of a process that believes that it began."""
+    if not isinstance(stand, RedisStand):
+        pytest.skip("the twin does it in one call")
+    cell = stand.cell
+    cell.submit([job("a", count=2)], 0, "ada")
+    member.place("a", (0, 2))
+    stand.expire_lease("e0")
+    gone = Membership("e0", cell.executor_records()["e0"].incarnation)
+    own = gone._asdict() | {"name": "-", "reaped": 1, "now": 1}
+
+    def step(word: str, *machines: str) -> int:
+        values = cell._values(1, "batch/0") | own | {"step": word}
+        return int(cell._run("deregister_executor", values, machines, member="e0", extra=cell._hints())[1])
+
+    version = cell.counters()["version"]
+    assert (step("part", "0"), step("end")) == (0, 0)
+    assert cell.counters()["version"] == version
+    assert (step("begin"), step("begin")) == (1, 1)
+    assert (step("part", "0"), step("end"), step("end")) == (1, 1, 0)
+    assert cell.runs([0]) == []
+    assert verify(cell).ok
+
+
 def test_machines_are_given_up_in_portions_of_bounded_size() -> None:
     assert list(portions([1, 2, 3, 4, 5], [3, 0, 9, 2, 2], most=4)) == [[1, 2], [3], [4, 5]]
     assert list(portions([], [])) == []
