@@ -100,7 +100,7 @@ def _chain(pools: Pools, name: str) -> str:
 
 def limits_words(pool: Pool, resources: tuple[str, ...]) -> str:
     """Return the limits of a pool as the scripts read them: jobs, tasks, then each resource; "-" for none."""
-    return " ".join(str(pool.limits.get(name, "-")) for name in (JOBS, TASKS, *resources))
+    return " ".join(str(pool.upper.get(name, "-")) for name in (JOBS, TASKS, *resources))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +165,8 @@ def change(before: Pools, after: Pools, number: int, resources: tuple[str, ...])
     old, new = chains(before), chains(pools)
     rows |= {name: chain.encode() for name, chain in new.items() if old.get(name) != chain}
     rows["next"] = b"%d" % number
-    limited = {str(pool.number): limits_words(pool, resources) for pool in pools.pools if pool.limits}
-    unlimited = [f"b{pool.number}" for pool in before.pools if pool.limits and str(pool.number) not in limited]
+    limited = {str(pool.number): limits_words(pool, resources) for pool in pools.pools if pool.upper}
+    unlimited = [f"b{pool.number}" for pool in before.pools if pool.upper and str(pool.number) not in limited]
     gone = [*(f"p{pool.number}" for pool in removed), *(name for name in old if name not in new), *unlimited]
     closed = sorted(before.leaves - pools.leaves)
     return PoolChange(pools, tuple(gone), rows, limited, tuple(quote(name, safe="") for name in closed), tuple(facts))

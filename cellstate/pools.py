@@ -105,6 +105,12 @@ class Pool:
     gang_steps: bool = True
     reorders_for_guarantee: bool = False
 
+    @property
+    def upper(self) -> Amounts:
+        """The limits in force: those stated, and guarantee + borrowing where that is less."""
+        most = {name: self.guarantee.get(name, 0) + amount for name, amount in self.borrowing.items()}
+        return {**self.limits, **{name: min(amount, self.limits.get(name, amount)) for name, amount in most.items()}}
+
 
 @dataclass(frozen=True, slots=True)
 class PoolTree:
@@ -161,7 +167,7 @@ class Pools:
     @cached_property
     def limited(self) -> bool:
         """Whether some pool carries limits."""
-        return any(pool.limits for pool in self.pools)
+        return any(pool.upper for pool in self.pools)
 
     @cached_property
     def by_name(self) -> dict[str, Pool]:
@@ -223,7 +229,7 @@ class Pools:
     def chain(self, name: str) -> list[Pool]:
         """The pool and its ancestors that carry limits, from the pool upward; of an ephemeral pool its ancestors."""
         path = self.path(name) or self.path(self.trees[0].default_parent)
-        return [pool for pool in path if pool.limits]
+        return [pool for pool in path if pool.upper]
 
     def may_submit(self, name: str, user: str) -> bool:
         """Return whether a user may submit to a pool: one of those that it and each of its ancestors names."""

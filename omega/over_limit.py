@@ -28,7 +28,7 @@ def excess_of_kind(cell: "Queries", kind: str) -> dict[str, int]:
 
 def excess_of_pool(cell: "Queries", pool: str) -> dict[str, int]:
     """Return by how much the use of a pool exceeds its limits, by resource, ``tasks`` or ``jobs``."""
-    use, limits = cell.pool_use().get(pool), cell.pools().by_name[pool].limits
+    use, limits = cell.pool_use().get(pool), cell.pools().by_name[pool].upper
     if use is None:
         return {}
     held = {JOBS: use.jobs, TASKS: use.tasks} | dict(zip(cell.dimensions.names, use.amounts, strict=True))

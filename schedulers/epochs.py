@@ -121,7 +121,7 @@ def _pool(pool: Pool, resources: Sequence[str], before: tuple[Sequence[float], f
     integral, (volume, last) = pool.integral, before or ((), 0.0)
     return calculator.Pool(
         pool.name, pool.parent, pool.weight, pool.guarantee,
-        {name: amount for name, amount in pool.limits.items() if name in resources},
+        {name: amount for name, amount in pool.upper.items() if name in resources},
         fifo=pool.mode == "fifo", sort_keys=pool.sort_keys,
         integral=calculator.Integral(
             integral.kind, integral.flow, integral.burst, dict(zip(resources, volume, strict=False)), last,

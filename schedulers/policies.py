@@ -56,6 +56,10 @@ class Ordering:
         """Return the key of a job in its lane, smallest first. It may not change while the job is queued."""
         return 0.0
 
+    def most(self, work: Work) -> int | None:
+        """Return how many tasks of a job may take free room now; None: no bound. Asked of a policy with `observe`."""
+        return None
+
     def kin(self, lane: Hashable) -> Hashable | None:
         """Return what a lane has in common with those whose ranks change with its own; None: all ranks may change."""
         return None

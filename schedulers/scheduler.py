@@ -23,7 +23,7 @@ from schedulers.policies import Asserting, Ordering, Placement, Preemption, Sizi
 from schedulers.preemption.fair_share import FairShare
 from schedulers.preemption.none import NoPreemption
 from schedulers.preemption.precedence import Precedence
-from schedulers.queue.queue import Queue
+from schedulers.queue.queue import Queue, stagger
 from schedulers.resizing import Elastic, Measured
 from schedulers.retry_policy import RetryPolicy
 from schedulers.work import Work
@@ -197,6 +197,7 @@ class Scheduler:
         if self._asserting is not None:
             if isinstance(self.preemption, FairShare):
                 self.preemption.members = self.peers
+                self.queue.stagger = stagger(*self.peers, 0 if snapshot.epoch is None else snapshot.epoch.number)
             self._asserting.observe(snapshot, now)
         self.queue.wake(snapshot, self.preemption, self.rng, now)
 

@@ -37,7 +37,7 @@ def pools_follow_from_jobs_and_log(
         if expected.get(name) != found.get(name):
             what = f"leads to pools {found.get(name)!r}, by the tree {expected.get(name)!r}"
             yield Violation(6, what, f"pools field {name}")
-    state = pools.configured + any(pool.limits for pool in pools.pools)
+    state = pools.configured + any(pool.upper for pool in pools.pools)
     if inspection.counters["pools"] != state:
         yield Violation(6, f"is {inspection.counters['pools']}, by the pools {state}", "meta field pools")
     numbers = {pool.number for pool in pools.pools}
@@ -76,7 +76,7 @@ def _by_the_log(pools: Pools, fields: dict[str, bytes], register: Register) -> I
 
 
 def _books(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Iterator[Violation]:
-    sums: dict[str, list[int]] = {f"b{pool.number}": [0] * (2 + cell_state.size) for pool in pools.pools if pool.limits}
+    sums: dict[str, list[int]] = {f"b{pool.number}": [0] * (2 + cell_state.size) for pool in pools.pools if pool.upper}
     for job in cell_state.jobs.values():
         if any(group.placed for group in job.groups):
             lane = lane_of(job.kind, job.precedence, job.spec)
@@ -91,10 +91,10 @@ def _books(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Ite
             yield Violation(6, f"holds {words[2 + cell_state.size :]}, its jobs {sums[name]}", f"pools field {name}")
     for pool in pools.pools:
         words = fields.get(f"b{pool.number}", b"").decode().split()[: 2 + cell_state.size]
-        own = [word for word in limits_words(pool, ()).split() if pool.limits]
+        own = [word for word in limits_words(pool, ()).split() if pool.upper]
         given = sorted(word for word in words if word != "-")
-        if pool.limits and (words[:2] != own or given != sorted(map(str, pool.limits.values()))):
-            yield Violation(6, f"has limits {words}, its settings {dict(pool.limits)}", f"pool {pool.name}")
+        if pool.upper and (words[:2] != own or given != sorted(map(str, pool.upper.values()))):
+            yield Violation(6, f"has limits {words}, its settings {dict(pool.upper)}", f"pool {pool.name}")
 
 
 def _count(job: Job, sums: list[int]) -> None:

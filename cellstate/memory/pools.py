@@ -37,8 +37,8 @@ def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> 
     ledger.next_pool = int(changed.rows["next"])
     names = (JOBS, TASKS, *ledger.dimensions.names)
     ledger.pool_books = {
-        pool.number: PoolBook(pool.number, [pool.limits.get(name) for name in names])
-        for pool in changed.pools.pools if pool.limits
+        pool.number: PoolBook(pool.number, [pool.upper.get(name) for name in names])
+        for pool in changed.pools.pools if pool.upper
     }  # fmt: skip
     ledger.pools_state = bool(changed.pools.pools) + bool(changed.limits)
     ledger.pool_settings = Pools(changed.pools.pools, changed.pools.trees, ledger.version + 1)

@@ -14,6 +14,7 @@ from cellstate.usage import Usage, Whose
 from schedulers.fairshare.standings import EpochShares, StandingsOf
 from schedulers.fairshare.tree import ROOT, Job, Pool, Tree
 from schedulers.fairshare.update import fair_shares
+from schedulers.ordering.lending import most_tasks
 from schedulers.policies import Ordering
 from schedulers.work import Work
 
@@ -59,6 +60,9 @@ class FairPools(Ordering):
     _epoch: EpochShares | None = field(default=None, repr=False)
     _fresh: bool = field(default=True, repr=False)
     """Whether the shares are others than before the last look."""
+    _lends: bool = field(default=False, repr=False)
+    """Whether some pool lends its guarantee in part only."""
+    _names: tuple[str, ...] = field(default=(), repr=False)
     _hungry: list[str] | None = field(default=None, repr=False)
     _in_vain: dict[str, Resources] = field(default_factory=dict, repr=False)
     """What pools held when room was left to them, and they did not take it."""
@@ -72,6 +76,8 @@ class FairPools(Ordering):
         """See Ordering.observe."""
         self._usage = snapshot.usage
         before, self._epoch, self._hungry = self._epoch, self._standings.shares(snapshot), None
+        self._lends = any(pool.lending for pool in snapshot.pools.pools) if self._epoch is not before else self._lends
+        self._names = tuple(snapshot.resources)
         self._fresh = self._epoch is None or self._epoch is not before
         if self._epoch is None and (self._computed is None or now >= self._computed + self.period):
             self._compute(now)
@@ -117,6 +123,14 @@ class FairPools(Ordering):
             return -work.job.precedence
         part = _held(work, self._usage.capacity)
         return part / (1.0 + part) - work.job.precedence
+
+    def most(self, work: Work) -> int | None:
+        """See Ordering.most: room that other pools do not lend stays free."""
+        if self._epoch is None or self._usage is None or not self._lends:
+            return None
+        need = next((work.need(group) for group, left in enumerate(work.left) if left), None)
+        leaf = leaf_of(work.pool, work.user)
+        return None if need is None else most_tasks(self._epoch, self._usage, leaf, need, self._names)
 
     def kin(self, lane: Hashable) -> Hashable | None:
         """See Ordering.kin: the lanes of a pool."""

@@ -29,7 +29,7 @@ from schedulers.preemption.partitions import PartitionPlan
 from schedulers.preemption.plans import Plan
 from schedulers.preemption.precedence import Precedence, might_hold
 from schedulers.preemption.sets import Flight, leaf_of_work, unit_of
-from schedulers.preemption.stages import Backoff
+from schedulers.preemption.stages import Backoff, Exchanges
 from schedulers.work import Work
 
 AGAIN_SECONDS = 0.1
@@ -64,6 +64,7 @@ class FairShare(Preemption):
     _standings: StandingsOf = field(default_factory=StandingsOf, repr=False)
     _starving: Starvation = field(default_factory=Starvation, repr=False)
     _backoff: Backoff = field(default_factory=Backoff, repr=False)
+    _exchanges: Exchanges = field(default_factory=Exchanges, repr=False)
     _rules: dict[str, tuple[float, float, float]] = field(default_factory=dict, repr=False)
     _units: dict[str, Sequence[float]] = field(default_factory=dict, repr=False)
     _flights: dict[str, Flight] = field(default_factory=dict, repr=False)
@@ -215,6 +216,9 @@ class FairShare(Preemption):
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """See Asserting.observe: pools that reached their share meanwhile begin anew."""
         self.jobs.observe(snapshot, now)
+        if self._starving.followed():
+            for machine in self._exchanges.seen(snapshot.rows):
+                self._backoff.evicted(machine, now)
         followed, epoch = self._starving.followed(), snapshot.epoch
         number = 0 if epoch is None else epoch.number
         if not followed and number == self._seen:

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cellstate.errors import BadInput
 from cellstate.resources import Resources
 from schedulers.fairshare.partition import Preemptible
@@ -131,6 +134,28 @@ class Backoff:
         """Return whether no further eviction is planned there now; `seconds` in place of the usual rest."""
         rest = self.seconds if seconds is None else seconds
         return now < self._last.get(machine, -rest) + rest
+
+
+class Exchanges:
+    """Evictions of other schedulers, as a snapshot shows them.
+
+    One transaction that leaves what is held on a machine as it was, and still raises the machine's number by one, let
+    tasks go and started others.
+    """
+
+    def __init__(self) -> None:
+        """Create without machines."""
+        self._rows: NDArray[np.int64] = np.empty((0, 0), dtype=np.int64)
+
+    def seen(self, rows: NDArray[np.int64]) -> list[int]:
+        """Return the machines with an exchange since the last call; `rows`: those of the snapshot."""
+        before, self._rows = self._rows, rows.copy()
+        size = min(before.shape[1], rows.shape[1])
+        if not size:
+            return []
+        once = rows[1, :size] == before[1, :size] + 1
+        same = (rows[2:, :size] == before[2:, :size]).all(axis=0)
+        return [int(machine) for machine in np.flatnonzero(once & same)]
 
 
 @dataclass(slots=True)

@@ -26,6 +26,8 @@ LOOK_SECONDS = 0.2
 """Minimum time between two fetches of other jobs' runs, or of the use of a kind, for blocked jobs."""
 SCAN_SECONDS = 0.5
 """Minimum time between two scans for preemption by blocked jobs, after other jobs were placed."""
+STAGGER_SECONDS = 0.04
+"""Over which requeueing for freed room is spread, in a cell whose pools several schedulers serve."""
 MOST_SCANNED = 8
 """Maximum number of groups of blocked jobs in one scan."""
 
@@ -51,6 +53,8 @@ class Queue:
         self.bound: Callable[[], Place | None] | None = None
         """The place of the best job that may still be in the store: none behind it is chosen, unless it was before."""
         self._held_back = False
+        self.stagger = 0.0
+        """Seconds by which jobs that were requeued for freed room wait: not all schedulers claim it at once."""
         self.joined: list[Work] = []
         """Jobs that `choose` blocked without an attempt, until the scheduler has reported them."""
 
@@ -258,6 +262,8 @@ class Queue:
         here = {*self.ready.lanes_with_jobs(), *(alike[0] for alike in self.blocked.groups)} if self.follows_use else ()
         for work in woken:
             seconds = self.ordering.wait(work, here) if self.follows_use else 0.0
+            if self.stagger and work.woken is not None:
+                seconds = max(seconds, self.stagger)
             work.not_before = now + seconds if seconds else 0.0
             self.ready.add(work)
 
@@ -335,6 +341,17 @@ class Queue:
         self._held_back = bound is not None and not chosen
         return chosen
 
+    def _bound(self, work: Work) -> None:
+        """Admit as many tasks of a chosen job as may take free room by the policy; none of a gang that may not."""
+        most = self.ordering.most(work)
+        if most is None or most >= work.remaining:
+            return
+        left, admitted = (0 if work.gang else most), list[int]()
+        for tasks in work.admitted or work.left:
+            admitted.append(min(tasks, left))
+            left -= admitted[-1]
+        work.admitted = admitted
+
     def _choose_by_use(self, now: float, most: int, portion: int | None) -> list[Work]:
         """Choose for a policy whose ranks follow the jobs chosen so far, or that gives jobs a part of what fits."""
         snapshot = self._snapshot
@@ -353,6 +370,7 @@ class Queue:
                 continue
             chosen.append(work)
             if self.follows_use:
+                self._bound(work)
                 whole = portion is None or work.gang or work.admitted is not None
                 share = work.left if whole else [min(left, portion or left) for left in work.left]
                 self._promise(work, work.admitted or share)
@@ -364,3 +382,8 @@ class Queue:
                 if not work.gang and work.admitted is None:
                     work.admitted = [min(left, portion) for left in work.left]
         return chosen
+
+
+def stagger(number: int, members: int, turn: int) -> float:
+    """Return the stagger of a scheduler among those of its kind (seconds); who is first changes from turn to turn."""
+    return STAGGER_SECONDS * ((number + turn) % members) / members

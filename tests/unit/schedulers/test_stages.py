@@ -1,11 +1,14 @@
 """Preemption on one machine: stages, reasons, minimal sets, the back-off by accepted evictions, warnings (§11)."""
 
+import numpy as np
+
 from schedulers.fairshare.partition import Preemptible
 from schedulers.fairshare.starvation import Status
 from schedulers.preemption.stages import (
     Backoff,
     Candidate,
     Chosen,
+    Exchanges,
     Reason,
     Warnings,
     for_capacity,
@@ -69,3 +72,17 @@ def test_warned_tasks_get_their_time_once() -> None:
     warned.ended("u")
     assert warned.due(20) == ["t"]
     assert warned.due(30) == []
+
+
+def test_an_exchange_on_a_machine_is_an_eviction_by_somebody() -> None:
+    """A number one higher and the same use: tasks went and others started in one transaction; else nothing is known."""
+    seen = Exchanges()
+    rows = np.array(
+        [[0, 1, 2, 3], [5, 5, 5, 5], [0, 0, 0, 0], [1, 1, 1, 1], [4, 4, 4, 4], [4, 4, 4, 4]], dtype=np.int64
+    )
+    assert seen.seen(rows) == []
+    rows[1] += [1, 1, 2, 0]
+    rows[5, 1] = 3
+    assert seen.seen(rows) == [0], "use fell on the second, the third changed twice, the fourth not at all"
+    assert seen.seen(rows) == []
+    assert seen.seen(np.concatenate([rows, rows], axis=1)) == [], "machines that joined"

@@ -14,7 +14,7 @@ from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.policies import Ordering
 from schedulers.preemption.none import NoPreemption
 from schedulers.queue.heads import MANY
-from schedulers.queue.queue import LOOK_SECONDS, Queue
+from schedulers.queue.queue import LOOK_SECONDS, Queue, stagger
 from schedulers.queue.ranks import Ranks
 from schedulers.queue.ready import Ready
 from schedulers.work import Work
@@ -220,9 +220,20 @@ def test_a_requeued_job_that_stays_here_holds_its_room_until_it_was_tried() -> N
     assert [found.id for found in queue.choose(0.0, 9)] == ["j1"]
 
 
-def _requeued() -> Queue:
+def test_a_requeued_job_waits_for_the_turn_of_its_scheduler() -> None:
+    """Four schedulers with blocked jobs requeue theirs for the same freed room, spread over 40 ms."""
+    turns = [[stagger(number, 4, turn) for number in range(4)] for turn in range(2)]
+    assert turns == [[0.0, 0.01, 0.02, 0.03], [0.01, 0.02, 0.03, 0.0]]
+    assert stagger(0, 1, 7) == 0.0
+    queue = _requeued(0.03)
+    assert queue.choose(0.029, 9) == []
+    assert [found.id for found in queue.choose(0.03, 9)] == ["j0"]
+
+
+def _requeued(seconds: float = 0.0) -> Queue:
     """A queue in which j0 was requeued for freed room, and j1 is blocked."""
     queue, copy = Queue(Fifo()), snapshot((0, 0))
+    queue.stagger = seconds
     for i in range(2):
         queue.block(work(ONE, name=f"j{i}", order=i))
     copy.freed()
