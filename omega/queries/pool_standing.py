@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from cellstate.pools import Pools
 from cellstate.resources import format_amount
-from omega.queries.pools import BELOW, pools_json
+from omega.queries.pools import NORMAL, pools_json
 
 if TYPE_CHECKING:
     from cellstate.model import Job
@@ -60,9 +60,23 @@ def standing(cell: "Queries", job: "Job") -> dict[str, Any] | None:
     return {field: own[field] for field in kept} | {
         "epoch": document["epoch"] and document["epoch"]["number"],
         "starvation_timeout": pools.preemption(name).starvation_timeout,
+        "beyond": _beyond(cell, job, own),
         "limits": list(_limits(cell, pools, name, needs)),
         "holders": _holders(pools, own, rows, needs),
     }
+
+
+def _beyond(cell: "Queries", job: "Job", own: Mapping[str, Any]) -> dict[str, int]:
+    """By how much a gang would lift its pool above its fair share; empty for other jobs."""
+    if not job.gang:
+        return {}
+    found = {}
+    for at, resource in enumerate(cell.dimensions.names):
+        wanted = sum(group.need[at] * group.unplaced for group in job.groups)
+        over = own["usage_amounts"][resource] + wanted - round(own["fair_share_amounts"][resource])
+        if wanted and over > 0:
+            found[resource] = over
+    return found
 
 
 def _limits(cell: "Queries", pools: Pools, name: str, needs: Mapping[str, int]) -> Iterator[dict[str, Any]]:
@@ -108,7 +122,10 @@ def lines(stands: Mapping[str, Any]) -> Iterator[str]:
     guarantee = stands["guarantee"].get(at)
     more = f", guaranteed {format_amount(at, guarantee)}" if guarantee else ""
     yield f"{kind} {stands['name']}: holds {at} {used} of its fair share {fair}{more} ({stands['status']})"
-    if stands["status"] == BELOW and stands["holders"]:
+    if stands["beyond"]:
+        yield f"its gang exceeds what is left of the share by {_text(stands['beyond'])}: it waits for free room"
+        return
+    if stands["status"] != NORMAL and stands["holders"]:
         who = ", ".join(f"{each['pool']} ({_text(each['over'])})" for each in stands["holders"])
         yield f"above their fair share: {who}"
         if stands["reclaim"] == "never":

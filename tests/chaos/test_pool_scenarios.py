@@ -88,6 +88,8 @@ class Stage:
                 if time.monotonic() > started + PATIENCE_SECONDS:
                     raise
             time.sleep(LOOK_SECONDS)
+        for job, text in expected.get("why", {}).items():
+            assert text in self.omega.text("job", "why", job)
         self.seen[expected["at"]] = now
         self.began += time.monotonic() - started
 

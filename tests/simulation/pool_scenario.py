@@ -4,7 +4,8 @@ A file has machines (cpu in cores, memory in MiB, attributes), pools and trees (
 (`copies`: number of equal ones), changes (fields of pools and sizes of jobs at a time), and expectations: running tasks
 of jobs and of pools, fair shares of pools and jobs as parts of the machines (`computed: false`: not those of the
 calculator for all jobs), volumes of integral guarantees between two bounds in cores × seconds, pools that are gone,
-tasks evicted until then. `within` is how many tasks may differ. `only: live`: the simulator does not support it.
+tasks evicted until then. `within` is how many tasks may differ; `why`: what
+`omega job why` prints of jobs on a live cell. `only: live`: the simulator does not support it.
 """
 
 import json
