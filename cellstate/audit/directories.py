@@ -223,11 +223,15 @@ def queues_are_in_order(inspection: Inspection, cell_state: CellState, register:
 
 
 def members_follow_from_log(inspection: Inspection, _: CellState, register: Register) -> Iterator[Violation]:
-    """6: schedulers and agents are on record under their last incarnation, a lease is one of a member."""
+    """6: schedulers and agents are on record under their last incarnation, a lease is one of a member.
+
+    A member that registers again between the two readings of each look (a busy computer, short leases) is no
+    violation: the place has the incarnation, so that another look confirms only the same one.
+    """
     for name, known in register.members.items():
         found = inspection.members.get(name)
         if found != known:
-            yield Violation(6, f"is on record as incarnation {found}, by the log {known}", f"member {name}")
+            yield Violation(6, f"is on record as incarnation {found}, by the log {known}", f"member {name} ({found})")
     for name, incarnation in inspection.members.items():
         if register.complete and name not in register.members:
             yield Violation(6, "is on record, and no fact says that it joined", f"member {name}")

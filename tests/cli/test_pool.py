@@ -3,12 +3,14 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Position, Transaction
+from omega.queries.pool_standing import lines
 from schedulers.process.epochs import Publisher
 from tests.cli.conftest import Omega, join
 
@@ -203,6 +205,38 @@ def test_watch_prints_what_changed(omega: Omega) -> None:
     omega.run("pool", "set", "a")
     result = omega.run("--json", "pool", "watch", "--every", "0.1", "--for", "0.25")
     assert [json.loads(line)["pools"][0]["name"] for line in result.stdout.splitlines()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "last"),
+    [
+        ("normal", {}, "(normal)"),
+        ("below fair share", {}, "it evicts their tasks after 30 s below its fair share"),
+        ("starving", {}, "it evicts their tasks after 30 s below its fair share"),
+        ("starving", {"reclaim": "guarantee"}, "else it waits until their tasks end"),
+        (
+            "starving",
+            {"beyond": {"cpu": 2000}},
+            "its gang exceeds what is left of the share by cpu 2: it waits for free room",
+        ),
+    ],
+)
+def test_what_a_pending_job_waits_for(status: str, changes: dict[str, Any], last: str) -> None:
+    stands = {
+        "name": "a",
+        "ephemeral": False,
+        "status": status,
+        "dominant_resource": "cpu",
+        "usage": {"cpu": 0.25},
+        "usage_amounts": {"cpu": 1000},
+        "fair_share_amounts": {"cpu": 2000},
+        "guarantee": {},
+        "reclaim": "fair-share",
+        "starvation_timeout": 30.0,
+        "beyond": {},
+        "holders": [{"pool": "b", "over": {"cpu": 1000}}],
+    }
+    assert list(lines(stands | changes))[-1].endswith(last)
 
 
 def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:
