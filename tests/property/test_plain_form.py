@@ -10,7 +10,7 @@ from uuid import uuid4
 import fakeredis
 import pytest
 
-from cellstate.cell import Membership
+from cellstate.cell import Membership, Reply
 from cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.redis.scripts import Script
@@ -113,12 +113,17 @@ def test_both_ways_write_the_same_bytes(store_url: str, seed: int) -> None:
         client.close()
 
 
+def shown(answer: Any) -> str:
+    """The text of an answer, with the jobs of a reply, which are read when they are asked for."""
+    return str((replace(answer, read_jobs=list), answer.jobs) if isinstance(answer, Reply) else answer)
+
+
 def live_through(worlds: list[tuple[Watched, Membership]], rng: Random, turns: int) -> None:
     first, number, at = worlds[0][0], 0, 10
 
     def do(operation: Callable[[RedisCell, Membership], Any]) -> None:
         answers = [operation(*world) for world in worlds]
-        assert str(answers[0]) == str(answers[1])
+        assert shown(answers[0]) == shown(answers[1])
 
     for turn in range(turns):
         at += 10
