@@ -4,7 +4,7 @@ All carry the cell's name as hash tag, so a cell lives on one shard and many cel
 Redis Cluster.
 
     meta        hash    schema, resources, version, floor and the other counters
-    machines    hash    index → machine record: numbers of eight bytes (lua/parts/words.lua)
+    machines    hash    index → machine record: numbers of eight bytes (lua/parts/rows.lua)
     runs        hash    index → the runs on the machine
     placed      hash    job, group, chunk → runs of a job beyond those in its record (lua/parts/placements.lua)
     static      hash    index → name and attributes (MessagePack)

@@ -4,7 +4,7 @@
 -- group begins; what changes of its counts, whether it has begun; its placed tasks before this call, and where its
 -- name stands.
 --@const J_RECORD 1, J_GROUP 2, J_LANE 3, J_NEED 4, J_RUNS 5, J_REST 6, J_UNPLACED 7, J_PLACED 8, J_FINISHED 9, J_FAILED 10
---@const J_BEGUN 11, J_WAS 12, J_NAME 13
+--@const J_BEGUN 11, J_WAS 12, J_NAME 13, LONG 200
 local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema')
 if tonumber(counters[6] or SCHEMA) ~= SCHEMA then return redis.error_reply('SCHEMA another') end
 
@@ -145,10 +145,18 @@ local function read_jobs(ids)
   return jobs, list
 end
 
+-- Whether the first run of a long call is of a plain job: others are likely alike, and reading them all is in vain.
+local function begins_plain()
+  local runs = redis.call('HGET', runs_key, ARGV[fixed_args + 3]) or ''
+  local _, to = find(runs, ' ' .. ARGV[fixed_args + 4] .. ':', 1, true)
+  local record = to and redis.call('HGET', jobs_key, match(runs, '^[^:]+', to + 1))
+  return record and byte(record) == 0
+end
+
 -- Do the whole call; returns the version and how many tasks each ending took effect on, and nothing, with nothing written,
 -- when the call is not of the plain form.
 local function end_plain()
-  if tonumber(counters[4]) == POOLS_LIMITED then return nil end
+  if tonumber(counters[4]) == POOLS_LIMITED or #ARGV - fixed_args > LONG and not begins_plain() then return nil end
   local version, keys, machines = tonumber(counters[1]), machines_named()
   if not read_machines(keys, machines) then return nil end
   local ids, parts = take_runs(machines)

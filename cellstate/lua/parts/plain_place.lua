@@ -234,6 +234,7 @@ local function place_plain()
   while id do
     if ARGV[i + 2] ~= '' or known[id] then return nil end
     local last = i + 2 + (#ARGV[i + 1] - 16) / 24
+    if last > i + 257 then return nil end  -- its job has more tasks than a plain one
     n = n + 1
     starts[n], ids[n], known[id] = i, id, true
     for k = i + 3, last do
@@ -247,6 +248,9 @@ local function place_plain()
     id = ARGV[i]
   end
   local records = fetch(jobs_key, ids)
+  for t = 1, n do
+    if not records[t] or byte(records[t]) ~= 0 then return nil end
+  end
   if not read_machines(keys, machines) then return nil end
   for k = 1, count do
     local executor = machines[keys[k]][M_EXECUTOR]
@@ -257,7 +261,7 @@ local function place_plain()
   end
   local outcomes = {}
   for t = 1, n do
-    local outcome = records[t] and decide(t, ids[t], records[t], starts[t])
+    local outcome = decide(t, ids[t], records[t], starts[t])
     if not outcome then return nil end
     outcomes[t] = outcome
   end
