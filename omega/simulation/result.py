@@ -127,7 +127,7 @@ class Result:
             **({} if self.pools is None else {"pools": self.pools.as_json()}),
             "events": self.events,
             "digest": self.digest,
-            "settings": _plain(asdict(self.settings)),
+            "settings": _settings(self.settings),
         }
 
 
@@ -226,3 +226,9 @@ def _of_scheduler(simulated: SimulatedScheduler, lengths: Sequence[float]) -> di
         "jobs_scheduled": sum(simulated.meter.scheduled.values()),
         "jobs_abandoned": sum(simulated.meter.given_up.values()),
     }
+
+
+def _settings(settings: Settings) -> dict[str, Any]:
+    """Return settings as plain values; the number of batch schedulers has the name of its option."""
+    plain: dict[str, Any] = _plain(asdict(settings))
+    return {"batch" if name == "batch_schedulers" else name: value for name, value in plain.items()}

@@ -71,6 +71,7 @@ def test_a_file_and_its_cell(sim: Omega, workload: Path) -> None:
         "--t-job-service",
         "10",
     )
+    assert found["settings"]["batch"] == 1, "named as its option"
     assert found["jobs"] == {"submitted": 12, "scheduled": 12, "abandoned": 0}
     assert found["service"]["busyness_median"] == pytest.approx((2 * 10.015 + 10 * 0.13) / 1728)
 
