@@ -99,3 +99,13 @@ def test_a_pool_with_a_limit_of_two_jobs_admits_what_is_left_of_them(running: in
     assert room.admits(found, [3], fresh=False) == [3]
     room.take(found, [3], fresh=True)
     assert room.admits(found, [3], fresh=True) == ([3] if running == 0 else [0])
+
+
+def test_groups_of_a_job_share_what_the_limits_of_its_pool_leave() -> None:
+    pools = Pools((Pool("p", number=1, limits={"tasks": 5}),), version=1)
+    room = PoolRoom(pools, {"p": PoolUse(1, 2, (0, 0), (None, 5, None, None))})
+    found = work("a", group((1, 1), 2), group((1, 1), 2), spec={"pool": "p"})
+    assert room.admits(found, [2, 2], fresh=False) == [2, 1]
+    assert room.admits(found, [2, 2], fresh=False) == [2, 1], "it deducts nothing"
+    room.take(found, [2, 1], fresh=False)
+    assert room.admits(found, [2, 2], fresh=False) == [0, 0]

@@ -1,5 +1,6 @@
 """Parameters of the orderings that come with Omega, and the places that they give jobs."""
 
+from collections.abc import Hashable
 from math import inf, nan
 
 import pytest
@@ -15,6 +16,16 @@ from schedulers.queue.queue import Queue
 from schedulers.work import Work
 
 ONE = ((1, 1), 1)
+
+
+class LowestFirst(Ordering):
+    """The least important job first."""
+
+    def lane(self, work: Work) -> int:
+        return work.job.precedence
+
+    def rank(self, lane: Hashable) -> float:
+        return float(str(lane))
 
 
 def chosen(ordering: Ordering, *works: Work, now: float = 100.0) -> str:
@@ -95,3 +106,14 @@ def test_short_jobs_come_first_unless_others_wait_for_long() -> None:
     assert chosen(ShortestFirst(), *jobs()) == "short long unknown"
     assert chosen(ShortestFirst(ageing=1.0), *jobs()) == "long short unknown"
     assert chosen(ShortestFirst(unknown=10.0), *jobs()) == "short unknown long"
+
+
+def test_another_ordering_ranks_the_jobs_that_are_queued_already() -> None:
+    """Lanes of both have equal names: no rank of the first one may stay."""
+    queue = Queue(PrecedenceFifo())
+    queue.observe(snapshot((99, 99)), 0.0)
+    for name, precedence in (("a", 1), ("b", 2), ("c", 3)):
+        queue.ready.add(work(ONE, name=name, precedence=precedence))
+    assert [found.id for found in queue.choose(0.0, 1)] == ["c"]
+    queue.follow(LowestFirst())
+    assert [found.id for found in queue.choose(0.0, 3)] == ["a", "b"]
