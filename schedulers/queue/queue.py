@@ -291,11 +291,16 @@ class Queue:
 
     def _promise(self, work: Work, tasks: Sequence[int]) -> None:
         """Count tasks as placed until the next decision."""
+        self._promise_in(self.ranks.lane(work), work, tasks)
+
+    def _promise_in(self, lane: Hashable, work: Work, tasks: Sequence[int]) -> None:
+        """Count tasks of a job of this lane as placed until the next decision."""
         if self._snapshot is not None:
+            user, pool, promise = work.user, work.pool, self._snapshot.usage.promise
             for group, count in enumerate(tasks):
                 if count:
-                    self._snapshot.usage.promise(work.user, work.pool, work.need(group), count)
-            self.ranks.forget_of((work,))
+                    promise(user, pool, work.need(group), count)
+            self.ranks.forget_of(lane)
 
     def _scan_preemption(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
         """Return the first jobs of some groups that might evict newly placed tasks; the groups take turns."""
@@ -369,17 +374,17 @@ class Queue:
                 self.joined.append(work)
                 continue
             chosen.append(work)
+            lane = self.ranks.lane(work)
+            lanes.add(lane)
             if self.follows_use:
                 self._bound(work)
                 whole = portion is None or work.gang or work.admitted is not None
                 share = work.left if whole else [min(left, portion or left) for left in work.left]
-                self._promise(work, work.admitted or share)
-            if portion is not None:
-                lanes.add(self.ranks.lane(work))
+                self._promise_in(lane, work, work.admitted or share)
         self._held_back = bound is not None and not chosen
         if portion is not None and (len(lanes) > 1 or self.ready.lanes() or len(self.blocked)):
             for work in chosen:
-                if not work.gang and work.admitted is None:
+                if max(work.left) > portion and not work.gang and work.admitted is None:
                     work.admitted = [min(left, portion) for left in work.left]
         return chosen
 

@@ -55,13 +55,13 @@ class Ranks:
         self._changed.clear()
         self.serial += 1
 
-    def forget_of(self, works: Iterable[Work]) -> None:
-        """Drop the ranks that depend on what these jobs hold."""
-        kin = {self.ordering.kin(self.lane(work)) for work in works}
-        if None in kin:
+    def forget_of(self, lane: Hashable) -> None:
+        """Drop the ranks that depend on what the jobs of a lane hold."""
+        kin = self.ordering.kin(lane)
+        if kin is None:
             self.forget()
         else:
-            self.forget_kin(kin)
+            self.forget_kin((kin,))
 
     def forget_kin(self, kin: Iterable[Hashable]) -> None:
         """Drop the ranks of some lanes that change together."""
