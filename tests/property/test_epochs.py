@@ -70,3 +70,21 @@ def test_an_epoch_is_computed_again_from_its_input(
     assert (second.number, second.seconds) == (2, 2.5)
     assert recomputed(second, pools, RESOURCES) == second.pools
     assert set(second.jobs) == {job.id for job in jobs}
+
+
+def test_slots_that_machines_declare_are_a_resource_as_any_other() -> None:
+    pools = Pools((Pool("a", limits={"user_slots": 3}), Pool("b", guarantee={"user_slots": 4})), version=3)
+    jobs = [
+        JobDemand(f"j{name}", name, "ada", 0, 1, gang=False, waits=False, groups=(((1, 1, 1), 9, 0),)) for name in "ab"
+    ]
+    epoch = epoch_of(pools, jobs, {"default": (16, 32, 8)}, (*RESOURCES, "user_slots"))
+    assert epoch.pools["b"].fair_share[2] == pytest.approx(0.5 + 1 / 6)
+    assert epoch.pools["a"].fair_share[2] == pytest.approx(1 / 3)
+    assert epoch.pools["a"].limits[2] == pytest.approx(3 / 8)
+
+
+def test_tasks_are_no_resource_of_shares() -> None:
+    pools = Pools((Pool("a", limits={"tasks": 1}),), version=3)
+    jobs = [JobDemand("j", "a", "ada", 0, 1, gang=False, waits=False, groups=(((1, 1), 9, 0),))]
+    epoch = epoch_of(pools, jobs, {"default": (9, 9)}, RESOURCES)
+    assert epoch.pools["a"].fair_share == pytest.approx((1, 1))
