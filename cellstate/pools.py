@@ -64,6 +64,7 @@ class Preemption:
     minimum_runtime: float | None = None
     evictions_per_minute: int | None = None
     eviction_cost: float | None = None
+    gang_timeout: float | None = None
 
 
 DEFAULT_PREEMPTION = Preemption(
@@ -71,7 +72,7 @@ DEFAULT_PREEMPTION = Preemption(
     aggressive_starvation=False, threshold=1.0, aggressive_threshold=0.2, non_preemptible_usage={},
     allocation_timeout=10.0, backoff=5.0, allow_regular_preemption=True,
     allow_aggressive_preemption=True, evict_over_capacity=False, evict_over_limit=False, minimum_runtime=0.0,
-    eviction_cost=0.0,
+    eviction_cost=0.0, gang_timeout=300.0,
 )  # fmt: skip
 """Defaults where neither a pool nor an ancestor nor its tree has a setting."""
 

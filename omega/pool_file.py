@@ -52,6 +52,7 @@ class PreemptionFields(_Strict):
     minimum_runtime: float | None = None
     evictions_per_minute: int | None = None
     eviction_cost: float | None = None
+    gang_timeout: float | None = None
 
 
 class PoolFields(_Strict):

@@ -14,7 +14,7 @@ from cellstate.audit.shares import Sets
 from cellstate.cell import Fact
 from cellstate.model import MachineState
 
-REASONS = ("over", "limit", "drain", "down", "fair-share")
+REASONS = ("over", "limit", "drain", "down", "fair-share", "gang")
 """Reasons for evictions, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
 FOR_JOBS = ("precedence", "fair-share")
 """Reasons of evictions in a transaction of the job that follows."""

@@ -1,4 +1,4 @@
-"""Evictions because a machine holds more than its capacity, or a pool more than its limits (docs/pools.md, rule 11).
+"""Evictions because a machine holds more than its capacity, a pool more than its limits, or a gang lost tasks.
 
 Pools say whether their tasks may go (`evict_over_capacity`, `evict_over_limit`). Victims have the lowest precedence,
 and of equals the newest go first, no more than needed. The choice depends on the state of the cell alone, and ending a
@@ -43,6 +43,8 @@ class Excess:
     """Looks for excess, and follows since when machines hold too much (seconds)."""
 
     _since: dict[int, float] = field(default_factory=dict)
+    _half: dict[str, float] = field(default_factory=dict)
+    """Since when gangs have both running and pending tasks, by job."""
 
     def relieve(self, cell: SchedulerStore, snapshot: Snapshot, now: float, by: str) -> int:
         """Evict what is too much; return the number of tasks that are pending again."""
@@ -53,9 +55,28 @@ class Excess:
         for reason, victims in (
             ("over", self._over_capacity(cell, snapshot, now)),
             ("limit", () if epoch is None else over_limits(cell, pools, epoch, now)),
+            ("gang", () if epoch is None else self._half_gangs(cell, pools, epoch, now)),
         ):
             count += _end(cell, victims, reason, now, by)
         return count
+
+    def _half_gangs(self, cell: SchedulerStore, pools: Pools, epoch: Epoch, now: float) -> list[_Victim]:
+        """Return the rest of gangs that lost tasks and were not repaired in time; one that runs once is left alone."""
+        leaves = (leaf for each in epoch.leaves.values() for leaf in each if leaf.gang and any(leaf.usage))
+        half = {leaf.jobs[0]: leaf.pool for leaf in leaves if leaf.usage != leaf.demand}
+        self._half = {job: self._half.get(job, now) for job in half}
+        timeouts = {job: pools.preemption(pool).gang_timeout for job, pool in half.items()}
+        due = [job for job, most in timeouts.items() if most is not None and now - self._half[job] >= most]
+        jobs = cell.jobs_by_id(due[:MOST_JOBS]) if due else {}
+        torn = {
+            name: job
+            for name, job in jobs.items()
+            if any(group.placed for group in job.groups)
+            and any(group.unplaced and not group.optional for group in job.groups)
+            and not any(group.once for group in job.groups)
+        }
+        machines = {at for job in torn.values() for group in job.groups for _, at, leaving in group.runs if not leaving}
+        return [_Victim(each, each.tasks) for each in residents_on(sorted(machines), cell, now) if each.job in torn]
 
     def _over_capacity(self, cell: SchedulerStore, snapshot: Snapshot, now: float) -> list[_Victim]:
         if not any(_allows(snapshot.pools, name, "evict_over_capacity") for name in ("", *snapshot.pools.by_name)):

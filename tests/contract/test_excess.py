@@ -5,7 +5,7 @@ import pytest
 from cellstate.array_snapshot import ArraySnapshot
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.pools import Pool, Preemption
-from cellstate.transaction import Mode, Position
+from cellstate.transaction import Ending, How, Mode, Position
 from schedulers.process.excess import OVER_SECONDS, Excess
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_epochs import next_epoch
@@ -105,3 +105,22 @@ def test_a_machine_over_its_capacity(cell: AnyCell, member: Member) -> None:
     assert relieved(cell, excess, 1.0 + OVER_SECONDS) == 1
     assert running(cell, "high", "old", "new", "other") == [2, 1, 2, 2]
     assert relieved(cell, excess, 2.0 + OVER_SECONDS) == 0
+
+
+def test_the_rest_of_a_gang_that_lost_tasks_goes_unless_it_is_repaired_in_time(cell: AnyCell, member: Member) -> None:
+    put(cell, Pool("p", preemption=Preemption(gang_timeout=60.0)))
+    submit(cell, "g", "p", 4, gang=Gang.YES)
+    submit(cell, "single", "p", 2)
+    assert member.place("g", (0, 4), mode=Mode.GANG).accepted
+    assert member.place("single", (1, 1)).accepted
+    excess = Excess()
+    assert relieved(cell, excess, 500.0) == 0, "it is whole"
+    cell.end([Ending(0, 1, How.EVICTED, "3", "over")], 1, "ada")
+    assert relieved(cell, excess, 501.0) == 0
+    assert member.place("g", (2, 1), mode=Mode.GANG).accepted
+    assert relieved(cell, excess, 550.0) == 0
+    cell.end([Ending(0, 1, How.EVICTED, "2", "over")], 1, "ada")
+    assert relieved(cell, excess, 570.0) == 0, "it was repaired meanwhile"
+    assert relieved(cell, excess, 629.0) == 0
+    assert relieved(cell, excess, 630.0) == 3
+    assert running(cell, "g", "single") == [0, 1]
