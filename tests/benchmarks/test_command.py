@@ -90,6 +90,7 @@ CONTENDED = {
     "commit": "gang",
     "fullness": 0.9,
     "gang": True,
+    "pools": 60,
     "repeats": 5,
     "tasks_per_second": 1234.0,
     "gangs_per_second": 123.0,
@@ -130,7 +131,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 }  # a table # fmt: skip
 SEEN = {
     "commit": ["5,000", "10,000", "0.50", "0.40", "plain", "8 transactions per round trip"],
-    "conflict": ["coarse", "1,234", "0.500", "coarse ÷ fine, gang: conflict fraction × 2.50", "100m cpu"],
+    "conflict": ["coarse", "60", "1,234", "0.500", "coarse ÷ fine, gang: conflict fraction × 2.50", "100m cpu"],
     "place": ["BestFit", "20.0", "0.1", "4.5 MB per 100,000 running tasks in jobs of 10", "50.0 MiB"],
 }
 
