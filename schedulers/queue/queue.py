@@ -32,6 +32,10 @@ MOST_SCANNED = 8
 """Maximum number of groups of blocked jobs in one scan."""
 
 
+_REQUEUED = "requeued by a policy"
+"""Stands among the notes of a job that is tried although jobs like it are blocked."""
+
+
 class Queue:
     """The pending queue. `now` and the times of jobs are seconds of the loop's clock."""
 
@@ -106,8 +110,17 @@ class Queue:
             self.limited.look_again()
 
     def joins(self, work: Work) -> bool:
-        """Block a job without an attempt where jobs like it are blocked: one was tried for all (semantics 19)."""
-        if work.attempts or work.woken is not None or work.admitted is not None or not self.blocked.covers(work):
+        """Block a job without an attempt where jobs like it are blocked: one was tried for all (semantics 19).
+
+        A job that a policy requeued is tried: the one that was tried for all may be gone since.
+        """
+        if (
+            _REQUEUED in work.notes
+            or work.attempts
+            or work.woken is not None
+            or work.admitted is not None
+            or not self.blocked.covers(work)
+        ):
             return False
         self.blocked.add(work)
         return True
@@ -261,6 +274,8 @@ class Queue:
             woken += self._entitled(preemption, snapshot)
         here = {*self.ready.lanes_with_jobs(), *(alike[0] for alike in self.blocked.groups)} if self.follows_use else ()
         for work in woken:
+            if work.woken is None:
+                work.notes[_REQUEUED] = True
             seconds = self.ordering.wait(work, here) if self.follows_use else 0.0
             if self.stagger and work.woken is not None:
                 seconds = max(seconds, self.stagger)

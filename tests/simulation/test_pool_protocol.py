@@ -51,6 +51,17 @@ def test_shares_that_are_no_multiples_of_a_task_undo_nothing(schedulers: int, sl
 
 
 @SEVERAL
+def test_jobs_alike_reach_the_share_of_their_pool_one_after_the_other(schedulers: int) -> None:
+    """Nine of ten equal jobs are blocked beside the first without an attempt; each has its turn to evict."""
+    ground = Ground([Pool("p0"), Pool("p1")], 15, schedulers=schedulers)
+    for i in range(2):
+        for _ in range(10):
+            ground.job(f"p{i}", 12, at=3.3 if i else 0.0)
+    story = ground.run(14)
+    assert story.held("p1") == 30
+
+
+@SEVERAL
 def test_half_of_many_pools_come_late(schedulers: int) -> None:
     ground = Ground([Pool(f"p{i}") for i in range(12)], 15, schedulers=schedulers)
     for i in range(12):
