@@ -4,16 +4,18 @@ import click
 
 from cli import render
 from cli.app import App
+from cli.columns import Columns, answered, columns_option
 
 
 @click.command()
+@columns_option
 @click.pass_obj
-def command(app: App) -> None:
+def command(app: App, columns: Columns) -> None:
     """List the experiments: name, figure, claim and expected result."""
     from omega.experiments.catalogue import EXPERIMENTS
 
-    if app.as_json:
-        render.document({"experiments": [experiment.as_json() for experiment in EXPERIMENTS.values()]})
+    document = {"experiments": [experiment.as_json() for experiment in EXPERIMENTS.values()]}
+    if answered(app, document, "experiments", columns):
         return
     render.table(
         ("name", ">figure", "claim", "expected"),

@@ -78,8 +78,8 @@ class Top(App[str]):
         Binding("space", "pause", "pause"),
         Binding("question_mark", "help", "help", key_display="?"),
         Binding("escape", "clear", "all", show=False),
-        Binding("q", "quit", "end"),
-        Binding("ctrl+c", "quit", "end", show=False, priority=True),
+        Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
     ]
 
     def __init__(self, monitor: Monitor, now_ms: Callable[[], int], every: float = 1.0) -> None:

@@ -38,10 +38,14 @@ def over_time(tree: pools.Tree, method: str, restarts: Sequence[Sequence[str]], 
     found = list[Usage]()
     for lost in restarts:
         jobs = [
-            replace(job, usage={name: 0.0 if job.name in lost else amount * (1 - ending) for name, amount in
-                                held[job.name].items()})
+            replace(
+                job,
+                usage={
+                    name: 0.0 if job.name in lost else amount * (1 - ending) for name, amount in held[job.name].items()
+                },
+            )
             for job in tree.jobs
-        ]  # fmt: skip
+        ]
         elements = pools.computed(replace(tree, jobs=jobs), method=method)["elements"]
         shares = {name: of["fair_share"] for name, of in elements.items()}
         held = {

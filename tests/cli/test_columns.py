@@ -34,6 +34,7 @@ def test_of_every_list(omega: Omega, cell: RedisCell, at_work: Callable[..., Non
     assert said.split()[4:] == ["batch", "0", "7"]
     assert omega.json("cell", "limits", "-o", "kind")["limits"] == [{"kind": "batch"}]
     assert omega.text("scheduler", "policies", "ordering", "-o", "name,axis").split()[2:4] == ["fair-pools", "ordering"]
+    assert omega.text("experiment", "list", "-o", "name,figure").splitlines()[0].split() == ["name", "figure"]
 
 
 def test_a_column_there_is_not(omega: Omega, cell: RedisCell) -> None:

@@ -225,9 +225,15 @@ def test_a_workload_is_built_of_names_that_omega_exports() -> None:
 
 def test_a_job_for_a_test_has_what_a_job_file_may_give_it() -> None:
     work = omega.testing.work(
-        (SLOT, 3), user="ada", pool="lab/x", expected=7.0, duration=2.5, precedence=4, submitted=9.0,
+        (SLOT, 3),
+        user="ada",
+        pool="lab/x",
+        expected=7.0,
+        duration=2.5,
+        precedence=4,
+        submitted=9.0,
         extra={"groups": [{"locality": {"machines": ["m1"]}}]},
-    )  # fmt: skip
+    )
     assert (work.user, work.pool, work.expected_seconds, work.submitted) == ("ada", "lab/x", 7.0, 9.0)
     assert (work.job.groups[0].duration_ms, work.job.precedence) == (2_500, 4)
     assert work.job.spec["groups"][0]["locality"] == {"machines": ["m1"]}

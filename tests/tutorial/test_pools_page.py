@@ -30,7 +30,7 @@ def run(command: str, folder: Path) -> str:
         return result.output
     done = subprocess.run(
         ["sh", "-c", command], cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=True
-    )  # fmt: skip
+    )
     return done.stdout
 
 
@@ -72,9 +72,15 @@ def test_the_python_runs() -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        ElementFields, IntegralFields, OptionFields, pool_file.FileFields, pool_file.TreeFields, pool_file.PoolFields,
-        pool_file.IntegralFields, pool_file.PreemptionFields,
+        ElementFields,
+        IntegralFields,
+        OptionFields,
+        pool_file.FileFields,
+        pool_file.TreeFields,
+        pool_file.PoolFields,
+        pool_file.IntegralFields,
+        pool_file.PreemptionFields,
     ],
-)  # fmt: skip
+)
 def test_every_field_is_named(model: type[BaseModel]) -> None:
     assert [name for name in model.model_fields if not re.search(rf"`{name}`", PAGE)] == []

@@ -23,8 +23,15 @@ def draw_failure(*paths: Path) -> None:
                 axes.plot(values, color=colour, drawstyle="steps-post", linestyle=_DASHES.get(name, "-"))
             axes.axvline(RESTART, color=GREY, linestyle=":", linewidth=1.0)
             axes.axhline(0.25, color=GREY, linestyle="--", linewidth=1.0)
-            axes.annotate("promise of n2.2", (1, 0.25), color=GREY, fontsize=8, ha="right", va="bottom",
-                          xycoords=("axes fraction", "data"))  # fmt: skip
+            axes.annotate(
+                "promise of n2.2",
+                (1, 0.25),
+                color=GREY,
+                fontsize=8,
+                ha="right",
+                va="bottom",
+                xycoords=("axes fraction", "data"),
+            )
             axes.set_title(_TITLES[method])
             axes.set_xlabel("steps")
             axes.set_xlim(0, STEPS - 1)

@@ -142,7 +142,7 @@ def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> Non
     text = omega.text("top", "--once")
     for part in (
         "2 machines: 1 up, 1 drained",
-        "waiting jobs: 1 batch",
+        "pending jobs: 1 batch",
         "jobs 1 pending, 1 running",
         "RESOURCES",
         "batch/0    live",

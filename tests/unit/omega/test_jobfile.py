@@ -220,7 +220,7 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\ntasks: " + "[" * 100_000, "2: nested too deeply; a job needs five levels"),
         ("- " * 100_000, "1: nested too deeply; a job needs five levels"),
     ],
-)  # fmt: skip
+)  # a table # fmt: skip
 def test_mistakes_name_line_field_and_what_is_allowed(text: str, message: str) -> None:
     assert refused(text) == f"jobs.yaml:{message}"
 

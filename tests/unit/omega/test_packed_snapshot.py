@@ -69,6 +69,18 @@ def test_both_kinds_implement_the_same_snapshot() -> None:
     names = {name for name in dir(Snapshot) if not name.startswith("_")}
     assert names <= set(dir(ArraySnapshot)) & set(dir(PackedSnapshot))
     assert {name for name in names if getattr(getattr(Snapshot, name), "__isabstractmethod__", False)} >= {
-        "free", "room", "base", "number", "apply", "freed", "take", "take_each", "mark", "undo", "holding", "amounts",
-        "narrow", "relieve",
-    }  # fmt: skip
+        "free",
+        "room",
+        "base",
+        "number",
+        "apply",
+        "freed",
+        "take",
+        "take_each",
+        "mark",
+        "undo",
+        "holding",
+        "amounts",
+        "narrow",
+        "relieve",
+    }

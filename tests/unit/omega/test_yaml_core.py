@@ -42,7 +42,7 @@ def values(text: str) -> tuple[Any, Any]:
         ("+.inf", float("inf")), ("-.nan", "-.nan"), ("1.5.2", "1.5.2"), ("'5'", "5"), ("٣", "٣"),
         ("5\u0660", "5\u0660"),
     ],
-)  # fmt: skip
+)  # a table # fmt: skip
 def test_core_schema(text: str, value: Any) -> None:
     assert values(text) == (repr(value), repr(value))
 

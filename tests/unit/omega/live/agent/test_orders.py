@@ -26,15 +26,29 @@ def test_a_job_that_says_little() -> None:
     assert found == {
         "command": ["true"],
         "environment": {
-            "PATH": "/bin", "OMEGA_JOB": "j", "OMEGA_JOB_NAME": "crunch", "OMEGA_GROUP": "1", "OMEGA_GROUP_NUMBER": "1",
-            "OMEGA_TASK": "7", "OMEGA_MACHINE": "h1", "OMEGA_PLACEMENT": "3",
+            "PATH": "/bin",
+            "OMEGA_JOB": "j",
+            "OMEGA_JOB_NAME": "crunch",
+            "OMEGA_GROUP": "1",
+            "OMEGA_GROUP_NUMBER": "1",
+            "OMEGA_TASK": "7",
+            "OMEGA_MACHINE": "h1",
+            "OMEGA_PLACEMENT": "3",
             "OMEGA_TASK_DIRECTORY": "/state/tasks/j.1.7.3",
         },
-        "directory": "/state/tasks/j.1.7.3/work", "restart": {"attempts": 0, "delay_ms": 1000, "factor": FACTOR},
-        "time_limit_ms": 0, "grace_ms": GRACE_MS, "log_bytes": LOG_BYTES, "cpu_millicores": 500,
-        "memory_bytes": 64 << 20, "cgroup": "", "user": None, "lease": "/state/lease", "incarnation": 5,
+        "directory": "/state/tasks/j.1.7.3/work",
+        "restart": {"attempts": 0, "delay_ms": 1000, "factor": FACTOR},
+        "time_limit_ms": 0,
+        "grace_ms": GRACE_MS,
+        "log_bytes": LOG_BYTES,
+        "cpu_millicores": 500,
+        "memory_bytes": 64 << 20,
+        "cgroup": "",
+        "user": None,
+        "lease": "/state/lease",
+        "incarnation": 5,
         "health": {"command": [], "grace_ms": 0, "every_ms": 5_000, "timeout_ms": 10_000},
-    }  # fmt: skip
+    }
 
 
 def test_a_job_that_says_all() -> None:
