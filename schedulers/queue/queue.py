@@ -30,8 +30,6 @@ STAGGER_SECONDS = 0.04
 """Over which requeueing for freed room is spread, in a cell whose pools several schedulers serve."""
 MOST_SCANNED = 8
 """Maximum number of groups of blocked jobs in one scan."""
-
-
 _REQUEUED = "requeued by a policy"
 """Stands among the notes of a job that is tried although jobs like it are blocked."""
 
@@ -114,13 +112,8 @@ class Queue:
 
         A job that a policy requeued is tried: the one that was tried for all may be gone since.
         """
-        if (
-            _REQUEUED in work.notes
-            or work.attempts
-            or work.woken is not None
-            or work.admitted is not None
-            or not self.blocked.covers(work)
-        ):
+        to_try = _REQUEUED in work.notes or work.attempts or work.woken is not None or work.admitted is not None
+        if to_try or not self.blocked.covers(work):
             return False
         self.blocked.add(work)
         return True
@@ -219,9 +212,7 @@ class Queue:
             use = kind if len(self.limited) else ""
             if snapshot.changes != self._fetched:
                 others, self._fetched = self.blocked.others(), snapshot.changes
-        if not (attributes or others or use):
-            return None
-        return Fetch(attributes, others=tuple(sorted(others)), use=use)
+        return Fetch(attributes, others=tuple(sorted(others)), use=use) if attributes or others or use else None
 
     # Requeueing
 
@@ -356,8 +347,8 @@ class Queue:
                 work.notes.pop("again", None)
             if blocked.groups and self.joins(work):
                 self.joined.append(work)
-                continue
-            chosen.append(work)
+            else:
+                chosen.append(work)
         self._held_back = bound is not None and not chosen
         return chosen
 
