@@ -147,7 +147,7 @@ def test_a_cell_is_ok_while_schedulers_commit(store_url: str) -> None:
         thread.start()
     versions = [0]
     try:
-        while versions[-1] < 400 and not failures:
+        while (versions[-1] < 400 or len(set(versions)) <= 2) and not failures:
             report = verify(cell)
             assert report.settled
             assert report.violations == ()
