@@ -165,6 +165,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
      "Run(abs(placement), g.job.id, index, g.number, spell(tasks), leaving=placement <= 0)"): "no placement has id 0",
     ("cellstate/memory/words.py",
      "self.state, self.executor, self.stamp, self.leaving = MachineState.UP, 0, 1, 0"): "set when the machine joins",
+    ("cellstate/memory/ledger.py", "self.diverged = True"): "set by each call that reads it",
     ("cellstate/memory/words.py", "self.limited, self.plain = True, True"): "every limit is None: looked at in vain",
     ("cellstate/lua/housekeep.lua",
      "if not j or (j.state < HELD and j.delayed or j.placed) == 0 then done[#done + 1] = id end"):

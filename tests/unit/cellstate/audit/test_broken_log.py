@@ -48,6 +48,8 @@ FACTS: list[tuple[int, str, str, Edit]] = [
      lambda t: t.replace_fact("join 5 m5 22", "restore 30 13\njoin 5 m5 22")),
     (5, "placement 15", "its id came after 16",
      lambda t: t.replace_fact("join 5 m5 22", "restore 30 16\njoin 5 m5 22")),
+    (5, "placement 1", "is on a machine and not in the log, or ended there",
+     lambda t: t.replace_fact("join 5 m5 22", "finished 1 0 part 0 0-3 7 600 300 -\njoin 5 m5 22")),
     (5, "placement 3", "evicted for '-'",
      lambda t: t.replace_fact("1000 500 drain", "1000 500 -")),
     (5, "placement 3", "evicted for 'whim:of mine'",
