@@ -172,6 +172,9 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "an entry of a held job that is due leaves no delayed task",
     ("omega/simulation/twin.py", "if at <= 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):"):
         "reads all machines instead of those that changed, with the same result",
+    ("omega/simulation/twin.py",
+     "if ledger.keep_jobs or ledger.done or j.arrival or j.awaited or len(j.groups) >= 1 or j.groups[0].leaving:"):
+        "takes the long way, with the same result",
     ("omega/simulation/twin.py", "g = j.groups[number] if 1 <= number < len(j.groups) else None"):
         "takes the long way, with the same result",
     ("omega/simulation/twin.py",

@@ -38,6 +38,10 @@ def test_a_job_whose_tasks_are_leaving_is_kept_until_they_left() -> None:
     assert [run.leaving for run in cell.runs([0, 1])] == [True]
     cell.end([Ending(0, leaving.placement, How.LEFT)], 3, "e0")
     assert cell.runs([0, 1]) == []
+    cell.submit([JobSpec("b", "b", "batch", (TaskGroup((2, 2), 1),))], 4, "ada")
+    _, placed = cell.carry_out("batch/0", Transaction("b", Singles([1])), None, 4)
+    assert cell.finish_placed(placed[0], 5) == 1
+    assert cell.jobs() == [], "the next end of a job deletes it too"
 
 
 def test_a_job_that_is_not_there_is_unknown() -> None:
