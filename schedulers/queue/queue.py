@@ -18,7 +18,7 @@ from schedulers.policies import Asserting, Ordering, Preemption
 from schedulers.queue.blocked import Blocked
 from schedulers.queue.limited import Limited
 from schedulers.queue.pool_room import PoolRoom
-from schedulers.queue.ranks import Place, Ranks
+from schedulers.queue.ranks import Place, Ranks, admit
 from schedulers.queue.ready import Ready
 from schedulers.work import Work
 
@@ -352,17 +352,6 @@ class Queue:
         self._held_back = bound is not None and not chosen
         return chosen
 
-    def _bound(self, work: Work) -> None:
-        """Admit as many tasks of a chosen job as may take free room by the policy; none of a gang that may not."""
-        most = self.ordering.most(work)
-        if most is None or most >= work.remaining:
-            return
-        left, admitted = (0 if work.gang else most), list[int]()
-        for tasks in work.admitted or work.left:
-            admitted.append(min(tasks, left))
-            left -= admitted[-1]
-        work.admitted = admitted
-
     def _choose_by_use(self, now: float, most: int, portion: int | None) -> list[Work]:
         """Choose for a policy whose ranks follow the jobs chosen so far, or that gives jobs a part of what fits."""
         snapshot = self._snapshot
@@ -383,7 +372,7 @@ class Queue:
             lane = self.ranks.lane(work)
             lanes.add(lane)
             if self.follows_use:
-                self._bound(work)
+                admit(self.ordering, work)
                 whole = portion is None or work.gang or work.admitted is not None
                 share = work.left if whole else [min(left, portion or left) for left in work.left]
                 self._promise_in(lane, work, work.admitted or share)

@@ -74,3 +74,15 @@ class Ranks:
         """Return, once, the lanes whose ranks were dropped since the last call, or since all were."""
         changed, self._changed = self._changed, []
         return changed
+
+
+def admit(ordering: Ordering, work: Work) -> None:
+    """Admit as many tasks of a chosen job as may take free room by the policy; none of a gang that may not."""
+    most = ordering.most(work)
+    if most is None or most >= work.remaining:
+        return
+    left, admitted = (0 if work.gang else most), list[int]()
+    for tasks in work.admitted or work.left:
+        admitted.append(min(tasks, left))
+        left -= admitted[-1]
+    work.admitted = admitted
