@@ -44,7 +44,9 @@ class Excess:
 
     _since: dict[int, float] = field(default_factory=dict)
     _half: dict[str, float] = field(default_factory=dict)
-    """Since when gangs have both running and pending tasks, by job."""
+    """Since when gangs have both running and pending tasks, having held more before, by job."""
+    _most: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """The most that each gang held since it was whole, as far as this process saw; one that only grew holds no less."""
 
     def relieve(self, cell: SchedulerStore, snapshot: Snapshot, now: float, by: str) -> int:
         """Evict what is too much; return the number of tasks that are pending again."""
@@ -62,8 +64,13 @@ class Excess:
 
     def _half_gangs(self, cell: SchedulerStore, pools: Pools, epoch: Epoch, now: float) -> list[_Victim]:
         """Return the rest of gangs that lost tasks and were not repaired in time; one that runs once is left alone."""
-        leaves = (leaf for each in epoch.leaves.values() for leaf in each if leaf.gang and any(leaf.usage))
-        half = {leaf.jobs[0]: leaf.pool for leaf in leaves if leaf.usage != leaf.demand}
+        leaves = [leaf for each in epoch.leaves.values() for leaf in each if leaf.gang and any(leaf.usage)]
+        self._most = {
+            leaf.jobs[0]: usage if usage == tuple(leaf.demand) else max(usage, self._most.get(leaf.jobs[0], usage))
+            for leaf in leaves
+            for usage in (tuple(leaf.usage),)
+        }
+        half = {leaf.jobs[0]: leaf.pool for leaf in leaves if tuple(leaf.usage) < self._most[leaf.jobs[0]]}
         self._half = {job: self._half.get(job, now) for job in half}
         timeouts = {job: pools.preemption(pool).gang_timeout for job, pool in half.items()}
         due = [job for job, most in timeouts.items() if most is not None and now - self._half[job] >= most]

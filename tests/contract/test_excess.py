@@ -107,6 +107,19 @@ def test_a_machine_over_its_capacity(cell: AnyCell, member: Member) -> None:
     assert relieved(cell, excess, 2.0 + OVER_SECONDS) == 0
 
 
+def test_a_gang_that_grew_keeps_its_tasks(cell: AnyCell, member: Member) -> None:
+    put(cell, Pool("p", preemption=Preemption(gang_timeout=60.0)))
+    submit(cell, "g", "p", 3, gang=Gang.YES)
+    assert member.place("g", (0, 3), mode=Mode.GANG).accepted
+    excess = Excess()
+    assert relieved(cell, excess, 500.0) == 0
+    cell.end([Ending(0, 1, How.FINISHED, "2")], 1, "ada")
+    assert relieved(cell, excess, 501.0) == 0, "whole again, with two tasks"
+    cell.resize("g", {0: 5}, 2, "ada")
+    assert relieved(cell, excess, 502.0) == relieved(cell, excess, 900.0) == 0
+    assert running(cell, "g") == [2]
+
+
 def test_the_rest_of_a_gang_that_lost_tasks_goes_unless_it_is_repaired_in_time(cell: AnyCell, member: Member) -> None:
     put(cell, Pool("p", preemption=Preemption(gang_timeout=60.0)))
     submit(cell, "g", "p", 4, gang=Gang.YES)
