@@ -187,6 +187,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "reads all machines instead of those that changed, with the same result",
     ("schedulers/queue/intake.py", "if len(self._streams) >= 2 * len(lanes.states) + 64:"):
         "forgets lanes that are gone, of which nothing is read, one lane earlier",
+    ("schedulers/queue/ready.py", "if work is not None or self.works.get(work.job.id) is work:"):
+        "adds an entry of a job that was replaced, which its number excludes",
+    ("schedulers/ordering/fair.py", "_snapshot: Snapshot | None = field(default=None, repr=True)"):
+        "prints the snapshot with the policy",
     ("schedulers/queue/ready.py", "if len(self._lanes) >= MANY:"):
         "finds the first of a few lanes in the way for many",
     ("schedulers/queue/lines.py", "self._free += range(known + more - 1, known, -1)"):

@@ -244,6 +244,15 @@ def _requeued(seconds: float = 0.0) -> Queue:
     return queue
 
 
+def test_a_requeued_job_that_a_limit_refuses_leaves_its_room_to_the_others() -> None:
+    queue = _requeued()
+    (refused,) = queue.choose(0.0, 9)
+    queue.limit(refused)
+    assert queue.left_over
+    requeue(queue, snapshot((9, 9)))
+    assert [found.id for found in queue.choose(0.0, 9)] == ["j1"]
+
+
 def test_in_turns_a_job_that_gets_nothing_stays_blocked_and_one_that_got_some_is_requeued() -> None:
     """Eve's task seems to fit, because each of its amounts is free on some machine."""
     users = {"ada": ((1, 1), 9), "bob": ((1, 1), 9), "eve": ((3, 3), 1)}
@@ -290,6 +299,17 @@ def test_only_a_new_job_is_blocked_without_an_attempt(why: str) -> None:
 
 
 # Times of checks
+
+
+def test_delayed_jobs_are_listed_by_their_times_while_they_wait() -> None:
+    queue, jobs = Queue(Fifo()), [work(ONE, name=f"j{i}", order=i) for i in range(4)]
+    for found, until in zip(jobs, (9.0, 5.0, 0.0, 7.0), strict=True):
+        found.until = until
+        queue.block(found)
+    assert list(queue.delayed(9).items()) == [("j1", 5.0), ("j3", 7.0), ("j0", 9.0)]
+    assert queue.delayed(1) == {"j1": 5.0}
+    queue.discard("j1")
+    assert list(queue.delayed(1)) == ["j3"]
 
 
 def test_blocked_jobs_with_relations_are_checked_again_once_machines_changed() -> None:
