@@ -133,8 +133,10 @@ class FairPools(Ordering):
         return None if need is None else most_tasks(self._epoch, self._usage, leaf, need, self._names)
 
     def kin(self, lane: Hashable) -> Hashable | None:
-        """See Ordering.kin: the lanes of a pool."""
-        return lane[:2] if isinstance(lane, tuple) and self._epoch is not None else None
+        """See Ordering.kin: the lanes of a pool, before the first epoch those of all users without one together."""
+        if not isinstance(lane, tuple):
+            return None
+        return lane[:2] if self._epoch is not None else lane[0]
 
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
         """See Ordering.touched."""

@@ -90,3 +90,10 @@ def test_a_pool_that_appears_gets_its_share() -> None:
 def test_settings_that_contradict_themselves_are_refused(pools: Mapping[str, PoolSettings], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         FairPools(pools)
+
+
+def test_before_the_first_epoch_a_choice_leaves_the_ranks_of_other_pools() -> None:
+    ordering = FairPools()
+    assert ordering.kin(("a", "", (True,))) == ordering.kin(("a", "", (False,))) == "a"
+    assert ordering.kin(("", "ada", ())) == ordering.kin(("", "bob", ()))
+    assert ordering.kin(("a", "", ())) != ordering.kin(("b", "", ()))
