@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 import benchmarks
-from benchmarks import blocked, commit, conflict, everything, instructions, intake, launch, lists, place, sim
+from benchmarks import blocked, commit, conflict, everything, fair, instructions, intake, launch, lists, place, sim
 from benchmarks.estimates import BY_MODULE, estimate, unit
 
 DEFAULTS = {
@@ -18,6 +18,7 @@ DEFAULTS = {
     "commit": commit.Settings(),
     "conflict": conflict.Settings(),
     "everything": everything.Settings(),
+    "fair": fair.Settings(),
     "instructions": instructions.Settings(),
     "intake": intake.Settings(),
     "lists": lists.Settings(),

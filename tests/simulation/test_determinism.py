@@ -19,7 +19,7 @@ WAYS: list[dict[str, Any]] = [
     {"architecture": name, "reference_rules": rules} for name in ARCHITECTURES for rules in (False, True)
 ]
 WAYS += [
-    {"batch": 3, "detection": detection, "commit": commit, "release_moves_number": moves}
+    {"batch_schedulers": 3, "detection": detection, "commit": commit, "release_moves_number": moves}
     for detection, commit, moves in (
         (Detection.COARSE, Mode.INCREMENTAL, True),
         (Detection.COARSE, Mode.GANG, False),
@@ -27,7 +27,10 @@ WAYS += [
         (Detection.FINE, Mode.INCREMENTAL, True),
     )
 ]
-WAYS += [{"batch": 2, "placement": "first-fit"}, {"batch": 2, "placement": "best-fit", "detection": Detection.COARSE}]
+WAYS += [
+    {"batch_schedulers": 2, "placement": "first-fit"},
+    {"batch_schedulers": 2, "placement": "best-fit", "detection": Detection.COARSE},
+]
 
 EARLY = Workload(TINY.machines, TINY.residents, [each for each in TINY.arrivals if each.at_seconds < 900], TINY.about)
 
