@@ -1,7 +1,7 @@
 """The directories of a cell against its machines and jobs, and against its log (invariant 6 of the audit).
 
 A directory is read slightly before the cell state, so a contradiction in a busy cell may be a change in between:
-`report` reports only contradictions that two readings show at the same place.
+`report` reports only contradictions that several readings show at the same place.
 """
 
 from collections import Counter

@@ -2,7 +2,7 @@
 
 It reads through the port alone and keeps its own books, independent of the store and its twin. Schedulers may commit
 meanwhile: it checks the cell's state at one version (`reading`) and the log up to it (`replay`), and reports a
-violation of the state only when a second, independent reading shows it too.
+violation of the state only when further, independent readings show it too.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,8 +20,14 @@ from cellstate.model import MachineState
 
 __all__ = ["Report", "Violation", "verify"]
 
-READINGS = 6
+READINGS = 9
 """Maximum number of attempts at an exact reading before the cell counts as changing too fast."""
+CONFIRMATIONS = 4
+"""Readings that show a violation while the cell changes; two where nothing changed during the last one.
+
+Directories are read key by key. A job that is placed and evicted all the time is by chance in another state than its
+directory said a moment ago, also twice in a row.
+"""
 CHUNK = 250
 """Number of versions of the log per read."""
 MARGIN = 256
@@ -108,23 +114,21 @@ def verify(cell: Audited) -> Report:
         wrong = tuple(Violation(6, what, f"{key} {name}".rstrip()) for key, name, what in unusable)
         return Report(dict.fromkeys(("machines", "tasks", "jobs", "facts"), 0), wrong, True, 0, 0)
     log = Log(cell)
-    suspected: Found | None = None
+    suspected, shown = Found(), 0
     for _ in range(READINGS):
         looked = look(cell, log)
         if looked is None:
             continue
-        cell_state, found = looked
-        if suspected is not None:
-            found = {key: violations for key, violations in found.items() if key in suspected}
-        elif found:
-            suspected = found
-            continue
-        return _report(cell_state, log.replay, found, settled=True)
+        cell_state, found, still = looked
+        suspected = {key: each for key, each in found.items() if not shown or key in suspected}
+        shown += 1
+        if not suspected or shown >= (2 if still else CONFIRMATIONS):
+            return _report(cell_state, log.replay, suspected, settled=True)
     return _report(CellState(len(cell.dimensions), version=log.at), log.replay, {}, settled=False)
 
 
-def look(cell: Audited, log: Log) -> tuple[CellState, Found] | None:
-    """Read the cell once and check it; None when it changes faster than it can be read."""
+def look(cell: Audited, log: Log) -> tuple[CellState, Found, bool] | None:
+    """Read the cell once and check it; True with it if nothing changed. None when it changes too fast to be read."""
     # The log is trimmed at its old end, so that end is read before the cell.
     if not log.follow():
         return None
@@ -137,7 +141,8 @@ def look(cell: Audited, log: Log) -> tuple[CellState, Found] | None:
     if inspection is not None:
         inspection.damaged += damaged
         inspection.damaged += [Damage(*place, what) for place, what in (cell.unreadable | log.unreadable).items()]
-    return cell_state, check(cell_state, log.replay, inspection)
+    still = inspection is None or inspection.version == cell_state.version
+    return cell_state, check(cell_state, log.replay, inspection), still
 
 
 def check(cell_state: CellState, replay: Replay, inspection: Inspection | None) -> Found:

@@ -107,6 +107,7 @@ def test_without_the_second_look_the_same_change_would_seem_a_violation(
     town: Town, restless: Restless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cellstate.audit.reading.CellState.take", _only_counters)
+    monkeypatch.setattr("cellstate.audit.report.CONFIRMATIONS", 2)  # as many changes follow
     restless.after["sync"] = [lambda: CHANGES["place"](town), lambda: CHANGES["finish"](town)]
     where = {violation.where for violation in verify(restless).violations}
     assert "machine 3" in where
