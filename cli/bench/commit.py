@@ -6,7 +6,18 @@ import click
 
 from cli import render
 from cli.app import App
-from cli.bench.harness import NUMBERS, append_only_option, foot, machines_option, measure, stated, store_option
+from cli.bench.harness import (
+    NUMBERS,
+    append_only_option,
+    count_instructions,
+    foot,
+    instruction_table,
+    instructions_option,
+    machines_option,
+    measure,
+    stated,
+    store_option,
+)
 
 
 @click.command()
@@ -24,14 +35,18 @@ from cli.bench.harness import NUMBERS, append_only_option, foot, machines_option
 @machines_option
 @append_only_option
 @store_option
+@instructions_option
 @click.pass_obj
-def command(app: App, /, **settings: Any) -> None:
+def command(app: App, /, instructions: bool, **settings: Any) -> None:
     """Measure commits per second against the same writes without checks.
 
     The ceiling is the better of plain pipelined commands and an unchecked script; both write the same keys and
     bytes as the commits, in alternating rounds.
     """
+    counted = count_instructions(app, instructions)
     document = measure(app, "commit", stated(**settings))
+    if counted:
+        document["instructions"] = counted
     if app.as_json:
         render.document(document)
         return
@@ -61,5 +76,6 @@ def command(app: App, /, **settings: Any) -> None:
             for run in document["runs"]
         ],
     )
+    instruction_table(counted)
     per_call = document["runs"][0]["transactions_per_call"]
     foot(document, f"{document['cell']['machines']:,} machines, {per_call} transactions per round trip")

@@ -12,7 +12,10 @@ from cli.bench.harness import (
     SHARES,
     Listed,
     append_only_option,
+    count_instructions,
     foot,
+    instruction_table,
+    instructions_option,
     machines_option,
     measure,
     stated,
@@ -68,14 +71,18 @@ from cli.bench.harness import (
 @machines_option
 @append_only_option
 @store_option
+@instructions_option
 @click.pass_obj
-def command(app: App, /, gang: bool, **settings: Any) -> None:
+def command(app: App, /, gang: bool, instructions: bool, **settings: Any) -> None:
     """Measure conflict fraction and tasks per second of real schedulers.
 
     Scheduler processes compete for a cell with a prepared queue of jobs; every combination of the lists is run.
     --json adds waits and busyness by scheduler, and every single run.
     """
+    counted = count_instructions(app, instructions)
     document = measure(app, "conflict", stated(**settings, gang=[True] if gang else None))
+    if counted:
+        document["instructions"] = counted
     if app.as_json:
         render.document(document)
         return
@@ -114,6 +121,7 @@ def command(app: App, /, gang: bool, **settings: Any) -> None:
             f"({low:.2f} to {high:.2f} in {row['pairs']} pairs) of those without; processor time per task: "
             f"schedulers × {row['schedulers_us_per_task']:.2f}, server × {row['server_us_per_task']:.2f}"
         )
+    instruction_table(counted)
     chosen = document["chosen"]
     foot(
         document,

@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,10 +94,30 @@ def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
                 process.terminate()
 
 
+def count_instructions(app: App, wanted: bool) -> list[dict[str, Any]]:
+    """Return the rows of ``omega bench instructions``; none unless `wanted`."""
+    rows: list[dict[str, Any]] = measure(app, "instructions", {}, stored=False)["forms"] if wanted else []
+    return rows
+
+
+def instruction_table(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the instructions per job of ten tasks, if they were counted."""
+    if rows:
+        render.table(
+            ["jobs", ">instructions per job", ">to place", ">to end"],
+            [[row["form"], f"{row['per_job']:,}", f"{row['place']:,}", f"{row['end']:,}"] for row in rows],
+        )
+
+
 append_only_option = click.option(
     "--append-only", is_flag=True, help="Let the server log every write, flushed each second."
 )
 store_option = click.option("--store", metavar="URL", help="Measure this store (default: a server of its own).")
+instructions_option = click.option(
+    "--instructions",
+    is_flag=True,
+    help="Also count the server's instructions per job, which other load does not change; needs valgrind.",
+)
 machines_option = click.option("--machines", type=click.IntRange(min=1), help="Machines in the cell (default: 10000).")
 
 

@@ -6,7 +6,7 @@ import click
 
 from cli import render
 from cli.app import App
-from cli.bench.harness import Listed, foot, measure, stated
+from cli.bench.harness import Listed, foot, instruction_table, measure, stated
 
 
 @click.command()
@@ -30,8 +30,5 @@ def command(app: App, /, **settings: Any) -> None:
     if app.as_json:
         render.document(document)
         return
-    render.table(
-        ["jobs", ">instructions per job", ">to place", ">to end"],
-        [[row["form"], f"{row['per_job']:,}", f"{row['place']:,}", f"{row['end']:,}"] for row in document["forms"]],
-    )
+    instruction_table(document["forms"])
     foot(document, f"{document['chosen']['machines']:,} machines, jobs of {document['chosen']['tasks_per_job']} tasks")

@@ -44,6 +44,20 @@ def test_lists_and_presets_reach_the_harness(asked: list[tuple[str, dict[str, An
     assert (third["sizes"], third["per_call"]) == ([1, 10], 4)
 
 
+def test_instructions_are_counted_before_the_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+
+    def start(module: str, settings: dict[str, Any]) -> tuple[int, str]:
+        calls.append(module)
+        return 0, json.dumps({"forms": [{"form": "packed", "per_job": 3, "place": 2, "end": 1}]})
+
+    monkeypatch.setattr(harness, "_run", start)
+    for part in ("commit", "conflict"):
+        assert json.loads(run(part, "--instructions", "--json").stdout)["instructions"][0]["per_job"] == 3
+        assert "instructions" not in json.loads(run(part, "--json").stdout)
+    assert calls == ["instructions", "commit", "commit", "instructions", "conflict", "conflict"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
