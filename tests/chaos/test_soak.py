@@ -1,0 +1,93 @@
+"""Half an hour of steady load: the memory of each process stays as it is once the bounded records are full."""
+
+import os
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from statistics import median
+
+import pytest
+
+from benchmarks.computer import resident_bytes
+from cellstate.pools import Pool, Pools
+from cellstate.redis import RedisCell
+from tests.integration.stage import (
+    DEFAULT_EXECUTOR,
+    check,
+    embedded_store,
+    made_cell,
+    mixed_jobs,
+    started_processes,
+    unfinished,
+    until,
+)
+
+pytestmark = [pytest.mark.server, pytest.mark.chaos]
+MEMBERS = ("batch/0", "batch/1", "service/0", f"simulated/{DEFAULT_EXECUTOR}")
+MACHINES = 500
+MINUTES = float(os.environ.get("OMEGA_SOAK_MINUTES", "30"))
+TURN_SECONDS = 0.5
+TASKS_PER_TURN = 400
+KEEP_JOBS = 2_000
+"""Finished jobs that the cell keeps: few, so that it keeps as many as it may after a minute."""
+SAMPLE_SECONDS = 5.0
+GROWTH = 0.03
+"""Growth of a process from the middle third to the last that is taken for chance, as a share; at least 1 MiB."""
+MIB = 1 << 20
+SCHEDULER_LIMIT = 400 * MIB
+
+
+def submit_some(cell: RedisCell, rng: Random, turn: int) -> int:
+    """Submit mixed jobs, some into pools, stop one; returns how many were submitted."""
+    mixed = mixed_jobs(rng, TASKS_PER_TURN, f"soak-{turn}")
+    jobs = [replace(job, extra={"pool": rng.choice(("a", "b", "c"))}) for job in mixed]
+    now_ms = int(time.time() * 1000)
+    answers = cell.submit(jobs, now_ms, "ada")
+    assert {answer.status for answer in answers} == {"new"}
+    if turn % 10 == 0:
+        cell.stop(jobs[0].id, now_ms, "ada")
+    return len(jobs)
+
+
+def test_memory_is_flat_under_steady_load(tmp_path: Path) -> None:
+    """OMEGA_SOAK_MINUTES sets another length; growth is compared between the last two thirds of the time."""
+    rng, used, submitted = Random("soak"), dict[str, list[int]](), 0
+    with (
+        embedded_store() as store,
+        made_cell(store.url, "soak", MACHINES, keep_jobs=KEEP_JOBS) as cell,
+        started_processes(cell, store.url, tmp_path, *MEMBERS, lease_ms=10_000) as group,
+    ):
+        cell.set_pools(Pools((Pool("a"), Pool("b", weight=2), Pool("c", weight=3))), 0, 0, "ada")
+        processes = {"store": store.pid} | {name: process.pid for name, process in group.members.items()}
+        start = time.monotonic()
+        sampled, turn = start, 0
+        while time.monotonic() < start + MINUTES * 60:
+            submitted += submit_some(cell, rng, turn)
+            turn += 1
+            if time.monotonic() - sampled >= SAMPLE_SECONDS:
+                sampled = time.monotonic()
+                for name, pid in processes.items():
+                    used.setdefault(name, []).append(resident_bytes(pid))
+            time.sleep(max(0.0, start + turn * TURN_SECONDS - time.monotonic()))
+        assert group.dead() == {}
+        until(lambda: unfinished(cell) == 0, "everything submitted has ended")
+        check(cell)
+    report(used, submitted)
+
+
+def report(used: dict[str, list[int]], submitted: int) -> None:
+    """Print what each process used by thirds of the time, and fail when one grew in the last third."""
+    sys.stdout.write(f"{submitted:,} jobs in {MINUTES:g} minutes; MiB by thirds of the time\n")
+    grown = []
+    for name, values in used.items():
+        third = len(values) // 3
+        assert third > 1, "too short to compare"
+        first, middle, last = (median(values[i * third : (i + 1) * third]) for i in range(3))
+        sys.stdout.write(f"{name:18} {first / MIB:8.1f} {middle / MIB:8.1f} {last / MIB:8.1f}\n")
+        if last - middle > max(MIB, GROWTH * middle):
+            grown.append(name)
+        if name.startswith(("batch", "service")):
+            assert max(values) <= SCHEDULER_LIMIT
+    assert grown == []
