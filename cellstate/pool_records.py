@@ -7,6 +7,8 @@ operators   the precedence from which jobs evict across pools (`Pools.operators_
 pN          pool number N
 cNAME       a leaf: the numbers of it and its ancestors that carry limits, upward; NAME as in lanes. "c" is the
             chain of ephemeral pools
+uNAME       a leaf whose pool or ancestors have lists of users: the users that all of them admit; "u": those of
+            ephemeral pools
 bN          limits and use of a pool that carries limits (lua/parts/pools.lua)
 """
 
@@ -78,9 +80,9 @@ def digest(data: bytes) -> str:
     return f"{crc32(data):08x}"
 
 
-def leaf_field(name: str) -> str:
-    """Return the field of a leaf's chain."""
-    return f"c{quote(name, safe='')}"
+def leaf_field(name: str, kind: str = "c") -> str:
+    """Return the field of a leaf's chain, or (``u``) of its users."""
+    return f"{kind}{quote(name, safe='')}"
 
 
 def operators_word(pools: Pools) -> bytes:
@@ -92,6 +94,19 @@ def chains(pools: Pools) -> dict[str, str]:
     """Return the chains of all leaves and, under "c", of ephemeral pools; numbers are those of `pools`."""
     found = {leaf_field(name): _chain(pools, name) for name in sorted(pools.leaves)}
     return found | {"c": _chain(pools, "")} if pools.configured else {}
+
+
+def admissions(pools: Pools) -> dict[str, str]:
+    """Return the users that may submit to leaves and, under "u", to ephemeral pools, where not all may."""
+    lists = {leaf_field(name, "u"): pools.admitted(name) for name in sorted({*pools.leaves, ""})}
+    return {
+        name: " ".join(quote(each, safe="") for each in users) for name, users in lists.items() if users is not None
+    }
+
+
+def leaf_rows(pools: Pools) -> dict[str, str]:
+    """Return the fields by leaf: chains, and users that may submit."""
+    return chains(pools) | admissions(pools) if pools.configured else {}
 
 
 def _chain(pools: Pools, name: str) -> str:
@@ -162,7 +177,7 @@ def change(before: Pools, after: Pools, number: int, resources: tuple[str, ...])
         rows["trees"] = pack(pools.trees)
         rows["operators"] = operators_word(pools)
         facts.append(f"trees {digest(rows['trees'])}")
-    old, new = chains(before), chains(pools)
+    old, new = leaf_rows(before), leaf_rows(pools)
     rows |= {name: chain.encode() for name, chain in new.items() if old.get(name) != chain}
     rows["next"] = b"%d" % number
     limited = {str(pool.number): limits_words(pool, resources) for pool in pools.pools if pool.upper}

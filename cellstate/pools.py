@@ -232,9 +232,19 @@ class Pools:
         path = self.path(name) or self.path(self.trees[0].default_parent)
         return [pool for pool in path if pool.upper]
 
-    def may_submit(self, name: str, user: str) -> bool:
-        """Return whether a user may submit to a pool: one of those that it and each of its ancestors names."""
-        return all(not pool.users or user in pool.users for pool in self.path(name))
+    def closed_to(self, name: str, user: str) -> Pool | None:
+        """Return the pool whose list of users keeps a user from submitting to a pool; None: the user may submit.
+
+        The lists of a pool and of all its ancestors hold, for an ephemeral pool those of its ancestors.
+        """
+        path = self.path(name) or self.path(self.trees[0].default_parent)
+        return next((pool for pool in path if pool.users and user not in pool.users), None)
+
+    def admitted(self, name: str) -> tuple[str, ...] | None:
+        """Return the users that may submit to a pool ("" for any ephemeral one), in order; None: all users."""
+        path = self.path(name) or self.path(self.trees[0].default_parent)
+        lists = [set(pool.users) for pool in path if pool.users]
+        return tuple(sorted(set.intersection(*lists))) if lists else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,11 @@ def refusal(spec: "JobSpec", answer: "Submitted") -> Refused:
         return Refused(f"job {spec.name}: waits for {answer.holder} to finish, which did not and never will; {advice}")
     if answer.status == "pool":
         return Refused(f"job {spec.name}: {answer.holder!r} is no pool that holds jobs; see omega pool list")
+    if answer.status == "user":
+        user = spec.extra.get("user") or "none"
+        return Refused(
+            f"job {spec.name}: user {user} may not submit to pool {answer.holder}; see omega pool show {answer.holder}"
+        )
     return taken(spec, answer.holder if answer.status == "name" else spec.id, by_id=answer.status == "id")
 
 
@@ -118,8 +123,8 @@ def check_pools(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
             close = get_close_matches(pool, pools.leaves, 1)
             advice = f"did you mean {close[0]}?" if close else "see omega pool list"
             raise Refused(f"{where} {pool!r} is not configured; {advice}")
-        if not pools.may_submit(name, user):
-            closed = next(each for each in pools.path(name) if each.users and user not in each.users)
+        closed = pools.closed_to(name, user)
+        if closed is not None:
             raise Refused(
                 f"job {spec.name}: user {user} may not submit to pool {name}; {closed.name} admits"
                 f" {_some(closed.users)}"

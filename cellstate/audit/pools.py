@@ -9,7 +9,15 @@ from cellstate.errors import BadInput
 from cellstate.inspection import Inspection
 from cellstate.lanes import lane_of
 from cellstate.model import Job
-from cellstate.pool_records import chains, digest, leaf_field, limits_words, operators_word, unpack_pool, unpack_trees
+from cellstate.pool_records import (
+    digest,
+    leaf_field,
+    leaf_rows,
+    limits_words,
+    operators_word,
+    unpack_pool,
+    unpack_trees,
+)
 from cellstate.pool_rules import check
 from cellstate.pools import Pools, PoolTree
 
@@ -31,12 +39,12 @@ def pools_follow_from_jobs_and_log(
     except BadInput as error:
         yield Violation(6, f"break a rule: {error}", "pools")
         return
-    expected = {name: chain.encode() for name, chain in chains(pools).items()}
-    found = {name: chain for name, chain in fields.items() if name[0] == "c"}
+    expected = {name: text.encode() for name, text in leaf_rows(pools).items()}
+    found = {name: text for name, text in fields.items() if name[0] in "cu"}
     for name in sorted(expected.keys() | found.keys()):
         if expected.get(name) != found.get(name):
-            what = f"leads to pools {found.get(name)!r}, by the tree {expected.get(name)!r}"
-            yield Violation(6, what, f"pools field {name}")
+            what = "leads to pools" if name[0] == "c" else "admits the users"
+            yield Violation(6, f"{what} {found.get(name)!r}, by the tree {expected.get(name)!r}", f"pools field {name}")
     state = pools.configured + any(pool.upper for pool in pools.pools)
     if inspection.counters["pools"] != state:
         yield Violation(6, f"is {inspection.counters['pools']}, by the pools {state}", "meta field pools")

@@ -9,7 +9,8 @@
 --        job), "name ID" (a live job has that name), "after ID" (it would wait for a job that is not there: one
 --        that was submitted earlier, or stands earlier in this call, is; so no circle arises) or "never ID" (for
 --        one that has not finished and never will), "pool POOL" (pools are configured, and that is no leaf of
---        them; POOL as in lanes); or {"keys", name…} with nothing done.
+--        them; POOL as in lanes) or "user POOL" (the lists of users of that pool and those above it do not admit the
+--        job's user); or {"keys", name…} with nothing done.
 -- Types  as in commit.lua
 -- Rules  pending tasks are ranges, not records (semantics 21); begins with HSET (13).
 
@@ -50,13 +51,27 @@ for _, a in ipairs(asked) do
 end
 load_jobs(awaited)
 
--- The pools that jobs name and that hold none, once pools are configured; a job without a pool is never refused.
-local no_leaf = {}
+-- Why jobs may not enter their pools, once pools are configured: a pool that they name holds no jobs, or does not admit
+-- their user. A job without a pool is in the one of its user's name, else in an ephemeral one.
+local refusals = {}
 if meta.pools > 0 then
-  local fields = {}
-  for i, a in ipairs(asked) do fields[i] = 'c' .. match(a.lane_name, ' ([^ ,]*),[^ ]*$') end
-  for i, chain in ipairs(fetch(pools_key, fields)) do
-    if not chain and fields[i] ~= 'c' then no_leaf[asked[i]] = sub(fields[i], 2) end
+  local leaves, lists, users = {}, {}, {}
+  for i, a in ipairs(asked) do
+    leaves[i] = pools.leaf_of({ name = a.lane_name })
+    lists[i], users[i] = 'u' .. sub(leaves[i], 2), match(a.lane_name, ',([^ ,]*),[^ ,]*$')
+  end
+  local chains = fetch(pools_key, leaves)
+  for i = 1, #asked do
+    if leaves[i] == 'c' or not chains[i] then lists[i] = 'u' end
+  end
+  local admitted = fetch(pools_key, lists)
+  for i, a in ipairs(asked) do
+    local pool = match(a.lane_name, ' ([^ ,]*),[^ ]*$')
+    if not chains[i] and pool ~= '' then
+      refusals[a] = 'pool ' .. pool
+    elseif admitted[i] and not find(' ' .. admitted[i] .. ' ', ' ' .. users[i] .. ' ', 1, true) then
+      refusals[a] = 'user ' .. sub(leaves[i], 2)
+    end
   end
 end
 
@@ -161,8 +176,8 @@ for i, a in ipairs(asked) do
     answers[i] = same and format('same %d', known.modified) or 'id'
   elseif by_name[a.name] or holders[i] then
     answers[i] = 'name ' .. (by_name[a.name] or holders[i])
-  elseif no_leaf[a] then
-    answers[i] = 'pool ' .. no_leaf[a]
+  elseif refusals[a] then
+    answers[i] = refusals[a]
   else
     local links, why = open_links(a.links)
     answers[i] = why or 'new'

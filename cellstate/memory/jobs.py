@@ -17,7 +17,7 @@ from cellstate.memory.lanes import join_lane
 from cellstate.memory.ledger import Ledger
 from cellstate.memory.links import finished, modify, set_free, stop_unplaced
 from cellstate.memory.losses import forget_losses, requeue
-from cellstate.memory.pools import refuses_pool
+from cellstate.memory.pools import refused_pool
 from cellstate.memory.port_values import job_of
 from cellstate.memory.publish import announce, publish, write_pending
 from cellstate.memory.ranges import NONE, Spans, span_add, span_tail
@@ -54,8 +54,8 @@ def submit(ledger: Ledger, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held
             answers.append(Submitted(spec.id, "same" if same else "id", "", known.modified if same else 0))
         elif spec.name in ledger.names:
             answers.append(Submitted(spec.id, "name", ledger.names[spec.name]))
-        elif ledger.pools_state and refuses_pool(ledger, pool := lane_of(spec.kind, spec.precedence, spec.extra).pool):
-            answers.append(Submitted(spec.id, "pool", pool))
+        elif ledger.pools_state and (refused := refused_pool(ledger, spec)):
+            answers.append(refused)
         elif spec.after and (why := hopeless(ledger, spec)):
             answers.append(why)
         else:

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cellstate.cell import EpochMark, Reply
+from cellstate.cell import EpochMark, Reply, Submitted
 from cellstate.demands import JobDemand
 from cellstate.epoch_records import digest, pack_leaves, pack_shares
+from cellstate.lanes import lane_of
 from cellstate.memory.delta import delta, latest
 from cellstate.memory.ledger import Ledger
 from cellstate.memory.publish import announce
 from cellstate.memory.words import MANY, Group, JobRow, PoolBook
-from cellstate.model import Gang, JobState, check_author
+from cellstate.model import Gang, JobSpec, JobState, check_author
 from cellstate.pool_records import PoolUse, change
 from cellstate.pool_rules import check as check_pools
 from cellstate.pools import JOBS, TASKS, Epoch, Pools
@@ -137,9 +138,15 @@ def admits(ledger: Ledger, j: JobRow, g: Group, vacated: Mapping[object, int], *
     return most
 
 
-def refuses_pool(ledger: Ledger, pool: str) -> bool:
-    """Return whether a pool accepts no jobs: pools are configured, and it is no leaf of them."""
-    return bool(pool) and ledger.pool_settings.configured and pool not in ledger.pool_settings.leaves
+def refused_pool(ledger: Ledger, spec: JobSpec) -> Submitted | None:
+    """Return why a job may not enter its pool: it is no leaf of the configured pools, or does not admit the user."""
+    lane, pools = lane_of(spec.kind, spec.precedence, spec.extra), ledger.pool_settings
+    if lane.pool and lane.pool not in pools.leaves:
+        return Submitted(spec.id, "pool", lane.pool)
+    leaf = lane.pool or lane.user
+    if pools.closed_to(leaf if leaf in pools.leaves else "", lane.user) is not None:
+        return Submitted(spec.id, "user", leaf)
+    return None
 
 
 def _demand(j: JobRow) -> JobDemand | None:

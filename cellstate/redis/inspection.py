@@ -178,8 +178,8 @@ def _pool(found: Inspection, field: str, value: bytes) -> None:
         _number(field[1:])
         _want(re.fullmatch(r"((\d+|-) )+\d+( \d+)*", value.decode()), f"{value.decode()!r} is not limits and use")
     else:
-        _want(field[0] == "c", "no such field; cellstate/pool_records.py lists them")
-        _want(re.fullmatch(r"(\d+( \d+)*)?", value.decode()), f"{value.decode()!r} is not a list of pools")
+        _want(field[0] in "cu", "no such field; cellstate/pool_records.py lists them")
+        _want(field[0] == "u" or re.fullmatch(r"(\d+( \d+)*)?", value.decode()), f"{value!r} is not a list of pools")
     found.pools[field] = value
 
 

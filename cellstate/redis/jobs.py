@@ -37,7 +37,7 @@ class RedisJobs(RedisPages):
         for job, answer in zip(jobs, reply[2:], strict=True):
             status, _, word = answer.decode().partition(" ")
             known = int(word or reply[1]) if status in ("new", "same") else 0
-            word = unquote(word) if status == "pool" else word
+            word = unquote(word) if status in ("pool", "user") else word
             answers.append(Submitted(job.id, status, "" if known else word, known))
         return answers
 

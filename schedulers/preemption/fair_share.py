@@ -81,6 +81,11 @@ class FairShare(Preemption):
     def __post_init__(self) -> None:
         self._starving.rules = self._rules
 
+    @property
+    def by_precedence(self) -> bool:
+        """Whether precedence alone decides between jobs of different precedence of one pool."""
+        return self.within is not None
+
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[int] | None:
         """See Preemption.suspects."""
         found = self.opened(snapshot)

@@ -6,7 +6,6 @@ option `partition_everywhere` of a tree it decides between all jobs of the tree,
 
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,13 +17,11 @@ from schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStand, bounds
 from schedulers.fairshare.partition import Bounds, Preemptible
 from schedulers.fairshare.standings import Standings
 from schedulers.fairshare.starvation import Status
+from schedulers.preemption.planning import PlanningPolicy
 from schedulers.preemption.plans import Plan
 from schedulers.preemption.sets import Losses, leaf_of_work
 from schedulers.preemption.stages import least_for
 from schedulers.work import Work
-
-if TYPE_CHECKING:
-    from schedulers.preemption.fair_share import FairShare
 
 
 class _Victim:
@@ -50,7 +47,7 @@ class PartitionPlan(Plan):
     """
 
     def __init__(
-        self, policy: "FairShare", work: Work, found: Standings, status: Status, pool: str = "", *,
+        self, policy: PlanningPolicy, work: Work, found: Standings, status: Status, pool: str = "", *,
         everywhere: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(policy, work, found, pool or leaf_of_work(work), status)
@@ -133,7 +130,7 @@ class PartitionPlan(Plan):
     def _victim(self, resident: Resident) -> _Victim | None:
         """The job of a task; None where precedence admits its eviction whatever it holds."""
         below = resident.precedence < self.work.job.precedence and self._path(resident)[0] == self.path[0]
-        if below and self.policy.within is not None:
+        if below and self.policy.by_precedence:
             return None
         if resident.job not in self.floors:
             self.floors[resident.job] = self._new_victim(resident)

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import cached_property
 from math import ceil
 from random import Random
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +17,10 @@ from schedulers.fairshare.standings import Path, Standings
 from schedulers.fairshare.starvation import Status
 from schedulers.fitting import fitting
 from schedulers.policies import Placement, claims_of
+from schedulers.preemption.planning import PlanningPolicy
 from schedulers.preemption.precedence import might_hold
 from schedulers.preemption.sets import Flight, Losses, is_worth, leaf_of_work, with_victims, without_needless
 from schedulers.work import Work
-
-if TYPE_CHECKING:
-    from schedulers.preemption.fair_share import FairShare
 
 Mask = NDArray[np.bool_]
 MOST_EVICTIONS, MOST_STARTS = 200, 500
@@ -37,7 +34,7 @@ class Plan:
     """Whether precedence within the pool is tried before it."""
 
     def __init__(
-        self, policy: "FairShare", work: Work, found: Standings, own: str, status: Status = Status.STARVING
+        self, policy: PlanningPolicy, work: Work, found: Standings, own: str, status: Status = Status.STARVING
     ) -> None:
         self.policy, self.work, self.found, self.own, self.status = policy, work, found, own, status
         self.path = found.shares.path(leaf_of_work(work))

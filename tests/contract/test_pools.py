@@ -68,6 +68,44 @@ def test_a_removed_pool_gives_its_number_to_nobody(cell: AnyCell) -> None:
     assert [pool.number for pool in put(cell, Pool("a")).pools] == [5]
 
 
+def test_only_users_that_a_pool_and_those_above_it_admit_may_submit(cell: AnyCell) -> None:
+    put(
+        cell,
+        Pool("prod", users=("ada", "bö b", "cy")),
+        Pool("api", "prod", users=("bö b", "cy", "dan")),
+        Pool("web", "prod"),
+        Pool("open"),
+        Pool("cy", "prod", users=("dan",)),
+        trees=(PoolTree(default_parent="prod"),),
+    )
+
+    def answer(pool: str, user: str) -> tuple[str, str]:
+        (found,) = cell.submit([in_pool(f"j{pool}-{user[0]}{len(user)}", pool, user)], 0, "ada")
+        return found.status, found.holder
+
+    assert answer("api", "bö b") == ("new", "")
+    assert answer("api", "ada") == ("user", "api"), "the list of the pool itself"
+    assert answer("api", "dan") == ("user", "api"), "the list of the pool above it"
+    assert answer("web", "ada") == ("new", "")
+    assert answer("web", "a") == ("user", "web"), "a part of a name is another user"
+    assert answer("open", "eve") == ("new", "")
+    assert answer("", "ada") == ("new", ""), "an ephemeral pool is below the default parent"
+    assert answer("", "eve") == ("user", "eve")
+    assert answer("", "cy") == ("user", "cy"), "the configured pool of the user's name"
+    assert cell.job("jweb-a1") is None
+
+
+def test_a_list_of_users_that_changes_holds_for_later_jobs_alone(cell: AnyCell) -> None:
+    put(cell, Pool("a", users=("ada",)))
+    assert cell.submit([in_pool("first", "a")], 0, "ada")[0].status == "new"
+    put(cell, Pool("a", users=("bob",)))
+    assert cell.submit([in_pool("first", "a")], 0, "ada")[0].status == "same"
+    assert cell.submit([in_pool("second", "a")], 0, "ada")[0].status == "user"
+    assert cell.submit([in_pool("third", "a", "bob")], 0, "bob")[0].status == "new"
+    put(cell, Pool("a"))
+    assert cell.submit([in_pool("second", "a")], 0, "ada")[0].status == "new"
+
+
 def test_a_pool_with_jobs_stays_a_leaf(cell: AnyCell) -> None:
     put(cell, Pool("a"), Pool("b", "a"), Pool("c"))
     cell.submit([in_pool("j", "b")], 0, "ada")

@@ -1,4 +1,4 @@
-"""Pools that are configured, limited, moved and removed at random, also while jobs are in them; and their epochs."""
+"""Pools that are configured, limited, moved and removed at random, with lists of users, also while jobs are in them."""
 
 from abc import abstractmethod
 
@@ -35,7 +35,8 @@ class PoolChanges(RuleBasedStateMachine):
             bound = {what: most * (self.scale if what in ("cpu", "memory") else 1)
                      for what, most in data.draw(limits, "limits").items()}  # fmt: skip
             parent = data.draw(st.sampled_from([ROOT, ROOT, *sorted(kept), "top"]), "parent")
-            pools = [pool for pool in pools if pool.name != name] + [Pool(name, parent, limits=bound)]
+            users = data.draw(st.sampled_from([(), (), ("u0",), ("u1", "u0")]), "users")
+            pools = [pool for pool in pools if pool.name != name] + [Pool(name, parent, limits=bound, users=users)]
             kept.add(name)
         trees = (PoolTree(default_parent=data.draw(st.sampled_from([ROOT, ROOT, "top"]))),)
         check, at = known.version - (not data.draw(st.integers(0, 9))), self.tick()

@@ -117,7 +117,9 @@ def test_settings_in_force_come_from_ancestors_and_the_tree() -> None:
     assert found.allocation_timeout == 10.0
     assert pools.preemption("of a user").starvation_timeout == 5
     assert [pool.name for pool in pools.chain("c")] == ["c", "a"]
-    assert [pools.may_submit("c", user) for user in ("ada", "bob", "cy")] == [True, False, False]
+    closed = [pools.closed_to("c", user) for user in ("ada", "bob", "cy")]
+    assert [pool.name if pool else None for pool in closed] == [None, "b", "a"]
+    assert pools.admitted("c") == ("ada",)
     assert pools.leaves == {"c"}
 
 
