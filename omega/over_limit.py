@@ -1,19 +1,19 @@
 """Evictions after a limit was lowered below the use: the least important tasks, until the use is within the limit."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from cellstate import ranges
-from cellstate.model import Gang
-from cellstate.transaction import Ending, How
+from cellstate.lanes import lane_of
 
 if TYPE_CHECKING:
-    from cellstate.model import Job, Run
+    from cellstate.model import Job
     from cellstate.ports import JobStore, OperatorStore, Queries
 
 REASON = "limit"
 JOBS, TASKS = "jobs", "tasks"
 """Limits that are not on a resource."""
+MOST_JOBS = 1_000
+"""Maximum number of jobs whose running tasks are compared at once."""
 
 
 def excess_of_kind(cell: "Queries", kind: str) -> dict[str, int]:
@@ -40,14 +40,14 @@ def _excess(pairs: Mapping[str, tuple[int, int | None]]) -> dict[str, int]:
 
 
 def jobs_of_pool(cell: "Queries", pool: str) -> "Callable[[Job], bool]":
-    """Return whether a job belongs to a pool or to one below it."""
-    parents = {each.name: each.parent for each in cell.pools().pools}
+    """Return whether a job belongs to a pool or to one below it, also by its user's name."""
+    pools = cell.pools()
 
     def belongs(job: "Job") -> bool:
-        name = job.spec.get("pool")
-        while name and name != pool:
-            name = parents.get(name)
-        return bool(name)
+        lane = lane_of(job.kind, job.precedence, job.spec)
+        leaf = pools.pool_of(lane.pool, lane.user)
+        above = pools.path(leaf) or pools.path(pools.parent_of(leaf))
+        return pool in (each.name for each in above)
 
     return belongs
 
@@ -61,40 +61,22 @@ def evict(
 ) -> int:
     """Evict tasks of jobs that `belongs` accepts until `excess` is empty; return the number of evicted tasks.
 
-    Tasks of the least precedence first, among equals of the newest job. A strict gang loses all its tasks. Evicted
-    tasks are pending again and start when the limit permits.
+    Victims are those of `schedulers.over_limit`; evicted tasks are pending again and start when the limit permits.
     """
+    from schedulers.constraints.fetching import residents_on  # noqa: PLC0415 - numpy
+    from schedulers.over_limit import end_victims, over_limit  # noqa: PLC0415
+
     evicted, over = 0, excess()
     jobs = [job for job in cell.jobs() if belongs(job)] if over else []
-    for job in sorted(jobs, key=lambda each: (each.precedence, -each.order)):
+    jobs.sort(key=lambda job: (job.precedence, -job.order))
+    for start in range(0, len(jobs) if over else 0, MOST_JOBS):
+        some = {job.id: job for job in jobs[start : start + MOST_JOBS]}
+        runs = (run for job in some.values() for group in job.groups for run in group.runs)
+        machines = sorted({machine for _, machine, leaving in runs if not leaving})
+        residents = [each for each in residents_on(machines, cell, now_ms() / 1000) if each.job in some]
+        amounts = [over.get(name, 0) for name in (JOBS, TASKS, *cell.dimensions.names)]
+        evicted += end_victims(cell, over_limit(residents, amounts), REASON, now_ms() / 1000, by)
+        over = excess()
         if not over:
             break
-        endings = list(_endings(job, _runs(cell, job), over, cell.dimensions.names))
-        if endings:
-            evicted += sum(cell.end(endings, now_ms(), by))
-            over = excess()
     return evicted
-
-
-def _runs(cell: "JobStore | OperatorStore", job: "Job") -> "list[Run]":
-    machines = sorted({machine for group in job.groups for _, machine, leaving in group.runs if not leaving})
-    found = [run for run in cell.runs(machines) if run.job == job.id and not run.leaving]
-    return sorted(found, key=lambda run: (-run.group, -run.placement))
-
-
-def _endings(job: "Job", runs: "list[Run]", over: Mapping[str, int], names: tuple[str, ...]) -> Iterator[Ending]:
-    """Yield the ends of the last tasks of a job that are needed to free what is `over`."""
-    whole = JOBS in over or job.gang is Gang.STRICT
-    left = dict(over)
-    for run in runs:
-        need = dict(zip(names, job.groups[run.group].need, strict=True)) | {TASKS: 1}
-        wanted = [-(-amount // need[name]) for name, amount in left.items() if need.get(name)]
-        if whole and (wanted or JOBS in over):
-            yield Ending(run.machine, run.placement, How.EVICTED, "*", REASON)
-            continue
-        number = min(max(wanted, default=0), ranges.count(run.tasks))
-        if number > 0:
-            tasks, _ = ranges.tail(run.tasks, number)
-            yield Ending(run.machine, run.placement, How.EVICTED, tasks, REASON)
-            left = {name: amount - number * need.get(name, 0) for name, amount in left.items()}
-            left = {name: amount for name, amount in left.items() if amount > 0}

@@ -50,7 +50,7 @@ def command(
     """Show the limits, or change those of KIND. Limits that are not given stay; the value none removes one.
 
     A limit below the present use ends nothing: no task of the kind starts until enough have ended. --over evict evicts
-    the difference, least precedence and newest job first; the evicted tasks are pending again.
+    the difference, lowest precedence and newest tasks first; the evicted tasks are pending again.
     """
     amounts = named(cpu, memory, others)
     changes = bool(amounts or jobs or precedence)

@@ -1,11 +1,14 @@
 """Tasks are evicted where a pool or a machine holds too much, if the pools say so: the least important, no more."""
 
+from functools import partial
+
 import pytest
 
 from cellstate.array_snapshot import ArraySnapshot
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.pools import Pool, Preemption
 from cellstate.transaction import Ending, How, Mode, Position
+from omega.over_limit import evict, excess_of_pool, jobs_of_pool
 from schedulers.process.excess import OVER_SECONDS, Excess
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_epochs import next_epoch
@@ -52,6 +55,7 @@ def lowered(cell: AnyCell, member: Member, preemption: Preemption, **limits: int
         ({"cpu": 5}, [2, 2, 1, 2]),
         ({"cpu": 5, "memory": 1}, [1, 0, 0, 2]),
         ({"jobs": 1}, [2, 0, 0, 2]),
+        ({"jobs": 2, "tasks": 3}, [2, 1, 0, 2]),
         ({"tasks": 6}, [2, 2, 2, 2]),
         ({"tasks": 0}, [0, 0, 0, 2]),
     ],
@@ -69,6 +73,28 @@ def test_the_excess_stays_unless_the_pool_says_otherwise(cell: AnyCell, member: 
     lowered(cell, member, Preemption(), tasks=1)
     assert relieved(cell) == 0
     assert running(cell, "high", "old", "new") == [2, 2, 2]
+
+
+@pytest.mark.parametrize("limits", [{"tasks": 3}, {"cpu": 5, "memory": 1}, {"jobs": 1}, {"jobs": 2, "tasks": 3}])
+def test_an_operator_and_a_scheduler_evict_the_same_tasks(
+    cell: AnyCell, member: Member, limits: dict[str, int]
+) -> None:
+    """Of a pool that does not evict by itself, by the command that lowers its limits; also jobs of a user's pool."""
+    put(cell, Pool("p"), Pool("q"))
+    group = TaskGroup((1, 1), 2)
+    for name, extra, precedence in (("high", {"pool": "p"}, 9), ("old", {"user": "p"}, 1), ("new", {"pool": "p"}, 1)):
+        cell.submit([JobSpec(name, name, "batch", (group,), precedence, extra=extra)], 0, "ada")
+        assert member.place(name, (0 if name != "new" else 1, 2)).accepted
+    put(cell, Pool("p", limits=limits), Pool("q"))
+    asked = partial(excess_of_pool, cell, "p")
+    before = [job for job in (cell.job(name) for name in ("high", "old", "new")) if job is not None]
+    assert [jobs_of_pool(cell, "p")(job) for job in before] == [True, True, True]
+    by_command = evict(cell, asked, jobs_of_pool(cell, "p"), lambda: 2, "ada")
+    assert not asked()
+    left = running(cell, "high", "old", "new")
+    expected = {"tasks": [2, 1, 0], "cpu": [1, 0, 0], "jobs": [2, 0, 0]}[next(iter(limits))]
+    assert left == (expected if limits != {"jobs": 2, "tasks": 3} else [2, 1, 0])
+    assert by_command == 6 - sum(left)
 
 
 def test_the_reason_is_in_the_log(cell: AnyCell, member: Member) -> None:
