@@ -101,12 +101,17 @@ def executor_of(agent: str) -> str:
 
 
 class Fact(NamedTuple):
-    """One entry of the log: version, time (ms, the client's clock), author, words."""
+    """One entry of the log: version, time (ms, the client's clock), author, words.
+
+    Of a commit also the version on which its transactions were decided, and when that decision began (`Basis`).
+    """
 
     version: int
     at_ms: int
     by: str
     words: tuple[str, ...]
+    since: int | None = None
+    began_ms: int | None = None
 
 
 class KindUse(NamedTuple):

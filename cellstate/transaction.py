@@ -228,6 +228,17 @@ class Position(NamedTuple):
     tag: str = ""
 
 
+class Basis(NamedTuple):
+    """What the transactions of a call were decided on: the version of the snapshot, and when the decision began.
+
+    The time is milliseconds of the server's clock, as far as the scheduler knows it; in a simulation, simulated time.
+    The snapshot also showed the scheduler's own claims in flight.
+    """
+
+    since: int
+    began_ms: int
+
+
 class Ask(NamedTuple):
     """Request for up to `most` jobs of a lane that became pending after the arrival `after`."""
 

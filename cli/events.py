@@ -49,7 +49,8 @@ def command(
     """List events, oldest first: placements, conflicts and their cause, evictions, machines, schedulers.
 
     With --since the first --limit events after that version, without it the last ones. With --json and
-    --follow every event is a line of its own.
+    --follow every event is a line of its own. Events of a commit then have the version that it was decided on
+    (`since`) and when that decision began by the server's clock (`began_ms`).
     """
     if follow and columns:
         raise click.UsageError("--output is for a list that ends; leave --follow away")

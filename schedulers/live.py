@@ -17,7 +17,7 @@ from cellstate.cell import Awaited, Membership, PendingJob, Reply
 from cellstate.errors import Fenced, Refused, StoreError
 from cellstate.model import JobState, bucket_of
 from cellstate.ports import SchedulerStore
-from cellstate.transaction import Detection, Intake, Outcome, Position, Transaction
+from cellstate.transaction import Basis, Detection, Intake, Outcome, Position, Transaction
 from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Note, Receive, Reread, Sync, Think, attempts
@@ -69,10 +69,7 @@ class Live:
     owned: str = field(init=False)
     stopping: bool = False
     lapsed: Membership | None = None
-    """Set by the heartbeat: the membership that lost its lease, to register again before the next attempt.
-
-    The loop may have noticed the loss first and have registered again, so the membership is compared.
-    """
+    """Set by the heartbeat: the membership that lost its lease; the loop may have registered again before."""
     waiting: bool = False
     """Whether the loop waits for work; a lack of progress is then not a hang."""
     steps: int = 0
@@ -86,7 +83,11 @@ class Live:
     _flight: tuple[Transaction, ...] | None = None
     _asked: Intake = field(default_factory=lambda: Intake("-", (), 0, ""))
     _intakes: Intakes = field(init=False)
+    ahead: float = 0.0
+    """Seconds by which the server's clock is ahead of `now`, as of the last heartbeat."""
     _since: float = 0.0
+    _version: int = 0
+    """When the current attempt began, and the version that it is decided on."""
     _rng: Random = field(default_factory=lambda: Random(0))
     _thinking: float | None = None
     _jobs_at_hand: int = 0
@@ -116,7 +117,9 @@ class Live:
         self._begin_anew(self._patiently(again))
 
     def _register(self, nonce: str) -> Membership:
-        return self.cell.register_scheduler(self.member, nonce, self.lease_ms, self._ms())
+        membership = self.cell.register_scheduler(self.member, nonce, self.lease_ms, self._ms())
+        self.ahead = self.cell.store_ms() / 1000 - self.now()
+        return membership
 
     @property
     def _listeners(self) -> list[Instrument]:
@@ -161,7 +164,7 @@ class Live:
                 if not self._fresh and self._flight is None:
                     self._sync()
                 self._fresh = False
-                self._since = self.now()
+                self._since, self._version = self.now(), self.snapshot.position.version
                 return self.snapshot
             case Fetch():
                 self._patiently(lambda: fetch(effect, self.cell, self.snapshot))
@@ -253,10 +256,7 @@ class Live:
         self._sync()
 
     def _reports_blocked(self) -> bool:
-        """Request notification of freed room while jobs are blocked.
-
-        Returns whether the request is new: room freed before caused no notification, so the snapshot was synchronised.
-        """
+        """Request notification of room freed from now on, while jobs are blocked; return whether that is new."""
         awaited = self.scheduler.awaited()
         if awaited == self._awaited:
             return False
@@ -330,8 +330,9 @@ class Live:
         self._asked = self._intake() if asks else Intake(self.scheduler.kind, (), 0, self._buckets)
         self._flight, self._launched = transactions, self.now()
         executors = self.snapshot.executors(self.snapshot.launch())
+        basis, at_ms = Basis(self._version, round((self._since + self.ahead) * 1000)), self._ms()
         try:
-            self.cell.begin(self.membership, self._number, transactions, since, self._ms(), self._asked, executors)
+            self.cell.begin(self.membership, self._number, transactions, since, at_ms, self._asked, executors, basis)
         except StoreError:
             self._patiently(self.cell.resend)
 

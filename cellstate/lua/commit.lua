@@ -2,7 +2,8 @@
 -- working copy lacks and its next jobs. THE SPECIFICATION of what a conflict is.
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
--- ARGV   dims tag at member incarnation number since since_tag kind asked most owned | transactions
+-- ARGV   dims tag at member incarnation number since since_tag kind asked most owned basis | transactions
+-- basis: for the log, the version on which the transactions were decided, and when that began.
 -- A transaction is its job; numbers of eight bytes each: mode (0 incremental, 1 gang), detection (0 fine, 1
 -- coarse), and for every claim its group, count of identical tasks and the machine's number at the sync; the
 -- victims that claims may evict, "claim:placement*count…" in order, and "|" with what the transaction asserts of pools
@@ -375,5 +376,5 @@ if lack then return lack end
 local answers = {}
 for i = 1, #transactions do answers[i] = decide(transactions[i], i) end
 end_waits()
-publish(at, member, false)
+publish(at, member, false, '', 'basis', basis)
 return answer(concat(answers, ';'), meta.version, meta.floor, meta.arrivals)

@@ -27,9 +27,9 @@ from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, Limits, Machine
 from cellstate.pools import Epoch, Pools
 from cellstate.resources import Dimensions, Resources
 from cellstate.shards import Errand, Worker
-from cellstate.transaction import Ending, Intake, Position, Transaction
+from cellstate.transaction import Basis, Ending, Intake, Position, Transaction
 
-Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None]
+Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None, Basis | None]
 
 
 class MemoryCell(MemoryQueries, MemorySession):
@@ -60,10 +60,10 @@ class MemoryCell(MemoryQueries, MemorySession):
 
     def begin(
         self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
-        intake: Intake | None = None, executors: Iterable[int] = (),
+        intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
     ) -> None:  # fmt: skip
         """Commit, and keep the reply for `finish`."""
-        self._flight = membership, number, transactions, since, at_ms, intake
+        self._flight = membership, number, transactions, since, at_ms, intake, basis
         for transaction in transactions:
             if not 0 < len(transaction.claims) <= MOST_CLAIMS:
                 raise BadInput(
@@ -91,10 +91,10 @@ class MemoryCell(MemoryQueries, MemorySession):
 
     def commit(
         self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
-        intake: Intake | None = None, executors: Iterable[int] = (),
+        intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
     ) -> Reply:  # fmt: skip
         """See Cell.commit."""
-        self.begin(membership, number, transactions, since, at_ms, intake)
+        self.begin(membership, number, transactions, since, at_ms, intake, executors, basis)
         return self.finish()
 
     def sync(self, since: Position, intake: Intake | None = None) -> Reply:

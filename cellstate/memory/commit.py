@@ -16,7 +16,7 @@ from cellstate.memory.sync import sync
 from cellstate.memory.tasks import book, evict_gangs, occupy, place, take_off
 from cellstate.memory.words import Group, JobRow, KindRow, MachineRow, room
 from cellstate.model import Gang, JobState, MachineState
-from cellstate.transaction import Claim, Detection, How, Intake, Mode, Outcome, Position, Transaction, Verdict
+from cellstate.transaction import Basis, Claim, Detection, How, Intake, Mode, Outcome, Position, Transaction, Verdict
 
 Unit = tuple[int, KindRow, Group]
 """A single task that may be evicted: its placement, kind and group."""
@@ -305,7 +305,7 @@ def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
 
 def commit(
     ledger: Ledger, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position,
-    at_ms: int, intake: Intake | None,
+    at_ms: int, intake: Intake | None, basis: Basis | None = None,
 ) -> Reply:  # fmt: skip
     """Carry out the transactions of a call, or return the outcomes of a repeated one. Raises Fenced."""
     member = ledger.schedulers.get(membership.member)
@@ -317,7 +317,7 @@ def commit(
         ledger.diverged = has_diverged(ledger, since)
         member.outcomes = [decide(ledger, transaction) for transaction in transactions]
         member.last = number
-        publish(ledger, at_ms, membership.member)
+        publish(ledger, at_ms, membership.member, basis or Basis(since.version, at_ms))
     reply = sync(ledger, since, intake)
     reply.outcomes = list(member.outcomes)
     return reply

@@ -20,6 +20,7 @@ from cellstate.packing import FIELD, GUARD, MASK, packed
 from cellstate.pools import Epoch, Pools
 from cellstate.resources import LARGEST, Dimensions
 from cellstate.shards import ShardDurations
+from cellstate.transaction import Basis
 
 if TYPE_CHECKING:
     from cellstate.memory.shards import Table
@@ -117,7 +118,7 @@ class Ledger:
         self.ticks: tuple[tuple[int, int], ...] = ()
 
     def _create_changes(self, dimensions: int) -> None:
-        self.entries: deque[tuple[int, int, str, list[Line]]] = deque(maxlen=LOG_KEPT)
+        self.entries: deque[tuple[int, int, str, list[Line], Basis | None]] = deque(maxlen=LOG_KEPT)
         self.messages: dict[int, list[Line]] = {}
         # Finished jobs and the versions in which they ended; (version, server's clock) marks: lua/retire.lua.
         self.done: deque[tuple[JobRow, int]] = deque()

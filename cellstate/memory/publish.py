@@ -11,6 +11,7 @@ from cellstate.memory.ledger import Ledger
 from cellstate.memory.links import end_waits
 from cellstate.memory.losses import note_due
 from cellstate.model import JobState
+from cellstate.transaction import Basis
 
 MAILBOX_MOST = 200_000
 
@@ -74,8 +75,8 @@ def write_mailboxes(ledger: Ledger) -> None:
             ledger.messages[executor] = [("!",)]
 
 
-def announce(ledger: Ledger, at: int, by: str) -> None:
-    """Announce the touched machines and the facts under the next version."""
+def announce(ledger: Ledger, at: int, by: str, basis: Basis | None = None) -> None:
+    """Announce the touched machines and the facts under the next version, with the basis of a commit."""
     catch_up(ledger)
     ledger.version += 1
     ledger.tags.append(ledger.new_tag())
@@ -89,7 +90,7 @@ def announce(ledger: Ledger, at: int, by: str) -> None:
         ledger.restated = [each for each in ledger.restated if each[0] > ledger.floor]
         ledger.gone_lanes = [each for each in ledger.gone_lanes if each.version > ledger.floor]
     if ledger.log:
-        ledger.entries.append((ledger.version, at, by, ledger.facts_now))
+        ledger.entries.append((ledger.version, at, by, ledger.facts_now, basis))
 
 
 def catch_up(ledger: Ledger) -> None:
@@ -101,7 +102,7 @@ def catch_up(ledger: Ledger) -> None:
         ledger.behind = 0
 
 
-def publish(ledger: Ledger, at: int, by: str) -> None:
+def publish(ledger: Ledger, at: int, by: str, basis: Basis | None = None) -> None:
     """Write everything."""
     write_jobs(ledger)
     if ledger.pend:
@@ -113,4 +114,4 @@ def publish(ledger: Ledger, at: int, by: str) -> None:
     if ledger.messages_now:
         write_mailboxes(ledger)
     retire_excess(ledger)
-    announce(ledger, at, by)
+    announce(ledger, at, by, basis)

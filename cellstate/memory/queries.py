@@ -128,8 +128,8 @@ class MemoryQueries:
         """See Cell.facts; empty without ``log``."""
         entries = islice((entry for entry in self.ledger.entries if entry[0] > since), most)
         return [
-            Fact(version, at, by, tuple(text.split(" ")))
-            for version, at, by, lines in entries
+            Fact(version, at, by, tuple(text.split(" ")), *(basis or ()))
+            for version, at, by, lines, basis in entries
             for text in write(lines).split("\n")
             if text and (kinds is None or text.partition(" ")[0] in kinds)
         ]
@@ -167,7 +167,7 @@ class MemoryQueries:
         indices: dict[int, None] = {}
         ids: dict[str, None] = {}
         seen = since
-        for version, _, _, lines in self.ledger.entries:
+        for version, _, _, lines, _ in self.ledger.entries:
             if version <= since:
                 continue
             if len(indices) + len(ids) >= most:

@@ -7,7 +7,7 @@ from cellstate.cell import Awaited, Membership, Reply
 from cellstate.pools import Epoch
 from cellstate.ports.housekeeping import Housekeeping
 from cellstate.ports.parts import ChangeTotals, StopJobs
-from cellstate.transaction import Intake, Position, Transaction
+from cellstate.transaction import Basis, Intake, Position, Transaction
 
 
 class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
@@ -31,12 +31,16 @@ class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
         at_ms: int,
         intake: Intake | None = None,
         executors: Iterable[int] = (),
+        basis: Basis | None = None,
     ) -> Reply:
-        """Validate transactions in order and apply accepted claims. Fenced when the caller may not commit."""
+        """Validate transactions in order and apply accepted claims. Fenced when the caller may not commit.
+
+        `basis` is for the log; without it, `since` and `at_ms` are.
+        """
 
     def begin(
         self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
-        intake: Intake | None = None, executors: Iterable[int] = (),
+        intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
     ) -> None:  # fmt: skip
         """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
 

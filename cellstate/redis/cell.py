@@ -28,7 +28,7 @@ from cellstate.redis.scripts import script
 from cellstate.redis.shards import RedisShards
 from cellstate.resources import Dimensions
 from cellstate.server import connect, safe_url
-from cellstate.transaction import Ending, How, Intake, Position, Transaction
+from cellstate.transaction import Basis, Ending, How, Intake, Position, Transaction
 
 if TYPE_CHECKING:
     from cellstate.inspection import Damage, Inspection
@@ -175,11 +175,12 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
 
     def begin(
         self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
-        intake: Intake | None = None, executors: Iterable[int] = (),
+        intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
     ) -> None:  # fmt: skip
         """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
         values = self._values(at_ms, membership.member) | self._since(since, intake) | membership._asdict()
         values["number"] = number
+        values["basis"] = " ".join(map(str, basis or (since.version, at_ms)))
         for transaction in transactions:
             if not 0 < len(transaction.claims) <= MOST_CLAIMS:
                 many = len(transaction.claims)
@@ -228,10 +229,10 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
 
     def commit(
         self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
-        intake: Intake | None = None, executors: Iterable[int] = (),
+        intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
     ) -> Reply:  # fmt: skip
         """See Cell.commit."""
-        self.begin(membership, number, transactions, since, at_ms, intake, executors)
+        self.begin(membership, number, transactions, since, at_ms, intake, executors, basis)
         return self.finish()
 
     def sync(self, since: Position, intake: Intake | None = None) -> Reply:

@@ -362,12 +362,13 @@ def _kind(text: bytes, size: int) -> KindUse:
 def _facts(key: bytes, fields: Mapping[bytes, bytes], size: int, kinds: Container[str] | None) -> list[Fact]:
     version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
     lines = fields[b"facts"].decode()
+    since, began = map(int, fields[b"basis"].split()) if b"basis" in fields else (None, None)
     if not lines:
         return []
     found = lines.split("\n")
     if kinds is not None:  # most lines of a log are skipped without parsing
         found = [line for line in found if _kind_of(line) in kinds]
-    return [Fact(version, at, by, words) for line in found for words in records.fact_words(line, size)]
+    return [Fact(version, at, by, words, since, began) for line in found for words in records.fact_words(line, size)]
 
 
 def _kind_of(line: str) -> str:

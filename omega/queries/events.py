@@ -32,7 +32,8 @@ UNREADABLE = "unreadable"
 class Event:
     """One fact: version, time (ms, the author's clock), author, kind and details.
 
-    `job` is an id and `machine` an index where the event has one; `count` is the number of tasks.
+    `job` is an id and `machine` an index where the event has one; `count` is the number of tasks. Events of a commit
+    have the version `since` on which it was decided, and when that decision began (ms, the server's clock).
     """
 
     version: int
@@ -43,11 +44,13 @@ class Event:
     machine: int | None = None
     count: int | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
+    since: int | None = None
+    began_ms: int | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Return the event as plain values; absent ones are left out."""
         plain = {"version": self.version, "at_ms": self.at_ms, "by": self.by, "kind": self.kind}
-        known = {"job": self.job, "machine": self.machine, "count": self.count}
+        known = {name: getattr(self, name) for name in ("job", "machine", "count", "since", "began_ms")}
         return {**plain, **{name: value for name, value in known.items() if value is not None}, **self.more}
 
 
@@ -101,7 +104,7 @@ def event(fact: "Fact", dimensions: "Dimensions") -> Event:
         job, machine, count, more = _READERS.get(word, _plain)(rest, dimensions)
     except (ValueError, IndexError):
         kind, (job, machine, count, more) = UNREADABLE, _plain(fact.words, dimensions)
-    return Event(fact.version, fact.at_ms, fact.by, kind, job, machine, count, more)
+    return Event(fact.version, fact.at_ms, fact.by, kind, job, machine, count, more, fact.since, fact.began_ms)
 
 
 KINDS_BY_WORD = {"done": "ended", "enlist": "register", "leave": "deregister", "lapse": "expire"}

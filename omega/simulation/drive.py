@@ -240,6 +240,11 @@ class SimulatedScheduler:
             for instrument in self.scheduler.instruments:
                 instrument.attempted(works, began, self.until / SECOND, results)
 
+    @property
+    def began(self) -> float:
+        """When the attempt at hand began (seconds)."""
+        return self.engine.seconds if self._attempt is None else self._attempt[1]
+
     def close(self) -> None:
         """End the run, possibly during an attempt."""
         if self._attempt is not None:
@@ -259,6 +264,7 @@ class SimulatedScheduler:
         """Commit transactions decided on a copy to the simulated store."""
         world, working = self.world, self.scheduler.working
         copy.watching = bool(self.scheduler.queue.blocked.groups)
+        copy.began = self.began
         results, stands = [], True
         for transaction in transactions:
             outcome, whole = world.commit(self.number, self.name, working[transaction.job].job, transaction, copy)

@@ -29,7 +29,7 @@ class PackedSnapshot(Snapshot):
 
     `rest[i]` is the free amount on machine i, packed, with guards; `nothing` where it takes none. `numbers` are the
     sequence numbers at the last sync, kept only when `numbered`: fine detection needs none. `watching` enables `freed`;
-    `wants_use` is whether a policy needs the use of users and pools.
+    `wants_use` is whether a policy needs the use of users and pools. `began` (seconds): of the decision at hand.
     """
 
     def __init__(self, dimensions: int, *, numbered: bool = True) -> None:
@@ -44,6 +44,7 @@ class PackedSnapshot(Snapshot):
         self.followed = self.redescribed = -1
         self.watching = False
         self.wants_use = False
+        self.began = 0.0
         self.changed: list[int] = []
         self._claimed: list[Open] = []
         self._dense = False

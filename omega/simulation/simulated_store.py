@@ -13,7 +13,7 @@ from cellstate.memory.housekeeping import tick
 from cellstate.model import JobSpec, JobState, MachineSpec
 from cellstate.ports import Cell
 from cellstate.resources import Dimensions
-from cellstate.transaction import Detection, Ending, How, Outcome, Placed, Position, Transaction, placed_runs
+from cellstate.transaction import Basis, Detection, Ending, How, Outcome, Placed, Position, Transaction, placed_runs
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.twin import SimulatedTwin
 
@@ -164,7 +164,10 @@ class ServerStore:
                 claims = [c._replace(seen=c.seen + self._released[c.machine]) for c in transaction.claims]
                 transaction = transaction._replace(claims=claims)
         executors = copy.executors([claim.machine for claim in transaction.claims])
-        reply = self.server.commit(membership, self._numbers[member], [transaction], since, at_ms, executors=executors)
+        basis = Basis(copy.position.version, round(copy.began * 1000))
+        reply = self.server.commit(
+            membership, self._numbers[member], [transaction], since, at_ms, executors=executors, basis=basis
+        )
         self._position = reply.position
         outcome = reply.outcomes[0]
         # No other process places tasks here, and ids are issued in the order of the claims.

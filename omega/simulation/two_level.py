@@ -263,10 +263,10 @@ class TwoLevel(Architecture):
             del self.hoards[job.id]
             transaction = transaction._replace(claims=tuple(claims))
         if self.overlapping:
-            self.world.engine.at(simulated.until, self._start, (simulated, job, transaction))
+            self.world.engine.at(simulated.until, self._start, (simulated, job, transaction, simulated.began))
         else:
-            self._start((simulated, job, transaction))
+            self._start((simulated, job, transaction, simulated.began))
 
-    def _start(self, accepted: tuple[SimulatedScheduler, Job, Transaction]) -> None:
-        simulated, job, transaction = accepted
+    def _start(self, accepted: tuple[SimulatedScheduler, Job, Transaction, float]) -> None:
+        simulated, job, transaction, self.whole.began = accepted
         self.world.commit(simulated.number, simulated.name, job, transaction, self.whole)

@@ -201,6 +201,7 @@ class Process:
             cell.check_there()  # no token is written for a deleted cell
             cell.rouse(self.member)
             return
+        live.ahead = cell.store_ms() / 1000 - time.time()
         before, live.owned = live.owned, owned(self.member, members)
         self._members = list(members)
         mine = sorted(name for name in {*members, self.member} if name.partition("/")[0] == self.scheduler.kind)

@@ -56,7 +56,8 @@ def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -
     assert found == {"cell": omega.cell, "first_version": 1, "version": 17, "gap": None}
     task = {"job": "4f1c09", "count": 1, "group": 0}
     big = {"job": "b", "machine": 0, "count": 1, "placement": 3, "group": 0, "tasks": "0"}
-    assert [{key: event[key] for key in event if key not in ("at_ms", "version", "by")} for event in told] == [
+    apart = ("at_ms", "version", "by", "since", "began_ms")
+    assert [{key: event[key] for key in event if key not in apart} for event in told] == [
         {"kind": "register", "member": "here", "incarnation": 1},
         {"kind": "join", "machine": 0, "name": "m0", "capacity": {"cpu": 2000, "memory": 4096}},
         {"kind": "join", "machine": 1, "name": "m1", "capacity": {"cpu": 2000, "memory": 4096}},
@@ -88,6 +89,8 @@ def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -
     ]
     assert {event["kind"] for event in told} <= set(history.KINDS)
     assert told[3] | {} == told[3] | {"version": 3, "at_ms": 2000, "by": "ada"}
+    decided = [(event["kind"], event["since"], event["began_ms"]) for event in told if "since" in event]
+    assert decided == [("place", 0, 5_001), ("place", 0, 5_001), ("conflict", 0, 5_002), ("place", 0, 5_002)]
 
 
 def sentences(omega: Omega) -> list[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from cellstate.cell import Reply
 from cellstate.memory import MemoryCell
 from cellstate.model import BUCKETS, MachineSpec, MachineState, bucket_of
 from cellstate.redis import reads
-from cellstate.transaction import Ask, Claim, Detection, Ending, How, Intake, Position, Transaction, Verdict
+from cellstate.transaction import Ask, Basis, Claim, Detection, Ending, How, Intake, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, MemoryStand, RedisStand, Stand, job
 
 ALL = "1" * BUCKETS
@@ -268,6 +268,21 @@ def test_facts_are_read_by_version(cell: AnyCell, member: Member) -> None:
     assert facts[-1].words == ("place", "1", "1", "a", "0", "0", "2", "1", "2")
     assert cell.facts(version - 2) == facts[-1:], "the last call left no fact"
     assert cell.facts(0, 1) == [fact for fact in facts if fact.version == 1]
+
+
+@pytest.mark.parametrize("tasks", [1, 300], ids=["plain form", "general form"])
+def test_the_log_has_what_a_commit_was_decided_on(cell: AnyCell, member: Member, tasks: int) -> None:
+    cell.submit([job("a", (1, 2), tasks)], 5, "ada")
+    known = cell.sync(Position()).position
+    cell.submit([job("b")], 6, "ada")
+    transaction = Transaction("a", (Claim(1, 0, 1), Claim(0, 0, 9)))
+    before = cell.counters()["version"]
+    cell.commit(member.membership, 1, [transaction], Position(), 7, basis=Basis(known.version, 1_234))
+    cell.commit(member.membership, 2, [Transaction("b", (Claim(0, 0, 1),))], known, 8)
+    first = {(fact.since, fact.began_ms) for fact in cell.facts(before, 1)}
+    assert first == {(known.version, 1_234)}, "as stated, whatever the call asks for"
+    assert [fact[4:] for fact in cell.facts(before + 1)] == [(known.version, 8)], "else what the caller has, and now"
+    assert {fact[4:] for fact in cell.facts(0, before)} == {(None, None)}
 
 
 def test_jobs_by_id_without_what_only_schedulers_read(cell: AnyCell) -> None:

@@ -29,7 +29,7 @@ from cellstate.model import (
     TaskGroup,
 )
 from cellstate.resources import Resources
-from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from cellstate.transaction import Basis, Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.property.assertions import Assertions
 from tests.property.books import Books
 from tests.property.executor_changes import ExecutorChanges
@@ -196,7 +196,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             known = world.positions[name]
             since = Position(known[-1].version, "elsewhere-") if back < 0 else known[max(0, len(known) - 1 - back)]
             asked = world.intake(name, most, EVERY_BUCKET)
-            reply = world.cell.commit(world.memberships[name], number, transactions, since, at, asked)
+            basis = Basis(known[0].version, at - 1) if number % 2 else None
+            reply = world.cell.commit(world.memberships[name], number, transactions, since, at, asked, basis=basis)
             return world.take(name, reply, latest=since == known[-1])
 
         status, answer = self.worlds.do(operation)

@@ -50,6 +50,11 @@ def test_a_larger_cell_on_a_real_store(cell: RedisCell, architecture: str) -> No
     assert len(workload.arrivals) > 1_900
     assert store == twin
     assert verify(cell).ok
+    placed = cell.facts(most=100_000, kinds={"place"})
+    assert all(fact.since is not None and 0 <= fact.since < fact.version for fact in placed)
+    began = [fact.began_ms for fact in placed if fact.began_ms is not None and fact.began_ms <= fact.at_ms]
+    assert len(began) == len(placed), "in simulated time, an attempt begins before its commit"
+    assert max(began) > 0
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -75,3 +80,8 @@ def test_a_real_store_gives_the_run_of_the_twin(cell: RedisCell, way: dict[str, 
     assert twin.kinds["batch"].tasks_scheduled > 200
     assert store == twin
     assert verify(cell).ok
+    placed = cell.facts(most=100_000, kinds={"place"})
+    assert all(fact.since is not None and 0 <= fact.since < fact.version for fact in placed)
+    began = [fact.began_ms for fact in placed if fact.began_ms is not None and fact.began_ms <= fact.at_ms]
+    assert len(began) == len(placed), "in simulated time, an attempt begins before its commit"
+    assert max(began) > 0

@@ -19,8 +19,8 @@ local function write_mailboxes()
   end
 end
 
--- Announce the touched machines and the facts under the next version.
-local function announce(records, at, by)
+-- Announce the touched machines and the facts under the next version; then further fields of the log's entry, after their names.
+local function announce(records, at, by, ...)
   meta.version = meta.version + 1
   redis.call('RPUSH', changes_key, tag .. records)
   if meta.version - meta.floor > 2 * CHANGES_KEPT then
@@ -28,7 +28,7 @@ local function announce(records, at, by)
     meta.floor = meta.version - CHANGES_KEPT
   end
   redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, format('%d-0', meta.version),
-    'at', at, 'by', by, 'facts', concat(facts, '\n'))
+    'at', at, 'by', by, 'facts', concat(facts, '\n'), ...)
   local counters = {}
   for i = 1, #COUNTERS do
     local name = COUNTERS[i]

@@ -46,8 +46,8 @@ local function read_lane(number, kind)
 end
 
 -- Write machines, jobs, lanes, kinds and their queues; then the entries of the change list and the log. changed: more
--- counters of the cell, after their names.
-local function write(machines, touched, jobs, version, low, by, changed)
+-- counters of the cell, after their names; behind it further fields of the log's entry, likewise.
+local function write(machines, touched, jobs, version, low, by, changed, ...)
   local rows, texts, records, n = {}, {}, {}, #touched
   for i = 1, n do
     local key = touched[i]
@@ -74,7 +74,8 @@ local function write(machines, touched, jobs, version, low, by, changed)
   in_chunks('HSET', lanes_key, rows)
   redis.call('RPUSH', changes_key, tag .. concat(records))
   local number = format('%d', version)
-  redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, number .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'))
+  redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, number .. '-0', 'at', at, 'by', by,
+    'facts', concat(lines, '\n'), ...)
   if version - low > 2 * CHANGES_KEPT then
     redis.call('LTRIM', changes_key, -CHANGES_KEPT, -1)
     low = version - CHANGES_KEPT

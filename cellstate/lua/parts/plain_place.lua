@@ -266,7 +266,8 @@ local function place_plain()
     outcomes[t] = outcome
   end
   local changed = { 'placements', format('%d', placements), 'transactions', format('%d', (tonumber(counters[5]) or 0) + placed_jobs) }
-  local low = write(machines, touched, jobs, version, tonumber(counters[2]) or 0, member, placed_jobs > 0 and changed or {})
+  local low = write(machines, touched, jobs, version, tonumber(counters[2]) or 0, member, placed_jobs > 0 and changed or {},
+    'basis', basis)
   notify()
   return answer(concat(outcomes, ';'), version, low, counters[3])
 end

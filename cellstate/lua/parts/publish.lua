@@ -248,7 +248,7 @@ do
 
   -- Write everything. A call that frees begins with a deletion, which a full server lets pass; a call
   -- that grows begins with HSET, which it refuses before anything is written (semantics 13).
-  function publish(at, by, frees, before)
+  function publish(at, by, frees, before, ...)
     if frees then redis.call('HDEL', meta_key, '-') end
     local records = write_machines()
     close()
@@ -265,6 +265,6 @@ do
       retire(names, ids, meta.version + 1, meta.keep_jobs)
     end
     if pools.limited then pools.write() end
-    announce((before or '') .. records .. lanes.write(), at, by)
+    announce((before or '') .. records .. lanes.write(), at, by, ...)
   end
 end

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import fakeredis
 import pytest
 
 from cellstate.cell import PendingJob
 from cellstate.redis import RedisCell
+from schedulers.loop import Sync
 from schedulers.presets import batch
 from tests.unit.schedulers.rig import Rig, spec
 
@@ -37,3 +39,37 @@ def test_the_next_call_is_sent_before_the_jobs_of_the_last_reply_are_read(monkey
     assert brought > 1
     rig.until_placed(*(f"j{i}" for i in range(60)))
     rig.check()
+
+
+def test_the_log_has_the_version_and_the_time_that_a_call_was_decided_on() -> None:
+    """The version is that of the snapshot when the attempt began, not that of the last reply, which came meanwhile."""
+    found = batch("noted")
+    found.jobs_per_call = 1
+    rig = Rig(*[(1_000, 1_000)] * 10, scheduler=found)
+    rig.live.ahead = 77.0
+    rig.submit(*(spec(f"j{i}") for i in range(12)))
+    decided: dict[str, tuple[int, int]] = {}
+    while len(decided) < 12:
+        rig.until(lambda: isinstance(rig.effect, Sync))
+        rig.step()
+        seen = rig.live.snapshot.position.version, round((rig.clock.seconds + 77.0) * 1000)
+        rig.clock.pause(0.25)  # the decision takes time
+        for transaction in rig.until_commit().transactions:
+            decided[transaction.job] = seen
+        rig.step()
+    rig.rest()
+    facts = [fact for fact in rig.other.facts() if fact.words[0] == "place"]
+    assert {fact.words[3]: (fact.since, fact.began_ms) for fact in facts} == decided
+    behind = [fact.version - 1 - (fact.since or 0) for fact in facts]
+    assert max(behind) > 0, "some were decided while the call before was in flight"
+
+
+def test_the_times_of_the_log_are_those_of_the_servers_clock() -> None:
+    server = fakeredis.FakeServer()
+    seconds, micros = fakeredis.FakeRedis(server=server).time()
+    rig = Rig((1_000, 1_000), server=server)
+    rig.submit(spec("j"))
+    rig.until_placed("j")
+    (placed,) = (fact for fact in rig.other.facts() if fact.words[0] == "place")
+    assert seconds * 1000 + micros // 1000 - 1 <= (placed.began_ms or 0) <= rig.other.store_ms()
+    assert placed.at_ms < 2_000_000, "the rig's own clock is far behind"

@@ -44,6 +44,7 @@ UNSEEN: list[tuple[str, str]] = [
     (r"housekeeping score .*", "from when housekeeping acts on a job; it acts later or earlier"),
     (r"settling .*", "how far a restored cell is held back: it expires by itself within a lease"),
     (r"log key removed", "a log without entries is one that was trimmed"),
+    (r"log basis removed", "what a commit was decided on is kept nowhere else"),
     (r"log (at|by) changed", "who acted, and when, is kept nowhere else; submissions apart"),
     (r"log conflict (line|word [1-4]) \w+", "conflicts change nothing, so nothing follows from them"),
     (r"log late word 2 changed", "of lost tasks the store keeps the placement, not the machine"),
