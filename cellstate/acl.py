@@ -26,7 +26,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "executor": (
         *_READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",
         "renew_scheduler", "deregister_scheduler", "claim_shard", "end", "end_shard", "housekeep", "join", "machine",
-        "online", "receive", "retire", "start", "tail",
+        "online", "retire", "start", "tail",
     ),
     "person": SCRIPTS,
 }  # fmt: skip
@@ -42,7 +42,7 @@ _READS = (
 )  # fmt: skip
 _DIRECT: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("blmove", "del", "hdel", "hset", "rpush"),
-    "executor": ("blmove", "del", "hdel", "hset", "rpush"),
+    "executor": ("blmove", "del", "hdel", "hset", "lrem", "rpush"),
     "person": ("del", "hdel", "hset", "pexpire", "rpush", "sadd", "set", "srem", "unlink", "xadd", "zadd"),
 }
 """Write commands that a role sends outside scripts."""

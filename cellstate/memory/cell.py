@@ -111,7 +111,7 @@ class MemoryCell(MemoryQueries, MemorySession):
         """Return messages for an executor, oldest first, without waiting. See ExecutorStore.receive for their form."""
         mailbox = self.ledger.messages.get(executor, [])
         taken, self.ledger.messages[executor] = mailbox[:most], mailbox[most:]
-        return [write([line]) for line in taken]
+        return [write([line]) for lines in taken for line in lines]
 
     # Schedulers
 

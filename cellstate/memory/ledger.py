@@ -119,7 +119,7 @@ class Ledger:
 
     def _create_changes(self, dimensions: int) -> None:
         self.entries: deque[tuple[int, int, str, list[Line], Basis | None]] = deque(maxlen=LOG_KEPT)
-        self.messages: dict[int, list[Line]] = {}
+        self.messages: dict[int, list[list[Line]]] = {}
         # Finished jobs and the versions in which they ended; (version, server's clock) marks: lua/retire.lua.
         self.done: deque[tuple[JobRow, int]] = deque()
         self.times: list[tuple[int, int]] = []

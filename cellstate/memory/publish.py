@@ -13,7 +13,8 @@ from cellstate.memory.losses import note_due
 from cellstate.model import JobState
 from cellstate.transaction import Basis
 
-MAILBOX_MOST = 200_000
+MAILBOX_MOST = 20_000
+"""Entries of a mailbox: the messages of a call."""
 
 
 def write_jobs(ledger: Ledger) -> None:
@@ -70,9 +71,9 @@ def write_mailboxes(ledger: Ledger) -> None:
     """Deliver messages; an overfull mailbox is replaced by a mark to read everything."""
     for executor, lines in ledger.messages_now.items():
         mailbox = ledger.messages.setdefault(executor, [])
-        mailbox += lines
+        mailbox.append(lines)
         if len(mailbox) > MAILBOX_MOST:
-            ledger.messages[executor] = [("!",)]
+            ledger.messages[executor] = [[("!",)]]
 
 
 def announce(ledger: Ledger, at: int, by: str, basis: Basis | None = None) -> None:

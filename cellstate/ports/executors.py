@@ -63,8 +63,8 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
         reply, and a reader that ends, lose nothing (semantics 25); another object reads unacknowledged messages again.
 
         ``+ placement machine job group tasks duration_ms hold`` starts tasks, ``- placement machine tasks`` ends them,
-        ``!`` marks dropped messages: read everything. Placements of one group come together, so there may be more than
-        `most` of them.
+        ``!`` marks dropped messages: read everything. `most` is the number of calls whose messages are read, which come
+        together.
         """
 
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:

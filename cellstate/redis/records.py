@@ -191,8 +191,12 @@ def fact_words(line: str, dimensions: int) -> list[tuple[str, ...]]:
     ]
 
 
-def messages(line: str) -> list[str]:
-    """Return the messages in one entry of a mailbox: several placements share one."""
+def messages(entry: str) -> list[str]:
+    """Return the messages in one entry of a mailbox: those of a call, with a line each; placements share one."""
+    return [message for line in entry.split("\n") for message in _messages(line)]
+
+
+def _messages(line: str) -> list[str]:
     if line[0] != "+":
         return ["!" if line[0] == "!" else line]
     _, job, group, duration, hold, *items = line.split(" ")

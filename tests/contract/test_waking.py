@@ -148,7 +148,7 @@ def test_a_mailbox_nobody_reads_is_dropped_with_a_mark(stand: Stand, cell: AnyCe
     if isinstance(stand, RedisStand):
         stand.cell.client.rpush(stand.key("box:1"), *["+"] * MAILBOX_MOST)
     elif isinstance(stand, MemoryStand):
-        stand.cell.ledger.messages[1] = [("- ", 0, 0, (0, 0))] * MAILBOX_MOST
+        stand.cell.ledger.messages[1] = [[("- ", 0, 0, (0, 0))]] * MAILBOX_MOST
     member.place("a", (0, 1))
     member.place("a", (1, 1))
     assert cell.receive(1) == ["!", "+ 2 1 a 0 1 0 0"]

@@ -7,12 +7,12 @@ local function wake(key)
   if redis.call('LLEN', key) == 0 then redis.call('RPUSH', key, '1') end
 end
 
+-- The messages of a call to an executor are one entry of its mailbox, with a line each.
 local function write_mailboxes()
   for executor, lines in pairs(mailboxes) do
     local key = named['box:' .. executor]
-    in_chunks('RPUSH', key, lines)
     -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
-    if redis.call('LLEN', key) > MAILBOX_MOST then
+    if redis.call('RPUSH', key, concat(lines, '\n')) > MAILBOX_MOST then
       redis.call('DEL', key)
       redis.call('RPUSH', key, format('! %d', meta.version + 1))
     end

@@ -213,12 +213,9 @@ local function notify()
     if key and found and redis.call('LLEN', key) == 0 then redis.call('RPUSH', key, '1') end
   end
   for executor, messages in pairs(mailboxes) do
-    local key, length = named[format('box:%d', executor)], 0
-    for from = 1, #messages, 4000 do
-      length = redis.call('RPUSH', key, unpack(messages, from, math.min(from + 3999, #messages)))
-    end
-    -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
-    if length > MAILBOX_MOST then
+    local key = named[format('box:%d', executor)]
+    -- As in parts/announce.lua: a mailbox that nobody reads keeps a mark alone.
+    if #messages > 0 and redis.call('RPUSH', key, concat(messages, '\n')) > MAILBOX_MOST then
       redis.call('DEL', key)
       redis.call('RPUSH', key, format('! %d', version))
     end

@@ -132,6 +132,10 @@ def record_of(key: str, value: bytes, way: str) -> Iterator[tuple[str, bytes]]:
     if key == "jobs":
         yield from fields_of(value, way)
         return
+    if key == "box":  # the first message of a call stands for the others
+        first, newline, rest = value.partition(b"\n")
+        yield from ((place, text.encode() + newline + rest) for place, text in words_of(first.decode(), way))
+        return
     if key in BINARY and len(value) >= FIRST_ROW + BINARY[key]:
         if key == "lanes":
             for place, name in words_of(value[LANE:].decode(), way):
