@@ -18,6 +18,10 @@ LARGEST = 10**14 - 1
 BIG, MOST_TOGETHER = 4 * 10**9, 5 * 10**15
 """Where a machine has more than `BIG` of a resource, all have at most `MOST_TOGETHER`: sums stay below 2^53."""
 MOST_DIMENSIONS = 12
+SLOTS = "user_slots"
+"""The resource that counts tasks, in cells that have it: a task that states no amount takes one."""
+UNBOUNDED, UNBOUNDED_WORD = BIG, "unbounded"
+"""Slots of a machine that states none, and their text."""
 
 MIB = 1 << 20
 MOST_SHOWN = 40
@@ -67,10 +71,13 @@ def parse_amount(name: str, amount: str | float) -> int:
     """Return `amount` of the resource `name` in its smallest unit, rounded up.
 
     ``cpu`` takes cores (``2``, ``0.5``) or millicores (``500m``); ``memory`` takes bytes with a unit (``256Mi``,
-    ``1Gi``, ``1G``: `BYTES`), never a bare number but 0; others take plain counts, or ``k``, ``M``, ``G`` of them.
+    ``1Gi``, ``1G``: `BYTES`), never a bare number but 0; others take plain counts, or ``k``, ``M``, ``G`` of them, and
+    ``user_slots`` also ``unbounded``.
     Raises BadInput when it is no amount, negative, or above 10^14 - 1.
     """
     text = str(amount).strip()
+    if name == SLOTS and text == UNBOUNDED_WORD:
+        return UNBOUNDED
     if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
         raise BadInput(f"{name}: {shown(amount)} is not a finite amount")
     found = _AMOUNT.fullmatch(text)
@@ -100,7 +107,7 @@ def format_amount(name: str, amount: int) -> str:
             if amount and amount % size == 0:
                 return f"{amount // size}{unit}"
         return f"{amount}Mi"
-    return str(amount)
+    return UNBOUNDED_WORD if name == SLOTS and amount >= UNBOUNDED else str(amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +132,17 @@ class Dimensions:
             if name not in self.names:
                 raise BadInput(f"unknown resource {name!r}; this cell has {', '.join(self.names)}")
         return tuple(parse_amount(name, amounts[name]) if name in amounts else 0 for name in self.names)
+
+    def parse_need(self, amounts: Mapping[str, str | float]) -> Resources:
+        """Return what a task needs: as `parse`, but one slot where it states none. Raises BadInput."""
+        return self.parse(self._with_slots(amounts, 1))
+
+    def parse_capacity(self, amounts: Mapping[str, str | float]) -> Resources:
+        """Return what a machine has: as `parse`, but unbounded slots where it states none. Raises BadInput."""
+        return self.parse(self._with_slots(amounts, UNBOUNDED))
+
+    def _with_slots(self, amounts: Mapping[str, str | float], slots: int) -> Mapping[str, str | float]:
+        return {SLOTS: slots, **amounts} if SLOTS in self.names else amounts
 
     def format(self, vector: Sequence[int]) -> dict[str, str]:
         """Return `vector` as {name: text}."""

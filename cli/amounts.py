@@ -51,9 +51,7 @@ def named(cpu: str | None, memory: str | None, others: Mapping[str, str]) -> dic
     return {**others, **{name: text for name, text in plain.items() if text is not None}}
 
 
-def vector(dimensions: Dimensions, given: Mapping[str, str], otherwise: Resources | None = None) -> Resources:
-    """Return the amounts in the cell's order; missing ones come from `otherwise`, else 0. Raises BadInput."""
+def vector(dimensions: Dimensions, given: Mapping[str, str], otherwise: Resources) -> Resources:
+    """Return the amounts in the cell's order; missing ones come from `otherwise`. Raises BadInput."""
     asked = dimensions.parse(given)
-    if otherwise is None:
-        return asked
     return tuple(a if name in given else o for name, a, o in zip(dimensions.names, asked, otherwise, strict=True))

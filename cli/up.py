@@ -47,7 +47,7 @@ def _join(cell: "StoredCell", machines: int, cpu: str, memory: str, dealt: Dealt
     from cellstate.model import MachineSpec
     from omega.live.simulated.executor import SimulatedExecutor
 
-    capacity = cell.dimensions.parse({"cpu": cpu, "memory": memory})
+    capacity = cell.dimensions.parse_capacity({"cpu": cpu, "memory": memory})
     there = {machine.name for machine in cell.machines()}
     wanted = [MachineSpec(f"m{number}", capacity, of_machine(dealt, number)) for number in range(machines)]
     SimulatedExecutor(cell, DEFAULT_EXECUTOR, time.time).join(

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from cellstate.errors import BadInput
 from cellstate.pool_records import plain
 from cellstate.pools import JOBS, ROOT, TASKS, Integral, Pool, Pools, PoolTree, Preemption
-from cellstate.resources import Dimensions, format_amount, parse_amount
+from cellstate.resources import SLOTS, Dimensions, format_amount, parse_amount
 from omega.jobfile.lines import Document, joined, parse
 
 LARGEST_FILE = 8 << 20
@@ -138,6 +138,15 @@ def from_values(values: Mapping[str, Any], dimensions: Dimensions) -> tuple[Pool
     return from_document(Document("pools", values, None), dimensions)
 
 
+def limits(given: Mapping[str, str | int | float], dimensions: Dimensions, what: str) -> dict[str, str | int | float]:
+    """Return limits by their names in the store: ``user_slots`` are ``tasks`` in a cell without that resource."""
+    if SLOTS not in given or SLOTS in dimensions.names:
+        return dict(given)
+    if TASKS in given:
+        raise BadInput(f"{what}: {SLOTS} and {TASKS} are the same in this cell; give one of them")
+    return {TASKS if name == SLOTS else name: amount for name, amount in given.items()}
+
+
 def amounts(given: Mapping[str, str | int | float], dimensions: Dimensions, what: str) -> dict[str, int]:
     """Return amounts in smallest units; ``tasks`` and ``jobs`` are plain counts. Raises BadInput."""
     found = {}
@@ -153,6 +162,7 @@ def amounts(given: Mapping[str, str | int | float], dimensions: Dimensions, what
 
 def _pool(fields: PoolFields, dimensions: Dimensions, where: str) -> Pool:
     values = fields.model_dump()
+    values["limits"] = limits(values["limits"], dimensions, f"{where}: limits")
     for name in _AMOUNTS:
         values[name] = amounts(values[name], dimensions, f"{where}: {name}")
     integral = values["integral"]

@@ -1,5 +1,6 @@
 """The machines of each pool tree: those that its formula over machine attributes selects."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from cellstate.errors import BadInput
 from cellstate.model import MachineState
 from cellstate.pools import Pools
-from cellstate.resources import Resources
+from cellstate.resources import SLOTS, UNBOUNDED, Resources
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.evaluation import holds, tree_machines
 
@@ -25,15 +26,18 @@ def fetch_attributes(pools: Pools, snapshot: Snapshot, cell: "MachineQueries") -
         snapshot.describe(machines, cell.described(machines.tolist()))
 
 
-def totals_of(pools: Pools, snapshot: Snapshot) -> dict[str, Resources]:
-    """Return the capacity of the machines of each tree that are up, by its name."""
-    up, capacity = snapshot.up, snapshot.capacity
-    return {
-        tree.name: tuple(
-            int(amount) for amount in capacity[:, tree_machines(pools, tree.name, snapshot) & up].sum(axis=1)
-        )
-        for tree in pools.trees
-    }
+def totals_of(pools: Pools, snapshot: Snapshot, names: Sequence[str]) -> dict[str, Resources]:
+    """Return the capacity of the machines of each tree that are up, by its name; `names` are the cell's resources.
+
+    Slots count only where all of these machines state theirs: elsewhere they are unbounded, and have no share.
+    """
+    found: dict[str, Resources] = {}
+    for tree in pools.trees:
+        capacity = snapshot.capacity[:, tree_machines(pools, tree.name, snapshot) & snapshot.up]
+        bounded = [name != SLOTS or bool((row < UNBOUNDED).all()) for name, row in zip(names, capacity, strict=True)]
+        sums = zip(capacity.sum(axis=1), bounded, strict=True)
+        found[tree.name] = tuple(int(amount) if counts else 0 for amount, counts in sums)
+    return found
 
 
 def check_machines(pools: Pools, snapshot: Snapshot) -> None:

@@ -6,7 +6,7 @@ import click
 
 from cellstate.resources import Dimensions
 from cli import render, words
-from cli.amounts import amount_options, named, vector
+from cli.amounts import amount_options, named
 from cli.app import App
 from cli.offline import lives, note_offline
 from omega.live.simulated import DEFAULT_EXECUTOR
@@ -36,7 +36,7 @@ def command(
         raise click.UsageError("--machines needs the amounts of each machine, such as --cpu 16 --memory 64Gi")
     if amounts and not machines:
         raise click.UsageError("amounts need a number of machines; add --machines N")
-    capacity = vector(dimensions, amounts)
+    capacity = dimensions.parse_capacity(amounts)
     there = name in app.cells()
     cell = app.closing(create_cell(connect(app.url), name, dimensions, url=app.url))
     specs = [MachineSpec(f"m{i}", capacity) for i in range(machines)]

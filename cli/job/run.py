@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cellstate.errors import Duplicate
-from cli.amounts import amount_options, named, pairs, vector
+from cli.amounts import amount_options, named, pairs
 from cli.app import App
 from cli.job.options import hold_option
 from cli.job.submit import submit
@@ -124,7 +124,7 @@ def command(
         raise click.UsageError("give a command after --, or a --name")
     app: App = ctx.obj
     cell = app.open(to_change=True)
-    need = vector(cell.dimensions, named(cpu, memory, others))
+    need = cell.dimensions.parse_need(named(cpu, memory, others))
     milliseconds = 0 if duration is None else parse_duration(duration)
     extra: dict[str, Any] = {"command": list(words)} if words else {}
     if time_limit is not None:

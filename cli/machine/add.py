@@ -7,7 +7,7 @@ import click
 
 from cellstate.errors import Duplicate
 from cli import render, words
-from cli.amounts import amount_options, named, vector
+from cli.amounts import amount_options, named
 from cli.app import App
 from cli.attributes import Dealt, attribute_option, of_machine
 from cli.cell.create import JOIN_CHUNK
@@ -52,7 +52,7 @@ def command(
     if count is not None and len(names) > 1:
         raise click.UsageError("with --count there is one NAME, the beginning of all names")
     cell = app.open(to_change=True)
-    capacity = vector(cell.dimensions, amounts)
+    capacity = cell.dimensions.parse_capacity(amounts)
     wanted = [f"{names[0]}{i}" for i in range(count)] if count is not None else list(dict.fromkeys(names))
     specs = [MachineSpec(name, capacity, of_machine(dealt, i)) for i, name in enumerate(wanted)]
     fresh = _fresh(cell, specs)

@@ -20,7 +20,10 @@ NO = ("false", "no", "off")
 def amounts(given: Mapping[str, str], known: Mapping[str, int], dimensions: Dimensions, what: str) -> dict[str, int]:
     """Return amounts with the given ones replaced; the value none removes one."""
     from omega.pool_file import amounts as parsed
+    from omega.pool_file import limits
 
+    if what == "--limit":
+        given = {name: str(amount) for name, amount in limits(given, dimensions, what).items()}
     kept = {name: amount for name, amount in known.items() if name not in given}
     parsed(dict.fromkeys(given, "0"), dimensions, what)  # reports unknown names among those to remove
     return kept | parsed({name: text for name, text in given.items() if text != NONE}, dimensions, what)

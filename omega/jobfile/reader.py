@@ -128,7 +128,7 @@ def _need(document: Document, here: Path, tasks: Tasks, dimensions: Dimensions) 
         except BadInput as error:
             at: Path = (*here, "resources", name)
             raise BadInput(f"{document.where(at)}: {_field(at)}: {str(error).removeprefix(f'{name}: ')}") from None
-    return dimensions.parse(tasks.resources)
+    return dimensions.parse_need(tasks.resources)
 
 
 # Messages

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cellstate.errors import Refused
 from cellstate.model import MachineState
-from cellstate.resources import Dimensions
+from cellstate.resources import SLOTS, UNBOUNDED, Dimensions
 from cellstate.transaction import Position
 from omega.queries.recent import Recently, states_since
 from omega.queries.wording import listing
@@ -138,7 +138,11 @@ def utilisation(names: Sequence[str], machines: "Sequence[Machine]") -> dict[str
 
 def _shares(names: Sequence[str], capacity: Iterable[int], allocated: Iterable[int]) -> dict[str, dict[str, float]]:
     return {
-        name: {"allocated": used, "capacity": has, "fraction": used / has if has else 0.0}
+        name: {
+            "allocated": used,
+            "capacity": has,
+            "fraction": used / has if has and not (name == SLOTS and has >= UNBOUNDED) else 0.0,
+        }
         for name, has, used in zip(names, capacity, allocated, strict=True)
     }
 

@@ -42,7 +42,7 @@ def _now(cell: "Queries", pools: Pools, previous: Epoch | None) -> tuple[Epoch, 
     epoch = epoch_of(
         pools,
         jobs,
-        totals_of(pools, snapshot),
+        totals_of(pools, snapshot, cell.dimensions.names),
         cell.dimensions.names,
         previous,
         version=snapshot.position.version,

@@ -40,7 +40,7 @@ def shares_with(cell: "Queries", pools: "Pools", snapshot: "Snapshot", works: "S
     return epoch_of(
         pools,
         jobs,
-        totals_of(pools, snapshot),
+        totals_of(pools, snapshot, cell.dimensions.names),
         cell.dimensions.names,
         previous,
         at_ms=0 if previous is None else previous.at_ms,

@@ -39,10 +39,10 @@ class JobStand(NamedTuple):
         found: Floats = np.array(amounts, dtype=float) / np.where(self.totals > 0, self.totals, np.inf)
         return found
 
-    def amounts(self, parts: Floats) -> tuple[float, ...]:
-        """Return parts of the totals as amounts to 9 digits, infinite parts as infinite."""
+    def amounts(self, parts: Floats, otherwise: float = 0.0) -> tuple[float, ...]:
+        """Return parts of the totals as amounts to 9 digits: infinite parts infinite, `otherwise` without a total."""
         return tuple(
-            float("inf") if np.isinf(part) else float(f"{part * total:.9g}")
+            float("inf") if np.isinf(part) else float(f"{part * total:.9g}") if total else otherwise
             for part, total in zip(parts.tolist(), self.totals.tolist(), strict=True)
         )
 

@@ -18,6 +18,8 @@ Path = tuple[str, ...]
 Measure = tuple[tuple[int, ...], tuple[float, ...], tuple[bool, ...]]
 """Places of resources; what is due to a pool of each; whether the pool wants more of it than that."""
 _SMALL = 1e-9
+BOUNDLESS = 1e15
+"""The share of a resource without a total (slots where machines state none): more than anything that pools hold."""
 
 
 class EpochShares:
@@ -46,7 +48,8 @@ class EpochShares:
         found = self._measures.get((name, needed))
         if found is None:
             share, demand = self.due(name), self.amounts(name, "demand")
-            at = tuple(d for d, needs in enumerate(needed) if needs) or tuple(range(len(share)))
+            bounded = [d for d, part in enumerate(share) if part < BOUNDLESS]
+            at = tuple(d for d in bounded if d < len(needed) and needed[d]) or tuple(bounded)
             open_ = tuple(share[d] < demand[d] * (1 - _SMALL) for d in at)
             found = self._measures[name, needed] = at, tuple(share[d] for d in at), open_
         return found
@@ -82,16 +85,22 @@ class EpochShares:
         """What is due to a pool: its fair share, and in each resource at least its guarantee as far as it wants it.
 
         A fair share stops at the first resource that is short, so a pool that borrows one resource may have a
-        smaller fair share of another than it is guaranteed.
+        smaller fair share of another than it is guaranteed. A resource without a total bounds nothing.
         """
         found = self._due.get(name)
         if found is None:
             fair, sure = self.amounts(name), self.amounts(name, "guarantee")
             wanted = self.amounts(name, "demand")
-            found = self._due[name] = tuple(
-                max(part, min(least, most)) for part, least, most in zip(fair, sure, wanted, strict=True)
+            found = self._due[name] = self.boundless(
+                name, [max(part, min(least, most)) for part, least, most in zip(fair, sure, wanted, strict=True)]
             )
         return found
+
+    def boundless(self, name: str, share: Sequence[float]) -> tuple[float, ...]:
+        """Return a share of a pool that does not bound resources without a total in its tree."""
+        known = self.of(name)
+        totals = self.epoch.totals[known.tree] if known is not None else (1,) * len(share)
+        return tuple(part if total else BOUNDLESS for part, total in zip(share, totals, strict=True))
 
 
 class Standings:
@@ -151,7 +160,8 @@ class Standings:
         if pool is not None and pool.reclaim == "never":
             return (0.0,) * self.snapshot.dimensions
         if pool is not None and pool.reclaim == "guarantee":
-            return tuple(map(min, self.shares.due(name), self.shares.amounts(name, "guarantee")))
+            sure = self.shares.boundless(name, self.shares.amounts(name, "guarantee"))
+            return tuple(map(min, self.shares.due(name), sure))
         return self.shares.due(name)
 
     def due(self, name: str) -> tuple[float, ...]:

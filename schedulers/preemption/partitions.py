@@ -5,7 +5,7 @@ option `partition_everywhere` of a tree it decides between all jobs of the tree,
 """
 
 from collections.abc import Sequence
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from cellstate.resources import Resources
 from schedulers.fairshare.curves import Floats
 from schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStand, bounds_of
 from schedulers.fairshare.partition import Bounds, Preemptible
-from schedulers.fairshare.standings import Standings
+from schedulers.fairshare.standings import BOUNDLESS, Standings
 from schedulers.fairshare.starvation import Status
 from schedulers.preemption.planning import PlanningPolicy
 from schedulers.preemption.plans import Plan
@@ -69,7 +69,7 @@ class PartitionPlan(Plan):
 
     def share(self) -> Sequence[float]:
         """See Plan.share."""
-        return super().share() if self._job is None else self._job.amounts(self._job.share)
+        return super().share() if self._job is None else self._job.amounts(self._job.share, BOUNDLESS)
 
     def planners(self) -> int:
         """See Plan.planners: a job belongs to one scheduler."""
@@ -91,7 +91,10 @@ class PartitionPlan(Plan):
             victim = self.floors.get(job)
             if victim is not None:
                 kept = victim.bounds.kept(victim.least)
-                floors += [Floor(job, victim.stand.amounts(least), every) for least, every in kept]
+                # A resource without a total neither keeps a task nor has it go.
+                floors += [
+                    Floor(job, victim.stand.amounts(least, 0.0 if every else inf), every) for least, every in kept
+                ]
         return Assertion(threshold, (), found.snapshot.lanes.complete_to, tuple(floors))
 
     def _legal(self, taken: Resources, losses: Losses) -> bool:

@@ -67,7 +67,7 @@ class Publisher:
         fetch_attributes(pools, snapshot, cell)
         at_ms = cell.store_ms() if now_ms is None else now_ms
         epoch = epoch_of(
-            pools, jobs, totals_of(pools, snapshot), cell.dimensions.names, previous,
+            pools, jobs, totals_of(pools, snapshot, cell.dimensions.names), cell.dimensions.names, previous,
             version=snapshot.position.version, at_ms=at_ms, by=by,
         )  # fmt: skip
         return cell.publish_epoch(epoch, period_ms, at_ms)

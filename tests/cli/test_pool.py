@@ -1,6 +1,7 @@
 """`omega pool set`, `list`, `show`, `remove`, `plan`, `import`, `export`, `watch`: tables, JSON, refusals."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -330,3 +331,25 @@ def test_top_shows_the_pools_of_the_published_epoch(omega: Omega, cell: RedisCel
     (pool,) = omega.json("top", "--once")["pools"]
     assert (pool["name"], pool["status"]) == ("a", "below fair share")
     assert pool["fair_share"]["cpu"] == pytest.approx(1.0)
+
+
+def test_slots_of_tasks_are_limits_in_every_cell_and_shares_where_machines_state_them(omega: Omega) -> None:
+    """One slot a task; in a cell without the resource a limit of slots is one of tasks."""
+    assert omega.json("pool", "set", "a", "--limit", "user_slots=2")["pool"]["limits"] == {"tasks": "2"}
+    said = omega.error("pool", "set", "a", "--limit", "user_slots=2", "--limit", "tasks=3")
+    assert "user_slots and tasks are the same in this cell" in said
+    assert omega.json("pool", "set", "a", "--limit", "user_slots=none")["pool"].get("limits") is None
+    omega.run("cell", "create", f"{omega.cell}-slots", "--resources", "cpu,user_slots")
+    slots = Omega(omega.url, f"{omega.cell}-slots")
+    slots.run("machine", "add", "m0", "--cpu", "4", "--resource", "user_slots=3")
+    slots.run("machine", "add", "m1", "--cpu", "4")
+    machines = slots.json("machine", "list")["machines"]
+    assert [each["capacity"]["user_slots"] for each in machines] == [3, 4_000_000_000]
+    assert "unbounded" in slots.run("machine", "status", "m1").stdout
+    slots.run("pool", "set", "a", "--guarantee", "user_slots=2", "--limit", "user_slots=2")
+    slots.run("job", "run", "--name", "j", "--pool", "a", "--cpu", "1", "--", "true")
+    with closing(RedisCell.connect(str(slots.url), str(slots.cell))) as cell:
+        job = cell.job(cell.job_id("j") or "")
+        assert job is not None
+        assert job.groups[0].need == (1000, 1)
+        cell.delete()

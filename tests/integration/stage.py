@@ -19,6 +19,7 @@ from cellstate.cell import Fact
 from cellstate.errors import StoreError
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
 from cellstate.redis import RedisCell
+from cellstate.resources import Dimensions
 from cellstate.server import Answer, connect, ping
 from omega.embedded import server as embedded
 from omega.live.processes.supervisor import TIME, ProcessSupervisor, supervised
@@ -149,13 +150,16 @@ def embedded_store() -> Iterator[Embedded]:
 
 
 @contextmanager
-def made_cell(url: str, name: str, machines: int = 0, *, keep_jobs: int = 30_000) -> Iterator[RedisCell]:
+def made_cell(
+    url: str, name: str, machines: int = 0, *, keep_jobs: int = 30_000, resources: tuple[str, ...] = ("cpu", "memory")
+) -> Iterator[RedisCell]:
     """A new cell of so many equal machines (8 cpu, 32 GiB), deleted afterwards if its store is still there."""
     with connect(url) as client:
-        cell = RedisCell.create(client, name, keep_jobs=keep_jobs, url=url)
+        cell = RedisCell.create(client, name, Dimensions(resources), keep_jobs=keep_jobs, url=url)
         try:
             if machines:
-                join(cell, [MachineSpec(f"m{number}", (8000, 32768)) for number in range(machines)])
+                capacity = cell.dimensions.parse_capacity({"cpu": 8, "memory": "32Gi"})
+                join(cell, [MachineSpec(f"m{number}", capacity) for number in range(machines)])
             yield cell
         finally:
             with suppress(StoreError):

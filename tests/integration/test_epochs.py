@@ -74,14 +74,16 @@ def test_trees_divide_the_machines_by_their_formulas(store_url: str) -> None:
         publisher = Publisher(cell)
         assert publisher.publish("batch/0", 5_000)
         expected = {"main": (500, GB), "gpu": (8000, 16 * GB), "zone": (9000, 7 * GB)}
-        assert totals_of(cell.pools(), publisher.snapshot) == expected
+        assert totals_of(cell.pools(), publisher.snapshot, ("cpu", "memory")) == expected
         epoch = cell.epoch()
         assert epoch is not None
         assert epoch.totals == expected
         assert epoch.pools["g"].fair_share[0] == pytest.approx(1.0)
         cell.set_machine_attributes(0, {"gpu": None}, 0, "ada")
         assert publisher.publish("batch/0", 6_000)
-        assert totals_of(cell.pools(), publisher.snapshot)["gpu"] == (4000, 8 * GB), "attributes are read again"
+        assert totals_of(cell.pools(), publisher.snapshot, ("cpu", "memory"))["gpu"] == (4000, 8 * GB), (
+            "attributes are read again"
+        )
         check(cell)
 
 

@@ -15,7 +15,7 @@ MACHINES = 3
 
 
 def job(name: str, pool: str) -> JobSpec:
-    return JobSpec(name, name, "batch", (TaskGroup((1_000, 64), 24, 600_000),), extra={"pool": pool})
+    return JobSpec(name, name, "batch", (TaskGroup((1_000, 64, 1), 24, 600_000),), extra={"pool": pool})
 
 
 def held(cell: RedisCell, pool: str) -> int:
@@ -24,9 +24,10 @@ def held(cell: RedisCell, pool: str) -> int:
 
 
 def test_a_late_pool_reaches_its_share_by_evictions_that_the_audit_confirms(store_url: str, tmp_path: Path) -> None:
+    """Also where tasks need slots, which no machine bounds: they take no part in shares."""
     quick = Preemption(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.5)
     with (
-        made_cell(store_url, "shares", MACHINES) as cell,
+        made_cell(store_url, "shares", MACHINES, resources=("cpu", "memory", "user_slots")) as cell,
         started_processes(cell, store_url, tmp_path, "batch/0", "batch/1", f"simulated/{DEFAULT_EXECUTOR}") as group,
     ):
         cell.set_pools(Pools((Pool("a"), Pool("b")), (PoolTree(preemption=quick),)), cell.pools().version, 0, "ada")

@@ -228,7 +228,9 @@ def run_agent(
     try:
         found = {"cpu": f"{offer.cpu_millicores()}m", "memory": f"{offer.memory_mib()}Mi"}
         wanted = {each: text for each, text in found.items() if each in own.dimensions.names} | dict(options.amounts)
-        machine = MachineSpec(name, own.dimensions.parse(wanted), offer.attributes() | dict(options.attributes))
+        machine = MachineSpec(
+            name, own.dimensions.parse_capacity(wanted), offer.attributes() | dict(options.attributes)
+        )
         agent = Agent(own, machine, places, options.lease_ms, cgroups=Cgroups.prepare(f"{cell}-{name}"), user=user)
         agent.find()
         numbers = {

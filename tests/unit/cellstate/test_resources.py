@@ -84,3 +84,14 @@ def test_sizes(text: str, size: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(BadInput, match="is not a size; write for example 64Ki, 10Mi or 1Gi"):
         parse_bytes(text)
+
+
+def test_a_task_takes_a_slot_and_a_machine_has_any_number_unless_they_state_others() -> None:
+    plain, slots = Dimensions(), Dimensions(("cpu", "user_slots"))
+    assert plain.parse_need({"cpu": 1}) == plain.parse_capacity({"cpu": 1}) == (1000, 0)
+    assert slots.parse_need({"cpu": 1}) == (1000, 1)
+    assert slots.parse_need({"cpu": 1, "user_slots": 3}) == (1000, 3)
+    assert slots.parse_capacity({"cpu": 1, "user_slots": 3}) == (1000, 3)
+    assert slots.parse_capacity({"cpu": 1}) == slots.parse_capacity({"cpu": 1, "user_slots": "unbounded"})
+    assert slots.format(slots.parse_capacity({})) == {"cpu": "0", "user_slots": "unbounded"}
+    assert slots.parse({"user_slots": 4}) == (0, 4)

@@ -7,8 +7,9 @@ import pytest
 from cellstate.array_snapshot import ArraySnapshot
 from cellstate.errors import BadInput
 from cellstate.memory import MemoryCell
-from cellstate.model import MachineSpec
+from cellstate.model import MachineSpec, MachineState
 from cellstate.pools import Pool, Pools, PoolTree
+from cellstate.resources import Dimensions
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Position
 from schedulers.constraints.fetching import wanted
@@ -47,7 +48,24 @@ def test_without_formulas_a_job_runs_anywhere_and_no_attribute_is_read() -> None
     whole = seen(Pools((Pool("g"),)))
     assert not whole.attributes.used
     assert len({claim.machine for claim in Constrained().place(work("j", group((1, 1), 16)), whole, Random(1))}) == 4
-    assert totals_of(whole.pools, whole) == {"default": (16, 32)}
+    assert totals_of(whole.pools, whole, ("cpu", "memory")) == {"default": (16, 32)}
+
+
+def test_slots_count_where_all_machines_state_theirs() -> None:
+    """A machine that states none is not bounded, so neither is its tree: slots have no total there, and no share."""
+    names = Dimensions(("cpu", "user_slots"))
+    cell = MemoryCell(dimensions=names)
+    cell.register_executor("e", "n", 60_000, 0)
+    for i, slots in enumerate(({"user_slots": 2}, {"user_slots": 6}, {"user_slots": 1}, {})):
+        capacity = names.parse_capacity({"cpu": 4} | slots)
+        cell.join("e", [MachineSpec(f"m{i}", capacity, {"gpu": "yes"} if i < 2 else {})], 0)
+    snapshot = ArraySnapshot(2)
+    snapshot.apply(cell.sync(Position()))
+    fetch_attributes(POOLS, snapshot, cell)
+    assert totals_of(POOLS, snapshot, names.names) == {"default": (8_000, 0), "gpu": (8_000, 8)}
+    cell.set_machine_state(3, MachineState.DRAINED, 1, "ada")
+    snapshot.apply(cell.sync(Position()))
+    assert totals_of(POOLS, snapshot, names.names) == {"default": (4_000, 1), "gpu": (8_000, 8)}
 
 
 def test_attributes_are_fetched_where_trees_have_formulas() -> None:
@@ -62,12 +80,12 @@ def test_attributes_are_fetched_where_trees_have_formulas() -> None:
 def test_each_machine_is_in_one_tree() -> None:
     snapshot = seen()
     check_machines(POOLS, snapshot)
-    assert totals_of(POOLS, snapshot) == {"default": (8, 16), "gpu": (8, 16)}
+    assert totals_of(POOLS, snapshot, ("cpu", "memory")) == {"default": (8, 16), "gpu": (8, 16)}
     twice = Pools((), (PoolTree("a", "has gpu"), PoolTree("b", "gpu == 'yes' or has zone")))
     with pytest.raises(BadInput, match="pool trees a, b: each selects machine m1 and 1 more"):
         check_machines(twice, snapshot)
-    assert totals_of(twice, snapshot)["a"] == (8, 16), "what two trees select later is in the first"
+    assert totals_of(twice, snapshot, ("cpu", "memory"))["a"] == (8, 16), "what two trees select later is in the first"
     nowhere = Pools((), (PoolTree("a", "has gpu"), PoolTree("b", "has rack")))
     with pytest.raises(BadInput, match="none selects machine m0 and 1 more"):
         check_machines(nowhere, snapshot)
-    assert totals_of(nowhere, snapshot)["b"] == (0, 0), "what none selects later is in none"
+    assert totals_of(nowhere, snapshot, ("cpu", "memory"))["b"] == (0, 0), "what none selects later is in none"
