@@ -231,7 +231,7 @@ def comparisons(runs: Sequence[Run]) -> list[dict[str, object]]:
 
 
 def with_pools(runs: Sequence[Run]) -> list[dict[str, object]]:
-    """Tasks per second with pools ÷ without, repeat by repeat; processor time per task of schedulers the same way."""
+    """Tasks per second with pools ÷ without, by repeat; processor time and instructions per task likewise."""
     found: list[dict[str, object]] = []
     plain = {_pair(run, "pools"): run for run in runs if not run["pools"]}
     for pools in sorted({int(_number(run["pools"])) for run in runs} - {0}):
@@ -246,8 +246,25 @@ def with_pools(runs: Sequence[Run]) -> list[dict[str, object]]:
                 ]
                 row |= {name: round(middle(ratios), 3), f"{name}_spread": [round(each, 3) for each in spread(ratios)]}
                 row["pairs"] = len(ratios)
+            counted = [
+                (_instructions(run), _instructions(plain[_pair(run, "pools")]))
+                for run in mine
+                if bool(run["gang"]) is gang
+            ]
+            ratios = [with_ / without for with_, without in counted if without]
+            if ratios:
+                row |= {
+                    "instructions": round(middle(ratios), 3),
+                    "instructions_spread": [round(r, 3) for r in spread(ratios)],
+                }
             found.append(row)
     return found
+
+
+def _instructions(run: Run) -> float:
+    """Instructions of all processes per task; 0 where they were not counted."""
+    counts = run.get("instructions_per_task")
+    return float(counts.get("all", 0)) if isinstance(counts, dict) else 0.0
 
 
 def _pair(run: Run, but: str) -> tuple[object, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.computer import cpu_seconds
+from benchmarks.hardware_counts import Counts
 from benchmarks.launch import progress
 from benchmarks.residents import BENCH_EXECUTOR
 from benchmarks.store import Saved, Store
@@ -99,6 +100,8 @@ class Watch:
     after: Readings = field(default_factory=dict)
     seconds: float = 0.0
     cpu: dict[str, float] = field(default_factory=dict)
+    instructions: dict[str, float] = field(default_factory=dict)
+    """Per second, by process; empty where the processor does not count them."""
     fullness: list[float] = field(default_factory=list)
     backlog: int = 0
 
@@ -178,6 +181,7 @@ def _watch(store: Store, cell: StoredCell, group: ProcessSupervisor, contest: Co
     while not set(contest.members) <= set(watch.before):
         _check(group, deadline)
         watch.before = cell.figures()
+    counts = Counts(pids | store.pids())
     began, server = time.monotonic(), store.cpu_seconds()
     used = {name: cpu_seconds(pid) for name, pid in pids.items()}
     while True:
@@ -190,6 +194,7 @@ def _watch(store: Store, cell: StoredCell, group: ProcessSupervisor, contest: Co
     watch.seconds = time.monotonic() - began
     watch.cpu = {name: round((cpu_seconds(pid) - used[name]) / watch.seconds, 2) for name, pid in pids.items()}
     watch.cpu["server"] = round((store.cpu_seconds() - server) / watch.seconds, 2)
+    watch.instructions = {name: count / watch.seconds for name, count in counts.stop().items()}
     watch.backlog = int(store.client.llen(f"{store.prefix}box:1"))
     watch.fullness = fullness_of(cell)
     for kind in {member.partition("/")[0] for member in contest.members}:
@@ -233,12 +238,23 @@ def figures(watch: Watch, contest: Contest, age: float = 0.0) -> dict[str, objec
         "server_cpu": watch.cpu["server"],
         "schedulers_us_per_task": round(own / max(rate, 1.0) * 1e6, 2),
         "server_us_per_task": round(watch.cpu["server"] / max(rate, 1.0) * 1e6, 2),
+        "instructions_per_task": instructions_per_task(watch, rate),
         "utilisation": watch.fullness,
         "executor_backlog": watch.backlog,
         "abandoned": counted["abandoned"],
     }
     if contest.gang:
         found["gangs_per_second"] = found["jobs_per_second"]
+    return found
+
+
+def instructions_per_task(watch: Watch, rate: float) -> dict[str, int]:
+    """Instructions per placed task: of schedulers, executors and the server, and of all; empty if not counted."""
+    found: dict[str, int] = {}
+    for name, count in watch.instructions.items():
+        part = {"server": "server", "simulated": "executors"}.get(name.partition("/")[0], "schedulers")
+        for each in (part, "all"):
+            found[each] = found.get(each, 0) + round(count / max(rate, 1.0))
     return found
 
 

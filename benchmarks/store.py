@@ -62,6 +62,10 @@ class Store:
         facts: Any = self.client.info("cpu")
         return float(facts["used_cpu_user"]) + float(facts["used_cpu_sys"])
 
+    def pids(self) -> dict[str, int]:
+        """Return the process id of the server as ``server``; nothing for a server on another computer."""
+        return {"server": server_info(self.url).pid} if self.url.startswith("unix:") else {}
+
     def memory_bytes(self) -> int:
         """Return the server's memory in use, without its allocator's reserve."""
         facts: Any = self.client.info("memory")

@@ -120,6 +120,7 @@ def command(app: App, /, gang: bool, instructions: bool, **settings: Any) -> Non
             f"{row['pools']} pools{', gang jobs' if row['gang'] else ''}: tasks/s × {row['tasks_per_second']:.2f} "
             f"({low:.2f} to {high:.2f} in {row['pairs']} pairs) of those without; processor time per task: "
             f"schedulers × {row['schedulers_us_per_task']:.2f}, server × {row['server_us_per_task']:.2f}"
+            + (f"; instructions per task, all processes: × {row['instructions']:.2f}" if "instructions" in row else "")
         )
     instruction_table(counted)
     chosen = document["chosen"]

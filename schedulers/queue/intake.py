@@ -17,7 +17,10 @@ from schedulers.work import Work
 MOST_ASKED = 8
 """Maximum number of lanes per call: with 32 buckets a millisecond of the server's time."""
 LEAST_AT_HAND = 8
-"""Minimum number of jobs of a lane per request."""
+"""Jobs of a lane of which a scheduler holds at least half, while the store has more."""
+MOST_AT_HAND = 2_048
+"""Jobs of all lanes together up to which more than the minimum of each is held: reading a lane's jobs few at a time
+costs the server as much as placing them."""
 
 
 @dataclass(slots=True)
@@ -65,15 +68,18 @@ class Intakes:
         return found
 
     def _quota(self, lanes: int) -> int:
-        return max(LEAST_AT_HAND, self._most // max(1, lanes))
+        return max(LEAST_AT_HAND, min(self._most, MOST_AT_HAND // max(1, lanes)))
 
     def ask(self, lanes: Lanes, owned: str) -> Intake:
         """Return the request of the next call; empty when enough jobs are held."""
         short = self.short(lanes)
         short.sort(key=lambda each: self._place(lanes, *each[:2]))
-        quota = self._quota(len(short))
-        asks = tuple(Ask(number, stream.after, quota - at_hand) for number, stream, at_hand in short)
-        return Intake(self._kind, asks[:MOST_ASKED], self._most if asks else 0, owned)
+        quota = self._quota(len(lanes.of_kind(self._kind)))
+        short = short[:MOST_ASKED]
+        # Not more than the reply can bring: a lane that gives less than asked for has no more.
+        each = self._most // max(1, len(short))
+        asks = tuple(Ask(number, stream.after, min(each, quota - at_hand)) for number, stream, at_hand in short)
+        return Intake(self._kind, asks, self._most if asks else 0, owned)
 
     def _place(self, lanes: Lanes, number: int, stream: Stream) -> tuple[int, Place]:
         """Return the order of requests: lanes without a known job first, by precedence."""

@@ -1,6 +1,7 @@
 """Which lanes a scheduler asks the store for: those that run short and may have more, in the order of its policy."""
 
 import numpy as np
+import pytest
 
 from cellstate.cell import PendingJob, Reply
 from cellstate.lanes import BASE, Lane, Lanes
@@ -9,7 +10,7 @@ from cellstate.usage import Usage
 from omega.testing import work
 from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.policies import Ordering
-from schedulers.queue.intake import LEAST_AT_HAND, MOST_ASKED, Intakes
+from schedulers.queue.intake import MOST_ASKED, Intakes
 from schedulers.queue.queue import Queue
 from schedulers.work import Work
 
@@ -103,7 +104,33 @@ def test_lanes_share_the_quota_and_each_gets_some() -> None:
     many = Store()
     for lane in range(1, 7):
         many.arrive(lane, 40)
-    assert set(many.ask().values()) == {LEAST_AT_HAND}
+    assert set(many.ask().values()) == {5}, "six of them have 32 together"
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 6, 7, 8, 20])
+def test_no_more_is_asked_for_than_the_reply_can_bring(lanes: int) -> None:
+    """Else a lane would give less than asked for although it has more, and would not be asked again."""
+    store, found = Store(), list[str]()
+    for lane in range(1, lanes + 1):
+        store.arrive(lane, 40)
+    for _ in range(40 * lanes):
+        store.ask()
+        assert sum(ask.most for ask in store.asked.lanes) <= store.asked.most
+        store.answer()
+        found += store.drain(3)
+    assert len(set(found)) == 40 * lanes
+
+
+def test_more_jobs_of_each_lane_are_held_than_a_call_takes_while_lanes_are_few() -> None:
+    """Few jobs of many lanes at a time would cost the server as much as placing them."""
+    store = Store()
+    for lane in range(1, 4):
+        store.arrive(lane, 40)
+    for _ in range(4):
+        store.ask()
+        store.answer()
+    assert store.ask() == {}, "each lane holds more than half of what a call may bring"
+    assert [store.queue.ready.count(lane) for lane in (1, 2, 3)] == [20, 20, 20]
 
 
 def test_lanes_that_are_not_known_come_first_and_then_those_of_the_best_jobs() -> None:
