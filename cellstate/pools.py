@@ -70,11 +70,11 @@ class Preemption:
 DEFAULT_PREEMPTION = Preemption(
     starvation_tolerance=0.8, starvation_timeout=30.0, aggressive_starvation_timeout=120.0,
     aggressive_starvation=False, threshold=1.0, aggressive_threshold=0.2, non_preemptible_usage={},
-    allocation_timeout=10.0, backoff=5.0, allow_regular_preemption=True,
+    backoff=5.0, allow_regular_preemption=True,
     allow_aggressive_preemption=True, evict_over_capacity=False, evict_over_limit=False, minimum_runtime=0.0,
     eviction_cost=0.0, gang_timeout=300.0,
 )  # fmt: skip
-"""Defaults where neither a pool nor an ancestor nor its tree has a setting."""
+"""Defaults where neither a pool nor an ancestor nor its tree has a setting; the others have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,10 @@ class Pools:
         return next((tree for tree in self.trees if tree.name == wanted), self.trees[0])
 
     def preemption(self, name: str) -> Preemption:
-        """The settings that hold for a pool, every field filled in; `evictions_per_minute` None means no budget."""
+        """The settings that hold for a pool, with defaults.
+
+        None: no budget (`evictions_per_minute`), the grace of each job (`allocation_timeout`).
+        """
         tree, found = self.tree_of(name), DEFAULT_PREEMPTION
         parent = self.path(name) or self.path(tree.default_parent)
         for settings in (tree.preemption, *(pool.preemption for pool in reversed(parent))):

@@ -39,11 +39,14 @@ class Ground:
         agent.come(lambda: gone(agent))
         return agent
 
-    def run(self, *command: str, count: int = 1, machine: str = "h1", job: str = "", **more: Any) -> str:
+    def run(
+        self, *command: str, count: int = 1, machine: str = "h1", job: str = "", pool: str = "", **more: Any
+    ) -> str:
         """Submit a job and place it; returns its id."""
         name = job or f"j{self.commits}"
         extra = {"command": list(command), "grace": 500, **more}
-        spec = JobSpec(name, name, "batch", (TaskGroup((100, 64), count, 0, extra),), extra={"environment": {"A": "b"}})
+        about = {"environment": {"A": "b"}} | ({"pool": pool} if pool else {})
+        spec = JobSpec(name, name, "batch", (TaskGroup((100, 64), count, 0, extra),), extra=about)
         self.cell.submit([spec], 0, "ada")
         self.place(name, count, machine)
         return name

@@ -14,6 +14,7 @@ import pytest
 
 from cellstate.errors import Duplicate, Fenced, Unreachable
 from cellstate.model import MachineSpec, MachineState
+from cellstate.pools import Pool, Pools, PoolTree, Preemption
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from omega.live.agent.agent import Agent
@@ -128,6 +129,26 @@ def test_the_end_of_an_evicted_task_is_acknowledged_when_it_is_gone(ground: Grou
     look_until(agent, lambda: not ground.cell.runs([index])[0].leaving, "it left")
     assert not alive(pid)
     look_until(agent, lambda: ground.pid(name) != pid, "it runs again")
+
+
+def test_a_pool_states_how_long_its_tasks_have_after_the_warning_of_an_eviction(ground: Ground) -> None:
+    """An evicted task has the time of its pool, as the pools are then; one of a stopped job its own grace."""
+    agent = ground.agent()
+    deaf = ("sh", "-c", "trap '' TERM; echo $$; while :; do sleep 0.05; done")
+    evicted, stopped = ground.run(*deaf, pool="p", grace=60_000), ground.run(*deaf, pool="p", grace=60_000)
+    agent.look()
+    pids = ground.pid(evicted), ground.pid(stopped)
+    quick = Preemption(allocation_timeout=0.1)
+    ground.cell.set_pools(Pools((Pool("p"),), (PoolTree(preemption=quick),)), 0, 0, "ada")
+    index = ground.cell.machine_index("h1") or 0
+    for run in ground.cell.runs([index]):
+        if run.job == evicted:
+            ground.cell.end([Ending(index, run.placement, How.EVICTED, "*", "over")], 0, "ada")
+    ground.cell.stop(stopped, 0, "ada")
+    ground.cell.housekeep(0, "ada")
+    look_until(agent, lambda: [run.job for run in ground.cell.runs([index])] == [stopped], "the evicted task is gone")
+    assert [alive(pid) for pid in pids] == [False, True]
+    os.kill(pids[1], signal.SIGKILL)
 
 
 def test_an_agent_that_was_killed_finds_its_tasks_again(ground: Ground) -> None:

@@ -29,6 +29,7 @@ from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now
+from omega.live.agent.notice import give_notice
 from omega.live.agent.orders import Site, order
 from omega.live.agent.output import Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, Key
@@ -187,6 +188,7 @@ class Agent:
         """Start and stop tasks to match the listed runs; does not restart tasks with an end that was just reported."""
         heartbeat = self.renew()
         listed = self._compare(heartbeat.runs)
+        give_notice(self.cell, (kept for kept in self.kept.values() if kept.leaving))
         for kept in self.kept.values():
             if kept.unlisted or kept.leaving:
                 kept.stop()

@@ -13,7 +13,7 @@ from cellstate.transaction import How
 from omega.file_lock import held
 from omega.live.agent.guard import mark
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.lease_file import now
+from omega.live.agent.lease_file import NOTICE, now
 from omega.live.agent.places import Key
 from omega.live.agent.process_tree import kill_all, marked, started
 
@@ -34,6 +34,8 @@ class Kept:
     guard: int = 0
     leaving: bool = False
     unlisted: bool = False
+    warned: bool = False
+    """Whether the time between its warning and its end was decided (notice.py)."""
 
     @classmethod
     def start(cls, key: Key, place: Path, order: dict[str, Any], line: GuardLine, store: str = "") -> "Kept":
@@ -65,6 +67,10 @@ class Kept:
         if self.lives:
             with suppress(OSError, ValueError):
                 os.kill(int((self.place / "supervisor").read_text()), signal.SIGTERM)
+
+    def allow(self, seconds: float) -> None:
+        """Give the task so long from its warning on, instead of its grace."""
+        (self.place / NOTICE).write_text(f"{seconds}")
 
     def result(self) -> dict[str, Any]:
         """Return the result after the supervisor's end; kills the processes of a killed supervisor."""

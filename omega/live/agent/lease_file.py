@@ -11,7 +11,7 @@ from typing import NamedTuple
 ROOM = 512
 """Bytes reserved for a file that must be rewritable when the disk is full."""
 
-KILLED = "killed"
+KILLED, NOTICE = "killed", "notice"
 """A guard makes this file in a task's directory before it kills the task because its lease ended."""
 
 

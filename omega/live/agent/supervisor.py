@@ -7,6 +7,7 @@ restarted agent finds it. Standard library only.
     lock         held while the supervisor lives; the kernel releases it, also after kill -9
     supervisor   its process id
     killed       made by the guard before it kills the task at the end of the lease
+    notice       seconds from the agent's request to end on, where they are not the order's grace (notice.py)
     running      the task's process group, when its leader started, the number of the attempt
     stdout.0, stderr.0, …    its output (task_output.py)
     result       the task's result, written once; blank before, with the room it needs
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from omega.live.agent import task_start
-from omega.live.agent.lease_file import KILLED, ROOM, Lease, now, read_lease, write
+from omega.live.agent.lease_file import KILLED, NOTICE, ROOM, Lease, now, read_lease, write
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process, signal_at_parents_death
 from omega.live.agent.process_tree import below, kill_all, kill_cgroup, started
 from omega.live.agent.task_health import NEVER, Check
@@ -165,7 +166,7 @@ class Supervisor:
         if self.kill_at <= at:
             self.kill()
         if self.asked:
-            self._end("stopped", at + grace)
+            self._end("stopped", at + self._notice(grace))
         if self.limit <= at:
             self._end("limit", at + grace)
         if not self.ending and (why := self.check.look(self.lease.end)):
@@ -174,6 +175,12 @@ class Supervisor:
         if self.guard_at <= at:
             self._guard_again()
         return False
+
+    def _notice(self, grace: float) -> float:
+        """Return the time of a task that the agent asks to end: as the agent wrote, else its grace (seconds)."""
+        with suppress(OSError, ValueError):
+            return float((self.directory / NOTICE).read_text())
+        return grace
 
     def _guard_again(self) -> None:
         """Start a guard unless one runs; retry, since another process may hold its lock for a moment."""

@@ -133,6 +133,21 @@ def test_it_is_stopped_with_time_for_its_last_words(order: Order) -> None:
     assert said(place) == "hi\nbye\n"
 
 
+@pytest.mark.parametrize(
+    ("grace_ms", "notice", "trap", "output"),
+    [(60_000, "0.1", "", "hi\n"), (0, "60", "sleep 0.2; echo bye; exit 0", "hi\nbye\n")],
+    ids=["shorter", "longer"],
+)
+def test_a_notice_replaces_the_grace(order: Order, grace_ms: int, notice: str, trap: str, output: str) -> None:
+    place = order("sh", "-c", f"trap '{trap}' TERM; echo hi; while :; do sleep 0.05; done", grace_ms=grace_ms)
+    process = start(place)
+    until(lambda: said(place))
+    (place / "notice").write_text(notice)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process, place) == ("stopped", "")
+    assert said(place) == output
+
+
 def test_it_ends_when_the_lease_is_not_renewed(order: Order) -> None:
     assert kept(order("sleep", "60", lease=(0.1, 0.3))) == ("lease", "")
     assert kept(order("sleep", "60", lease=(-2.0, -1.0))) == ("lease", "")
