@@ -177,9 +177,9 @@ def measure_waking(sleepers: int, machines: int) -> dict[str, object]:
     scheduler.wake(snapshot, 0.0)
     while works := scheduler.choose(0.0):
         attempts += len(works)
-        for transaction in scheduler.decide(works, snapshot, 0.0):
-            placed += 1
-            scheduler.settle(transaction, _all(transaction), 0.0)
+        transactions = scheduler.decide(works, snapshot, 0.0)
+        placed += len(transactions)
+        scheduler.settle([(each, _all(each)) for each in transactions], 0.0)
         scheduler.wake(snapshot, 0.0)
     took = time.perf_counter() - began
     return {"sleepers": sleepers, "attempts": attempts, "placed": placed, "milliseconds": round(1000 * took, 2)}

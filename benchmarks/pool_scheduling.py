@@ -78,7 +78,7 @@ def attempt(scheduler: Scheduler, snapshot: Snapshot, now: float) -> tuple[int, 
     for transaction in scheduler.decide(works, snapshot, now):
         outcome = Outcome(tuple((claim.count, Verdict.PLACED) for claim in transaction.claims))
         placed += outcome.placed
-        scheduler.settle(transaction, outcome, now)
+        scheduler.settle([(transaction, outcome)], now)
     return len(works), placed
 
 

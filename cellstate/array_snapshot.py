@@ -201,8 +201,9 @@ class ArraySnapshot(Snapshot):
 
     def take(self, machine: int, need: Resources, count: int) -> None:
         """See Snapshot.take."""
-        for word, amount in zip(self._free, need, strict=True):
-            word[machine] -= amount * count
+        free = self._free
+        for d, amount in enumerate(need):
+            free[d][machine] -= amount * count
         self._open.append((machine, need, count))
 
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:

@@ -39,6 +39,26 @@ class Instrument:
     def placed(self, work: Work, now: float) -> None:
         """Every task of a job is placed."""
 
+    # The same for all jobs of a call
+
+    def began_all(self, works: Sequence[Work], now: float) -> None:
+        """The first attempts of some jobs began."""
+        if type(self).began is not Instrument.began:
+            for work in works:
+                self.began(work, now, max(0.0, now - work.submitted))
+
+    def committed_all(self, results: Sequence[tuple[Transaction, Outcome]], now: float) -> None:
+        """Some transactions were validated."""
+        if type(self).committed is not Instrument.committed:
+            for transaction, outcome in results:
+                self.committed(transaction, outcome, now)
+
+    def placed_all(self, works: Sequence[Work], now: float) -> None:
+        """Every task of some jobs is placed."""
+        if type(self).placed is not Instrument.placed:
+            for work in works:
+                self.placed(work, now)
+
     def blocked(self, work: Work, now: float) -> None:
         """The unplaced tasks of a job fit nowhere; the job is blocked."""
 
@@ -77,6 +97,7 @@ class Instrument:
 
 def announce(instruments: Sequence[Instrument], works: Iterable[Work], now: float) -> None:
     """Report the first attempt of each job that has none yet."""
+    first = []
     for work in works:
         if work.attempts or work.announced or work.job.begun:
             continue
@@ -85,9 +106,10 @@ def announce(instruments: Sequence[Instrument], works: Iterable[Work], now: floa
                 break
         else:
             work.announced = True
-            waited = max(0.0, now - work.submitted)
-            for instrument in instruments:
-                instrument.began(work, now, waited)
+            first.append(work)
+    if first:
+        for instrument in instruments:
+            instrument.began_all(first, now)
 
 
 def report_blocked(instruments: Sequence[Instrument], works: Iterable[Work], now: float) -> None:
@@ -113,6 +135,17 @@ class Waits:
             self.last[self.count % WAITS_KEPT] = seconds
         self.count += 1
         self.total += seconds
+
+    def add_all(self, durations: Sequence[float]) -> None:
+        """Record some waiting times."""
+        if self.count + len(durations) > WAITS_KEPT:
+            for seconds in durations:
+                self.add(seconds)
+            return
+        self.last.extend(durations)
+        self.count += len(durations)
+        for seconds in durations:
+            self.total += seconds
 
     def mean(self) -> float:
         """Mean of all, 0 when there were none."""
@@ -140,6 +173,17 @@ class DurationHistogram:
         self.count += 1
         self.total += seconds
         self.classes[bisect_left(BOUNDS, seconds)] += 1
+
+    def add_all(self, durations: Sequence[float]) -> None:
+        """Record some durations."""
+        least = bisect_left(BOUNDS, min(durations))
+        if least == bisect_left(BOUNDS, max(durations)):
+            self.count += len(durations)
+            self.total += sum(durations)
+            self.classes[least] += len(durations)
+        else:
+            for seconds in durations:
+                self.add(seconds)
 
     def mean(self) -> float | None:
         """Mean in seconds, None when there were none."""
@@ -189,6 +233,13 @@ class Figures(Instrument):
         self.waits.add(waited)
         self.wait.add(waited)
 
+    def began_all(self, works: Sequence[Work], now: float) -> None:
+        """See Instrument.began_all."""
+        waits = [max(0.0, now - work.submitted) for work in works]
+        self.jobs += len(waits)
+        self.waits.add_all(waits)
+        self.wait.add_all(waits)
+
     def decided(self, seconds: float, now: float) -> None:
         """See Instrument.decided."""
         self.busy_seconds += seconds
@@ -209,6 +260,22 @@ class Figures(Instrument):
                 if placed and claim.machine in in_a_row:
                     del in_a_row[claim.machine]
 
+    def committed_all(self, results: Sequence[tuple[Transaction, Outcome]], now: float) -> None:
+        """See Instrument.committed_all."""
+        if self.in_a_row:
+            for transaction, outcome in results:
+                self.committed(transaction, outcome, now)
+            return
+        tasks = accepted = 0
+        for transaction, outcome in results:
+            if outcome.accepted and not self.in_a_row:
+                accepted += 1
+                tasks += outcome.placed
+            else:
+                self.committed(transaction, outcome, now)
+        self.transactions += accepted
+        self.tasks += tasks
+
     def _reject(self, transaction: Transaction, outcome: Outcome) -> None:
         for claim, (placed, verdict) in zip(transaction.claims, outcome.claims, strict=True):
             if verdict in CONFLICTS:
@@ -220,6 +287,10 @@ class Figures(Instrument):
     def placed(self, work: Work, now: float) -> None:
         """See Instrument.placed."""
         self.finished_jobs += 1
+
+    def placed_all(self, works: Sequence[Work], now: float) -> None:
+        """See Instrument.placed_all."""
+        self.finished_jobs += len(works)
 
     def blocked(self, work: Work, now: float) -> None:
         """See Instrument.blocked."""

@@ -141,8 +141,7 @@ class Live:
         while not (self.stopping and isinstance(effect, Receive)):
             effect = loop.send(self.answer(effect))
             self.steps += 1
-        for transaction, outcome in self._land(self._arrive()):
-            self.scheduler.settle(transaction, outcome, self.now())
+        self.scheduler.settle(self._land(self._arrive()), self.now())
         if self._awaited is not None:
             self.cell.set_blocked(self.member, blocked=False)
         self.cell.deregister_scheduler(self.membership, self._ms())

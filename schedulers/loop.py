@@ -140,8 +140,8 @@ def attempts(scheduler: Scheduler) -> Attempts:
             if type(committed) is not Committed:
                 raise TypeError(committed)
             now, results, in_flight = committed
-            for transaction, outcome in results:
-                scheduler.settle(transaction, outcome, now)
+            if results:
+                scheduler.settle(results, now)
         if outbox:
             yield from _follow_up(outbox)
 

@@ -4,20 +4,34 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cellstate.transaction import Claim, Detection, Outcome, Singles, Transaction, Verdict
+from cellstate.usage import Usage
 from schedulers.work import Work
 
 _PLACED = frozenset({Verdict.PLACED})
 
 
-def claimed_tasks(claims: Sequence[Claim]) -> Iterable[tuple[int, int]]:
-    """Yield claimed tasks by group."""
-    if isinstance(claims, Singles):
-        return [(claims.group, len(claims))]
-    counts: dict[int, int] = {}
-    for claim in claims:
-        counts[claim.group] = counts.get(claim.group, 0) + claim.count
-    return counts.items()
+def book(work: Work, claims: Sequence[Claim], usage: Usage) -> None:
+    """Count the claimed tasks of a job as use of its user and pool."""
+    if type(claims) is Singles:
+        counts = {claims.group: len(claims)}
+    else:
+        counts = {}
+        for claim in claims:
+            counts[claim.group] = counts.get(claim.group, 0) + claim.count
+    for group, tasks in counts.items():
+        usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
+
+
+def seen(claims: Sequence[Claim], numbers: NDArray[np.int64]) -> Sequence[Claim]:
+    """Add the numbers of the machines at the sync, which coarse detection compares."""
+    if type(claims) is Singles:
+        claims.seen = [int(numbers[machine]) for machine in claims.machines]
+        return claims
+    return tuple([claim._replace(seen=int(numbers[claim.machine])) for claim in claims])
 
 
 def admitted(work: Work) -> Work:
@@ -34,9 +48,10 @@ def count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[
         work.placed += placed
         return _PLACED if outcome.accepted else {verdict for _, verdict in outcome.claims}
     if outcome.accepted:
+        left, places = work.left, work.places
         for machine, group, tasks, _, _ in claims:
-            work.left[group] -= tasks
-            work.places[machine] = work.places.get(machine, 0) + tasks
+            left[group] -= tasks
+            places[machine] = places.get(machine, 0) + tasks
         work.placed += outcome.placed
         return _PLACED
     verdicts = set()

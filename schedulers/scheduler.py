@@ -10,13 +10,13 @@ from typing import cast
 from cellstate.cell import Awaited, PendingJob
 from cellstate.model import MOST_CLAIMS, JobState
 from cellstate.snapshot import Snapshot
-from cellstate.transaction import CONFLICTS, Claim, Detection, Mode, Outcome, Singles, Transaction, Verdict
+from cellstate.transaction import CONFLICTS, Claim, Detection, Mode, Outcome, Transaction, Verdict
 from schedulers.constraints.fetching import Fetch, wanted
 from schedulers.instruments import Instrument, announce, report_blocked
 from schedulers.ordering.fair_pools import FairPools
 from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.outbox import Outbox
-from schedulers.outcomes import admitted, claimed_tasks, count
+from schedulers.outcomes import admitted, book, count, seen
 from schedulers.placement.arranging import arranged
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Asserting, Ordering, Placement, Preemption, Sizing, claims_of, reads_attributes
@@ -34,6 +34,7 @@ RETRY_LIMIT = 1_000
 _STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
 """Verdicts of a job that changed in the store: it is read again."""
 
+_PLACED, _ACTIVE, _GANG = Verdict.PLACED, JobState.ACTIVE, Mode.GANG  # read once: each access is as slow as a call
 _new = tuple.__new__
 """Makes the transactions, as in the loop."""
 
@@ -132,7 +133,7 @@ class Scheduler:
     def admit(self, arrivals: Iterable[PendingJob]) -> None:
         """Take up jobs that became pending, or news of jobs already in hand."""
         for _, job in arrivals:
-            if job.state is not JobState.ACTIVE:
+            if job.state is not _ACTIVE:
                 continue
             self.elastic.take(job)
             if job.id in self.working:
@@ -249,10 +250,9 @@ class Scheduler:
                 report_blocked(self.instruments, [work], now)
                 continue
             work.attempts += 1
-            mark = snapshot.mark()
             claims = arranged(self.placement, work if work.admitted is None else admitted(work), snapshot, self.rng)
             if count := len(claims):
-                transactions.append(self._transaction(work, claims, snapshot, mark))
+                transactions.append(self._transaction(work, claims, snapshot))
                 left -= count
             elif self._spare(work, now):
                 self.working.pop(work.id, None)
@@ -275,11 +275,10 @@ class Scheduler:
         transactions = []
         preempting, self._preempting = self._preempting, []
         for work, _ in preempting:
-            mark = snapshot.mark()
             claims = claims_of(self.preemption, self.preemption.place(work, snapshot, self.placement, self.rng))
             if claims:
                 asserted = self._asserting.assertion(work) if self._asserting is not None else None
-                transactions.append(self._transaction(work, claims, snapshot, mark)._replace(assertion=asserted))
+                transactions.append(self._transaction(work, claims, snapshot)._replace(assertion=asserted))
             elif self.preemption.suspects(work, snapshot, self.rng):
                 self.working.pop(work.id, None)
                 work.not_before = now  # behind those that are due
@@ -288,21 +287,18 @@ class Scheduler:
                 self._found_unfit(work, now)
         return transactions
 
-    def _transaction(self, work: Work, claims: Sequence[Claim], snapshot: Snapshot, mark: int) -> Transaction:
-        if len(claims) > MOST_CLAIMS:
-            snapshot.undo(mark + MOST_CLAIMS)
+    def _transaction(self, work: Work, claims: Sequence[Claim], snapshot: Snapshot) -> Transaction:
+        if (excess := len(claims) - MOST_CLAIMS) > 0:
+            snapshot.undo(snapshot.mark() - excess)
             claims = claims[:MOST_CLAIMS]
-        if type(claims) is not Singles:
+        if self.detection:  # coarse
+            claims = seen(claims, snapshot.number)
+        elif type(claims) is list:
             claims = tuple(claims)
-        elif self.detection:  # coarse
-            number = snapshot.number
-            claims.seen = [int(number[machine]) for machine in claims.machines]
         if self.counts_use:
-            for group, tasks in claimed_tasks(claims):
-                snapshot.usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
+            book(work, claims, snapshot.usage)
         job = work.job
-        mode = Mode.GANG if job.gang else self.mode
-        return _new(Transaction, (job.id, claims, mode, self.detection, None))
+        return _new(Transaction, (job.id, claims, _GANG if job.gang else self.mode, self.detection, None))
 
     def _found_unfit(self, work: Work, now: float) -> None:
         """Nothing of a job could be placed."""
@@ -316,31 +312,34 @@ class Scheduler:
 
     # Settling
 
-    def settle(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
-        """Act on the outcome of a transaction: done, retry what is left, read anew, or give up.
+    def settle(self, results: Sequence[tuple[Transaction, Outcome]], now: float) -> None:
+        """Act on the outcomes of transactions: each job is done, is retried with what is left, read anew, or given up.
 
-        A job never goes to sleep here: the room that is free by now was perhaps freed since it was
-        decided, so it is tried once more, and that attempt puts it to sleep when nothing fits.
+        No job is blocked here: room was perhaps freed since it was decided, so it is tried once more.
         """
         for instrument in self.instruments:
-            instrument.committed(transaction, outcome, now)
-        if self._asserting is not None and transaction.assertion is not None:
-            self._asserting.settled(transaction, outcome, now)
-        work = self.working.pop(transaction.job, None)
-        if work is None:
-            return
-        if work.woken is not None:
-            self.queue.tried(work)
-        verdicts = count(work, transaction.claims, outcome)
-        if self.sizing is not None:
-            self._spare(work, now)
-        if not outcome.placed and Verdict.PLACED not in verdicts:
-            self.outbox.note(work)
-        if any(work.left):
-            self._resume(work, verdicts, outcome, now)
-        else:
+            instrument.committed_all(results, now)
+        done, pop, sizes = list[Work](), self.working.pop, self.sizing is not None
+        for transaction, outcome in results:
+            if transaction.assertion is not None and self._asserting is not None:
+                self._asserting.settled(transaction, outcome, now)
+            work = pop(transaction.job, None)
+            if work is None:
+                continue
+            if work.woken is not None:
+                self.queue.tried(work)
+            verdicts = count(work, transaction.claims, outcome)
+            if sizes:
+                self._spare(work, now)
+            if not outcome.placed and _PLACED not in verdicts:
+                self.outbox.note(work)
+            if any(work.left):
+                self._resume(work, verdicts, outcome, now)
+            else:
+                done.append(work)
+        if done:
             for instrument in self.instruments:
-                instrument.placed(work, now)
+                instrument.placed_all(done, now)
 
     def _resume(self, work: Work, verdicts: AbstractSet[Verdict], outcome: Outcome, now: float) -> None:
         """Decide what happens next with a job that has unplaced tasks, by the verdicts of its claims."""

@@ -59,6 +59,8 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         super().__init__(client, name, dimensions, url)
         self._link = Link(client)
         self._read: dict[int, list[bytes]] = {}
+        self._commit_keys: tuple[tuple[str, ...], list[str]] = (), []
+        """The keys of the last commit, by what they depend on: most commits have the same."""
         self._flight: tuple[dict[str, object], Sequence[Transaction], list[str], Intake | None] | None = None
 
     def inspect(self) -> "Inspection":
@@ -196,11 +198,11 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         if self._flight is None:
             raise RuntimeError("no commit in flight")
         values, transactions, names, _ = self._flight
-        words: list[str | bytes] = []
-        for transaction in transactions:
-            words += records.write_transaction(transaction)
-        commit = script("commit")
-        self._link.send(commit, self._keys(commit, str(values["member"]), names), commit.pack_arguments(values, words))
+        commit, named = script("commit"), (str(values["member"]), *names)
+        if named != self._commit_keys[0]:
+            self._commit_keys = named, self._keys(commit, named[0], names)
+        words = records.write_transactions(transactions)
+        self._link.send(commit, self._commit_keys[1], commit.pack_arguments(values), words)
 
     def finish(self) -> Reply:
         """Return the reply of the commit in flight. After StoreError, `resend` sends it again without harm."""
@@ -256,16 +258,17 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
 
     def _read_jobs(self, reply: list[Any]) -> list[PendingJob]:
         """Read the jobs of a reply, without those that cannot be read."""
-        found, size = [], len(self.dimensions)
-        for i in range(8, len(reply), 4):
-            name, arrival, record, spec = reply[i : i + 4]
-            job_id = name.decode()
-            try:
-                job = job_records.read_job(job_id, record, spec, size) if record else None
-            except records.UNREADABLE:
-                job = self._job(job_id, record, spec)
-            if job is not None:
-                found.append(PendingJob(int(arrival), job))
+        found, size, read = list[PendingJob](), len(self.dimensions), job_records.read_job
+        rest = iter(reply[8:])
+        for name, arrival, record, spec in zip(rest, rest, rest, rest, strict=True):
+            if record:
+                job_id = name.decode()
+                try:
+                    job = read(job_id, record, spec, size)
+                except records.UNREADABLE:
+                    self._job(job_id, record, spec)  # it is noted
+                else:
+                    found.append(PendingJob(int(arrival), job))
         return found
 
     # Tasks

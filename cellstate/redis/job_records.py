@@ -214,8 +214,6 @@ def _losses(rest: str) -> tuple[Loss, ...]:
 
 def _links(text: str) -> tuple[bool, tuple[After, ...], tuple[str, ...]]:
     """Read ``<ID…>ID…`` (lua/parts/links.lua): held, the jobs it waits for, the jobs that wait for it."""
-    if not text:
-        return False, (), ()
     links = re.findall("[<>][^<>]+", text)
     if "".join(links) != text:
         raise ValueError(f"{text!r} is not a list of links")
@@ -226,51 +224,67 @@ def _links(text: str) -> tuple[bool, tuple[After, ...], tuple[str, ...]]:
 
 _STATES, _GANGS = {int(state): state for state in JobState}, {int(gang): gang for gang in Gang}
 """Tables, because a call of an enumeration takes a tenth of the time that a job takes to read."""
-_HEAD = Struct(f"<B{_CHANGING.numbers.format[1:]}{_CODES[_CHANGING.texts[0]]}")
-"""The form, the changing numbers, the length of the links."""
-_PLACES = ("form", *_CHANGING.names, *_FIXED.names)
-_picked = itemgetter(*(
-    _PLACES.index(name)
-    for name in ("form", "size", "name", "kind", "precedence", "order", "state", "gang", "submitted", "modified",
-                 "begun", "lane", "commands", "submitter")
-))  # fmt: skip
+_NUMBERS = [*_CHANGING.names[:-1], *_FIXED.names[: -len(_FIXED.texts)]]
+_HEAD = Struct(
+    f"<B{_CHANGING.numbers.format[1:]}{_CODES[_CHANGING.texts[0]]}{_FIXED.numbers.format[1:]}{_CODES[_FIXED.texts[0]]}"
+)
+"""The form, the numbers with the length of the links between them, the length of the lane: a record without links."""
+_picked = itemgetter(0, *(
+    1 + _NUMBERS.index(name) + (name in _FIXED.names)
+    for name in ("size", "precedence", "order", "state", "gang", "submitted", "modified", "begun", "commands")
+), -1)  # fmt: skip
+_LINKS_AT = 1 + _CHANGING.numbers.size
+_UNLINKED: tuple[bool, tuple[After, ...], tuple[str, ...]] = False, (), ()
+_NO_LINKS = bytes(_CHANGING.texts[0])
 
 
 def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Mapping[int, str] | None = None) -> Job:
     """Read a job's record: as `decode`, without a mapping per section, because schedulers read every job.
 
-    `apart`: the runs of its groups that stand in chunks, by the group's number; None leaves all runs out.
+    `apart`: the runs of its groups that stand in chunks, by the group's number; None leaves all runs out. What follows
+    the name is read once for jobs that are alike.
     """
-    values = [*_HEAD.unpack_from(record)]
-    start, at = _HEAD.size, _HEAD.size + values[-1]
-    held, after, awaited = _links(record[start:at].decode())
-    values += _FIXED.numbers.unpack_from(record, at)
-    at += _FIXED.numbers.size
-    for width in _FIXED.texts:
-        start = at + width
-        at = start + (record[at] if width == 1 else int.from_bytes(record[at:start], "little"))
-        values.append(record[start:at].decode())
-    (form, size, name, kind, precedence, order, state, gang, submitted, modified, begun, lane, commands,
-     submitter) = _picked(values)  # fmt: skip
+    links = ""
+    if record[_LINKS_AT : _LINKS_AT + 4] != _NO_LINKS:
+        start = _LINKS_AT + 4
+        at = start + int.from_bytes(record[_LINKS_AT:start], "little")
+        links = record[start:at].decode()
+        record = record[:_LINKS_AT] + _NO_LINKS + record[at:]
+    held, after, awaited = _links(links) if links else _UNLINKED
+    form, size, precedence, order, state, gang, submitted, modified, begun, commands, width = _picked(
+        _HEAD.unpack_from(record)
+    )
+    at = _HEAD.size + width
+    lane, start = record[_HEAD.size : at], at + 1
+    at = start + record[at]
+    name, rest = record[start:at], record[at:]
     if apart is None:
-        groups = [*_groups(record[at:], size, form, dimensions)]
+        kind, submitter, groups = _rest(rest, size, form, dimensions)
     else:
-        found = _whole_groups(record, at, size, form, dimensions)
-        groups = [_group(group, apart.get(i, "")) for i, group in enumerate(found)]
+        kind, submitter, at = _kind_and_submitter(rest)
+        found = _whole_groups(rest, at, size, form, dimensions)
+        groups = tuple(_group(group, apart.get(i, "")) for i, group in enumerate(found))
     return Job(
-        job_id, name, kind, precedence, order, _STATES[state] if state in _STATES else JobState(state),
-        _GANGS[gang] if gang in _GANGS else Gang(gang), submitted, groups, unpack(spec), modified, held, after,
-        awaited, begun, int(lane), commands, submitter,
+        job_id, name.decode(), kind, precedence, order, _STATES[state], _GANGS[gang], submitted, [*groups],
+        unpack(spec) if spec else {}, modified, held, after, awaited, begun, int(lane), commands, submitter,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
-def _groups(text: bytes, size: int, form: int, dimensions: int) -> tuple[GroupStatus, ...]:
-    """Read the groups at the end of a record, without their runs; those of jobs alike are the same objects."""
-    return tuple(_group(group, None) for group in _whole_groups(text, 0, size, form, dimensions))
+def _rest(text: bytes, size: int, form: int, dimensions: int) -> tuple[str, str, tuple[GroupStatus, ...]]:
+    """Read what follows the name of a job, without runs; the groups of jobs alike are the same objects."""
+    kind, submitter, at = _kind_and_submitter(text)
+    groups = _whole_groups(text, at, size, form, dimensions)
+    return kind, submitter, tuple(_group(group, None) for group in groups)
 
 
-_LINKS_AT = 1 + _CHANGING.numbers.size
+def _kind_and_submitter(text: bytes) -> tuple[str, str, int]:
+    """Return the last fixed texts of a job, and where its groups begin."""
+    middle = 1 + text[0]
+    end = middle + 1 + text[middle]
+    return text[1:middle].decode(), text[middle + 1 : end].decode(), end
+
+
 _ORDER_AT = _Section.of(FIXED[: _FIXED.names.index("order")]).numbers.size
 
 

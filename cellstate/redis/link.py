@@ -4,13 +4,46 @@ Sending and receiving are separate, so that a scheduler decides its next transac
 ones. Every script is idempotent: after a lost reply the same call is sent again.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import redis
-from hiredis import pack_command
 
 from cellstate.redis.scripts import Script
+
+
+class Words(NamedTuple):
+    """Words of a command as they are sent: their number, and their bytes in the server's protocol."""
+
+    number: int
+    packed: bytes
+
+
+NO_WORDS = Words(0, b"")
+
+
+class Numbers(dict[int, str]):
+    """Numbers that occur often, such as those of machines, as text in the server's protocol."""
+
+    def __missing__(self, value: int) -> str:
+        if len(self) >= MOST_NUMBERS:
+            self.clear()
+        text = self[value] = word(str(value))
+        return text
+
+
+MOST_NUMBERS = 1 << 16
+
+
+def word(text: str) -> str:
+    """Return a word in the server's protocol, whose characters stand for bytes (Latin-1)."""
+    return f"${len(text)}\r\n{text}\r\n"
+
+
+def pack(values: Iterable[object]) -> Words:
+    """Return words as they are sent."""
+    data = [value if type(value) is bytes else str(value).encode() for value in values]
+    return Words(len(data), b"".join([b"$%d\r\n%b\r\n" % (len(each), each) for each in data]))
 
 
 class Link:
@@ -21,11 +54,17 @@ class Link:
         self._client = client
         self._connection: Any = None
         self._loaded: set[str] = set()
-        self._sent: tuple[Script, list[str], Sequence[object]] | None = None
+        self._sent: tuple[Script, bytes] | None = None
+        self._head: tuple[Script, list[str], Words] | None = None
+        """The first words of the last call, which are those of the next one as long as its keys are the same."""
 
-    def send(self, script: Script, keys: list[str], arguments: Sequence[object]) -> None:
-        """Send a call; `receive` returns its reply. Raises redis.RedisError."""
-        self._sent = script, keys, arguments
+    def send(self, script: Script, keys: list[str], arguments: Sequence[object], rest: Words = NO_WORDS) -> None:
+        """Send a call, with further arguments that are packed; `receive` returns its reply. Raises redis.RedisError."""
+        if self._head is None or self._head[1] is not keys or self._head[0] is not script:
+            self._head = script, keys, pack(("EVALSHA", script.sha, len(keys), *keys))
+        head, own = self._head[2], pack(arguments)
+        number = head.number + own.number + rest.number
+        self._sent = script, b"".join((b"*%d\r\n" % number, head.packed, own.packed, rest.packed))
         self._transmit()
 
     def receive(self) -> Any:
@@ -51,7 +90,7 @@ class Link:
     def _transmit(self) -> None:
         if self._sent is None:
             raise RuntimeError("no call in flight")
-        script, keys, arguments = self._sent
+        script, call = self._sent
         if self._connection is None:
             self._connection = self._client.connection_pool.get_connection()
         connection = self._connection
@@ -60,8 +99,7 @@ class Link:
                 connection.send_command("SCRIPT", "LOAD", script.text)
                 connection.read_response()
                 self._loaded.add(script.sha)
-            call: Any = ("EVALSHA", script.sha, len(keys), *keys, *arguments)
-            connection.send_packed_command([pack_command(call)])
+            connection.send_packed_command([call])
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             self.close()
             raise

@@ -185,8 +185,7 @@ class Play:
         self.copy.land(Reply(self.copy.position, full=False, rows=_rows([])))
         self.version += 1
         self._say()
-        for transaction, outcome in zip(transactions, outcomes, strict=True):
-            self.scheduler.settle(transaction, outcome, NOW)
+        self.scheduler.settle(list(zip(transactions, outcomes, strict=True)), NOW)
 
     def _validated(self, transaction: Transaction) -> Outcome:
         found = next(each for each in self.works if each.id == transaction.job)

@@ -1,10 +1,12 @@
 """Randomised first fit (Omega §4): the first machines with room, from a random one on."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from random import Random
 
 import numpy as np
 
+from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
 from schedulers.fitting import fitting
@@ -40,26 +42,25 @@ class RandomFirstFit:
         need, size = work.job.groups[group].need, snapshot.size
         if not size:
             return left
-        start = int(rng.random() * size)
-        free_of = snapshot.free
-        wanted = [(free_of[d], amount) for d, amount in enumerate(need) if amount] or [(free_of[0], 0)]
-        number, take = snapshot.number, snapshot.take
-        for step in range(min(self.window, size)):
-            machine = (start + step) % size
+        machine = start = int(rng.random() * size)
+        free_of, wanted = snapshot.free, _wanted(need)
+        for _ in range(min(self.window, size)):
             count = left
-            for word, amount in wanted:
-                free = word[machine]
-                if free < amount:
-                    count = 0
-                    break
-                if amount and free < amount * count:
-                    count = free // amount
-            if count:
-                take(machine, need, count)
-                claims.append(_new(Claim, (machine, group, count, int(number[machine]), ())))
+            for d, amount in wanted:
+                free = free_of[d][machine]
+                if free < amount * count or free < 0:
+                    count = free // amount if amount else 0
+                    if count <= 0:
+                        break
+            else:
+                snapshot.take(machine, need, count)
+                claims.append(_new(Claim, (machine, group, count, 0, ())))
                 left -= count
                 if not left:
                     return 0
+            machine += 1
+            if machine == size:
+                machine = 0
         return self._search(work, group, left, snapshot, start, claims)
 
     def _search(self, work: Work, group: int, left: int, snapshot: Snapshot, start: int, claims: list[Claim]) -> int:
@@ -72,8 +73,14 @@ class RandomFirstFit:
         for machine in found.tolist():
             count = min(left, int(fits[machine]))
             snapshot.take(machine, need, count)
-            claims.append(Claim(machine, group, count, int(snapshot.number[machine])))
+            claims.append(Claim(machine, group, count))
             left -= count
             if not left:
                 break
         return left
+
+
+@lru_cache(maxsize=1024)
+def _wanted(need: Resources) -> tuple[tuple[int, int], ...]:
+    """Return the dimensions that a task needs something of, with the amounts; the first one if it needs nothing."""
+    return tuple((d, amount) for d, amount in enumerate(need) if amount) or ((0, 0),)

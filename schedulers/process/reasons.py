@@ -1,7 +1,7 @@
 """Reasons why the jobs of a scheduler were pending, with their times: the last of each job, for its heartbeat."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Outcome, Transaction, Verdict
@@ -49,6 +49,18 @@ class PendingReasons(Instrument):
         """See Instrument.placed."""
         if work.id in self._found:
             self._record(work.id, Reason.PLACED, now)
+
+    def placed_all(self, works: Sequence[Work], now: float) -> None:
+        """See Instrument.placed_all."""
+        if self._found:
+            for work in works:
+                self.placed(work, now)
+
+    def committed_all(self, results: Sequence[tuple[Transaction, Outcome]], now: float) -> None:
+        """See Instrument.committed_all."""
+        for transaction, outcome in results:
+            if not outcome.accepted:
+                self.committed(transaction, outcome, now)
 
     def abandoned(self, work: Work, now: float) -> None:
         """See Instrument.abandoned."""

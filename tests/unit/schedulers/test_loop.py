@@ -34,7 +34,7 @@ def test_receive_sync_think_commit_and_again() -> None:
     assert isinstance(think, Think)
     assert ([w.id for w in think.works], think.seconds) == (["a"], 1.0)
     commit = loop.send(11.0)
-    assert commit == Commit((Transaction("a", (Claim(0, 0, 2, 1),), Mode.INCREMENTAL, Detection.FINE),))
+    assert commit == Commit((Transaction("a", (Claim(0, 0, 2),), Mode.INCREMENTAL, Detection.FINE),))
     assert isinstance(commit, Commit)
     assert loop.send(
         Committed(12.0, [(commit.transactions[0], outcome((2, Verdict.PLACED)))], in_flight=False)
@@ -110,6 +110,7 @@ def test_a_transaction_says_how_it_is_to_be_validated() -> None:
     assert isinstance(commit, Commit)
     assert [(t.job, t.mode, t.detection) for t in commit.transactions] == [
         ("a", Mode.INCREMENTAL, Detection.COARSE), ("g", Mode.GANG, Detection.COARSE)]  # fmt: skip
+    assert [claim.seen for t in commit.transactions for claim in t.claims] == [1, 1], "the machine's number at the sync"
 
 
 # Outcomes

@@ -33,7 +33,7 @@ def begun(found: Scheduler, *tasks: int, gang: Gang = Gang.NO) -> Work:
 def settle(found: Scheduler, counts: list[int], *claims: tuple[int, Verdict], now: float = 10.0) -> None:
     """Settle a transaction of job a with claims of so many tasks on machines 0, 1, …, all of group 0."""
     made = tuple(Claim(machine, 0, count) for machine, count in enumerate(counts))
-    found.settle(Transaction("a", made), outcome(*claims), now)
+    found.settle([(Transaction("a", made), outcome(*claims))], now)
 
 
 # Settling
@@ -60,7 +60,7 @@ def test_groups_are_counted_apart() -> None:
     found, heard = scheduler()
     work = begun(found, 2, 2)
     claims = (Claim(0, 0, 2), Claim(3, 1, 2))
-    found.settle(Transaction("a", claims), outcome((2, P), (1, Verdict.FULL)), 10.0)
+    found.settle([(Transaction("a", claims), outcome((2, P), (1, Verdict.FULL)))], 10.0)
     assert (work.left, work.places, work.conflicts) == ([0, 1], {0: 2, 3: 1}, 1)
     assert heard.of("placed") == []
 
@@ -215,7 +215,7 @@ def test_no_more_claims_than_a_transaction_may_hold_the_rest_comes_later() -> No
     assert len(transaction.claims) == MOST_CLAIMS
     taken = sum(claim.count for claim in transaction.claims)
     assert sum(amount for (amount,) in room(snapshot)) == 20_000 - taken, "what was cut off is not claimed on the copy"
-    found.settle(transaction, outcome(*((claim.count, P) for claim in transaction.claims)), 0.0)
+    found.settle([(transaction, outcome(*((claim.count, P) for claim in transaction.claims)))], 0.0)
     (work,) = found.choose(0.0)
     assert work.remaining == tasks - taken == 50
 
