@@ -220,8 +220,9 @@ def _tree_document(tree: Tree, shares: Shares) -> dict[str, Any]:
             "integral": _named(tree, shares.integral[number]),
             "weight_proportional": _named(tree, np.maximum(rest, 0.0)),
             "promised": _named(tree, shares.promised_pools[number]),
-            "estimated_guarantee": _named(tree, shares.estimated[number]),
-            "promised_fair_share": _named(tree, shares.expected[number]),
+            "strong_guarantee_share": _named(tree, shares.guaranteed[number]),
+            "estimated_guarantee": _named(tree, shares.estimated[0][number]),
+            "promised_fair_share": _named(tree, shares.expected[0][number]),
             "volume": _named(tree, shares.volume[number]),
             "weight": float(shares.weights[number]),
             "satisfaction": _ratio(least[number]),
@@ -238,6 +239,8 @@ def _tree_document(tree: Tree, shares: Shares) -> dict[str, Any]:
             "integral": _named(tree, np.zeros(len(tree.resources))),
             "weight_proportional": _named(tree, shares.jobs[index]),
             "promised": _named(tree, shares.promised_jobs[index]),
+            "estimated_guarantee": _named(tree, shares.estimated[1][index]),
+            "promised_fair_share": _named(tree, shares.expected[1][index]),
             "weight": float(shares.job_weights[index]),
             "satisfaction": _ratio(own[index]),
             "local_satisfaction": _ratio(own[index]),
@@ -245,7 +248,8 @@ def _tree_document(tree: Tree, shares: Shares) -> dict[str, Any]:
         }
         if shares.fifo[index] >= 0:
             elements[job.name]["fifo_index"] = int(shares.fifo[index])
-            elements[job.name]["effective_fifo_index"] = int(shares.fifo_effective[index])
+            place = int(shares.fifo_effective[index])
+            elements[job.name]["effective_fifo_index"] = place if place >= 0 else None
     return {"method": METHODS[0], "elements": elements, "errors": list(shares.errors)}
 
 

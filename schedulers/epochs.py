@@ -165,7 +165,7 @@ def pool_shares(
                 _vector(computed.pool_demand[number]), _vector(computed.pool_usage[number]),
                 _vector(computed.guaranteed[number]), _vector(computed.integral[number]),
                 _vector(computed.limits[number]),
-                _vector(computed.promised_pools[number]), _vector(computed.estimated[number]), float(least[number]),
+                _vector(computed.promised_pools[number]), _vector(computed.estimated[0][number]), float(least[number]),
                 _vector(computed.volume[number]), float(computed.integral[number].max(initial=0.0)),
                 ephemeral=name != ROOT and name not in pools.by_name, decayed_usage=(decayed or {}).get(name, 0.0),
             )  # fmt: skip

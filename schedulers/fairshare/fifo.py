@@ -28,13 +28,12 @@ def for_guarantee(strong: Floats, gangs: Sequence[bool], jobs: tuple[Floats, Flo
     """Return the places of jobs such that gangs which pack into the guarantee come before those that do not fit.
 
     `strong`: guarantee of the pool as a share; `jobs`: demand, usage and limits as shares (jobs, resources), in
-    FIFO order. A gang without usage that does not fit is deferred; behind any other job that does not fit the
-    order stays. A gang that its limits forbid costs nothing.
+    FIFO order. A gang without usage that does not fit is deferred. A job that is no gang and does not fit ends the
+    packing: it comes next, behind it the deferred gangs and the rest in FIFO order. A gang that its limits forbid
+    costs nothing.
     """
     demand, usage, limits = jobs
     places = list(range(len(gangs)))
-    if not strong.any():
-        return places
     used = np.zeros(len(strong))
     first: list[int] = []
     deferred: list[int] = []
@@ -43,7 +42,7 @@ def for_guarantee(strong: Floats, gangs: Sequence[bool], jobs: tuple[Floats, Flo
         cost = np.minimum(demand[at], limits[at]) if possible else np.zeros(len(strong))
         fits = bool((used + cost <= strong + NEGLIGIBLE).all())
         if not fits and not gangs[at]:
-            return first + places[at:] + deferred
+            return [*first, at, *deferred, *places[at + 1 :]]
         if not fits and not usage[at].any():
             deferred.append(at)
             continue

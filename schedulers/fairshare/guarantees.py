@@ -149,8 +149,8 @@ def _priority(tree: Tree, strong: Floats) -> tuple[Floats, tuple[str, ...]]:
     return first, tuple(alone)
 
 
-def counted_on(tree: Tree, found: Guarantees, weights: tuple[Floats, Floats], root: Floats) -> Floats:
-    """Return what each pool can count on of the `root`'s share: (pools, resources).
+def counted_on(tree: Tree, found: Guarantees, weights: tuple[Floats, Floats], root: Floats) -> tuple[Floats, Floats]:
+    """Return what each pool and each job can count on of the `root`'s share: (pools, resources), (jobs, resources).
 
     Each child takes its guarantee and flow, in the order given, as far as its parent's share goes; children, jobs
     included, divide the rest by weight.
@@ -159,7 +159,8 @@ def counted_on(tree: Tree, found: Guarantees, weights: tuple[Floats, Floats], ro
     heavy = np.zeros(len(pools))
     np.add.at(heavy, tree.parents[1:], pools[1:])
     np.add.at(heavy, tree.pool_of, jobs * tree.counts)
-    share = np.zeros_like(found.strong)
+    heavy = np.where(heavy > 0, heavy, 1.0)
+    share, rest = np.zeros_like(found.strong), np.zeros_like(found.strong)
     share[0] = root
     for number in tree.downward:
         left = share[number].copy()
@@ -167,9 +168,10 @@ def counted_on(tree: Tree, found: Guarantees, weights: tuple[Floats, Floats], ro
         for child in children:
             share[child] = np.minimum(found.strong[child] + found.total_flow[child], left)
             left = left - share[child]
+        rest[number] = left / heavy[number]
         if children:
-            share[children] += left * (pools[children] / heavy[number])[:, None]
-    return share
+            share[children] += rest[number] * pools[children][:, None]
+    return share, rest[tree.pool_of] * jobs[:, None]
 
 
 def weights(tree: Tree, found: Guarantees) -> tuple[Floats, Floats]:

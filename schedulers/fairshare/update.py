@@ -32,7 +32,8 @@ _LEAST_WEIGHT = 1e-9
 class Shares:
     """The result of an update. Arrays by pool number (pools, resources) and by job (jobs, resources), in shares.
 
-    `volume` is in amount·seconds; `fifo` and `fifo_effective` are places in a job's FIFO pool, −1 elsewhere.
+    `volume` is in amount·seconds; `fifo` and `fifo_effective` are places in a job's FIFO pool, −1 elsewhere;
+    `fifo_effective` also where the pool reorders nothing for its guarantee. `estimated` and `expected`: of pools, jobs.
     """
 
     tree: Tree
@@ -49,8 +50,8 @@ class Shares:
     integral: Floats
     promised_pools: Floats
     promised_jobs: Floats
-    estimated: Floats
-    expected: Floats
+    estimated: tuple[Floats, Floats]
+    expected: tuple[Floats, Floats]
     volume: Floats
     weights: Floats
     job_weights: Floats
@@ -122,13 +123,19 @@ class _Update:
                 continue
             order = fifo_order(self.tree, pool, self.members[number].tolist(), self.job_weights)
             place[order] = np.arange(len(order))
-            if pool.reorders_for_guarantee and self.tree.options.reorder_for_guarantee and self._has_steps(number):
+            if self._reorders(number):
                 gangs = [self.tree.jobs[index].gang for index in order]
                 table = (self.demand[order], self.usage[order], self.job_limits[order])
                 order = [order[at] for at in for_guarantee(self.given.strong[number], gangs, table)]
             effective[order] = np.arange(len(order))
             self.members[number] = np.array(order, np.int64)
         return place, effective
+
+    def _reorders(self, number: int) -> bool:
+        """Whether the order of a FIFO pool depends on what fits into its guarantee."""
+        pool = self.tree.pool(number)
+        wanted = pool.fifo and pool.reorders_for_guarantee and self.tree.options.reorder_for_guarantee
+        return wanted and self._has_steps(number) and bool(self.given.strong[number].any())
 
     def _has_steps(self, number: int) -> bool:
         return self.tree.options.gang_steps and self.tree.pool(number).gang_steps
@@ -357,6 +364,7 @@ class _Update:
         strong[0] = strong[self.tree.subpools[0]].sum(0)
         heavy = (self.weights, self.job_weights)
         whole = np.where(self.tree.capacity > 0, 1.0, 0.0)
+        reordered = np.array([self._reorders(number) for number in range(len(self.weights))])
         return Shares(
             self.tree, pools, jobs, self.pool_demand, self.demand, self.pool_usage, self.usage, self.limits,
             self.job_limits, self.given.strong,
@@ -364,7 +372,8 @@ class _Update:
             promised_pools=promised_pools, promised_jobs=promised_jobs,
             estimated=counted_on(self.tree, self.given, heavy, self.given.strong[0]),
             expected=counted_on(self.tree, self.given, heavy, whole), volume=self.volume,
-            weights=self.weights, job_weights=self.job_weights, fifo=self.fifo, fifo_effective=self.fifo_effective,
+            weights=self.weights, job_weights=self.job_weights, fifo=self.fifo,
+            fifo_effective=np.where(reordered[self.tree.pool_of], self.fifo_effective, -1),
             errors=self.given.errors + self._nested(),
         )  # fmt: skip
 

@@ -21,11 +21,14 @@ def volumes(tree: Tree, found: Guarantees, seconds: float | None) -> Floats:
     integral = np.array(kinds)
     last = np.array([tree.pool(number).integral.last_share for number in range(len(held))])
     capacity = tree.capacity * found.flow[:, None] * tree.options.saturation_period
-    grown = np.maximum(held + tree.capacity * (seconds * (found.flow - last))[:, None], 0.0)
-    after = np.where(integral[:, None], np.minimum(grown, np.maximum(held, capacity)), held)
-    overflow = np.where(integral[:, None], grown - after, 0.0)
+    gained = tree.capacity * (seconds * (found.flow - last))[:, None]
+    free = np.maximum(capacity - held, 0.0)
+    kept = np.maximum(np.minimum(gained, free), -held)
+    after = held + np.where(integral[:, None], kept, 0.0)
+    # Not what is left of the grown volume: a small gain would be lost in the digits of a large volume.
+    overflow = np.where(integral[:, None], np.maximum(gained - free, 0.0), 0.0)
     takes = np.array([tree.pool(number).integral.can_accept_free_volume for number in range(len(held))])
-    room = np.where((integral & takes)[:, None], np.maximum(capacity - grown, 0.0), 0.0)
+    room = np.where((integral & takes)[:, None], np.maximum(capacity - after, 0.0), 0.0)
     outside = [not integral[tree.path(number)[1:]].any() for number in range(len(held))]
     for number in reversed(tree.downward):
         children = tree.subpools[number]

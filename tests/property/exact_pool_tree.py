@@ -67,8 +67,8 @@ class Calculation(Given):
                 cost = (NOTHING,) * self.width
             fits = all(h + c <= g + Fraction(1, 10**9) for h, c, g in zip(held, cost, pool.strong, strict=True))
             if not fits and not gang:
-                first += pool.children[place:]
-                break
+                pool.children = [*first, job, *later, *pool.children[place + 1 :]]
+                return
             if not fits and not any(job.usage):
                 later.append(job)
             else:
