@@ -1,5 +1,6 @@
 """Private copies: what changed since a position, full reads, and histories that were lost (semantics 16, 18)."""
 
+import struct
 from copy import deepcopy
 from typing import Any
 
@@ -107,6 +108,29 @@ def test_the_store_trims_by_itself(make: Make) -> None:
         cell.set_machine_state(0, MachineState(1 - i % 2), 0, "ada")
         assert cell.ledger.version - cell.ledger.floor == len(cell.ledger.tags) == len(cell.ledger.marks) <= 20
         assert len(cell.ledger.trail) <= 20
+
+
+@pytest.mark.parametrize("make", ["resp3"], indirect=True)
+@pytest.mark.parametrize(("machines", "changed", "kept"), [(10_000, 10, 523), (10_000, 300, 128), (10**5, 1, 8192)])
+def test_the_change_list_keeps_what_is_shorter_than_a_full_read(
+    stand: RedisStand, machines: int, changed: int, kept: int
+) -> None:
+    """As many versions as have 5,000 of these rows, 10 and a tag each; but never fewer than 128 or more than 8,192."""
+    cell, client, meta, changes = stand.cell, stand.cell.client, stand.key("meta"), stand.key("changes")
+    cell.register_executor("e0", "n", 600_000, 0)
+    cell.join("e0", [MachineSpec("m0", (4, 8))], 0)
+    client.hset(stand.key("machines"), mapping={f"x{i}": "" for i in range(machines - 1)})
+    entry = b"0123456789" + struct.pack("<8q", 0, 1, 0, 1, 4, 8, 0, 0) * changed
+    while (version := cell.counters()["version"]) < 9 * 1024 - 1:
+        more = min(256, 9 * 1024 - 1 - version)
+        client.rpush(changes, *[entry] * more)
+        client.hset(meta, "version", version + more)
+    position = cell.sync(Position()).position
+    cell.set_machine_state(0, MachineState.DRAINED, 0, "ada")
+    counters = cell.counters()
+    assert counters["version"] - counters["floor"] == client.llen(changes) == kept
+    reply = cell.sync(position)
+    assert (reply.full, [row[0] for row in reply.rows.tolist()]) == (False, [0])
 
 
 @pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)

@@ -23,9 +23,10 @@ end
 local function announce(records, at, by, ...)
   meta.version = meta.version + 1
   redis.call('RPUSH', changes_key, tag .. records)
-  if meta.version - meta.floor > 2 * CHANGES_KEPT then
-    redis.call('LTRIM', changes_key, -CHANGES_KEPT, -1)
-    meta.floor = meta.version - CHANGES_KEPT
+  if meta.version % TRIM_EVERY == 0 then
+    local version, low = meta.version, meta.floor
+    --@include trim
+    meta.floor = low
   end
   redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, format('%d-0', meta.version),
     'at', at, 'by', by, 'facts', concat(facts, '\n'), ...)

@@ -1,4 +1,4 @@
---@const CHANGES_KEPT 8192, LOG_KEPT 50000, MAILBOX_MOST 20000, POOLS_LIMITED 2
+--@const CHANGES_LEAST 128, CHANGES_MOST 8192, TRIM_EVERY 64, TRIM_SAMPLE 15, LOG_KEPT 50000, MAILBOX_MOST 20000, POOLS_LIMITED 2
 
 -- Keys beyond the fixed ones, by what follows the cell's tag: pending:KIND, box:EXECUTOR, wake:MEMBER, asleep.
 local named = {}

@@ -76,9 +76,8 @@ local function write(machines, touched, jobs, version, low, by, changed, ...)
   local number = format('%d', version)
   redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, number .. '-0', 'at', at, 'by', by,
     'facts', concat(lines, '\n'), ...)
-  if version - low > 2 * CHANGES_KEPT then
-    redis.call('LTRIM', changes_key, -CHANGES_KEPT, -1)
-    low = version - CHANGES_KEPT
+  if version % TRIM_EVERY == 0 then
+    --@include trim
     changed[#changed + 1], changed[#changed + 2] = 'floor', format('%d', low)
   end
   redis.call('HSET', meta_key, 'version', number, unpack(changed))
