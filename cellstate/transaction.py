@@ -116,6 +116,49 @@ class Singles(Sequence[Claim]):
         return f"Singles({self.machines}, group={self.group}, seen={self.seen})"
 
 
+class Columns(Sequence[Claim]):
+    """Claims of tasks of one group: their machines and how many tasks each, in order, in compact form.
+
+    `seen` as in `Singles`.
+    """
+
+    __slots__ = ("counts", "group", "machines", "seen")
+
+    def __init__(self, machines: list[int], counts: list[int], group: int = 0, seen: list[int] | None = None) -> None:
+        """Create claims; a machine may be named several times."""
+        self.machines, self.counts, self.group, self.seen = machines, counts, group, seen
+
+    def __len__(self) -> int:
+        return len(self.machines)
+
+    def __iter__(self) -> Iterator[Claim]:
+        group, seen = self.group, self.seen or [0] * len(self.machines)
+        columns = zip(self.machines, self.counts, seen, strict=True)
+        return (Claim(machine, group, count, number) for machine, count, number in columns)
+
+    @overload
+    def __getitem__(self, index: int) -> Claim: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Columns": ...
+
+    def __getitem__(self, index: int | slice) -> "Claim | Columns":
+        """Return a claim, or some of them."""
+        seen = self.seen
+        if isinstance(index, slice):
+            return Columns(self.machines[index], self.counts[index], self.group, None if seen is None else seen[index])
+        return Claim(self.machines[index], self.group, self.counts[index], 0 if seen is None else seen[index])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Columns({self.machines}, {self.counts}, group={self.group}, seen={self.seen})"
+
+
 class Transaction(NamedTuple):
     """Claims of one job, validated together.
 

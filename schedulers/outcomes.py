@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.transaction import Claim, Detection, Outcome, Singles, Transaction, Verdict
+from cellstate.transaction import Claim, Columns, Detection, Outcome, Singles, Transaction, Verdict
 from cellstate.usage import Usage
 from schedulers.work import Work
 
@@ -18,6 +18,8 @@ def book(work: Work, claims: Sequence[Claim], usage: Usage) -> None:
     """Count the claimed tasks of a job as use of its user and pool."""
     if type(claims) is Singles:
         counts = {claims.group: len(claims)}
+    elif type(claims) is Columns:
+        counts = {claims.group: sum(claims.counts)}
     else:
         counts = {}
         for claim in claims:
@@ -28,7 +30,7 @@ def book(work: Work, claims: Sequence[Claim], usage: Usage) -> None:
 
 def seen(claims: Sequence[Claim], numbers: NDArray[np.int64]) -> Sequence[Claim]:
     """Add the numbers of the machines at the sync, which coarse detection compares."""
-    if type(claims) is Singles:
+    if type(claims) is Singles or type(claims) is Columns:
         claims.seen = [int(numbers[machine]) for machine in claims.machines]
         return claims
     return tuple([claim._replace(seen=int(numbers[claim.machine])) for claim in claims])
@@ -42,7 +44,7 @@ def admitted(work: Work) -> Work:
 
 def count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:
     """Apply accepted claims; return the verdicts of the others, and PLACED when some or all were accepted."""
-    if type(claims) is Singles:
+    if type(claims) is Columns or type(claims) is Singles:
         placed = outcome.placed
         work.left[claims.group] -= placed
         work.placed += placed

@@ -252,7 +252,7 @@ class Scheduler:
             work.attempts += 1
             claims = arranged(self.placement, work if work.admitted is None else admitted(work), snapshot, self.rng)
             if count := len(claims):
-                transactions.append(self._transaction(work, claims, snapshot))
+                transactions.append(self._transaction(work, claims, snapshot, count))
                 left -= count
             elif self._spare(work, now):
                 self.working.pop(work.id, None)
@@ -278,7 +278,7 @@ class Scheduler:
             claims = claims_of(self.preemption, self.preemption.place(work, snapshot, self.placement, self.rng))
             if claims:
                 asserted = self._asserting.assertion(work) if self._asserting is not None else None
-                transactions.append(self._transaction(work, claims, snapshot)._replace(assertion=asserted))
+                transactions.append(self._transaction(work, claims, snapshot, len(claims))._replace(assertion=asserted))
             elif self.preemption.suspects(work, snapshot, self.rng):
                 self.working.pop(work.id, None)
                 work.not_before = now  # behind those that are due
@@ -287,9 +287,9 @@ class Scheduler:
                 self._found_unfit(work, now)
         return transactions
 
-    def _transaction(self, work: Work, claims: Sequence[Claim], snapshot: Snapshot) -> Transaction:
-        if (excess := len(claims) - MOST_CLAIMS) > 0:
-            snapshot.undo(snapshot.mark() - excess)
+    def _transaction(self, work: Work, claims: Sequence[Claim], snapshot: Snapshot, size: int) -> Transaction:
+        if size > MOST_CLAIMS:
+            snapshot.undo(snapshot.mark() - size + MOST_CLAIMS)
             claims = claims[:MOST_CLAIMS]
         if self.detection:  # coarse
             claims = seen(claims, snapshot.number)

@@ -9,6 +9,7 @@ from cellstate.resources import Resources
 from schedulers.constraints.demands import FIELDS, demands
 
 _NO_GANG = Gang.NO
+_new = object.__new__
 Shape = tuple[Any, ...]
 """The properties that decide whether a job fits: equal shapes fit or do not fit together."""
 _KNOWN = frozenset({
@@ -45,7 +46,7 @@ class Work:
     submitted: float = 0.0
     """When the job was submitted."""
     places: dict[int, int] = field(default_factory=dict)
-    """Tasks placed by this scheduler, by machine; not kept for claims of single tasks (`Singles`)."""
+    """Tasks placed by this scheduler, by machine; not kept for claims in compact form (`Singles`, `Columns`)."""
     woken: object = None
     """The reason it was requeued, until its next attempt (schedulers/queue)."""
     admitted: list[int] | None = None
@@ -61,8 +62,14 @@ class Work:
 
     @classmethod
     def of(cls, job: Job) -> "Work":
-        """Create the work of a job as stored."""
-        return cls(job, _unplaced(job), submitted=job.submitted_ms / 1000)
+        """Create the work of a job as stored: field by field, in a third of the time of a call of the class."""
+        work = _new(cls)
+        work.job, work.left, work.submitted = job, _unplaced(job), job.submitted_ms / 1000
+        work.attempts = work.conflicts = work.placed = work.fruitless = work.joined = 0
+        work.not_before, work.places, work.notes = 0.0, {}, {}
+        work.woken = work.admitted = None
+        work.announced = work.noted = False
+        return work
 
     @property
     def id(self) -> str:
@@ -160,6 +167,8 @@ class Work:
 
 def _unplaced(job: Job) -> list[int]:
     """Tasks of each group that may be placed."""
+    if len(job.groups) == 1 and not (group := job.groups[0]).losses:
+        return [0 if group.waiting == EMPTY else group.unplaced]
     return [0 if group.waiting == EMPTY else group.ready for group in job.groups]
 
 

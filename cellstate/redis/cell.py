@@ -11,7 +11,6 @@ from cellstate import keys
 from cellstate.cell import Awaited, Membership, PendingJob, Reply
 from cellstate.errors import BadInput, CellGone, Duplicate, Fenced, Refused, StoreError, Unreadable, Unsuitable
 from cellstate.model import (
-    MOST_CLAIMS,
     MOST_ENDS,
     Limits,
     check_kind,
@@ -21,7 +20,7 @@ from cellstate.model import (
 from cellstate.redis import job_records, records
 from cellstate.redis.housekeeping import RedisHousekeeping
 from cellstate.redis.jobs import RedisJobs
-from cellstate.redis.link import Link
+from cellstate.redis.link import Link, Words
 from cellstate.redis.machines import RedisMachines
 from cellstate.redis.pools import RedisPools
 from cellstate.redis.scripts import script
@@ -61,7 +60,7 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         self._read: dict[int, list[bytes]] = {}
         self._commit_keys: tuple[tuple[str, ...], list[str]] = (), []
         """The keys of the last commit, by what they depend on: most commits have the same."""
-        self._flight: tuple[dict[str, object], Sequence[Transaction], list[str], Intake | None] | None = None
+        self._flight: tuple[dict[str, object], Words, Sequence[Transaction], list[str], Intake | None] | None = None
 
     def inspect(self) -> "Inspection":
         """See Audited.inspect."""
@@ -183,32 +182,28 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
         values = self._values(at_ms, membership.member) | self._since(since, intake) | membership._asdict()
         values["number"] = number
         values["basis"] = " ".join(map(str, basis or (since.version, at_ms)))
-        for transaction in transactions:
-            if not 0 < len(transaction.claims) <= MOST_CLAIMS:
-                many = len(transaction.claims)
-                raise BadInput(f"job {transaction.job}: {many} claims in a transaction; want 1 to {MOST_CLAIMS}")
+        words = records.write_transactions(transactions)
         names = [*(f"box:{executor}" for executor in executors), *self._wakes()]
         kinds = self._known.setdefault("pending", set())
         if intake is not None:
             kinds.add(f"pending:{intake.kind}")
-        self._flight = values, transactions, names + sorted(kinds), intake
+        self._flight = values, words, transactions, names + sorted(kinds), intake
         self._plain(self._launch)
 
     def _launch(self) -> None:
         if self._flight is None:
             raise RuntimeError("no commit in flight")
-        values, transactions, names, _ = self._flight
+        values, words, _, names, _ = self._flight
         commit, named = script("commit"), (str(values["member"]), *names)
         if named != self._commit_keys[0]:
             self._commit_keys = named, self._keys(commit, named[0], names)
-        words = records.write_transactions(transactions)
         self._link.send(commit, self._commit_keys[1], commit.pack_arguments(values), words)
 
     def finish(self) -> Reply:
         """Return the reply of the commit in flight. After StoreError, `resend` sends it again without harm."""
         if self._flight is None:
             raise RuntimeError("no commit in flight")
-        values, transactions, names, intake = self._flight
+        values, _, transactions, names, intake = self._flight
         while True:
             reply = self._plain(self._link.receive)
             if reply[0] != b"keys":

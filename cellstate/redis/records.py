@@ -16,6 +16,7 @@ from cellstate.errors import BadInput
 from cellstate.fairness import Assertion, Floor, Threshold
 from cellstate.lanes import BASE, Lane
 from cellstate.model import (
+    MOST_CLAIMS,
     MOST_PRECEDENCE,
     Described,
     Limits,
@@ -25,7 +26,7 @@ from cellstate.model import (
     Run,
 )
 from cellstate.redis.link import MOST_NUMBERS, Numbers, Words, word
-from cellstate.transaction import Claim, Detection, Ending, How, Mode, Outcome, Transaction, Verdict
+from cellstate.transaction import Claim, Columns, Detection, Ending, How, Mode, Outcome, Transaction, Verdict
 
 UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,
@@ -107,34 +108,45 @@ def read_runs(machine: int, text: str) -> list[Run]:
 def write_transactions(transactions: Sequence[Transaction]) -> Words:
     """What commit.lua takes: of each transaction its job, numbers, victims, and the machine of every claim.
 
-    It is built as text, in which a character is a byte, because text is formatted faster than bytes.
+    It is built as text, in which a character is a byte, because text is formatted faster than bytes. Raises BadInput
+    for a transaction with too many claims, or none.
     """
     parts: list[str] = []
-    count, usual, machine_word = 0, _usual, _machine_words
+    count, length, usual, machine_word = 0, _LENGTHS, _usual, _machine_words
     for job, claims, mode, detection, assertion in transactions:
-        count += 3 + len(claims)
-        if len(claims) == 1 and assertion is None and mode is _INCREMENTAL and detection is _FINE:
-            machine, group, tasks, _, evict = claims[0]
-            if group == 0 and not evict:
-                parts.append(f"${len(job)}\r\n{job}\r\n{usual[tasks]}{machine_word[machine]}")
-                continue
+        size = len(claims)
+        if not 0 < size <= MOST_CLAIMS:
+            raise BadInput(f"job {job}: {size} claims in a transaction; want 1 to {MOST_CLAIMS}")
+        count += 3 + size
+        if type(claims) is Columns and mode is _INCREMENTAL and detection is _FINE and not claims.group:
+            counts, machines = claims.counts, claims.machines
+            if size == 1:
+                parts += (length[len(job)], job, usual[counts[0]], machine_word[machines[0]])
+            else:
+                parts += (length[len(job)], job, usual[tuple(counts)], *[machine_word[each] for each in machines])
+            continue
         said = _victims(claims) + (write_assertion(assertion) if assertion is not None else "")
         parts += (word(job), _numbers(mode, detection, claims), word(said))
         parts += [machine_word[claim[0]] for claim in claims]
     return Words(count, "".join(parts).encode("latin-1"))
 
 
-class _Usual(dict[int, str]):
-    """Numbers and victims of transactions with one claim of the first group, by its tasks: most are the same."""
+class _Usual(dict[int | tuple[int, ...], str]):
+    """Numbers and victims of transactions of the first group, by the tasks of the claims: most are the same.
 
-    def __missing__(self, tasks: int) -> str:
-        claim = Claim(0, 0, tasks)
+    The end of the word before stands in front of them.
+    """
+
+    def __missing__(self, tasks: int | tuple[int, ...]) -> str:
         if len(self) >= MOST_NUMBERS:
             self.clear()
-        text = self[tasks] = _numbers(Mode.INCREMENTAL, Detection.FINE, (claim,)) + word("")
+        claims = [Claim(0, 0, count) for count in ((tasks,) if isinstance(tasks, int) else tasks)]
+        text = self[tasks] = "\r\n" + _numbers(Mode.INCREMENTAL, Detection.FINE, claims) + word("")
         return text
 
 
+_LENGTHS = [f"${length}\r\n" for length in range(65)]
+"""What stands before a job's id, by its length, of which 64 is the most."""
 _machine_words, _usual, _INCREMENTAL, _FINE = Numbers(), _Usual(), Mode.INCREMENTAL, Detection.FINE
 
 
@@ -202,7 +214,7 @@ def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outc
     for part, transaction in zip(text.decode().split(";"), transactions, strict=True):
         if part == "+":
             claims = transaction.claims
-            counts = (claims[0].count,) if len(claims) == 1 else tuple([claim.count for claim in claims])
+            counts = tuple(claims.counts if type(claims) is Columns else [claim.count for claim in claims])
             outcomes.append(_all_placed(counts))
         else:
             outcomes.append(_outcome(part))

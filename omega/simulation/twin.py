@@ -21,6 +21,7 @@ from cellstate.resources import LARGEST, MOST_TOGETHER, Resources
 from cellstate.transaction import (
     PLACED_ONE,
     Claim,
+    Columns,
     Detection,
     Mode,
     Outcome,
@@ -175,6 +176,8 @@ class SimulatedTwin(MemoryCell):
             return None
         if type(claims) is Singles:
             machines, number, counts, seen = claims.machines, claims.group, None, claims.seen
+        elif type(claims) is Columns:
+            machines, number, counts, seen = claims.machines, claims.group, claims.counts, claims.seen
         else:
             split = _columns(claims)
             if split is None:

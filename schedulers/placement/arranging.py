@@ -6,12 +6,14 @@ from random import Random
 
 import numpy as np
 
+from cellstate.model import Gang
 from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Singles
+from cellstate.transaction import Claim, Columns, Singles
 from schedulers.placement.domains import places_of
 from schedulers.policies import Placement, claims_of
 from schedulers.work import Work
 
+_NO_GANG = Gang.NO
 TRIES = 3
 """Random orders that are tried after the order by task size."""
 
@@ -22,9 +24,9 @@ def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) 
     Deciding whether any order fits would take exponential time; this finds the order of a bin packer.
     """
     claims = placement.place(work, snapshot, rng)
-    if type(claims) is not Singles:
+    if type(claims) is not Columns and type(claims) is not Singles:
         claims = claims_of(placement, claims)
-    if len(claims) or not work.gang:
+    if work.job.gang is _NO_GANG or len(claims):
         return claims
     groups = [group for group, left in enumerate(work.left) if left]
     if len(groups) < 2:

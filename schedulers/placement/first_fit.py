@@ -1,5 +1,6 @@
 """Randomised first fit (Omega §4): the first machines with room, from a random one on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
@@ -8,12 +9,9 @@ import numpy as np
 
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from cellstate.transaction import Claim, Columns
 from schedulers.fitting import fitting
 from schedulers.work import Work
-
-_new = tuple.__new__
-"""Makes the claims: a call of the class would take half as long as the rest of a decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +24,31 @@ class RandomFirstFit:
 
     window: int = 64
 
-    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
         claims: list[Claim] = []
-        mark = snapshot.mark()
         for group, left in enumerate(work.left):
-            if left and self._place_group(work, group, left, snapshot, rng, claims) and work.gang:
-                snapshot.undo(mark)
+            machines: list[int] = []
+            counts: list[int] = []
+            if left and self._place_group(work, group, left, snapshot, rng, machines, counts) and work.gang:
+                snapshot.undo(snapshot.mark() - len(claims) - len(machines))
                 return []
+            if len(work.left) == 1:
+                return Columns(machines, counts)
+            claims += Columns(machines, counts, group)
         return claims
 
     def _place_group(
-        self, work: Work, group: int, left: int, snapshot: Snapshot, rng: Random, claims: list[Claim]
+        self,
+        work: Work,
+        group: int,
+        left: int,
+        snapshot: Snapshot,
+        rng: Random,
+        machines: list[int],
+        counts: list[int],
     ) -> int:
+        """Claim machines for tasks of a group; return how many tasks are left."""
         need, size = work.job.groups[group].need, snapshot.size
         if not size:
             return left
@@ -54,17 +64,19 @@ class RandomFirstFit:
                         break
             else:
                 snapshot.take(machine, need, count)
-                claims.append(_new(Claim, (machine, group, count, 0, ())))
+                machines.append(machine)
+                counts.append(count)
                 left -= count
                 if not left:
                     return 0
             machine += 1
             if machine == size:
                 machine = 0
-        return self._search(work, group, left, snapshot, start, claims)
+        return self._search(need, left, snapshot, start, machines, counts)
 
-    def _search(self, work: Work, group: int, left: int, snapshot: Snapshot, start: int, claims: list[Claim]) -> int:
-        need = work.need(group)
+    def _search(
+        self, need: Resources, left: int, snapshot: Snapshot, start: int, machines: list[int], counts: list[int]
+    ) -> int:
         fits = fitting(snapshot.room, need, left)
         found = np.flatnonzero(fits > 0)
         if not len(found):
@@ -73,7 +85,8 @@ class RandomFirstFit:
         for machine in found.tolist():
             count = min(left, int(fits[machine]))
             snapshot.take(machine, need, count)
-            claims.append(Claim(machine, group, count))
+            machines.append(machine)
+            counts.append(count)
             left -= count
             if not left:
                 break

@@ -33,7 +33,7 @@ class Faulty:
         fault, mark = self.fault, snapshot.mark()
         if fault == "dice of its own":
             rng = Random(next(_TURNS))
-        claims: list[Claim] = RandomFirstFit().place(work, snapshot, rng)
+        claims: list[Claim] = list(RandomFirstFit().place(work, snapshot, rng))
         if not claims:
             return claims
         if fault == "takes nothing from the copy":
@@ -45,8 +45,8 @@ class Faulty:
         elif fault == "places nothing":
             snapshot.undo(mark)
             claims = []
-        elif fault == "seen is 0":
-            claims = [claim._replace(seen=0) for claim in claims]
+        elif fault == "seen is another number":
+            claims = [claim._replace(seen=claim.seen + 7) for claim in claims]
         elif fault == "leaves some out":
             snapshot.undo(mark + len(claims) - 1)
             claims = claims[:-1]
@@ -58,7 +58,7 @@ class Faulty:
 _TURNS = itertools.cycle((0, 1))
 """Two placements in a row differ, and do so again when the example is repeated."""
 FAULTS = (
-    "takes nothing from the copy", "takes more than it claims", "claims in another order", "seen is 0",
+    "takes nothing from the copy", "takes more than it claims", "claims in another order", "seen is another number",
     "leaves some out", "changes the job", "dice of its own",
 )  # fmt: skip
 

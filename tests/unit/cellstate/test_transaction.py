@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from cellstate.transaction import CONFLICTS, Ending, How, Outcome, Position, Verdict
+from cellstate.transaction import CONFLICTS, Claim, Columns, Ending, How, Outcome, Position, Verdict
 
 
 def test_the_order_of_verdicts_is_their_precedence() -> None:
@@ -36,3 +36,13 @@ def test_only_moved_and_full_are_interference() -> None:
 def test_defaults() -> None:
     assert Ending(1, 2, How.FINISHED) == Ending(1, 2, How.FINISHED, "*", "")
     assert Position() == Position(0, "")
+
+
+def test_claims_in_columns_are_the_same_claims() -> None:
+    for seen in (None, [7, 8, 9]):
+        columns = Columns([3, 1, 3], [2, 5, 1], 4, seen)
+        numbers = seen or [0, 0, 0]
+        claims = [Claim(3, 4, 2, numbers[0]), Claim(1, 4, 5, numbers[1]), Claim(3, 4, 1, numbers[2])]
+        assert (list(columns), len(columns), columns[1], list(columns[1:])) == (claims, 3, claims[1], claims[1:])
+        assert columns == tuple(claims)
+        assert hash(columns) == hash(tuple(claims))

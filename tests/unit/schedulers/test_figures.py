@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from cellstate.fairness import Assertion, Threshold
-from cellstate.transaction import Claim, Transaction, Verdict
+from cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from schedulers.instruments import WAITS_KEPT, Figures, Instrument, Waits
 from schedulers.loop import Reread
 from schedulers.scheduler import Scheduler
+from schedulers.work import Work
 from tests.unit.schedulers.drive import Driver, copy, group, job, outcome, validated, work
 
 P = Verdict.PLACED
@@ -153,3 +154,40 @@ def test_the_last_cycle() -> None:
     figures.decided(0.5, 7.0)
     told = figures.as_dict(9.0, 0, 0)
     assert (told["last_cycle"], told["last_cycle_ago"]) == (0.5, 2.0)
+
+
+def test_the_events_of_a_call_count_as_one_by_one() -> None:
+    together, single = Figures(), Figures()
+    cases = [[(3, P)], [(3, P)], [(0, Verdict.FULL)], [(1, P)], [(2, P), (1, Verdict.FULL)], [(4, P)]]
+    results = [(Transaction("a", tuple(Claim(7, 0, 4) for _ in case)), outcome(*case)) for case in cases]
+    works = [Work(job("a"), [1], submitted=seconds) for seconds in (1.0, 1.5, 2.0, 9.0, 9.999)]
+    for some in (results[:2], results):
+        together.committed_all(some, 10.0)
+        for transaction, found in some:
+            single.committed(transaction, found, 10.0)
+    for some_works in (works[:1], works, works[3:4]):
+        together.began_all(some_works, 10.0)
+        together.placed_all(some_works, 10.0)
+        for each in some_works:
+            single.began(each, 10.0, 10.0 - each.submitted)
+            single.placed(each, 10.0)
+    assert together == single
+
+
+def test_an_instrument_gets_each_event_of_a_call() -> None:
+    heard = list[tuple[object, ...]]()
+
+    class Listener(Instrument):
+        def began(self, work: Work, now: float, waited: float) -> None:
+            heard.append(("began", work.id, waited))
+
+        def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
+            heard.append(("committed", transaction.job))
+
+        def placed(self, work: Work, now: float) -> None:
+            heard.append(("placed", work.id))
+
+    driver = Driver(Scheduler("batch", instruments=[Listener()]), copy((9, 9))).arrive(job("a"), job("b", order=1))
+    driver.idle()
+    assert [each for each in heard if "b" in each] == [("began", "b", 100.0), ("committed", "b"), ("placed", "b")]
+    assert len(heard) == 6

@@ -1,5 +1,7 @@
 """A job in hand: what is left of it, and which jobs fit or do not fit together."""
 
+from dataclasses import fields
+
 from cellstate.model import Gang
 from schedulers.work import Work
 from tests.unit.schedulers.drive import group, job, work
@@ -45,3 +47,11 @@ def test_constraints_are_part_of_the_shape() -> None:
     plain, one, other = (work("a", spec=spec).shape() for spec in ({}, {"zone": "x"}, {"zone": "y"}))
     assert len({plain, one, other}) == 3
     assert work("b", spec={"zone": "x"}).shape() == one
+
+
+def test_the_work_of_a_job_has_every_field_as_a_call_of_the_class_sets_it() -> None:
+    stored = job("a", group((1, 2), 5, unplaced=3))
+    found, called = Work.of(stored), Work(stored, [3], submitted=stored.submitted_ms / 1000)
+    assert {each.name: getattr(found, each.name) for each in fields(Work)} == {
+        each.name: getattr(called, each.name) for each in fields(Work)
+    }
