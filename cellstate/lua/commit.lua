@@ -18,13 +18,11 @@
 --        moved, full, placed; in a gang that fails the placed ones become aborted.
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9, SHARE 10
---@include lists binary rows named delta fence
-do
-  --@include plain plain_place
-  local reply = place_plain()
-  if reply then return reply end
+--@include lists binary named fence
+if last ~= number then
+  --@include plain_place
 end
---@include listing counters announce ranges words done pools lanes publish links placements losses tasks shares
+--@include numbers rows delta answer listing counters announce ranges words done pools lanes publish links placements losses tasks shares
 
 local NONE = {}
 local read_transactions

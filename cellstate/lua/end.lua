@@ -11,13 +11,11 @@
 -- Types  as in commit.lua
 -- Rules  begins with a deletion, so a full server lets it pass (semantics 13); idempotent (14).
 
---@include lists binary rows named done
+--@include lists binary named
 do
-  --@include plain plain_end
-  local reply = end_plain()
-  if reply then return reply end
+  --@include plain_end
 end
---@include listing counters announce ranges words pools lanes publish links placements losses tasks
+--@include rows done listing counters announce ranges words pools lanes publish links placements losses tasks
 
 -- The endings as lists: machine, placement, how, tasks, job and reason of each.
 local machines, placed_as, hows, parts, jobs_of, reasons = {}, {}, {}, {}, {}, {}

@@ -21,7 +21,7 @@ from cellstate.redis.reads import RedisReads
 from cellstate.redis.shard_records import contradiction
 
 _TAG = re.compile(r"[a-z0-9]{10}")
-_SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")
+_SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+( \w+)?\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")
 _AGENT = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+")
 _LAPSING = re.compile(r"\d+ ! \d+")
 _OUTPUT = re.compile(r"\S+ \d+ \d+ (stdout|stderr)")

@@ -70,8 +70,7 @@ def _locals(names: list[str], suffix: str, table: str) -> str:
     if not names:
         return ""
     left = ", ".join(name + suffix for name in names)
-    right = ", ".join(f"{table}[{number}]" for number in range(1, len(names) + 1))
-    return f"local {left} = {right}\n"
+    return f"local {left} = unpack({table}, 1, {len(names)})\n"
 
 
 _CHECK = """if tonumber(redis.call('HGET', meta_key, 'schema') or SCHEMA) ~= SCHEMA then

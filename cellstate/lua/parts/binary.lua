@@ -2,9 +2,6 @@
 -- bytes, "i8" a number from 0 to 2^53, "c2" a text of two bytes, "I4c0" a text behind its length (both are given to pack,
 -- unpack returns the text alone). Unpack returns where it ended as well. fakeredis has no struct, there Lua does it.
 
--- How many of a list are unpacked at once: a C function of Lua returns some thousands of values at most.
---@const AT_ONCE 1500
-
 local pack_numbers, unpack_numbers
 do
   local struct = rawget(_G, 'struct')
@@ -56,21 +53,4 @@ do
       return unpack(values, 1, n + 1)
     end
   end
-end
-
--- All numbers of a text, as a list.
-local layouts = {}
-local function unpack_list(text)
-  local n = #text / 8
-  if n <= AT_ONCE then
-    layouts[n] = layouts[n] or '<' .. string.rep('i8', n)
-    return { unpack_numbers(layouts[n], text) }
-  end
-  local list = {}
-  for from = 0, n - 1, AT_ONCE do
-    local count = math.min(AT_ONCE, n - from)
-    local part = { unpack_numbers('<' .. string.rep('i8', count), sub(text, 8 * from + 1, 8 * (from + count))) }
-    for i = 1, count do list[from + i] = part[i] end
-  end
-  return list
 end

@@ -1,47 +1,12 @@
 -- Whether the sender of a commit may still commit, and whether it sends its last call again (semantics 14, 15).
 
--- The reply to this call, whose outcomes are stored for the call sent again; version, low, arrivals: counters of the cell.
-local answer
--- Whether the copy belongs to a lost history, which this store does not have, because it went back in time: its numbers mean
--- nothing (semantics 16). What was trimmed cannot be told from what is known.
-local has_diverged
 local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'arrivals', 'placements', 'transactions', 'pools', 'schema')
-if tonumber(counters[7] or SCHEMA) ~= SCHEMA then return redis.error_reply('SCHEMA another') end
+if counters[7] and counters[7] ~= "SCHEMA" then return redis.error_reply('SCHEMA another') end
+-- Of its last call: its number, and the tag that it gave to the version after it, which is left out before the first.
+local nonce, last, last_tag
 do
-  local function reply(outcomes, version, low, arrivals, latest)
-    local mode, text = delta(version, low, tonumber(since), since_tag)
-    local words = { 'ok', version, latest, outcomes, mode, text }
-    if tonumber(most) > 0 then
-      --@include intake
-      intake(words, named['pending:' .. kind], asked, tonumber(most), owned, tonumber(arrivals) or 0)
-    end
-    return words
-  end
-
-  local record = redis.call('HGET', schedulers_key, member)
-  local was, nonce, last, known
-  if record then was, nonce, last, known = match(record, '^(%d+) (%S+) (%d+)\n(.*)$') end
+  local record, was = redis.call('HGET', schedulers_key, member), nil
+  if record then was, nonce, last, last_tag = match(record, '^(%d+) (%S+) (%d+) ?(%S*)') end
   if was ~= incarnation or redis.call('EXISTS', lease_key) == 0 then return { 'fenced' } end
-  if last == number then
-    local latest = redis.call('LINDEX', changes_key, -1)
-    return reply(known, tonumber(counters[1]), tonumber(counters[2]) or 0, counters[3], sub(latest or '', 1, 10))
-  end
-  if tonumber(number) < tonumber(last) then return { 'stale' } end
-
-  function answer(outcomes, version, low, arrivals)
-    redis.call('HSET', schedulers_key, member, incarnation .. ' ' .. nonce .. ' ' .. number .. '\n' .. outcomes)
-    return reply(outcomes, version, low, arrivals, tag)
-  end
-
-  local diverged
-  function has_diverged()
-    if diverged == nil then
-      local version, low, known = tonumber(counters[1]), tonumber(counters[2]) or 0, tonumber(since)
-      diverged = known > version
-      if not diverged and known > low then
-        diverged = sub(redis.call('LINDEX', changes_key, known - low - 1) or '', 1, 10) ~= since_tag
-      end
-    end
-    return diverged
-  end
 end
+if last ~= number and tonumber(number) < tonumber(last) then return { 'stale' } end

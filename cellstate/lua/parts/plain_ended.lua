@@ -1,0 +1,28 @@
+-- The record of a job afterwards; its ends in its lane; whether it has nothing left to do.
+local record, group, placed, t_of = j[J_RECORD], j[J_GROUP], j[J_PLACED], j[J_TALLY]
+local l, over, text = t_of[T_LANE], placed + j[J_UNPLACED] == 0, ''
+if placed < 0 then break end
+if placed > 0 then
+  text = ',' .. sub(record, j[J_RUNS] + 4, j[J_REST] - 1)
+  local ended = j[J_ENDED]
+  while ended do
+    local from, to = find(text, ',' .. ARGV[ats[ended] + 1] .. '@' .. ARGV[ats[ended]] .. ',', 1, true)
+    if not from then break end
+    text, ended = sub(text, 1, from) .. sub(text, to + 1), before[ended]
+  end
+  if ended then break end
+  text = sub(text, 2)
+end
+if not l[L_CHANGED] then changed_lanes[#changed_lanes + 1], l[L_CHANGED] = l, true end
+t_of[T_TASKS] = t_of[T_TASKS] - j[J_WAS] + placed
+if placed == 0 then t_of[T_JOBS] = t_of[T_JOBS] - 1 end
+if over then
+  local at_name = j[J_NAME]
+  t_of[T_LIVE] = t_of[T_LIVE] - 1
+  lines[#lines + 1] = 'done ' .. id .. " DONE"
+  done[#done + 1], names[#names + 1] = id, sub(record, at_name + 1, at_name + byte(record, at_name))
+end
+rows_of_jobs[2 * t - 1], rows_of_jobs[2 * t] = id, char(0, over and DONE or ACTIVE, j[J_BEGUN])
+  .. sub(record, LEAVING_AT - 1, group + COUNTS_AT + 2) .. char(placed, j[J_FINISHED], j[J_FAILED])
+  .. sub(record, group + COUNTS_AT + 6, j[J_RUNS] - 1) .. char(#text % 256, floor(#text / 256), 0, 0) .. text
+  .. sub(record, j[J_REST])

@@ -1,0 +1,85 @@
+-- Transaction `t` of the plain form: its job's id and record, its arguments from `at` on. Verdicts that it knows are placed,
+-- full, moved and aborted; when there is another one the plain form ends.
+local form, state, _, commands, leaving, size, more = byte(record, 1, 7)
+local a, b, c, d, gang = byte(record, LINKS_AT, LINKS_AT + 4)
+if form + state + leaving + more + a + b + c + d ~= 0 or size ~= 1 then break end
+local name = LANE_AT + 1 + byte(record, LANE_AT)
+local kind = name + 1 + byte(record, name)
+local submitter = kind + 1 + byte(record, kind)
+local group = submitter + 1 + byte(record, submitter)
+local _, _, unplaced, placed, finished, failed, stopped, delayed, low_budget, high_budget, optional, wide, more_wide =
+  byte(record, group + COUNTS_AT, group + COUNTS_AT + 12)
+local at_runs = group + WAITING_AT + 4 + wide
+local a_runs, b_runs, c_runs = byte(record, at_runs, at_runs + 2)
+local at_rest = at_runs + 4 + a_runs + 256 * b_runs
+if more_wide + c_runs + delayed ~= 0 or at_rest + 3 + 4 * R ~= #record then break end
+local blob, bytes, length = ARGV[at + 1], sub(record, at_rest + 4), sub(record, group, group + 3)
+--@include plain_tally
+if not tally then break end
+if length ~= duration then duration, duration_text = length, format('%d', (unpack_numbers('<I4', length))) end
+
+local claims, lead = (#blob - 16) / 24, '+ ' .. id .. ' 0 ' .. duration_text
+local mode, detection, of, count, seen = unpack_numbers('<i8i8i8i8i8', blob)
+local list, items, values, placings, verdicts, counts = nil, nil, nil, '', nil, nil
+local waiting, left, first, last = sub(record, group + WAITING_AT + 4, at_runs - 1), unplaced, nil, nil
+local n, total, said, mailbox, hold, claimed = 0, 0, nil, nil, nil, nil
+if claims > 1 then
+  layouts[claims] = layouts[claims] or '<' .. string.rep('i8', 2 + 3 * claims)
+  list, items, values, placings = { unpack_numbers(layouts[claims], blob) }, {}, {}, {}
+end
+if gang > 0 then
+  local sum = count
+  for i = 2, claims do sum = sum + list[3 * i + 1] end
+  if mode ~= 1 or sum < unplaced and optional == 0 then break end
+end
+plain = true
+-- A gang of several claims has a rehearsal (pass 1), which counts only what there is room for.
+for pass = claims > 1 and mode == 1 and 1 or 2, 2 do
+  for i = 1, claims do
+    if list then of, count, seen = list[3 * i], list[3 * i + 1], list[3 * i + 2] end
+    local key = ARGV[at + 2 + i]
+    local p = places[key]
+    local shape, used1, used2 = shapes[p], firsts[p], seconds[p]
+    if of ~= 0 or count > left or count < 1 or shape[S_STATE] ~= UP or commands == 1 and shape[S_EXECUTOR] % 2 == 1 then
+      plain = false
+      break
+    end
+    local now1, now2 = used1 + need1 * count, used2 + need2 * count
+    if now1 > shape[S_CAPACITY + 1] or now2 > shape[S_CAPACITY + 2] or detection == 1 or R > 2 then
+      --@include plain_fit
+      now1, now2 = used1 + need1 * count, used2 + need2 * count
+    end
+    if counts then counts[i] = count end
+    if count > 0 then
+      firsts[p], seconds[p] = now1, now2
+      for r = 3, R do others[p][r - 2] = others[p][r - 2] + need[r] * count end
+      if pass == 2 then
+        --@include plain_run
+      end
+      left = left - count
+    end
+  end
+  if not plain then break end
+  if pass == 1 then
+    --@include plain_rehearsed
+  end
+end
+if not plain then break end
+plain = false
+local outcome = '+'
+if verdicts then
+  local words = {}
+  for i = 1, claims do
+    local verdict, many = verdicts[i], counts[i]
+    if verdict == MOVED or verdict == FULL then
+      lines[#lines + 1] = format('conflict %s %s %d %d', id, ARGV[at + 2 + i], verdict, (list and list[3 * i + 1] or claimed) - many)
+    end
+    words[i] = format('%d %d', many, verdict or PLACED_OK)
+  end
+  outcome = concat(words, ',')
+end
+outcomes[t], count = outcome, unplaced - left
+if count > 0 then
+  --@include plain_placed
+end
+plain = true

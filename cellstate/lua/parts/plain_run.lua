@@ -1,0 +1,45 @@
+-- Place `count` tasks on a machine: they are the first of those that wait, which must be one range, or all.
+local tasks, number = waiting, numbers[p]
+if count < left or first then
+  if not first then
+    first, last = match(waiting, '^(%d+)%-(%d+)$')
+    if not first then
+      plain = false
+      break
+    end
+    first, last = tonumber(first), tonumber(last)
+  end
+  tasks = first < 10 and char(48 + first) or first < 100 and char(48 + floor(first / 10), 48 + first % 10) or format('%d', first)
+  if count > 1 then tasks = tasks .. format('-%d', first + count - 1) end
+  first = first + count
+end
+if stamps[p] == t then  -- a machine twice in a transaction: its lines of the log have what it holds in the end
+  plain = false
+  break
+end
+if not originals[p] then touched[#touched + 1], originals[p] = p, number end
+placements, number = placements + 1, number + 1
+stamps[p], numbers[p] = t, number
+local placement, value = format('%d', placements), nil
+if R > 2 then
+  value = format(VALUES, number, now1, now2, unpack(others[p], 1, R - 2))
+else
+  value = format(VALUES, number, now1, now2)
+end
+local item, held = ' ' .. placement .. ' ' .. key .. ' ' .. tasks, holds and holds[p] and ' 1' or ' 0'
+runs[p] = runs[p] .. ' ' .. placement .. ':' .. id .. ':0:' .. tasks
+if items then
+  -- Placements that follow one another on machines of one executor share a line of the log and a message.
+  if mailbox ~= shape[S_MAILBOX] or held ~= hold then
+    if n > 0 then
+      --@include plain_send
+      items, values, n = {}, {}, 0
+    end
+    mailbox, hold = shape[S_MAILBOX], held
+  end
+  n, total = n + 1, total + 1
+  items[n], values[n], placings[total] = item, item .. value, placement .. '@' .. key
+else
+  mailbox, placings, said = shape[S_MAILBOX], placement .. '@' .. key .. ',', 'places ' .. id .. ' 0' .. item .. value
+  mailbox[#mailbox + 1] = lead .. held .. item
+end

@@ -1,0 +1,19 @@
+-- A job of the plain form whose runs end.
+if not record then break end
+local form, state, begun, _, leaving, size, more = byte(record, 1, 7)
+local a, b, c, d = byte(record, LINKS_AT, LINKS_AT + 3)
+if form + state + leaving + more + a + b + c + d ~= 0 or size ~= 1 then break end
+local name = LANE_AT + 1 + byte(record, LANE_AT)
+local kind = name + 1 + byte(record, name)
+local submitter = kind + 1 + byte(record, kind)
+local group = submitter + 1 + byte(record, submitter)
+local unplaced, placed, finished, failed, _, delayed, _, _, optional, wide, more_wide =
+  byte(record, group + COUNTS_AT + 2, group + COUNTS_AT + 12)
+local at_runs = group + WAITING_AT + 4 + wide
+local e, f, g = byte(record, at_runs, at_runs + 2)
+local at_rest = at_runs + 4 + e + 256 * f
+if more_wide + g + delayed + optional ~= 0 or at_rest + 3 + 4 * R ~= #record then break end
+local bytes = sub(record, at_rest + 4)
+--@include plain_tally
+if not tally then break end
+jobs[list[t]] = { record, group, at_runs, at_rest, tally, unplaced, placed, finished, failed, begun, placed, name, false }

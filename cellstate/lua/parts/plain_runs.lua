@@ -1,0 +1,29 @@
+-- Take the runs off their machines.
+n, i = 0, fixed_args + 1
+while plain and ARGV[i] do
+  local how, tasks, of = match(ARGV[i], '^(%S+) (%S+) (%S+)')
+  local last_at = i + 2 * ARGV[i + 1]
+  plain = how == 'finished' or how == 'failed'
+  for k = i + 2, plain and last_at or 0, 2 do
+    local p = places[ARGV[k]]
+    local text = runs[p]
+    local from, to = find(text, ' ' .. ARGV[k + 1] .. ':', 1, true)
+    n = n + 1
+    if from then
+      local _, last, id, group, part = find(text, '^([^:]+):(%d+):(%S+)', to + 1)
+      if group ~= '0' or tasks ~= '*' and tasks ~= part then
+        plain = false
+        break
+      end
+      runs[p] = from == 1 and sub(text, last + 1) or sub(text, 1, from - 1) .. sub(text, last + 1)
+      owners[n], parts[n] = id, part
+      if not jobs[id] then list[#list + 1], jobs[id] = id, true end
+    elseif of == '-' then
+      owners[n] = false
+    else
+      plain = false
+      break
+    end
+  end
+  i = last_at + 2
+end

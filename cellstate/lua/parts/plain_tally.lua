@@ -1,0 +1,38 @@
+-- Where the changes of a job are counted: `tally`, by its lane (its record from LANE_AT on to `name`), kind and need (`bytes`).
+-- The plain form ends when its kind has limits, or the queue of that was not given.
+do
+  local lane = sub(record, LANE_AT + 1, name - 1)
+  if lane ~= tally_lane or bytes ~= tally_bytes then
+    local l = lanes_of[lane]
+    if l == nil then
+      local row, of = redis.call('HGET', lanes_key, lane), sub(record, kind + 1, submitter - 1)
+      local k = kinds[of]
+      if k == nil then
+        local text, queue = redis.call('HGET', kinds_key, of), named['pending:' .. of]
+        local free = not text or sub(text, 1, #UNLIMITED + 1) == UNLIMITED .. ' '
+        k = queue and free and { false, 0, {}, queue }
+        for d = 1, k and R or 0 do k[K_USED + d] = 0 end
+        local word = K_JOBS
+        for amount in gmatch(k and text and sub(text, #UNLIMITED + 2) or '', '%d+') do
+          k[word], word = tonumber(amount), word == K_JOBS and K_USED + 1 or word + 1
+        end
+        kinds[of] = k
+      end
+      l = row and k and { k, lane, sub(row, 8 * (7 + 2 * R) + 1), false, {}, unpack_numbers(LANE, row) } or false
+      lanes_of[lane] = l
+    end
+    tally = l and l[L_TALLIES][bytes]
+    if l and not tally then
+      need = { unpack_numbers(NEEDS, bytes) }
+      if R == 1 then need[2] = 0 end
+      local large = false
+      for d = 1, R do large = large or 255 * need[d] > MOST_WANTED end
+      tally = { 0, 0, 0, 0, need, large, l }
+      l[L_TALLIES][bytes] = tally
+    end
+    if tally then
+      need = tally[T_NEED]
+      tally_lane, tally_bytes, need1, need2 = lane, bytes, need[1], need[2]
+    end
+  end
+end
