@@ -25,7 +25,7 @@ COMMANDS: dict[str, Entry] = {
     "cell": ("cli.cell", "Create, list, verify and delete cells; set limits."),
     "machine": ("cli.machine", "List and change machines."),
     "job": ("cli.job", "Submit, list, explain and stop jobs."),
-    "pool": ("cli.pool", "Compute fair shares of pool trees."),
+    "pool": ("cli.pool", "Configure pools, show and compute their fair shares."),
     "scheduler": ("cli.scheduler", "Run schedulers and show their figures."),
     "mapreduce": ("cli.mapreduce", "Run workers of MapReduce jobs."),
     "agent": ("cli.agent", "Offer this computer to a cell and run tasks on it."),

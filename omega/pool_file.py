@@ -210,6 +210,12 @@ def _with_units(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def settings_of(pools: Pools, name: str) -> dict[str, Any]:
+    """Return the settings of a pool that differ from the default, as in a file; empty for an ephemeral pool."""
+    rows: list[dict[str, Any]] = as_document(pools)["pools"]
+    return next((row for row in rows if row["name"] == name), {})
+
+
 def dump(pools: Pools) -> str:
     """Return pools as YAML that `read` reads back."""
     text: str = yaml.safe_dump(as_document(pools), sort_keys=False, allow_unicode=True, width=110)

@@ -26,15 +26,15 @@ def command(app: App, *, columns: Columns) -> None:
     document = pools_json(cell)
     if answered(app, document, "pools", columns):
         return
-    if not document["pools"]:
-        render.note("no pools; create one with omega pool set NAME, or several with omega pool import FILE")
-        return
     show(document)
 
 
 def show(document: Mapping[str, Any]) -> None:
     """Print the table, a heading for each tree where there are several."""
     rows, trees = document["pools"], document["trees"]
+    if not rows:
+        render.note("no pools; create one with omega pool set NAME, or several with omega pool import FILE")
+        return
     for tree in trees:
         own = [row for row in rows if row["tree"] == tree["name"]]
         if len(trees) > 1:

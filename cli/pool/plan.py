@@ -32,7 +32,7 @@ def command(app: App, *, file: Path) -> None:
 
     rows = [
         (
-            row["name"],
+            "  " * row["depth"] + row["name"],
             row["change"],
             shown(row["demand"]),
             shown(row["usage"]),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 NONE = "none"
-NO = ("false", "no", "off")
+YES, NO = ("true", "yes", "on"), ("false", "no", "off")
 
 
 def amounts(given: Mapping[str, str], known: Mapping[str, int], dimensions: Dimensions, what: str) -> dict[str, int]:
@@ -46,7 +46,9 @@ def preemption(given: Mapping[str, str], known: "Preemption") -> "Preemption":
 
 def _value(name: str, text: str, kind: str) -> bool | int | float:
     if "bool" in kind:
-        return text.lower() not in NO
+        if text.lower() not in (*YES, *NO):
+            raise BadInput(f"--preemption: {name}: {shown(text)} is neither true nor false")
+        return text.lower() in YES
     try:
         return int(text) if "int" in kind else float(text)
     except ValueError:

@@ -1,6 +1,6 @@
 """``omega pool show``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -10,12 +10,18 @@ from cli import render
 from cli.app import App
 from cli.pool import settings
 
+FURTHER = (
+    "sort_keys", "integral", "borrowing", "lending", "preemption", "promised", "gang_steps", "reorders_for_guarantee"
+)  # a table # fmt: skip
+"""Settings that are shown where they differ from the default."""
+
 
 @click.command()
 @click.argument("name")
 @click.pass_obj
 def command(app: App, *, name: str) -> None:
     """Show the settings, shares and volume of a pool."""
+    from omega.pool_file import settings_of
     from omega.queries.pools import not_in_effect, pools_json
 
     cell = app.open()
@@ -23,15 +29,17 @@ def command(app: App, *, name: str) -> None:
     row = next((row for row in document["pools"] if row["name"] == name), None)
     if row is None:
         raise Refused(f"pool {name!r}: neither configured nor in use; see omega pool list")
-    pool = cell.pools().by_name.get(name)
+    pools = cell.pools()
+    pool, own = pools.by_name.get(name), settings_of(pools, name)
     unread = not_in_effect(cell, pool)
     if app.as_json:
-        row |= {"not_in_effect": unread}
+        row |= {"not_in_effect": unread, "settings": own}
         render.document({"cell": cell.name, "version": document["version"], "epoch": document["epoch"], "pool": row})
         return
 
     def shares(field: str) -> str:
-        return "  ".join(f"{resource} {settings.percent(share)}" for resource, share in row[field].items())
+        parts = row[field].items() if field not in ("strong", "integral") or any(row[field].values()) else ()
+        return "  ".join(f"{resource} {settings.percent(share)}" for resource, share in parts)
 
     satisfaction = row["satisfaction"]
     render.facts(
@@ -40,8 +48,9 @@ def command(app: App, *, name: str) -> None:
             "mode": "fair_share (ephemeral)" if row["ephemeral"] else row["mode"], "weight": f"{row['weight']:g}",
             "guarantee": settings.text_of(row["guarantee"]), "limits": _limits(row),
             "users": settings.users_of(pool) if pool else "", "reclaim": row["reclaim"],
-            "fair share": shares("fair_share"), "of it guaranteed": shares("strong"),
-            "of it integral": shares("integral") if any(row["integral"].values()) else "",
+            **{field.replace("_", " "): _said(own[field]) for field in FURTHER if field in own},
+            "fair share": shares("fair_share"), "guaranteed share": shares("strong"),
+            "integral share": shares("integral"),
             "usage": shares("usage"), "demand": shares("demand"),
             "satisfaction": f"{satisfaction:.2f}" if isinstance(satisfaction, float) else satisfaction,
             "dominant resource": row["dominant_resource"] or "", "status": row["status"],
@@ -50,6 +59,17 @@ def command(app: App, *, name: str) -> None:
             "volume": _volume(row) if pool and pool.integral.kind != "none" else "",
         }
     )  # fmt: skip
+
+
+def _said(value: object) -> str:
+    """Return a setting as in a file of pools, on one line."""
+    if isinstance(value, Mapping):
+        return "  ".join(f"{name} {_said(each)}" for name, each in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_said, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _limits(row: Mapping[str, Any]) -> str:

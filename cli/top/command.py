@@ -28,7 +28,7 @@ def at_a_terminal() -> bool:
 def command(app: App, once: bool, every: float) -> None:
     """Show the cell live: resource use, pending jobs with reasons, running jobs, schedulers, machines, events, pools.
 
-    Keys: 1 to 4 and Tab choose a table, arrows a line, Enter opens it; / filters, s sorts, r reverses; Space
+    Keys: 1 to 5 and Tab choose a table, arrows a line, Enter opens it; / filters, s sorts, r reverses; Space
     pauses, ? shows help, q quits.
     """
     from cli.event_words import sentences

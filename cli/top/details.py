@@ -43,9 +43,12 @@ def details(monitor: Monitor, overview: Overview, identity: str) -> tuple[str, l
 def _pool(overview: Overview, line: PoolLine) -> list[str]:
     share, names = line.share, overview.dimensions.names
     lines = [f"status       {line.status}", f"parent       {share.parent}", f"weight       {share.weight:g}", ""]
-    for field in ("fair_share", "usage", "demand", "guarantee", "integral", "limits"):
-        parts = (f"{name} {100 * part:.1f} %" for name, part in zip(names, getattr(share, field), strict=True))
-        lines.append(f"{field.replace('_', ' '):<12} {'  '.join(parts)}")
+    absent = {"guarantee": 0.0, "integral": 0.0, "limits": 1.0}
+    for field in ("fair_share", "usage", "demand", *absent):
+        known = [(name, part) for name, part in zip(names, getattr(share, field), strict=True)]
+        stated = [(name, part) for name, part in known if field not in absent or part != absent[field]]
+        parts = "  ".join(f"{name} {100 * part:.1f} %" for name, part in stated)
+        lines.append(f"{field.replace('_', ' '):<12} {parts or 'none'}")
     return lines
 
 

@@ -11,7 +11,7 @@ from cli.event_words import clock
 from cli.top.bars import bar, curve
 from omega.queries.job_state import counts, state
 from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, condition, fullness, trouble
-from omega.queries.pools import BELOW
+from omega.queries.pools import NORMAL
 
 BAR, SHORT_BAR = 8, 4
 CURVE = 12
@@ -176,6 +176,9 @@ def _pools(overview: Overview) -> Pane:
         fair = each.share.fair_share
         return max(range(len(fair)), key=fair.__getitem__)
 
+    def name(each: PoolLine) -> str:
+        return names[dominant(each)] if any(each.share.fair_share) else "–"
+
     def part(field: str) -> Callable[[PoolLine], str]:
         return lambda each: f"{100 * getattr(each.share, field)[dominant(each)]:.1f} %"
 
@@ -183,7 +186,7 @@ def _pools(overview: Overview) -> Pane:
         return f"{bar(each.share.usage[dominant(each)], BAR)} {part('usage')(each)}"
 
     def satisfaction(each: PoolLine) -> str:
-        return f"{each.share.satisfaction:.2f}" if isfinite(each.share.satisfaction) else "–"
+        return f"{each.share.satisfaction:.2f}" if isfinite(each.share.satisfaction) else "infinite"
 
     columns = (
         Column("pool", lambda each: "  " * each.depth + each.share.name, lambda each: each.position),
@@ -192,10 +195,11 @@ def _pools(overview: Overview) -> Pane:
         Column("fair share", part("fair_share"), lambda each: -max(each.share.fair_share), right=True),
         Column("demand", part("demand"), lambda each: -max(each.share.demand), right=True, weight=5),
         Column("satisfaction", satisfaction, lambda each: each.share.satisfaction, right=True, weight=6),
-        Column("dominant", lambda each: names[dominant(each)], weight=2),
+        Column("guarantee", part("guarantee"), lambda each: -max(each.share.guarantee), right=True, weight=3),
+        Column("dominant", name, weight=2),
         Column("weight", lambda each: f"{each.share.weight:g}", lambda each: -each.share.weight, right=True, weight=1),
     )
-    below = sum(each.status == BELOW for each in overview.pools)
+    below = sum(each.status != NORMAL for each in overview.pools)
     note = f"{len(overview.pools):,}" + (f", {below:,} below fair share" if below else "")
     note = note if overview.pools else ""
     return Pane("pools", columns, overview.pools, lambda each: f"pool {each.share.name}", note)

@@ -190,7 +190,8 @@ class Top(App[str]):
         roomy = self.size.width >= ROOMY
         wide = self.has_class("wide")
         for number, (pane, table) in enumerate(zip(panes(overview), self.tables, strict=True)):
-            table.show(pane, number + 1, self.size.width // 2 if wide else self.size.width)
+            halved = wide and pane.name != "pools"  # pools have the whole width
+            table.show(pane, number + 1, self.size.width // 2 if halved else self.size.width)
             short = number != self.chosen and not roomy
             title = f"{number + 1} {pane.name}" if short else shown(table.title)
             tabs.append((f" {title} ", "reverse" if number == self.chosen else "dim"))

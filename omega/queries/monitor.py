@@ -16,7 +16,7 @@ from omega.queries.events import Event, event
 from omega.queries.machines import utilisation
 from omega.queries.names import Names
 from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, Rank, Rates, rank, states
-from omega.queries.pools import order, status
+from omega.queries.pools import order, starving_pools, status
 from omega.queries.room import Room
 from omega.queries.schedulers import as_plain
 
@@ -122,11 +122,11 @@ class Monitor:
             self._newest_changes(),
             rates,
             {name: tuple(values) for name, values in self._past.items()},
-            self._read_pools(),
+            self._read_pools(starving_pools(known)),
         )
 
-    def _read_pools(self) -> tuple[PoolLine, ...]:
-        """Return the pools of the published epoch."""
+    def _read_pools(self, starving: Mapping[str, str]) -> tuple[PoolLine, ...]:
+        """Return the pools of the published epoch; of those that starve their state."""
         mark = self.cell.epoch_mark()
         if not mark.configured or not mark.number:
             return ()
@@ -135,12 +135,12 @@ class Monitor:
         pools, epoch = self.cell.pools(), self._epoch
         if epoch is None:
             return ()
-        return tuple(
-            PoolLine(
-                position, depth, epoch.pools[name], status(pools, name, epoch.pools[name], epoch.pools[name].fair_share)
-            )
-            for position, (depth, name) in enumerate(order(pools, epoch.pools))
-        )
+        lines = []
+        for position, (depth, name) in enumerate(order(pools, epoch.pools)):
+            share = epoch.pools[name]
+            stands = starving.get(name) or status(pools, name, share, share.fair_share)
+            lines.append(PoolLine(position, depth, share, stands))
+        return tuple(lines)
 
     def job(self, job_id: str) -> "tuple[Job, list[Run]]":
         """Return a job and its runs. Raises Refused when it is not kept any more."""

@@ -63,6 +63,10 @@ def standing(cell: "Queries", job: "Job") -> dict[str, Any] | None:
         "beyond": _beyond(cell, job, own),
         "limits": list(_limits(cell, pools, name, needs)),
         "holders": _holders(pools, own, rows, needs),
+        "lacks_a_task": all(
+            own["usage_amounts"][name] + more <= own["fair_share_amounts"][name] + _SMALL
+            for name, more in needs.items()
+        ),
     }
 
 
@@ -134,6 +138,8 @@ def lines(stands: Mapping[str, Any]) -> Iterator[str]:
             yield "reclaim is guarantee: it evicts only up to its guarantee, else it waits until their tasks end"
         else:
             yield f"it evicts their tasks after {stands['starvation_timeout']:g} s below its fair share"
+            if not stands["lacks_a_task"]:
+                yield "it lacks less than one task: it takes one only from a pool that keeps its share in full"
 
 
 def _text(amounts: Mapping[str, int]) -> str:

@@ -82,7 +82,7 @@ def pools_json(cell: "Queries") -> dict[str, Any]:
     pools, epoch = cell.pools(), cell.epoch()
     published = epoch if epoch is not None and epoch.pools_version == pools.version else None
     now, warnings = _now(cell, pools, published)
-    use, starving = cell.pool_use(), _starving(cell)
+    use, starving = cell.pool_use(), starving_pools(cell.members())
     rows = [
         row(pools, name, now, published, cell.dimensions.names, use.get(name), depth)
         | ({"status": starving[name]} if name in starving else {})
@@ -107,10 +107,10 @@ def pools_json(cell: "Queries") -> dict[str, Any]:
     }
 
 
-def _starving(cell: "Queries") -> dict[str, str]:
-    """Return the pools that starve, as live schedulers report, and how."""
+def starving_pools(members: Mapping[str, tuple[int, bool, Mapping[str, Any]]]) -> dict[str, str]:
+    """Return the pools that starve, as live schedulers report (`Queries.members`), and how."""
     found: dict[str, str] = {}
-    for _, alive, figures in cell.members().values():
+    for _, alive, figures in members.values():
         for name, status in figures.get("starving", {}).items() if alive else ():
             found[name] = max(found.get(name, status), status, key=STARVING.index)
     return found
@@ -214,14 +214,15 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
     pools, epoch = cell.pools(), cell.epoch()
     before, after = shares_now(cell, pools, epoch), shares_now(cell, wanted, epoch)
     resources, rows = cell.dimensions.names, []
-    names = dict.fromkeys([name for _, name in order(wanted, after.pools)])
-    names |= dict.fromkeys(name for _, name in order(pools, before.pools))
-    for name in names:
+    depths = {name: depth for depth, name in order(wanted, after.pools)}
+    gone = {name: depth for depth, name in order(pools, before.pools) if name not in depths}
+    for name, depth in (*depths.items(), *gone.items()):
         was, now = before.pools.get(name), after.pools.get(name)
         shown = now or was
         rows.append(
             {
                 "name": name,
+                "depth": depth,
                 "change": "added"
                 if was is None
                 else "removed"

@@ -7,12 +7,15 @@ import pytest
 from cellstate.cell import Membership
 from cellstate.errors import Refused
 from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from cellstate.pools import Pool, Pools
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
 from cli.event_words import sentences
 from cli.top import command
 from omega.queries import monitor as monitor_module
 from omega.queries.monitor import MOST_WAITING, Monitor
+from omega.queries.pools import pools_json
+from schedulers.process.epochs import Publisher
 from tests.cli.conftest import Omega, join
 
 pytestmark = pytest.mark.server
@@ -130,6 +133,20 @@ def test_a_scheduler_is_measured_between_its_last_two_heartbeats(cell: RedisCell
     assert monitor.read(13_000).members[0].past == (0.1, 0.5)
     beat(1.0, 1.0, 0, 0)  # started again
     assert monitor.read(14_000).members[0].busyness == 1.0
+
+
+def test_pools_that_starve_have_the_state_of_the_list(cell: RedisCell) -> None:
+    """Schedulers report who starves; `omega pool list` and `omega top` print one word for one state."""
+    join(cell, 1)
+    cell.set_pools(Pools((Pool("web"),)), 0, 0, "ada")
+    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 256), 2),), extra={"pool": "web"})], 5_000, "ada")
+    Publisher(cell).publish("batch/0", 1_000)
+    monitor = Monitor(cell, "store", sentences)
+    assert [each.status for each in monitor.read(10_000).pools] == ["below fair share"]
+    me = cell.register_scheduler("batch/0", "nonce", 60_000, 3_000)
+    cell.renew_scheduler(me, 60_000, {"starving": {"web": "starving"}})
+    assert [each.status for each in monitor.read(10_000).pools] == ["starving"]
+    assert [row["status"] for row in pools_json(cell)["pools"]] == ["starving"]
 
 
 def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> None:

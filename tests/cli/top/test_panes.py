@@ -1,6 +1,7 @@
 """What the tables of `omega top` list, how it is sorted and filtered, and what is left out when there is no room."""
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -8,6 +9,7 @@ from cellstate.model import Gang, GroupStatus, Job, JobState, Machine, MachineSt
 from cellstate.pools import PoolShare
 from cellstate.resources import Dimensions
 from cli.top.bars import bar, curve, cut
+from cli.top.details import details
 from cli.top.head import head
 from cli.top.panes import Pane, chosen, fit, panes
 from omega.queries.overview import Listed, Member, Overview, PoolLine, Rates, condition, rank, states
@@ -147,7 +149,30 @@ def test_pools_are_listed_with_the_shares_of_the_epoch() -> None:
         "50.0 %",
         "90.0 %",
         "0.25",
+        "50.0 %",
         "cpu",
         "2",
     ]
     assert named("pools").note == ""
+
+
+def test_a_pool_without_a_share_has_no_dominant_resource_and_one_that_starves_counts() -> None:
+    none = (0.0, 0.0)
+    idle = PoolShare("idle", "<Root>", "default", 1.0, none, none, none, none, none, none, none, none, inf)
+    lines = (PoolLine(0, 0, idle, "normal"), PoolLine(1, 0, replace(idle, name="web"), "starving"))
+    pane = next(pane for pane in panes(replace(OVERVIEW, pools=lines)) if pane.name == "pools")
+    shown = {column.title: column.show(lines[0]) for column in pane.columns}
+    assert (shown["dominant"], shown["satisfaction"]) == ("–", "infinite"), "as omega pool list prints them"
+    assert pane.note == "2, 1 below fair share"
+
+
+def test_details_of_a_pool_show_what_is_stated() -> None:
+    half, none = (0.5, 0.25), (0.0, 0.0)
+    limits = (1.0, 0.75)
+    share = PoolShare("web", "prod", "default", 2.0, half, half, half, (0.5, 0.0), none, limits, none, none, 1.0)
+    overview = replace(OVERVIEW, pools=(PoolLine(0, 1, share, "starving"),))
+    heading, lines = details(None, overview, "pool web")  # type: ignore[arg-type]
+    assert heading == "pool web"
+    assert lines[0].split() == ["status", "starving"]
+    found = {line[:12].strip(): line[13:] for line in lines[4:]}
+    assert (found["guarantee"], found["integral"], found["limits"]) == ("cpu 50.0 %", "none", "memory 75.0 %")

@@ -77,6 +77,8 @@ async def test_all_tables_at_once_where_there_is_room(top: Top) -> None:
         top.show()
         await pilot.pause()
         assert all(table.display for table in top.tables)
+        titles = [str(column.label) for column in top.tables[4].columns.values()]
+        assert {"guarantee", "dominant", "weight"} <= set(titles), "pools have the whole width"
         top.paused = False
         await pilot.resize_terminal(80, 24)
         await looked(pilot)
