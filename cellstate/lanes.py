@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from math import isfinite, log2
-from operator import sub
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from cellstate.cell import Rows
 from cellstate.fairness import leaf_of
 from cellstate.resources import Resources
-from cellstate.usage import Usage
+from cellstate.usage import Account, Usage
 
 BASE = 1 << 40
 """The index of lane 0 among the rows of the change list; those of machines are below."""
@@ -83,6 +82,8 @@ class LaneState:
     arrival: int
     wanted: Resources
     held: Resources
+    account: Account | None = None
+    """Where its amounts count, once its name is known."""
 
 
 class Lanes:
@@ -111,8 +112,9 @@ class Lanes:
             wanted, held = tuple(amounts[:size]), tuple(amounts[size:])
             state = self.states.get(number)
             if state is not None and state.serial == serial and pending:
-                self._move(number, state, wanted, held)
-                state.pending, state.arrival = pending, arrival
+                if state.account is not None:
+                    self._usage.move(state.account, state.held, held, state.wanted, wanted)
+                state.pending, state.arrival, state.wanted, state.held = pending, arrival, wanted, held
                 continue
             self._forget(number)
             if pending or any(wanted) or any(held):
@@ -122,14 +124,6 @@ class Lanes:
             else:
                 self._empty[number] = serial
 
-    def _move(self, number: int, state: LaneState, wanted: Resources, held: Resources) -> None:
-        """Change the amounts of a lane."""
-        if self.known(number):
-            lane = self.names[number]
-            more_held = tuple(map(sub, held, state.held))
-            self._usage.change((lane.pool, lane.user), more_held, tuple(map(sub, wanted, state.wanted)))
-        state.wanted, state.held = wanted, held
-
     def _forget(self, number: int) -> None:
         if number in self.states:
             self._count(number, -1)
@@ -137,16 +131,21 @@ class Lanes:
 
     def known(self, number: int) -> bool:
         """Return whether the name of a lane is known."""
-        return number in self.states and self._serials.get(number) == self.states[number].serial
+        state = self.states.get(number)
+        return state is not None and self._serials.get(number) == state.serial
 
     def _count(self, number: int, sign: int) -> None:
         if self.known(number):
             state, lane = self.states[number], self.names[number]
-            self._usage.change((lane.pool, lane.user), state.held, state.wanted, sign)
+            whose = lane.pool, lane.user
+            account = self._usage.account(whose)
+            account.lanes += sign
+            state.account = account if sign > 0 else None
+            self._usage.change(whose, state.held, state.wanted, sign)
 
     def unknown(self) -> list[int]:
         """Return the lanes without a known name; of empty ones only when there are others."""
-        found = [number for number in self.states if not self.known(number)]
+        found = [number for number, state in self.states.items() if state.account is None]
         return [*found, *self._unknown_empty()] if found else []
 
     def _unknown_empty(self) -> list[int]:
@@ -185,5 +184,8 @@ class Lanes:
     def of_kind(self, kind: str) -> list[int]:
         """Return the lanes of a kind with pending jobs."""
         names = self.names
-        return [number for number, state in self.states.items()
-                if state.pending and self.known(number) and names[number].kind == kind]  # fmt: skip
+        return [
+            number
+            for number, state in self.states.items()
+            if state.pending and state.account is not None and names[number].kind == kind
+        ]

@@ -1,13 +1,48 @@
 """Use and demand of users and pools in a snapshot: the store's state, with this scheduler's own claims."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import lru_cache
 
 from cellstate.fairness import leaf_of
 from cellstate.resources import Resources
 
 Whose = tuple[str, str]
 """(pool, user); ``""`` where a job names none."""
-Booking = tuple[Whose, Resources]
+_AXES: dict[str, Callable[[Whose], str]] = {
+    "user": lambda whose: whose[1],
+    "pool": lambda whose: whose[0],
+    "leaf": lambda whose: leaf_of(*whose),
+}
+"""What amounts are summed by, and the name under which an account counts."""
+_UNUSED = 1_000
+"""Number of accounts without amounts above which they are removed."""
+
+
+class Account:
+    """What one user's jobs in one pool hold and want; `held` includes this scheduler's own claims."""
+
+    __slots__ = ("held", "lanes", "stated", "sums", "touched", "wanted", "wants", "whose")
+
+    def __init__(self, whose: Whose, dimensions: int) -> None:
+        """Create with zero amounts."""
+        self.whose = whose
+        self.held, self.wanted = [0] * dimensions, [0] * dimensions
+        self.stated: tuple[Resources, Resources] = (0,) * dimensions, (0,) * dimensions
+        """What `Usage.state` set."""
+        self.sums: list[list[int]] = []
+        """Sums in which what is held counts."""
+        self.wants: list[list[int]] = []
+        """Sums in which what is wanted counts."""
+        self.touched = False
+        self.lanes = 0
+        """Number of lanes of a snapshot whose amounts count here."""
+
+    def idle(self) -> bool:
+        """Return whether it holds and wants nothing."""
+        return not (self.lanes or any(self.held) or any(self.wanted))
+
+
+Booking = tuple[Account, Resources]
 """Amounts of this scheduler's own claims, all their tasks together."""
 
 
@@ -15,132 +50,207 @@ class Usage:
     """Amounts held and wanted, by user and by pool, in the order and units of the cell's resources.
 
     `capacity` is that of the machines that are up. `take` counts claims until `land` or `forget` (they are in the
-    store's amounts from then on); `promise` counts chosen tasks until `forget_promises`.
+    store's amounts from then on); `promise` counts chosen tasks until `forget_promises`. Sums by user, pool and leaf
+    are kept from the first query of each on: a policy asks for one of them.
     """
 
     def __init__(self, dimensions: int) -> None:
         """Create with zero amounts."""
         self.capacity: Resources = (0,) * dimensions
         self._nothing: Resources = (0,) * dimensions
-        self._stored: dict[Whose, Resources] = {}
-        self._wanted: dict[Whose, Resources] = {}
-        self._users: dict[str, list[int]] = {}
-        self._pools: dict[str, list[int]] = {}
-        self._leaves: dict[str, list[int]] = {}
-        self._leaf_wants: dict[str, list[int]] = {}
-        self._touched: set[Whose] = set()
+        self._accounts: dict[Whose, Account] = {}
+        self._held: dict[str, dict[str, list[int]]] = {}
+        self._wants: dict[str, list[int]] | None = None
+        """What leaf pools want, from the first query on."""
+        self._unused = 0
+        self.generation = 0
+        """How often sums were made anew: one that `sum_of_leaf` returned before counts nothing any more."""
+        self._touched: list[Account] = []
         self._open: list[Booking] = []
         self._flights: list[list[Booking]] = []
-        self._promised: list[Booking] = []
+        self._promised: dict[Hashable, Booking] = {}
 
     # Queries of policies
 
     def of_user(self, user: str) -> Resources:
         """Return the amounts held by a user's jobs."""
-        return tuple(self._users.get(user, self._nothing))
+        return tuple(self._sums("user").get(user, self._nothing))
 
     def of_pool(self, pool: str) -> Resources:
         """Return the amounts held by a pool's jobs."""
-        return tuple(self._pools.get(pool, self._nothing))
+        return tuple(self._sums("pool").get(pool, self._nothing))
 
     def of_leaf(self, leaf: str) -> Resources:
         """What the jobs of a leaf pool hold; a leaf is a pool, or the user of jobs without one (`fairness.leaf_of`)."""
-        return tuple(self._leaves.get(leaf, self._nothing))
+        return tuple(self._sums("leaf").get(leaf, self._nothing))
+
+    def sum_of_leaf(self, leaf: str) -> list[int]:
+        """Return the list that always holds what `of_leaf` returns, while `generation` stays the same."""
+        return self._sums("leaf").setdefault(leaf, [0] * len(self._nothing))
 
     def leaves(self) -> list[str]:
         """The leaf pools that hold or want something."""
-        return sorted(self._leaf_wants.keys() | self._leaves.keys())
+        holding = {leaf for leaf, held in self._sums("leaf").items() if any(held)}
+        return sorted(holding.union(leaf for leaf, wants in self._leaf_wants().items() if any(wants)))
 
     def wanted_by_leaves(self) -> dict[str, Resources]:
         """What the tasks of every leaf pool that are not placed need together, as the store last said."""
-        return {leaf: tuple(amounts) for leaf, amounts in self._leaf_wants.items()}
+        return {leaf: tuple(amounts) for leaf, amounts in self._leaf_wants().items() if any(amounts)}
 
     def wanted_by_leaf(self, leaf: str) -> Resources:
         """What the tasks of a leaf pool that are not placed need together, as the store last said."""
-        return tuple(self._leaf_wants.get(leaf, self._nothing))
+        return tuple(self._leaf_wants().get(leaf, self._nothing))
 
     def users(self) -> list[str]:
         """Return the users with use or demand."""
-        return sorted({user for _, user in (*self._stored, *self._wanted)} | set(self._users))
+        return self._named(1)
 
     def pools(self) -> list[str]:
         """Return the pools with use or demand."""
-        return sorted({pool for pool, _ in (*self._stored, *self._wanted)} | set(self._pools))
+        return self._named(0)
+
+    def _named(self, at: int) -> list[str]:
+        return sorted({each.whose[at] for each in self._accounts.values() if any(each.held) or any(each.wanted)})
 
     def wanted_by_user(self, user: str) -> Resources:
         """Return the sum of a user's unplaced tasks, as of the last sync."""
-        return self._sum(amounts for (_, whose), amounts in self._wanted.items() if whose == user)
+        return self._sum(each.wanted for each in self._accounts.values() if each.whose[1] == user)
 
     def wanted_by_pool(self, pool: str) -> Resources:
         """Return the sum of a pool's unplaced tasks, as of the last sync."""
-        return self._sum(amounts for (whose, _), amounts in self._wanted.items() if whose == pool)
+        return self._sum(each.wanted for each in self._accounts.values() if each.whose[0] == pool)
 
     def dominant_share(self, *, user: str | None = None, pool: str | None = None) -> float:
         """Return the largest share of the capacity, over the resources, that a user or a pool holds (0 to 1)."""
-        held = self._users.get(user, ()) if user is not None else self._pools.get(pool or "", ())
+        held = self._sums("user").get(user, ()) if user is not None else self._sums("pool").get(pool or "", ())
         return max((has / most for has, most in zip(held, self.capacity, strict=False) if most), default=0.0)
 
-    def _sum(self, each: Iterable[Resources]) -> Resources:
+    def _sum(self, each: Iterable[Iterable[int]]) -> Resources:
         sums = list(self._nothing)
         for amounts in each:
             for d, amount in enumerate(amounts):
                 sums[d] += amount
         return tuple(sums)
 
+    # Accounts
+
+    def account(self, whose: Whose) -> Account:
+        """Return the account of a user in a pool."""
+        found = self._accounts.get(whose)
+        if found is None:
+            found = self._accounts[whose] = Account(whose, len(self._nothing))
+            for axis, sums in self._held.items():
+                found.sums.append(sums.setdefault(_AXES[axis](whose), [0] * len(self._nothing)))
+            if self._wants is not None:
+                found.wants.append(self._wants.setdefault(leaf_of(*whose), [0] * len(self._nothing)))
+        return found
+
+    def _sums(self, axis: str) -> dict[str, list[int]]:
+        """Return what is held by all of an axis, kept up to date from now on."""
+        found = self._held.get(axis)
+        if found is None:
+            found = self._held[axis] = {}
+            for each in self._accounts.values():
+                each.sums.append(_count(found, _AXES[axis](each.whose), each.held))
+        return found
+
+    def _leaf_wants(self) -> dict[str, list[int]]:
+        if self._wants is None:
+            self._wants = {}
+            for each in self._accounts.values():
+                each.wants.append(_count(self._wants, leaf_of(*each.whose), each.wanted))
+        return self._wants
+
+    def _remove_unused(self) -> None:
+        """Remove accounts without amounts; sums are made anew when they are asked for."""
+        booked = {
+            id(each) for bookings in (*self._flights, self._open, self._promised.values()) for each, _ in bookings
+        }
+        self._accounts = {
+            whose: each for whose, each in self._accounts.items() if id(each) in booked or not each.idle()
+        }
+        self._unused, self._held, self._wants = 0, {}, None
+        self.generation += 1
+        for each in self._accounts.values():
+            each.sums, each.wants = [], []
+
     # Updates by the snapshot and the scheduler
 
     def change(self, whose: Whose, held: Resources, wanted: Resources, sign: int = 1) -> None:
         """Add to the use and demand of a user in a pool (`sign` -1: subtract)."""
-        self._add(whose, held, sign)
-        leaf = leaf_of(*whose)
-        wants = self._leaf_wants.setdefault(leaf, [0] * len(wanted))
-        for d, amount in enumerate(wanted):
-            wants[d] += sign * amount
-        if not any(wants):
-            del self._leaf_wants[leaf]
-        for known, amounts in ((self._stored, held), (self._wanted, wanted)):
-            before = known.get(whose, self._nothing)
-            now = tuple(was + sign * amount for was, amount in zip(before, amounts, strict=True))
-            if any(now):
-                known[whose] = now
-            else:
-                known.pop(whose, None)
+        if sign < 0:
+            held, wanted = tuple(-amount for amount in held), tuple(-amount for amount in wanted)
+        account = self.account(whose)
+        self.move(account, self._nothing, held, self._nothing, wanted)
+        if account.idle():
+            self._unused += 1
+            if self._unused > max(_UNUSED, len(self._accounts) // 2):
+                self._remove_unused()
+
+    def move(
+        self, account: Account, had: Resources, held: Resources, wanted_before: Resources, wanted: Resources
+    ) -> None:
+        """Change the use and demand that the store counts: what an account `had` and `wanted_before`, and has now."""
+        if held != had:
+            if not account.touched:
+                account.touched = True
+                self._touched.append(account)
+            for sums in (account.held, *account.sums):
+                for d, amount in enumerate(held):
+                    sums[d] += amount - had[d]
+        if wanted != wanted_before:
+            for sums in (account.wanted, *account.wants):
+                for d, amount in enumerate(wanted):
+                    sums[d] += amount - wanted_before[d]
 
     def state(self, whose: Whose, held: Resources, wanted: Resources) -> None:
         """Set the use and demand of a user in a pool."""
-        before, wished = self._stored.get(whose, self._nothing), self._wanted.get(whose, self._nothing)
-        more = tuple(now - was for now, was in zip(held, before, strict=True))
-        self.change(whose, more, tuple(now - was for now, was in zip(wanted, wished, strict=True)))
+        account = self.account(whose)
+        (had, wished), account.stated = account.stated, (held, wanted)
+        self.move(account, had, held, wished, wanted)
 
     def state_all(self, use: Mapping[Whose, tuple[Resources, Resources]]) -> None:
         """Set all use and demand."""
-        nothing = self._nothing
-        for whose in {*self._stored, *self._wanted, *use}:
-            now = use.get(whose, (nothing, nothing))
-            if now != (self._stored.get(whose, nothing), self._wanted.get(whose, nothing)):
-                self.state(whose, *now)
+        for whose in use.keys() - self._accounts.keys():
+            self.account(whose)
+        if len(self._accounts) > 2 * len(use) + _UNUSED:
+            self._remove_unused()
+        nothing = self._nothing, self._nothing
+        for whose, account in self._accounts.items():
+            now = use.get(whose, nothing)
+            if now != account.stated:
+                (had, wished), account.stated = account.stated, now
+                self.move(account, had, now[0], wished, now[1])
 
     def touched(self) -> set[Whose]:
         """Return, once, whose use changed since the last call."""
-        found, self._touched = self._touched, set()
-        return found
+        found, self._touched = self._touched, []
+        for account in found:
+            account.touched = False
+        return {account.whose for account in found}
 
-    def _add(self, whose: Whose, amounts: Resources, sign: int) -> None:
-        pool, user = whose
-        self._touched.add(whose)
-        for sums, name in ((self._pools, pool), (self._users, user), (self._leaves, pool or user)):
-            held = sums.get(name)
-            if held is None:
-                held = sums[name] = [0] * len(amounts)
+    def _add(self, account: Account, amounts: Resources) -> None:
+        if not account.touched:
+            account.touched = True
+            self._touched.append(account)
+        held = account.held
+        for d, amount in enumerate(amounts):
+            held[d] += amount
+        for sums in account.sums:
             for d, amount in enumerate(amounts):
-                held[d] += sign * amount
-            if not any(held):
-                del sums[name]
+                sums[d] += amount
 
-    def take(self, user: str, pool: str, amounts: Resources) -> None:
-        """Count the amounts of a transaction's claims."""
-        self._open.append(((pool, user), amounts))
-        self._add((pool, user), amounts, 1)
+    def take(self, user: str, pool: str, amounts: Resources, key: Hashable = None) -> None:
+        """Count the amounts of a transaction's claims, in place of what was promised under this key."""
+        promised = self._promised.pop(key, None) if key is not None else None
+        if promised is not None:
+            if promised[1] == amounts:
+                self._open.append(promised)
+                return
+            self._drop((promised,))
+        account = self.account((pool, user))
+        self._open.append((account, amounts))
+        self._add(account, amounts)
 
     def launch(self) -> None:
         """Move the open claims to the claims in flight."""
@@ -163,17 +273,43 @@ class Usage:
             self._drop(bookings)
         self._flights, self._open = [], []
 
-    def promise(self, user: str, pool: str, need: Resources, tasks: int) -> None:
-        """Count chosen tasks as placed."""
-        amounts = tuple(amount * tasks for amount in need)
-        self._promised.append(((pool, user), amounts))
-        self._add((pool, user), amounts, 1)
+    def promise(self, user: str, pool: str, need: Resources, tasks: int, key: Hashable = None) -> None:
+        """Count chosen tasks as placed; `key` names them for `take`."""
+        account, amounts = self.account((pool, user)), times(need, tasks)
+        self._promised[len(self._promised) if key is None else key] = account, amounts
+        self._add(account, amounts)
 
     def forget_promises(self) -> None:
         """Drop chosen tasks: they are decided."""
-        promised, self._promised = self._promised, []
-        self._drop(promised)
+        if self._promised:
+            promised, self._promised = self._promised, {}
+            self._drop(promised.values())
 
     def _drop(self, bookings: Iterable[Booking]) -> None:
-        for whose, amounts in bookings:
-            self._add(whose, amounts, -1)
+        for account, amounts in bookings:
+            if not account.touched:
+                account.touched = True
+                self._touched.append(account)
+            held = account.held
+            for d, amount in enumerate(amounts):
+                held[d] -= amount
+            for sums in account.sums:
+                for d, amount in enumerate(amounts):
+                    sums[d] -= amount
+
+
+@lru_cache(maxsize=4096)
+def times(need: Resources, tasks: int) -> Resources:
+    """Return the amounts of so many tasks."""
+    return tuple(amount * tasks for amount in need)
+
+
+def _count(sums: dict[str, list[int]], name: str, amounts: list[int]) -> list[int]:
+    """Add amounts to a sum, and return its list."""
+    found = sums.get(name)
+    if found is None:
+        found = sums[name] = amounts.copy()
+    else:
+        for d, amount in enumerate(amounts):
+            found[d] += amount
+    return found

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cellstate.transaction import Claim, Columns, Detection, Outcome, Singles, Transaction, Verdict
-from cellstate.usage import Usage
+from cellstate.usage import Usage, times
 from schedulers.work import Work
 
 _PLACED = frozenset({Verdict.PLACED})
@@ -24,8 +24,9 @@ def book(work: Work, claims: Sequence[Claim], usage: Usage) -> None:
         counts = {}
         for claim in claims:
             counts[claim.group] = counts.get(claim.group, 0) + claim.count
+    (pool, user), job_id = work.whose, work.job.id
     for group, tasks in counts.items():
-        usage.take(work.user, work.pool, tuple(amount * tasks for amount in work.need(group)))
+        usage.take(user, pool, times(work.need(group), tasks), (job_id, group))
 
 
 def seen(claims: Sequence[Claim], numbers: NDArray[np.int64]) -> Sequence[Claim]:

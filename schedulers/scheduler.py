@@ -1,7 +1,6 @@
 """A scheduler: the composition of its policies, its queue, and the processing of outcomes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from random import Random
@@ -10,7 +9,7 @@ from typing import cast
 from cellstate.cell import Awaited, PendingJob
 from cellstate.model import MOST_CLAIMS, JobState
 from cellstate.snapshot import Snapshot
-from cellstate.transaction import CONFLICTS, Claim, Detection, Mode, Outcome, Transaction, Verdict
+from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction, Verdict
 from schedulers.constraints.fetching import Fetch, wanted
 from schedulers.instruments import Instrument, announce, report_blocked
 from schedulers.ordering.fair_pools import FairPools
@@ -26,13 +25,11 @@ from schedulers.preemption.precedence import Precedence
 from schedulers.queue.queue import Queue, stagger
 from schedulers.resizing import Elastic, Measured
 from schedulers.retry_policy import RetryPolicy
+from schedulers.retrying import persist, resume
 from schedulers.work import Work
 
 RETRY_LIMIT = 1_000
 """Conflicted attempts after which a job is abandoned (Omega §4)."""
-
-_STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
-"""Verdicts of a job that changed in the store: it is read again."""
 
 _PLACED, _ACTIVE, _GANG = Verdict.PLACED, JobState.ACTIVE, Mode.GANG  # read once: each access is as slow as a call
 _new = tuple.__new__
@@ -237,8 +234,6 @@ class Scheduler:
         Once the transactions have CALL_CLAIMS claims together, the remaining jobs go back to the queue.
         """
         snapshot.now = now
-        if self.queue.follows_use:
-            snapshot.usage.forget_promises()
         transactions, left = [], CALL_CLAIMS
         for work in works:
             if left <= 0:
@@ -254,7 +249,10 @@ class Scheduler:
             if count := len(claims):
                 transactions.append(self._transaction(work, claims, snapshot, count))
                 left -= count
-            elif self._spare(work, now):
+                continue
+            if self.queue.follows_use:
+                snapshot.usage.forget_promises()  # those of jobs that are not decided yet do not count for evictions
+            if self._spare(work, now):
                 self.working.pop(work.id, None)
                 if work.remaining:
                     self.queue.ready.add(work)
@@ -262,6 +260,8 @@ class Scheduler:
                 self._preempting.append((work, machines))
             else:
                 self._found_unfit(work, now)
+        if self.queue.follows_use:
+            snapshot.usage.forget_promises()
         return transactions
 
     def suspects(self) -> tuple[int, ...] | None:
@@ -305,7 +305,7 @@ class Scheduler:
         self.outbox.note(work)
         self.working.pop(work.id, None)
         if self.retry_policy is not None:
-            self._persist(work, self.retry_policy, now)
+            persist(self, work, self.retry_policy, now)
             return
         self.queue.block(work)
         report_blocked(self.instruments, [work], now)
@@ -334,37 +334,12 @@ class Scheduler:
             if not outcome.placed and _PLACED not in verdicts:
                 self.outbox.note(work)
             if any(work.left):
-                self._resume(work, verdicts, outcome, now)
+                resume(self, work, verdicts, outcome, now)
             else:
                 done.append(work)
         if done:
             for instrument in self.instruments:
                 instrument.placed_all(done, now)
-
-    def _resume(self, work: Work, verdicts: AbstractSet[Verdict], outcome: Outcome, now: float) -> None:
-        """Decide what happens next with a job that has unplaced tasks, by the verdicts of its claims."""
-        if verdicts & _STALE:
-            self.outbox.gone.append(work.id)
-        elif self.retry_policy is not None:
-            work.conflicts += not verdicts.isdisjoint(CONFLICTS)
-            self._persist(work, self.retry_policy, now)
-        elif verdicts & CONFLICTS:
-            self._retry(work, outcome, now)
-        elif Verdict.LIMIT in verdicts:
-            self.queue.limit(work)
-            for instrument in self.instruments:
-                instrument.blocked(work, now)
-        elif Verdict.PRECEDENCE in verdicts or Verdict.SHARE in verdicts:
-            work.fruitless += 1
-            work.not_before = now + min(1.0, 0.05 * work.fruitless)
-            self.queue.ready.add(work)
-        elif Verdict.DOWN in verdicts and not outcome.placed:
-            # The next sync shows that the machine is down: other machines are tried at once, the same one later.
-            work.not_before = now + min(1.0, 0.05 * work.fruitless)
-            work.fruitless += 1
-            self.queue.ready.add(work)
-        else:
-            self.queue.ready.add(work)
 
     def _spare(self, work: Work, now: float) -> bool:
         """Give up surplus workers that found no machine; return whether there were any."""
@@ -372,28 +347,3 @@ class Scheduler:
             return False
         self.outbox.spare.setdefault(work.id, {}).update(found)
         return True
-
-    def _retry(self, work: Work, outcome: Outcome, now: float) -> None:
-        work.conflicts += 1
-        if work.conflicts >= self.retry_limit:
-            self._abandon(work, now)
-            return
-        if outcome.placed:
-            work.fruitless = 0
-        else:
-            work.fruitless += 1
-            longest = min(1.0, self.backoff * 2 ** min(work.fruitless, 12))
-            work.not_before = now + longest * self.rng.random()
-        self.queue.ready.add(work)
-
-    def _persist(self, work: Work, retry_policy: RetryPolicy, now: float) -> None:
-        if retry_policy.is_over(work):
-            self._abandon(work, now)
-        else:
-            work.not_before = now + retry_policy.seconds
-            self.queue.ready.add(work)
-
-    def _abandon(self, work: Work, now: float) -> None:
-        self.outbox.given_up.append(work.id)
-        for instrument in self.instruments:
-            instrument.abandoned(work, now)

@@ -1,5 +1,6 @@
 """A job in a scheduler: its unplaced tasks and its attempts."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,8 +56,12 @@ class Work:
     """Whether its first attempt was reported to instruments."""
     joined: int = 0
     """Its number in the queue of ready jobs."""
+    lane: Hashable | None = None
+    """Its lane there, as the ordering named it; None while it is the only job."""
     notes: dict[str, Any] = field(default_factory=dict)
     """State that policies keep for the job between attempts, each under its own name."""
+    belongs: tuple[str, str] | None = None
+    """Its pool and user, once `whose` was asked for."""
     noted: bool = False
     """Whether the store has the note that its first attempt placed nothing."""
 
@@ -67,7 +72,7 @@ class Work:
         work.job, work.left, work.submitted = job, _unplaced(job), job.submitted_ms / 1000
         work.attempts = work.conflicts = work.placed = work.fruitless = work.joined = 0
         work.not_before, work.places, work.notes = 0.0, {}, {}
-        work.woken = work.admitted = None
+        work.woken = work.admitted = work.lane = work.belongs = None
         work.announced = work.noted = False
         return work
 
@@ -108,12 +113,22 @@ class Work:
     @property
     def user(self) -> str:
         """The job's user, ``""`` when it has none."""
-        return _word(self.job.spec.get("user"))
+        found = self.job.spec.get("user")
+        return found if isinstance(found, str) else ""
 
     @property
     def pool(self) -> str:
         """The job's pool, ``""`` when it has none."""
-        return _word(self.job.spec.get("pool"))
+        found = self.job.spec.get("pool")
+        return found if isinstance(found, str) else ""
+
+    @property
+    def whose(self) -> tuple[str, str]:
+        """The job's pool and user, kept because the queue asks several times for each job."""
+        found = self.belongs
+        if found is None:
+            found = self.belongs = self.pool, self.user
+        return found
 
     @property
     def expected_seconds(self) -> float | None:
@@ -161,7 +176,7 @@ class Work:
 
     def takes_over(self, job: Job) -> None:
         """Update the unplaced tasks from the store: tasks were requeued, or another scheduler placed some."""
-        self.job = job
+        self.job, self.belongs = job, None
         self.left = _unplaced(job)
 
 
@@ -170,7 +185,3 @@ def _unplaced(job: Job) -> list[int]:
     if len(job.groups) == 1 and not (group := job.groups[0]).losses:
         return [0 if group.waiting == EMPTY else group.unplaced]
     return [0 if group.waiting == EMPTY else group.ready for group in job.groups]
-
-
-def _word(found: object) -> str:
-    return found if isinstance(found, str) else ""

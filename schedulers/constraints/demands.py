@@ -103,6 +103,11 @@ class Demands:
 NONE = Demands()
 
 
+def asks_anything(job: Job) -> bool:
+    """Return whether some group of a job may have demands; False: all are `NONE`."""
+    return bool(job.spec) and "groups" in job.spec
+
+
 def demands(job: Job, group: int) -> Demands:
     """Return the demands of a group of a job. Invalid ones are a `fault`; never raises."""
     groups = job.spec.get("groups") if job.spec else None

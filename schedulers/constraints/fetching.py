@@ -15,7 +15,7 @@ from cellstate.lanes import Lane
 from cellstate.model import Gang, Job
 from cellstate.residents import Resident
 from cellstate.snapshot import Snapshot
-from schedulers.constraints.demands import demands
+from schedulers.constraints.demands import asks_anything, demands
 from schedulers.work import Work
 
 if TYPE_CHECKING:
@@ -44,12 +44,9 @@ def wanted(works: Sequence[Work], snapshot: Snapshot, *, always: bool = False) -
     `always`: a policy needs attributes whatever the jobs demand.
     """
     always = always or snapshot.pools.divided
-    for work in works:
-        if always or work.job.spec:
-            break
-    else:
+    asking = [work for work in works if asks_anything(work.job)]
+    if not (asking or always):
         return None
-    asking = [work for work in works if work.job.spec]
     attributes, placed, others = always, set[str](), set[str]()
     for work in asking:
         for group, left in enumerate(work.left):

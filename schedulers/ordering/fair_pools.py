@@ -64,6 +64,11 @@ class FairPools(Ordering):
     """Whether some pool lends its guarantee in part only."""
     _names: tuple[str, ...] = field(default=(), repr=False)
     _hungry: list[str] | None = field(default=None, repr=False)
+    _measured: dict[Hashable, "_Measured"] = field(default_factory=dict, repr=False)
+    """How the lanes of jobs stand, by the shares of this epoch."""
+    _of_leaf: dict[str, list["_Measured"]] = field(default_factory=dict, repr=False)
+    _fifo: frozenset[str] = field(default=frozenset(), repr=False)
+    _generation: int = field(default=-1, repr=False)
     _in_vain: dict[str, Resources] = field(default_factory=dict, repr=False)
     """What pools held when room was left to them, and they did not take it."""
 
@@ -74,29 +79,43 @@ class FairPools(Ordering):
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """See Ordering.observe."""
-        self._usage = snapshot.usage
+        self._usage = usage = snapshot.usage
         before, self._epoch, self._hungry = self._epoch, self._standings.shares(snapshot), None
-        self._lends = any(pool.lending for pool in snapshot.pools.pools) if self._epoch is not before else self._lends
-        self._names = tuple(snapshot.resources)
         self._fresh = self._epoch is None or self._epoch is not before
+        if self._fresh or self._generation != usage.generation:
+            self._fresh, self._generation = True, usage.generation
+            self._measured.clear()
+            self._of_leaf.clear()
+            self._names = tuple(snapshot.resources)
+            self._lends = any(pool.lending for pool in snapshot.pools.pools)
+            self._fifo = frozenset(pool.name for pool in snapshot.pools.pools if pool.mode == "fifo")
         if self._epoch is None and (self._computed is None or now >= self._computed + self.period):
             self._compute(now)
 
     def lane(self, work: Work) -> Hashable:
         """See Ordering.lane: the pool, the user of a job without one, and the resources that its tasks need."""
         groups = work.job.groups
-        needed = _needed(tuple(group.need for group, left in zip(groups, work.left, strict=True) if left))
-        pool = work.pool
-        return pool, "" if pool else work.user, needed
+        if len(groups) == 1:
+            needed = _needed((groups[0].need,) if work.left[0] else ())
+        else:
+            needed = _needed(tuple(group.need for group, left in zip(groups, work.left, strict=True) if left))
+        pool, user = work.whose
+        return pool, "" if pool else user, needed
 
     def rank(self, lane: Hashable) -> float:
         """See Ordering.rank: satisfaction as in docs/pools.md, rule 8."""
         usage = self._usage
         if usage is None:
             return 0.0
-        pool, user, needed = lane if isinstance(lane, tuple) else ("" if lane == UNNAMED else str(lane), "", ())
         if self._epoch is not None:
-            return self._of_epoch(self._epoch, usage, leaf_of(pool, user), needed)
+            measured = self._measured.get(lane)
+            if measured is None:
+                pool, user, needed = _parts(lane)
+                leaf = leaf_of(pool, user)
+                measured = self._measured[lane] = _Measured(self._epoch, usage, leaf, needed)
+                self._of_leaf.setdefault(leaf, []).append(measured)
+            return measured.satisfaction()
+        pool = _parts(lane)[0]
         name = pool or UNNAMED
         if name not in self._shares and self._computed is not None:
             self._compute(self._computed, name)
@@ -105,28 +124,20 @@ class FairPools(Ordering):
         used = [has / most if most else 0.0 for has, most in zip(held, usage.capacity, strict=True)]
         return _satisfaction(share, open_, used)
 
-    @staticmethod
-    def _of_epoch(epoch: EpochShares, usage: Usage, leaf: str, needed: tuple[bool, ...]) -> float:
-        name = leaf or NOBODY
-        known, used = epoch.of(name), usage.of_leaf(leaf)
-        if known is None:  # its first jobs came after the epoch: it is served until the next one knows its share
-            return 0.0 if not any(used) else 1.0
-        at, share, open_ = epoch.measure(name, needed)
-        return _satisfaction(share, open_, [used[d] for d in at])
-
     def key(self, work: Work) -> float:
         """See Ordering.key: precedence, then in a fair-share pool of the cell what the job holds."""
-        if self._epoch is None or self._usage is None:
+        if self._epoch is None or self._usage is None or (self._fifo and leaf_of(*work.whose) in self._fifo):
             return -work.job.precedence
-        pool = self._epoch.pools.by_name.get(leaf_of(work.pool, work.user))
-        if pool is not None and pool.mode == "fifo":
-            return -work.job.precedence
+        job = work.job
+        groups = job.groups
+        if len(groups) == 1 and not groups[0].placed and groups[0].ready <= work.left[0]:
+            return -job.precedence
         part = _held(work, self._usage.capacity)
-        return part / (1.0 + part) - work.job.precedence
+        return part / (1.0 + part) - job.precedence
 
     def most(self, work: Work) -> int | None:
         """See Ordering.most: room that other pools do not lend stays free."""
-        if self._epoch is None or self._usage is None or not self._lends:
+        if not self._lends or self._epoch is None or self._usage is None:
             return None
         need = next((work.need(group) for group, left in enumerate(work.left) if left), None)
         leaf = leaf_of(work.pool, work.user)
@@ -140,7 +151,15 @@ class FairPools(Ordering):
 
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
         """See Ordering.touched."""
-        return None if self._fresh else {(pool, "" if pool else user) for pool, user in whose}
+        if self._fresh:
+            return None
+        found, measured = list[Hashable](), self._of_leaf
+        for pool, user in whose:
+            for each in measured.get(pool or user, ()):
+                if each.changed():
+                    found.append((pool, "" if pool else user))
+                    break
+        return found
 
     def wait(self, work: Work, here: Collection[Hashable]) -> float:
         """See Ordering.wait: room that lifts a pool above its share is left to pools below theirs for a moment.
@@ -230,6 +249,39 @@ def _held(work: Work, capacity: Resources) -> float:
 def _needed(needs: tuple[Resources, ...]) -> tuple[bool, ...]:
     """Return by resource whether some of the needs asks for it; nothing without any."""
     return tuple(any(amounts) for amounts in zip(*needs, strict=True))
+
+
+def _parts(lane: Hashable) -> tuple[str, str, tuple[bool, ...]]:
+    """Return the parts of a lane, of which the name of a pool alone is one too."""
+    return lane if isinstance(lane, tuple) else ("" if lane == UNNAMED else str(lane), "", ())
+
+
+class _Measured:
+    """The satisfaction of one lane by the shares of one epoch, computed again only when its pool's use changed."""
+
+    __slots__ = ("_at", "_held", "_known", "_last", "_open", "_share", "_value")
+
+    def __init__(self, epoch: EpochShares, usage: Usage, leaf: str, needed: tuple[bool, ...]) -> None:
+        name = leaf or NOBODY
+        self._known = epoch.of(name) is not None
+        self._at, self._share, self._open = epoch.measure(name, needed)
+        self._held = usage.sum_of_leaf(leaf)
+        self._last, self._value = list[int](), 0.0
+
+    def changed(self) -> bool:
+        """Return whether the pool holds something else than when its satisfaction was computed."""
+        return self._held != self._last
+
+    def satisfaction(self) -> float:
+        """Return the satisfaction by what the pool holds now."""
+        held = self._held
+        if held != self._last:
+            self._last = held.copy()
+            if self._known:
+                self._value = _satisfaction(self._share, self._open, [held[d] for d in self._at])
+            else:  # its first jobs came after the epoch: it is served until the next one knows its share
+                self._value = 1.0 if any(held) else 0.0
+        return self._value
 
 
 def _satisfaction(share: Sequence[float], open_: Sequence[bool], used: Sequence[float]) -> float:

@@ -6,7 +6,7 @@ from random import Random
 
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim
-from schedulers.constraints.demands import NONE, demands
+from schedulers.constraints.demands import NONE, asks_anything, demands
 from schedulers.constraints.evaluation import Mask, kept_from_simulated, permitted
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.service import Service
@@ -26,7 +26,8 @@ class Constrained:
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
-        if not work.job.spec and not snapshot.pools.divided:
+        job = work.job
+        if not (snapshot.pools.divided or job.commands or asks_anything(job)):
             return self.inner.place(work, snapshot, rng)
         groups = [group for group, left in enumerate(work.left) if left]
         wants = [demands(work.job, group) for group in groups]

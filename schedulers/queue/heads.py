@@ -1,11 +1,11 @@
 """The first jobs of many lanes, in the policy's order: a lane is looked at again only when something of it changed."""
 
 from collections.abc import Callable, Hashable, Iterable
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 
 from schedulers.queue.ranks import Place, Ranks
 
-MANY = 24
+MANY = 4
 """Number of lanes above which keeping their order costs less than looking at all of them."""
 Head = Callable[[Hashable], tuple[float, int] | None]
 """Returns key and tie of the first due job of a lane; None when it has none."""
@@ -23,46 +23,56 @@ class Heads:
         self.changed: list[Hashable] = []
         """Lanes that got or lost a job since the last call."""
 
-    @property
-    def stale(self) -> bool:
-        """Whether all lanes are to be looked at."""
-        return self._serial != self._ranks.serial
-
     def first(self, lanes: Iterable[Hashable]) -> tuple[Place, Hashable] | None:
-        """Return the place of the first due job of all, and its lane, or None. `lanes`: all of them, when `stale`."""
-        if self.stale:
-            self._build(lanes)
-        for lane in (*self._ranks.take_changed(), *self.changed):
-            self._look(lane)
-        self.changed.clear()
-        while self._heap:
-            place, _, lane = self._heap[0]
-            if self._places.get(lane) != place:
-                heappop(self._heap)
-                continue
-            if self._place(lane) == place:
+        """Return the place of the first job of all, and its lane, or None. `lanes`: all that have jobs, perhaps more.
+
+        The job may have left; its lane is then to be named in `changed`.
+        """
+        heap, places = self._heap, self._places
+        if self._serial != self._ranks.serial or len(heap) > 4 * len(places) + 64:
+            self._build(list(lanes))
+            heap, places = self._heap, self._places
+        if self.changed:
+            changed, self.changed = self.changed, []
+            for lane in set(changed) if len(changed) > 1 else changed:
+                self._look(lane)
+        if self._ranks.changed:
+            rank = self._ranks.rank
+            for lane in self._ranks.take_changed():
+                known = places.get(lane)
+                if known is not None and known[0] != (now := rank(lane)):
+                    self._put(lane, (now, known[1], known[2]))
+        while heap:
+            place, _, lane = heap[0]
+            if places.get(lane) is place:
                 return place, lane
-            heappop(self._heap)
-            self._look(lane)
+            heappop(heap)
         return None
 
     def _build(self, lanes: Iterable[Hashable]) -> None:
         self._serial = self._ranks.serial
         self._ranks.take_changed()
-        self._places = {lane: place for lane in lanes if (place := self._place(lane)) is not None}
+        self.changed.clear()
+        rank, head = self._ranks.rank, self._head
+        self._places = {lane: (rank(lane), *found) for lane in lanes if (found := head(lane)) is not None}
         self._heap = [(place, entry, lane) for entry, (lane, place) in enumerate(self._places.items())]
         self._entries = len(self._heap)
         heapify(self._heap)
 
-    def _place(self, lane: Hashable) -> Place | None:
-        head = self._head(lane)
-        return None if head is None else (self._ranks.rank(lane), *head)
-
     def _look(self, lane: Hashable) -> None:
-        place = self._place(lane)
-        if place is None:
+        head = self._head(lane)
+        if head is None:
             self._places.pop(lane, None)
-        elif self._places.get(lane) != place:
-            self._places[lane] = place
-            self._entries += 1
-            heappush(self._heap, (place, self._entries, lane))
+            return
+        place = self._ranks.rank(lane), head[0], head[1]
+        if self._places.get(lane) != place:
+            self._put(lane, place)
+
+    def _put(self, lane: Hashable, place: Place) -> None:
+        self._places[lane] = place
+        self._entries += 1
+        heap = self._heap
+        if heap and heap[0][2] == lane:
+            heapreplace(heap, (place, self._entries, lane))
+        else:
+            heappush(heap, (place, self._entries, lane))

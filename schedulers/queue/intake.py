@@ -73,9 +73,11 @@ class Intakes:
     def ask(self, lanes: Lanes, owned: str) -> Intake:
         """Return the request of the next call; empty when enough jobs are held."""
         short = self.short(lanes)
-        short.sort(key=lambda each: self._place(lanes, *each[:2]))
         quota = self._quota(len(lanes.of_kind(self._kind)))
-        short = short[:MOST_ASKED]
+        if len(short) > 1:
+            short.sort(key=lambda each: self._place(lanes, *each[:2]))
+            urgent = sum(at_hand <= quota // 4 for _, _, at_hand in short)
+            short = short[: min(MOST_ASKED, max(urgent, self._most // quota))]
         # Not more than the reply can bring: a lane that gives less than asked for has no more.
         each = self._most // max(1, len(short))
         asks = tuple(Ask(number, stream.after, min(each, quota - at_hand)) for number, stream, at_hand in short)

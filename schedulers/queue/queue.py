@@ -299,13 +299,13 @@ class Queue:
         """Count tasks as placed until the next decision."""
         self._promise_in(self.ranks.lane(work), work, tasks)
 
-    def _promise_in(self, lane: Hashable, work: Work, tasks: Sequence[int]) -> None:
-        """Count tasks of a job of this lane as placed until the next decision."""
+    def _promise_in(self, lane: Hashable, work: Work, tasks: Sequence[int], key: str = "") -> None:
+        """Count tasks of a job of this lane as placed until the next decision; its id is the key of a chosen job."""
         if self._snapshot is not None:
-            user, pool, promise = work.user, work.pool, self._snapshot.usage.promise
+            promise, (pool, user) = self._snapshot.usage.promise, work.whose
             for group, count in enumerate(tasks):
                 if count:
-                    promise(user, pool, work.need(group), count)
+                    promise(user, pool, work.need(group), count, key and (key, group))
             self.ranks.forget_of(lane)
 
     def _scan_preemption(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
@@ -354,8 +354,8 @@ class Queue:
 
     def _choose_by_use(self, now: float, most: int, portion: int | None) -> list[Work]:
         """Choose for a policy whose ranks follow the jobs chosen so far, or that gives jobs a part of what fits."""
-        snapshot = self._snapshot
-        if snapshot is not None and self.follows_use:
+        snapshot, follows_use = self._snapshot, self.follows_use
+        if snapshot is not None and follows_use:
             snapshot.usage.forget_promises()
             self._forget_touched(snapshot)
         chosen: list[Work] = []
@@ -363,19 +363,23 @@ class Queue:
         bound = None if self._held_back or self.bound is None else self.bound()
         while len(chosen) < most and (work := self.ready.pop(now, bound)) is not None:
             work.not_before = 0.0
-            work.notes.pop("until", None)
-            work.notes.pop("again", None)
+            if work.notes:
+                work.notes.pop("until", None)
+                work.notes.pop("again", None)
             if self.blocked.groups and self.joins(work):
                 self.joined.append(work)
                 continue
             chosen.append(work)
-            lane = self.ranks.lane(work)
+            lane = self.ranks.lane(work) if work.lane is None else work.lane
             lanes.add(lane)
-            if self.follows_use:
+            if follows_use:
                 admit(self.ordering, work)
-                whole = portion is None or work.gang or work.admitted is not None
-                share = work.left if whole else [min(left, portion or left) for left in work.left]
-                self._promise_in(lane, work, work.admitted or share)
+                tasks = work.admitted
+                if tasks is None:
+                    tasks = work.left
+                    if portion is not None and max(tasks) > portion and not work.gang:
+                        tasks = [min(left, portion) for left in tasks]
+                self._promise_in(lane, work, tasks, work.id)
         self._held_back = bound is not None and not chosen
         if portion is not None and (len(lanes) > 1 or self.ready.lanes() or len(self.blocked)):
             for work in chosen:

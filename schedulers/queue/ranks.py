@@ -20,7 +20,9 @@ class Ranks:
         """How often all ranks were dropped."""
         self._of: dict[Hashable, float] = {}
         self._kin: dict[Hashable, list[Hashable]] = {}
-        self._changed: list[Hashable] = []
+        self._kin_of: dict[Hashable, Hashable | None] = {}
+        self.changed: list[Hashable] = []
+        """Lanes whose ranks were dropped since `take_changed`, or since all were."""
         self.follow(ordering)
 
     def follow(self, ordering: Ordering) -> None:
@@ -36,8 +38,10 @@ class Ranks:
         found = self._of.get(lane)
         if found is None:
             found = self._of[lane] = self.ordering.rank(lane)
-            if (kin := self.ordering.kin(lane)) is not None:
-                self._kin.setdefault(kin, []).append(lane)
+            if lane not in self._kin_of:
+                kin = self._kin_of[lane] = self.ordering.kin(lane)
+                if kin is not None:
+                    self._kin.setdefault(kin, []).append(lane)
         return found
 
     def within(self, work: Work) -> tuple[float, int]:
@@ -52,27 +56,34 @@ class Ranks:
         """Drop all ranks: use or time changed."""
         self._of.clear()
         self._kin.clear()
-        self._changed.clear()
+        self._kin_of.clear()
+        self.changed.clear()
         self.serial += 1
 
     def forget_of(self, lane: Hashable) -> None:
         """Drop the ranks that depend on what the jobs of a lane hold."""
-        kin = self.ordering.kin(lane)
+        kin = self._kin_of[lane] if lane in self._kin_of else self.ordering.kin(lane)
         if kin is None:
             self.forget()
         else:
-            self.forget_kin((kin,))
+            self._forget_all(self._kin.get(kin, ()))
 
     def forget_kin(self, kin: Iterable[Hashable]) -> None:
         """Drop the ranks of some lanes that change together."""
+        lanes = self._kin
         for each in kin:
-            for lane in self._kin.pop(each, ()):
-                self._of.pop(lane, None)
-                self._changed.append(lane)
+            if each in lanes:
+                self._forget_all(lanes[each])
+
+    def _forget_all(self, lanes: Iterable[Hashable]) -> None:
+        drop, changed = self._of.pop, self.changed.append
+        for lane in lanes:
+            if drop(lane, None) is not None:
+                changed(lane)
 
     def take_changed(self) -> list[Hashable]:
         """Return, once, the lanes whose ranks were dropped since the last call, or since all were."""
-        changed, self._changed = self._changed, []
+        changed, self.changed = self.changed, []
         return changed
 
 

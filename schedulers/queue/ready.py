@@ -41,7 +41,7 @@ class Ready:
         if work.not_before > 0:
             heappush(self._later, (work.not_before, work.joined, work.id))
         elif alone and not work.job.lane:
-            self._only = work
+            self._only, work.lane = work, None
         else:
             self._push(work)
 
@@ -67,6 +67,7 @@ class Ready:
             self._counts[job.lane] += 1
         key, tie = self._ranks.within(work)
         entry, lane = (key, tie, work.joined, job.id), self._ranks.lane(work)
+        work.lane = lane
         heap = self._lanes.get(lane)
         if heap is None:
             self._lanes[lane] = [entry]
@@ -141,15 +142,25 @@ class Ready:
     def _pop_of_many(self, now: float, bound: Place | None) -> Work | None:
         """As `pop`, for so many lanes that they are not looked at one by one."""
         self._now = now
-        if self._heads is None:
-            self._heads = Heads(self._ranks, self._head_of)
-        best = self._heads.first(list(self._lanes) if self._heads.stale else ())
-        if best is None or (bound is not None and best[0] > bound):
-            return None
-        work = self.works.pop(heappop(self._lanes[best[1]])[3])
-        self._uncount(work.id)
-        self._heads.changed.append(best[1])
-        return work
+        heads = self._heads
+        if heads is None:
+            heads = self._heads = Heads(self._ranks, self._head_of)
+        while True:
+            best = heads.first(self._lanes)
+            if best is None or (bound is not None and best[0] > bound):
+                return None
+            lane = best[1]
+            heads.changed.append(lane)
+            heap = self._lanes[lane]
+            _, _, joined, job_id = heap[0]
+            work = self.works.get(job_id)
+            if work is None or work.joined != joined or work.not_before > now:
+                continue  # it left, or the clock was set back
+            heappop(heap)
+            del self.works[job_id]
+            if job_id in self._counted:
+                self._uncount(job_id)
+            return work
 
     def _head_of(self, lane: Hashable) -> tuple[float, int] | None:
         """Key and tie of the first due job of a lane; a lane without one is dropped."""
@@ -177,7 +188,10 @@ class Ready:
         if self._only is not None and self._only.job.id == job_id:
             self._only = None
         self._uncount(job_id)
-        return self.works.pop(job_id, None)
+        work = self.works.pop(job_id, None)
+        if work is not None and self._heads is not None:
+            self._heads.changed.append(work.lane)
+        return work
 
     def get(self, job_id: str) -> Work | None:
         """Return a queued job."""
