@@ -13,7 +13,7 @@ Redis Cluster.
     serving     hash    number of a live executor → its name
     jobs        hash    job id → job record (cellstate/schema.py)
     specs       hash    job id → the part that only schedulers and executors read (MessagePack)
-    jobnames    hash    name of a live job → its id
+    jobnames    hash    name of a live job → its id; empty when that is the name
     kinds       hash    kind → limits and use
     lanes       hash    number → counts and name of a lane (lua/parts/lanes.lua); "spare" → numbers that are free
     lanenames   hash    name of a lane → its number
@@ -43,7 +43,7 @@ Redis Cluster.
 
 import re
 
-SCHEMA = 4
+SCHEMA = 5
 """Raised when records change their form; a cell of another schema is refused and can only be deleted."""
 
 META = frozenset(

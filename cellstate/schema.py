@@ -44,7 +44,7 @@ FIXED = (
     Field("order", "8", "number of its submission"),
     Field("submitted", "8", "ms, by the clock of the submitter"),
     Field("lane", "t", "number of its lane (lua/parts/lanes.lua)"),
-    Field("name", "t", ""),
+    Field("name", "t", "empty when it is the id"),
     Field("kind", "t", ""),
     Field("submitter", "t", "author of its submission, as in the log"),
 )
@@ -118,6 +118,7 @@ end
 -- A job without its groups; its form, and where its groups begin. fixed: the bytes of its fixed fields.
 local function read_head(id, text)
   local form, {names}, at = unpack_numbers('<I1{changing}{fixed}', text)
+  if name == '' then name = id end
   return {{
     id = id, fixed = sub(text, CHANGING_BYTES + #links, at - 1), {reads},
     groups = false, placed = 0, unplaced = 0, delayed = 0, lossy = false, was_complete = false, was_pending = false,
@@ -126,6 +127,7 @@ local function read_head(id, text)
 end
 
 local function write_head(j, form)
+  local name = j.name ~= j.id and j.name or ''
   return pack_numbers('<I1{changing}', form, {writes_changing})
     .. (j.fixed or pack_numbers('<{fixed}', {writes_fixed}))
 end
@@ -168,7 +170,7 @@ def _format(section: Sequence[Field], form: int) -> str:
 
 
 def _write(field: Field) -> str:
-    name = f"j.{field.name}"
+    name = "name" if field.name == "name" else f"j.{field.name}"
     return f"{name} and 1 or 0" if field.form == "?" else f"#{name}, {name}" if is_text(field) else name
 
 

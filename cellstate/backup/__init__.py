@@ -72,7 +72,7 @@ class Backup:
                 _put(bulk[name], index, value)
         gone = {job.encode() for job, record, *_ in shot.jobs if not record}
         if gone:
-            bulk["jobnames"] = {name: job for name, job in bulk["jobnames"].items() if job not in gone}
+            bulk["jobnames"] = {name: job for name, job in bulk["jobnames"].items() if (job or name) not in gone}
         size = len(self.resources)
         for job, record, _, holder, spec in shot.jobs:
             known = bulk["jobs"].get(job.encode())
@@ -81,7 +81,10 @@ class Backup:
             _put(bulk["jobs"], job.encode(), record)
             _put(bulk["specs"], job.encode(), spec)
             if record:
-                _put(bulk["jobnames"], decode(record, size)["name"].encode(), holder)
+                called = (decode(record, size)["name"] or job).encode()
+                _put(bulk["jobnames"], called, holder)
+                if holder == called:
+                    bulk["jobnames"][called] = b""
         bulk["placed"].update(shot.placed)
         self.version = shot.version
 

@@ -1,6 +1,6 @@
 """Older forms of a cell's records, brought to the present one: what restore and `omega store migrate` share.
 
-Every step takes a backup of one schema and changes it to a later one. Released schemas are 2 and the present one.
+Every step takes a backup of one schema and changes it to a later one.
 """
 
 import struct
@@ -77,11 +77,24 @@ def _from_2(backup: Backup) -> None:
     ended = b" %d" % backup.version
     if done := backup.small.get("done"):
         done.items[:] = [entry.partition(b" ")[0] + ended for entry in done.items]
-    backup.log, backup.schema = [], keys.SCHEMA
-    _set_meta(backup, {b"schema": keys.SCHEMA, b"lanes": lanes.count})
+    backup.log, backup.schema = [], 4
+    _set_meta(backup, {b"schema": 4, b"lanes": lanes.count})
 
 
-_STEPS: Mapping[int, Callable[[Backup], None]] = {2: _from_2}
+def _from_4(backup: Backup) -> None:
+    """Schema 4: a job whose name is its id has it twice in its record, and again in the directory of names."""
+    jobs, size = backup.bulk["jobs"], len(backup.resources)
+    for job_id, record in jobs.items():
+        job = decode(record, size)
+        if job["name"] == job_id.decode():
+            jobs[job_id] = encode({**job, "name": ""})
+    names = backup.bulk["jobnames"]
+    names.update({name: b"" for name, job_id in names.items() if job_id == name})
+    backup.schema = keys.SCHEMA
+    _set_meta(backup, {b"schema": keys.SCHEMA})
+
+
+_STEPS: Mapping[int, Callable[[Backup], None]] = {2: _from_2, 4: _from_4}
 
 
 def _set_meta(backup: Backup, values: Mapping[bytes, int]) -> None:

@@ -124,7 +124,7 @@ for i, id in ipairs(ids) do
   add(id)
   add(records[i])
   add(owner.queue and redis.call('ZSCORE', named[owner.queue], owner.member) and '1' or '0')
-  add(holders[i])
+  add(holders[i] == '' and names[i] or holders[i])
   add(specs[i])
 end
 local texts = fetch(placed_key, chunks)

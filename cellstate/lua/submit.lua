@@ -175,7 +175,7 @@ for i, a in ipairs(asked) do
     local same = spec == a.spec and essence(known) == essence(a)
     answers[i] = same and format('same %d', known.modified) or 'id'
   elseif by_name[a.name] or holders[i] then
-    answers[i] = 'name ' .. (by_name[a.name] or holders[i])
+    answers[i] = 'name ' .. (by_name[a.name] or (holders[i] ~= '' and holders[i] or a.name))
   elseif refusals[a] then
     answers[i] = refusals[a]
   else
@@ -194,7 +194,7 @@ if #fresh > 0 then
     a.submitter = by
     a.state, a.submitted, a.links = a.links == '' and ACTIVE or HELD, tonumber(at), a.links .. a.awaited_by
     rows[2 * i - 1], rows[2 * i] = a.id, write_job(a)
-    named_rows[2 * i - 1], named_rows[2 * i] = a.name, a.id
+    named_rows[2 * i - 1], named_rows[2 * i] = a.name, a.name ~= a.id and a.id or ''
     if a.spec ~= '' then
       opaque[#opaque + 1] = a.id
       opaque[#opaque + 1] = a.spec

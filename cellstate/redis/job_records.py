@@ -135,10 +135,15 @@ def new_job(spec: JobSpec, *, held: bool) -> tuple[bytes, bytes]:
         "state": 0, "begun": False, "commands": runs_commands(whole), "leaving": False, "modified": 0,
         "links": ("<*" if held else "") + waits, "gang": int(spec.gang), "bucket": f"{bucket_of(spec.id):02x}",
         "precedence": spec.precedence, "order": 0, "submitted": 0, "lane": "", "submitter": "",
-        "name": spec.name, "kind": spec.kind,
+        "name": stored_name(spec.id, spec.name), "kind": spec.kind,
         "groups": [_new_group(group, group.count) for group in spec.groups],
     }  # fmt: skip
     return encode(fields), pack(whole)
+
+
+def stored_name(job_id: str, name: str) -> str:
+    """Return the name of a job as its record has it: empty when it is the id."""
+    return "" if name == job_id else name
 
 
 def new_group(group: TaskGroup) -> bytes:
@@ -265,7 +270,7 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
         found = _whole_groups(rest, at, size, form, dimensions)
         groups = tuple(_group(group, apart.get(i, "")) for i, group in enumerate(found))
     return Job(
-        job_id, name.decode(), kind, precedence, order, _STATES[state], _GANGS[gang], submitted, [*groups],
+        job_id, name.decode() or job_id, kind, precedence, order, _STATES[state], _GANGS[gang], submitted, [*groups],
         unpack(spec) if spec else {}, modified, held, after, awaited, begun, int(lane), commands, submitter,
     )  # fmt: skip
 
@@ -310,6 +315,6 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
             for d, need in enumerate(group["need"]):
                 wanted[d] += waiting * need
     return JobHead(
-        job_id, job["name"], job["kind"], job["precedence"], job["order"], _STATES[job["state"]],
+        job_id, job["name"] or job_id, job["kind"], job["precedence"], job["order"], _STATES[job["state"]],
         Counts(total, unplaced, placed, finished, failed, stopped), tuple(wanted),
     )  # fmt: skip

@@ -272,21 +272,21 @@ class RedisReads(RedisCalls):
     def job_id(self, name: str) -> str | None:
         """Return the id of the live job of a name."""
         found = self._plain(self.client.hget, self._prefix + "jobnames", name)
-        return None if found is None else found.decode()
+        return None if found is None else found.decode() or name
 
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
         """See Cell.ids_by_name."""
         if not names:
             return {}
         found = self._plain(self.client.hmget, self._prefix + "jobnames", list(names))
-        return {name: job_id.decode() for name, job_id in zip(names, found, strict=True) if job_id is not None}
+        return {name: job_id.decode() or name for name, job_id in zip(names, found, strict=True) if job_id is not None}
 
     def job_names(self) -> dict[str, str]:
         """Return the names of live jobs, and their ids; reads a few thousand at a time."""
         scan = self.client.hscan_iter(self._prefix + "jobnames", count=2000)
         found: dict[str, str] = {}
         while chunk := self._plain(dict, islice(scan, 2000)):
-            found.update((name.decode(), job_id.decode()) for name, job_id in chunk.items())
+            found.update((name.decode(), (job_id or name).decode()) for name, job_id in chunk.items())
         return found
 
     def changed_records(self, since: int, most: int = 5000) -> "ChangedRecords":

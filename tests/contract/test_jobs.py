@@ -100,12 +100,14 @@ def test_submitting_again(cell: AnyCell) -> None:
     assert [answer.status for answer in cell.submit([mine, other, mine], 0, "ada")] == ["new", "new", "same"]
     version = cell.counters()["version"]
     taken = JobSpec("c", "name", "batch", mine.groups)
-    answers = cell.submit([mine, job("a"), taken, job("b", count=3)], 0, "ada")
+    twice = JobSpec("d", "b", "batch", mine.groups)
+    answers = cell.submit([mine, job("a"), taken, job("b", count=3), twice], 0, "ada")
     assert [(answer.status, answer.holder) for answer in answers] == [
         ("same", ""),
         ("id", ""),
         ("name", "a"),
         ("id", ""),
+        ("name", "b"),
     ]
     assert cell.counters()["version"] == version
     found = kept(cell, "a")

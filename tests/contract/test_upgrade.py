@@ -10,15 +10,16 @@ import redis
 
 from cellstate import keys
 from cellstate.audit import verify
-from cellstate.backup import Backup, Key, file
+from cellstate.backup import Backup, Key, file, read_backup
 from cellstate.backup import migrate as migration
 from cellstate.backup.migrate import ASIDE, migrate, schema_of
 from cellstate.backup.restore import restore, write
 from cellstate.errors import Refused, Unsuitable
 from cellstate.lanes import lane_of
-from cellstate.model import Gang, JobState, MachineState
+from cellstate.model import Gang, JobSpec, JobState, MachineState, TaskGroup
 from cellstate.ports import StoredCell
 from cellstate.redis import RedisCell
+from cellstate.redis.job_records import decode, encode
 from cellstate.resources import Dimensions
 from cellstate.server import connect
 from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
@@ -166,3 +167,27 @@ def test_the_backup_is_one_of_schema_2() -> None:
     backup = old()
     assert backup.schema == 2
     assert isinstance(backup.small["meta"], Key)
+
+
+def test_a_name_that_is_the_id_is_kept_once(client: Any, name: str) -> None:
+    """Schema 4 had it three times: as a field, in the record, and in the directory of names."""
+    cell = RedisCell.create(client, name, keep_jobs=10)
+    groups, names = (TaskGroup((1, 1), 2),), {"own": "own", "other": "own-name", "gone": "gone"}
+    cell.submit([JobSpec(job_id, called, "batch", groups) for job_id, called in names.items()], AT, "ada")
+    cell.stop("gone", AT, "ada")
+    backup = read_backup(cell, AT)
+    now = {key: dict(backup.bulk[key]) for key in ("jobs", "jobnames")}
+    assert now["jobnames"] == {b"own": b"", b"own-name": b"other"}
+    backup.schema, fields = 4, decode(backup.bulk["jobs"][b"own"], 2)
+    assert fields["name"] == ""
+    backup.bulk["jobs"][b"own"] = encode(fields | {"name": "own"})
+    backup.bulk["jobs"][b"gone"] = encode(decode(backup.bulk["jobs"][b"gone"], 2) | {"name": "gone"})
+    backup.bulk["jobnames"][b"own"] = b"own"
+    assert len(backup.bulk["jobs"][b"own"]) == len(now["jobs"][b"own"]) + 3
+    cell.delete()
+    again = restore(client, backup, name, AT, "ada")
+    assert client.hgetall(keys.prefix(name) + "jobs") == now["jobs"]
+    assert client.hgetall(keys.prefix(name) + "jobnames") == now["jobnames"]
+    assert {each.id: each.name for each in again.jobs()} == names
+    assert again.job_names() == {"own": "own", "own-name": "other"}
+    assert verify(again).ok
