@@ -264,6 +264,37 @@ class Ending(NamedTuple):
     job: str = ""
 
 
+class Finished(Sequence[Ending]):
+    """Ends of whole runs that finished, in columns: their machines and placement ids, as text as messages have them."""
+
+    __slots__ = ("machines", "placements")
+
+    def __init__(self, machines: list[str], placements: list[str]) -> None:
+        """Create the ends of these placements, each on its machine."""
+        self.machines, self.placements = machines, placements
+
+    def __len__(self) -> int:
+        return len(self.machines)
+
+    @overload
+    def __getitem__(self, index: int) -> Ending: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "Finished": ...
+
+    def __getitem__(self, index: int | slice) -> "Ending | Finished":
+        """Return an end, or some of them."""
+        if isinstance(index, slice):
+            return Finished(self.machines[index], self.placements[index])
+        return Ending(int(self.machines[index]), int(self.placements[index]), How.FINISHED)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
 class Position(NamedTuple):
     """Position of a snapshot: the cell's version and the tag stored with it (semantics 16)."""
 

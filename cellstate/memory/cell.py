@@ -113,6 +113,16 @@ class MemoryCell(MemoryQueries, MemorySession):
         taken, self.ledger.messages[executor] = mailbox[:most], mailbox[most:]
         return [write([line]) for lines in taken for line in lines]
 
+    def receive_lines(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
+        """Return messages for an executor, a line each, without waiting. See ExecutorStore.receive_lines."""
+        found = (message.split(" ") for message in self.receive(executor, most, wait_seconds))
+        return [
+            f"+ {words[3]} {words[4]} {words[6]} {words[7]} {words[1]} {words[2]} {words[5]}"
+            if words[0] == "+"
+            else " ".join(words)
+            for words in found
+        ]
+
     # Schedulers
 
     def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:

@@ -67,5 +67,12 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
         together.
         """
 
+    def receive_lines(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
+        """Read messages as `receive` does; placements of a job that follow one another may share a line.
+
+        ``+ job group duration_ms hold`` is followed by placement, machine and tasks of each; the last message of all
+        may have more words behind ``!``.
+        """
+
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
         """Store the last output of tasks, by job, group, task and stream; its size is bounded, and it expires."""

@@ -9,9 +9,17 @@ import redis
 
 from cellstate import keys
 from cellstate.cell import Awaited, Membership, PendingJob, Reply
-from cellstate.errors import BadInput, CellGone, Duplicate, Fenced, Refused, StoreError, Unreadable, Unsuitable
+from cellstate.errors import (
+    BadInput,
+    CellGone,
+    Duplicate,
+    Fenced,
+    Refused,
+    StoreError,
+    Unreadable,
+    Unsuitable,
+)
 from cellstate.model import (
-    MOST_ENDS,
     Limits,
     check_kind,
     check_member,
@@ -25,9 +33,10 @@ from cellstate.redis.machines import RedisMachines
 from cellstate.redis.pools import RedisPools
 from cellstate.redis.scripts import script
 from cellstate.redis.shards import RedisShards
+from cellstate.redis.tasks import RedisTasks
 from cellstate.resources import Dimensions
-from cellstate.server import connect, safe_url, translate
-from cellstate.transaction import Basis, Ending, How, Intake, Position, Transaction
+from cellstate.server import connect, safe_url
+from cellstate.transaction import Basis, Intake, Position, Transaction
 
 if TYPE_CHECKING:
     from cellstate.inspection import Damage, Inspection
@@ -50,14 +59,13 @@ def check_name(name: str) -> str:
     return name
 
 
-class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisPools):
+class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisPools):
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
         """Use `create`, `open` or `connect` instead."""
         super().__init__(client, name, dimensions, url)
         self._link = Link(client)
-        self._read: dict[int, list[bytes]] = {}
         self._commit_keys: tuple[tuple[str, ...], list[str]] = (), []
         """The keys of the last commit, by what they depend on: most commits have the same."""
         self._flight: tuple[dict[str, object], Words, Sequence[Transaction], list[str], Intake | None] | None = None
@@ -266,51 +274,6 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
                     found.append(PendingJob(int(arrival), job))
         return found
 
-    # Tasks
-
-    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
-        """See Cell.end; as many calls as it takes to end MOST_ENDS at a time."""
-        loses = any(ending.how is How.LOST for ending in endings)
-        now, counts = self.store_ms() if loses else 0, list[int]()
-        for start in range(0, len(endings), MOST_ENDS):
-            part = endings[start : start + MOST_ENDS]
-            reply = self._run(
-                "end", self._values(at_ms, by) | {"now": now}, records.write_endings(part), extra=self._hints()
-            )
-            counts += map(int, reply[2:])
-        return counts
-
-    def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
-        """See Cell.receive."""
-        found = self._read_mailbox(executor, most)
-        if not found and wait_seconds > 0:
-            key = f"{self._prefix}box:{executor}"
-            # The first message is moved to its own place: the call only waits for it.
-            if self._plain(self.client.blmove, key, key, wait_seconds, "LEFT", "LEFT"):
-                found = self._read_mailbox(executor, most)
-        return [message for line in found for message in records.messages(line.decode())]
-
-    def _read_mailbox(self, executor: int, most: int) -> list[bytes]:
-        """Remove the entries that were read last, and read the next ones; a script costs the server four times as much.
-
-        An entry is removed by its text, and no two are alike: a command sent again removes nothing (semantics 25).
-        """
-        key = f"{self._prefix}box:{executor}"
-        with self.client.pipeline(transaction=False) as pipe:
-            pipe.hget(f"{self._prefix}meta", "schema")
-            for entry in self._read.get(executor, ()):
-                pipe.lrem(key, 1, entry)  # type: ignore[arg-type]
-            pipe.lrange(key, 0, most - 1)
-            schema, *_, found = self._plain(pipe.execute)
-        self._check_messages(schema)
-        self._read[executor] = found
-        return list(found)
-
-    def _check_messages(self, schema: bytes | None) -> None:
-        """Raise CellGone, as the scripts do, when another version of Omega wrote the cell."""
-        if schema is not None and schema != str(keys.SCHEMA).encode():
-            raise translate(redis.ResponseError("SCHEMA another"), self.url)
-
     # Members
 
     def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
@@ -372,4 +335,5 @@ class RedisCell(RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisP
     def close(self) -> None:
         """Close the connections."""
         self._link.close()
+        self._ends.close()
         self.client.close()

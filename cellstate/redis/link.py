@@ -40,7 +40,7 @@ def word(text: str) -> str:
     return f"${len(text)}\r\n{text}\r\n"
 
 
-def pack(values: Iterable[object]) -> Words:
+def words_of(values: Iterable[object]) -> Words:
     """Return words as they are sent."""
     data = [value if type(value) is bytes else str(value).encode() for value in values]
     return Words(len(data), b"".join([b"$%d\r\n%b\r\n" % (len(each), each) for each in data]))
@@ -61,8 +61,8 @@ class Link:
     def send(self, script: Script, keys: list[str], arguments: Sequence[object], rest: Words = NO_WORDS) -> None:
         """Send a call, with further arguments that are packed; `receive` returns its reply. Raises redis.RedisError."""
         if self._head is None or self._head[1] is not keys or self._head[0] is not script:
-            self._head = script, keys, pack(("EVALSHA", script.sha, len(keys), *keys))
-        head, own = self._head[2], pack(arguments)
+            self._head = script, keys, words_of(("EVALSHA", script.sha, len(keys), *keys))
+        head, own = self._head[2], words_of(arguments)
         number = head.number + own.number + rest.number
         self._sent = script, b"".join((b"*%d\r\n" % number, head.packed, own.packed, rest.packed))
         self._transmit()

@@ -1,7 +1,7 @@
 """Records as the scripts write them, read into the words of the cell and back (lua/parts/words.lua)."""
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import groupby
 from math import isinf
@@ -25,8 +25,8 @@ from cellstate.model import (
     Pairs,
     Run,
 )
-from cellstate.redis.link import MOST_NUMBERS, Numbers, Words, word
-from cellstate.transaction import Claim, Columns, Detection, Ending, How, Mode, Outcome, Transaction, Verdict
+from cellstate.redis.link import MOST_NUMBERS, Numbers, Words, word, words_of
+from cellstate.transaction import Claim, Columns, Detection, Ending, Finished, How, Mode, Outcome, Transaction, Verdict
 
 UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,
@@ -146,7 +146,8 @@ class _Usual(dict[int | tuple[int, ...], str]):
 
 
 _LENGTHS = [f"${length}\r\n" for length in range(65)]
-"""What stands before a job's id, by its length, of which 64 is the most."""
+"""What stands before a job's id, by its length, of which 64 is the most, and before a number."""
+_LINE_END = "\r\n"
 _machine_words, _usual, _INCREMENTAL, _FINE = Numbers(), _Usual(), Mode.INCREMENTAL, Detection.FINE
 
 
@@ -186,13 +187,18 @@ def _threshold(threshold: Threshold) -> str:
 _HOW = {how: how.name.lower() for how in How}
 
 
-def write_endings(endings: Iterable[Ending]) -> list[str | int]:
+def write_endings(endings: Sequence[Ending]) -> Words:
     """What end.lua takes: endings alike together, behind what they say and how many they are."""
-    words: list[str | int] = []
+    if type(endings) is Finished:
+        parts, length = [word("finished * - -"), word(str(len(endings)))], _LENGTHS
+        for machine, placement in zip(endings.machines, endings.placements, strict=True):
+            parts += (length[len(machine)], machine, _LINE_END, length[len(placement)], placement, _LINE_END)
+        return Words(2 + 2 * len(endings), "".join(parts).encode("latin-1"))
+    words: list[object] = []
     for (how, tasks, reason, job), alike in groupby(endings, itemgetter(2, 3, 4, 5)):
-        pairs = [word for machine, placement, *_ in alike for word in (machine, placement)]
+        pairs = [each for machine, placement, *_ in alike for each in (machine, placement)]
         words += [f"{_HOW[how]} {tasks} {job or '-'} {reason or '-'}", len(pairs) // 2, *pairs]
-    return words
+    return words_of(words)
 
 
 @lru_cache(maxsize=4096)
@@ -235,10 +241,11 @@ def fact_words(line: str, dimensions: int) -> list[tuple[str, ...]]:
 
 def messages(entry: str) -> list[str]:
     """Return the messages in one entry of a mailbox: those of a call, with a line each; placements share one."""
-    return [message for line in entry.split("\n") for message in _messages(line)]
+    return [message for line in entry.split("\n") for message in each_message(line)]
 
 
-def _messages(line: str) -> list[str]:
+def each_message(line: str) -> list[str]:
+    """Return the messages of a line, of which several placements may share one (ExecutorStore.receive_lines)."""
     if line[0] != "+":
         return ["!" if line[0] == "!" else line]
     _, job, group, duration, hold, *items = line.split(" ")

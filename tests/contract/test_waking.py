@@ -8,6 +8,7 @@ from cellstate.cell import MOST_AWAITED, Awaited, awaited_of
 from cellstate.memory.publish import MAILBOX_MOST
 from cellstate.model import Limits, MachineSpec, MachineState
 from cellstate.redis import RedisCell
+from cellstate.redis.records import each_message
 from cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job, requeue_lost
 
@@ -135,6 +136,19 @@ def test_messages_come_in_order_and_once(cell: AnyCell) -> None:
     assert cell.receive(1) == ["+ 1 0 a 0 0-1 0 0", "+ 2 1 a 0 2 0 0", "+ 3 2 a 0 3 0 0", "- 1 0 1"]
     assert cell.receive(1) == []
     assert cell.receive(7) == []
+
+
+def test_messages_in_lines_are_the_same_messages(cell: AnyCell) -> None:
+    member = Member(cell)
+    cell.submit([job("a", count=5)], 0, "ada")
+    member.place("a", (0, 2), (1, 1), (2, 1))
+    cell.end([Ending(0, 1, How.STOPPED, "1")], 0, "e0")
+    lines = cell.receive_lines(1)
+    assert [message for line in lines for message in each_message(line)] == [
+        "+ 1 0 a 0 0-1 0 0", "+ 2 1 a 0 2 0 0", "+ 3 2 a 0 3 0 0", "- 1 0 1"
+    ]  # fmt: skip
+    assert next(line.split(" ")[:8] for line in lines if line[0] == "+") == ["+", "a", "0", "0", "0", "1", "0", "0-1"]
+    assert cell.receive_lines(1) == []
 
 
 def test_waiting_ends_without_a_token(cell: AnyCell) -> None:

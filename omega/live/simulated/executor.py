@@ -15,26 +15,15 @@ from cellstate.errors import Fenced, StoreError
 from cellstate.model import MachineSpec
 from cellstate.ports import ExecutorStore
 from cellstate.ranges import EMPTY, split
-from cellstate.transaction import Ending, How
+from cellstate.transaction import Ending, Finished, How
 
 MOST_ENDINGS = 2_500
 """Number of endings per call: with 400 the store spends its time on calls."""
 JOIN_CHUNK = 1_000
 MOST_ASKED = 1_000
 """Number of held runs per query."""
-_new = tuple.__new__
-"""Makes endings without a call of their class, which takes twice as long."""
-
-
-@dataclass(slots=True)
-class _SimulatedRun:
-    """Tasks that are simulated or held; `due` is when they end, known once they started."""
-
-    machine: int
-    job: str
-    tasks: str
-    seconds: float
-    due: float = 0.0
+Run = tuple[str, str, str, float]
+"""A run that is simulated or held: its machine, job and tasks, and when it ends; for a held one how long it takes."""
 
 
 @dataclass(slots=True)
@@ -50,9 +39,12 @@ class SimulatedExecutor:
     ended: int = 0
     _membership: Membership | None = None
     _renew_at: float = 0.0
-    _due: list[tuple[float, int]] = field(default_factory=list)
-    _runs: dict[int, "_SimulatedRun"] = field(default_factory=dict)
-    _held: dict[int, "_SimulatedRun"] = field(default_factory=dict)
+    _due: list[tuple[float, int, list[str]]] = field(default_factory=list)
+    """Placements that end together, by their time: those of one call with the same duration."""
+    _batches: int = 0
+    _runs: dict[str, Run] = field(default_factory=dict)
+    """The simulated runs by placement id, which is text here as in messages."""
+    _held: dict[str, Run] = field(default_factory=dict)
     _leaving: list[Ending] = field(default_factory=list)
 
     def join(self, machines: Sequence[MachineSpec], progress: Callable[[int], None] | None = None) -> None:
@@ -92,23 +84,30 @@ class SimulatedExecutor:
         dropped: a restored store assigns the same placement ids to other tasks (semantics 16).
         """
         self.number = self.cell.executor_number(self.name)
-        while self.cell.receive(self.number):
+        while self.cell.receive_lines(self.number):
             pass
         mine = [index for index, _ in self.cell.machines_of(self.name)]  # tasks may be leaving from gone machines too
         runs = self.cell.runs(mine)
         jobs = self.cell.jobs_by_id(list({run.job for run in runs}))  # a queue may have a million others
         self._leaving = [Ending(run.machine, run.placement, How.LEFT) for run in runs if run.leaving]
         left = {ending.machine for ending in self._leaving}
-        listed = {run.placement: (run.machine, run.job) for run in runs if not run.leaving}
+        listed = {str(run.placement): (str(run.machine), run.job) for run in runs if not run.leaving}
         self._runs, self._held = (
-            {placement: run for placement, run in known.items() if listed.get(placement) == (run.machine, run.job)}
+            {placement: run for placement, run in known.items() if listed.get(placement) == run[:2]}
             for known in (self._runs, self._held)
         )
+        starting = _Starting(self.now())
         for run in runs:
-            if not run.leaving and run.job in jobs:
+            placement = str(run.placement)
+            if not run.leaving and run.job in jobs and placement not in self._runs and placement not in self._held:
                 group = jobs[run.job].groups[run.group]
-                hold = run.machine in left or any(leaving for _, _, leaving in group.runs)
-                self._begin(run.placement, run.machine, run.job, run.tasks, group.duration_ms, hold=hold)
+                seconds = group.duration_ms / 1000 / self.speed
+                if run.machine in left or any(leaving for _, _, leaving in group.runs):
+                    self._held[placement] = str(run.machine), run.job, run.tasks, seconds
+                else:
+                    due = starting.add(placement, seconds)
+                    self._runs[placement] = str(run.machine), run.job, run.tasks, due
+        self._begin(starting)
 
     @property
     def simulating(self) -> int:
@@ -122,8 +121,7 @@ class SimulatedExecutor:
 
     def step(self, wait_seconds: float) -> int:
         """Process messages, waiting up to `wait_seconds` for them, and end due tasks. Returns their number."""
-        for message in self.cell.receive(self.number, wait_seconds=self._patience(wait_seconds)):
-            self._hear(message)
+        self._hear(self.cell.receive_lines(self.number, wait_seconds=self._patience(wait_seconds)))
         self._ask_held()
         return self._end_due()
 
@@ -134,74 +132,116 @@ class SimulatedExecutor:
             wait_seconds = min(wait_seconds, max(0.0, self._due[0][0] - self.now()))
         return wait_seconds if wait_seconds >= 0.01 else 0.0
 
-    def _hear(self, message: str) -> None:
-        words = message.split(" ")
-        if words[0] == "+":
-            _, placement, machine, job, _, tasks, duration, hold = words
-            self._begin(int(placement), int(machine), job, tasks, int(duration), hold=hold == "1")
-        elif words[0] == "-":
-            self._leave(int(words[1]), int(words[2]), words[3])
-        else:
-            self.resume()
+    def _hear(self, lines: Sequence[str]) -> None:
+        """Process messages, each placement in a few steps: there are thousands in a call."""
+        runs, held, starting = self._runs, self._held, _Starting(self.now())
+        for line in lines:
+            words = line.split(" ")
+            if words[0] == "-":
+                self._leave(words[2], words[1], words[3])
+                continue
+            if words[0] != "+":
+                self._begin(starting)
+                self.resume()
+                runs, held, starting = self._runs, self._held, _Starting(self.now())
+                continue
+            job, seconds, hold = words[1], int(words[3]) / 1000 / self.speed, words[4] == "1"
+            for i in range(5, len(words), 3):
+                placement = words[i]
+                if placement in runs or placement in held:
+                    continue  # it was in the mailbox and in the full read
+                if hold:
+                    held[placement] = words[i + 1], job, words[i + 2], seconds
+                else:
+                    runs[placement] = words[i + 1], job, words[i + 2], starting.add(placement, seconds)
+        self._begin(starting)
 
-    def _begin(self, placement: int, machine: int, job: str, tasks: str, duration_ms: int, *, hold: bool) -> None:
-        if placement in self._runs or placement in self._held:
-            return  # it was in the mailbox and in the full read
-        run = _SimulatedRun(machine, job, tasks, duration_ms / 1000 / self.speed)
-        if hold:
-            self._held[placement] = run
-        else:
-            self._start(placement, run)
+    def _begin(self, starting: "_Starting") -> None:
+        """Let the tasks of these placements pass from now on."""
+        for due, placements in starting.batches.items():
+            self._batches += 1
+            heappush(self._due, (due, self._batches, placements))
 
-    def _start(self, placement: int, run: _SimulatedRun) -> None:
-        run.due = self.now() + run.seconds
-        self._runs[placement] = run
-        heappush(self._due, (run.due, placement))
-
-    def _leave(self, placement: int, machine: int, tasks: str) -> None:
+    def _leave(self, machine: str, placement: str, tasks: str) -> None:
         """End simulated tasks on request, at once."""
-        self._leaving.append(Ending(machine, placement, How.LEFT, tasks))
-        run = self._runs.get(placement) or self._held.get(placement)
-        if run is not None:
-            run.tasks = split(run.tasks, tasks)[1]
+        self._leaving.append(Ending(int(machine), int(placement), How.LEFT, tasks))
+        for known in (self._runs, self._held):
+            if placement in known:
+                on, job, had, time = known[placement]
+                known[placement] = on, job, split(had, tasks)[1], time
 
     def _ask_held(self) -> None:
         if not self._held:
             return
         asked = list(islice(self._held, MOST_ASKED))
-        answers = self.cell.may_start([(self._held[placement].machine, placement) for placement in asked])
+        answers = self.cell.may_start([(int(self._held[placement][0]), int(placement)) for placement in asked])
+        starting = _Starting(self.now())
         for placement, answer in zip(asked, answers, strict=True):
-            run = self._held.pop(placement)
+            run = machine, job, tasks, seconds = self._held.pop(placement)
             if answer == "go":
-                self._start(placement, run)
+                self._runs[placement] = machine, job, tasks, starting.add(placement, seconds)
             elif answer == "wait":
                 # Move it behind the others, which are queried next time.
                 self._held[placement] = run
+        self._begin(starting)
 
     def _end_due(self) -> int:
-        now, due, runs = self.now(), self._due, self._runs
-        endings, leaving = [*self._leaving], len(self._leaving)
-        ripe: list[tuple[float, int]] = []
-        while due and due[0][0] <= now and leaving + len(ripe) < MOST_ENDINGS:
-            seconds, placement = entry = heappop(due)
-            run = runs.get(placement)
-            if run is not None and run.due == seconds:  # otherwise it was dropped
-                ripe.append(entry)
-                if run.tasks != EMPTY:
-                    endings.append(_new(Ending, (run.machine, placement, How.FINISHED, "*", "", "")))
+        """Acknowledge what left, then end what is due; what a failing call did not send is due again."""
+        if self._leaving:
+            self.cell.end(self._leaving, self._ms(), self.name)
+            self._leaving = []
+        ripe, machines, placements = self._ripe()
         try:
-            counts = self.cell.end(endings, self._ms(), self.name) if endings else []
+            ended = sum(self.cell.end(Finished(machines, placements), self._ms(), self.name)) if machines else 0
         except StoreError:
-            # Endings that were not sent are due again.
             for entry in ripe:
-                heappush(due, entry)
+                heappush(self._due, entry)
             raise
-        self._leaving = []
-        for _, placement in ripe:
-            runs.pop(placement, None)
-        ended = sum(counts[leaving:])
+        for _, _, batch in ripe:
+            for placement in batch:
+                self._runs.pop(placement, None)
         self.ended += ended
         return ended
 
+    def _ripe(self) -> tuple[list[tuple[float, int, list[str]]], list[str], list[str]]:
+        """Take what is due off the list; return it with the machines and placements whose tasks end."""
+        now, due, runs, ripe = self.now(), self._due, self._runs, list[tuple[float, int, list[str]]]()
+        machines: list[str] = []
+        placements: list[str] = []
+        while due and due[0][0] <= now and len(placements) < MOST_ENDINGS:
+            seconds, number, batch = heappop(due)
+            most = MOST_ENDINGS - len(placements)
+            if len(batch) > most:
+                heappush(due, (seconds, number, batch[most:]))
+                batch = batch[:most]
+            known = []
+            for placement in batch:
+                run = runs.get(placement)
+                if run is not None and run[3] == seconds:  # otherwise it was dropped
+                    known.append(placement)
+                    if run[2] != EMPTY:
+                        machines.append(run[0])
+                        placements.append(placement)
+            ripe.append((seconds, number, known))
+        return ripe, machines, placements
+
     def _ms(self) -> int:
         return int(self.now() * 1000)
+
+
+class _Starting:
+    """Placements that start at one time (seconds), by the time at which they end."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+        self.batches: dict[float, list[str]] = {}
+
+    def add(self, placement: str, seconds: float) -> float:
+        """Add one that takes so long; return when it ends."""
+        due = self.now + seconds
+        batch = self.batches.get(due)
+        if batch is None:
+            self.batches[due] = [placement]
+        else:
+            batch.append(placement)
+        return due

@@ -8,9 +8,9 @@ from hiredis import Reader
 from cellstate.errors import BadInput
 from cellstate.fairness import Assertion, Threshold
 from cellstate.model import MOST_CLAIMS
-from cellstate.redis.link import Words, pack
-from cellstate.redis.records import write_transactions
-from cellstate.transaction import Claim, Columns, Detection, Mode, Singles, Transaction
+from cellstate.redis.link import Words, words_of
+from cellstate.redis.records import write_endings, write_transactions
+from cellstate.transaction import Claim, Columns, Detection, Ending, Finished, How, Mode, Singles, Transaction
 
 LONGEST = "x" * 64
 FINE, COARSE = Detection.FINE, Detection.COARSE
@@ -66,5 +66,16 @@ def test_the_number_of_claims_is_bounded(size: int) -> None:
         write_transactions([Transaction("a", Singles([0] * size))])
 
 
+def test_ends_in_columns_are_written_as_others() -> None:
+    columns = Finished(["5", "99999", "5"], ["17", "1", "123456789012"])
+    assert columns[1:] == Finished(["99999", "5"], ["1", "123456789012"])
+    assert list(columns) == [Ending(5, 17, How.FINISHED), Ending(99_999, 1, How.FINISHED), columns[2]]
+    assert write_endings(columns) == write_endings(list(columns))
+    other = Ending(1, 2, How.LOST, "0-1", "gone", "a")
+    assert write_endings([other]) == words_of(["lost 0-1 a gone", 1, 1, 2])
+
+
 def test_words_of_a_command() -> None:
-    assert pack(["a é", 12, b"\r\n", 1.5]) == Words(4, "$4\r\na é\r\n$2\r\n12\r\n$2\r\n\r\n\r\n$3\r\n1.5\r\n".encode())
+    assert words_of(["a é", 12, b"\r\n", 1.5]) == Words(
+        4, "$4\r\na é\r\n$2\r\n12\r\n$2\r\n\r\n\r\n$3\r\n1.5\r\n".encode()
+    )

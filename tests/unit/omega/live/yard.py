@@ -19,11 +19,11 @@ class WaitingCell(RedisCell):
         super().__init__(fakeredis.FakeRedis(server=server), "c", Dimensions())
         self.clock = clock
 
-    def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
-        found = super().receive(executor, most)
+    def receive_lines(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
+        found = super().receive_lines(executor, most)
         if not found and wait_seconds:
             self.clock.pause(wait_seconds)
-            found = super().receive(executor, most)
+            found = super().receive_lines(executor, most)
         return found
 
 

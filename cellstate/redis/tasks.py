@@ -1,0 +1,87 @@
+"""Messages of executors and the ends of tasks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import redis
+
+from cellstate import keys
+from cellstate.errors import Unreachable
+from cellstate.model import MOST_ENDS
+from cellstate.redis import records
+from cellstate.redis.executors import RedisExecutors
+from cellstate.redis.link import Link, Words
+from cellstate.redis.scripts import script
+from cellstate.resources import Dimensions
+from cellstate.server import translate
+from cellstate.transaction import Ending, Finished, How
+
+
+class RedisTasks(RedisExecutors):
+    """The mailboxes of executors, and the calls that end tasks."""
+
+    def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
+        """Use the cell `name` over `client`; `url` is for messages."""
+        super().__init__(client, name, dimensions, url)
+        self._ends = Link(client)
+        self._read: dict[int, list[bytes]] = {}
+
+    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+        """See Cell.end; as many calls as it takes to end MOST_ENDS at a time."""
+        loses = type(endings) is not Finished and any(ending.how is How.LOST for ending in endings)
+        now, counts = self.store_ms() if loses else 0, list[int]()
+        for start in range(0, len(endings), MOST_ENDS):
+            part = endings[start : start + MOST_ENDS]
+            values = script("end").pack_arguments(self._values(at_ms, by) | {"now": now})
+            counts += map(int, self._send_endings(values, records.write_endings(part))[2:])
+        return counts
+
+    def _send_endings(self, values: list[object], words: Words) -> list[Any]:
+        """Call end.lua, once more after a lost reply, and again with the further keys that it requests."""
+        chosen, names, link = script("end"), self._hints(), self._ends
+        while True:
+            try:
+                self._plain(link.send, chosen, self._keys(chosen, "", names), values, words)
+                reply: list[Any] = self._plain(link.receive)
+            except Unreachable:
+                self._plain(link.again)
+                reply = self._plain(link.receive)
+            if reply[0] != b"keys":
+                return reply
+            names |= self._learn(reply[1:])
+
+    def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
+        """See Cell.receive."""
+        lines = self.receive_lines(executor, most, wait_seconds)
+        return [message for line in lines for message in records.each_message(line)]
+
+    def receive_lines(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
+        """See Cell.receive_lines."""
+        found = self._read_mailbox(executor, most)
+        if not found and wait_seconds > 0:
+            key = f"{self._prefix}box:{executor}"
+            # The first message is moved to its own place: the call only waits for it.
+            if self._plain(self.client.blmove, key, key, wait_seconds, "LEFT", "LEFT"):
+                found = self._read_mailbox(executor, most)
+        return [line for entry in found for line in entry.decode().split("\n")]
+
+    def _read_mailbox(self, executor: int, most: int) -> list[bytes]:
+        """Remove the entries that were read last, and read the next ones; a script costs the server four times as much.
+
+        An entry is removed by its text, and no two are alike: a command sent again removes nothing (semantics 25).
+        """
+        key = f"{self._prefix}box:{executor}"
+        with self.client.pipeline(transaction=False) as pipe:
+            pipe.hget(f"{self._prefix}meta", "schema")
+            for entry in self._read.get(executor, ()):
+                pipe.lrem(key, 1, entry)  # type: ignore[arg-type]
+            pipe.lrange(key, 0, most - 1)
+            schema, *_, found = self._plain(pipe.execute)
+        self._check_messages(schema)
+        self._read[executor] = found
+        return list(found)
+
+    def _check_messages(self, schema: bytes | None) -> None:
+        """Raise CellGone, as the scripts do, when another version of Omega wrote the cell."""
+        if schema is not None and schema != str(keys.SCHEMA).encode():
+            raise translate(redis.ResponseError("SCHEMA another"), self.url)
