@@ -31,7 +31,9 @@ from cellstate.resources import format_amount, shown
 
 MOST = 2**53
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/@-]{0,127}")
-_MULTIPLES = ("starvation_tolerance", "threshold", "aggressive_threshold")
+LEAST_WEIGHT, MOST_WEIGHT = 0.001, 100_000.0
+"""Fair shares are exact for siblings with weights in a ratio of up to 10^8."""
+_MULTIPLES = ("threshold", "aggressive_threshold")
 
 
 def check(pools: Pools, resources: Sequence[str]) -> Pools:
@@ -118,8 +120,9 @@ def _check_path(pool: Pool, named: Mapping[str, Pool]) -> None:
 
 def _check_fields(pool: Pool, resources: Sequence[str]) -> None:
     where, integral = f"pool {pool.name}", pool.integral
-    if pool.weight is not None and not (isfinite(pool.weight) and pool.weight > 0):
-        raise BadInput(f"{where}: weight {pool.weight!r}; weights are above 0")
+    if pool.weight is not None and not LEAST_WEIGHT <= pool.weight <= MOST_WEIGHT:
+        bounds = f"from {LEAST_WEIGHT:g} to {MOST_WEIGHT:,.0f}"
+        raise BadInput(f"{where}: weight {pool.weight!r}; weights are above 0, {bounds}")
     for key in pool.sort_keys:
         if key not in SORT_KEYS:
             raise BadInput(f"{where}: sort key {shown(key)}; one of {', '.join(SORT_KEYS)}")
@@ -159,6 +162,8 @@ def _check_preemption(where: str, settings: Preemption) -> None:
         value = getattr(settings, each.name)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not (isfinite(value) and value >= 0):
             raise BadInput(f"{where}: {each.name} {value!r}; want 0 or more")
+        if each.name == "starvation_tolerance" and value is not None and value > 1:
+            raise BadInput(f"{where}: {each.name} {value!r}; want a part of the fair share, at most 1")
         if each.name in _MULTIPLES and value is not None and value > 1_000:
             raise BadInput(f"{where}: {each.name} {value!r}; want a multiple of the fair share, at most 1000")
 

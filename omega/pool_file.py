@@ -1,5 +1,6 @@
 """Files of pools: YAML or JSON with ``trees`` and ``pools``, as ``omega pool export`` writes them (docs/pools.md)."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -115,7 +116,7 @@ def read(path: Path, dimensions: Dimensions) -> tuple[Pools, int | None]:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: cannot be read: {error}") from None
-    return from_document(parse(str(path), text), dimensions)
+    return from_document(parse(str(path), text, "pools and trees"), dimensions)
 
 
 def from_document(document: Document, dimensions: Dimensions) -> tuple[Pools, int | None]:
@@ -152,7 +153,10 @@ def amounts(given: Mapping[str, str | int | float], dimensions: Dimensions, what
     found = {}
     for name, amount in given.items():
         if name not in (*dimensions.names, TASKS, JOBS):
-            raise BadInput(f"{what}: unknown resource {name!r}; this cell has {', '.join(dimensions.names)}")
+            known = ", ".join(dimensions.names)
+            raise BadInput(f"{what}: unknown resource {name!r}; this cell has {known}; limits also name tasks and jobs")
+        if name in (TASKS, JOBS) and not re.fullmatch(r"-?\d+", str(amount)):
+            raise BadInput(f"{what}: {name}: {str(amount)!r} is not a whole number")
         try:
             found[name] = parse_amount(name, amount)
         except BadInput as error:

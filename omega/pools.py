@@ -110,7 +110,7 @@ def read(path: Path) -> tuple[Tree, float | None]:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path}: cannot be read: {error}") from None
-    return from_document(parse(str(path), text).value, str(path))
+    return from_document(parse(str(path), text, "total_resources and tree").value, str(path))
 
 
 def from_document(document: Any, name: str = "document") -> tuple[Tree, float | None]:

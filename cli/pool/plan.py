@@ -42,3 +42,5 @@ def command(app: App, *, file: Path) -> None:
         for row in document["pools"]
     ]
     render.table(("pool", "change", ">demand", ">usage", ">fair share before", ">after"), rows)
+    for name in document["in_use"]:
+        render.note(f"warning: pool {name}: has live jobs and would be no leaf any more: the import will be refused")

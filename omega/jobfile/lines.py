@@ -66,8 +66,12 @@ def _step(node: Any, step: str | int) -> "tuple[int, yaml.Node] | None":
     return None
 
 
-def parse(name: str, text: str) -> Document:
-    """Read a file's text; one named ``.json`` must be JSON.
+class _Empty(Exception):
+    """A file without a value."""
+
+
+def parse(name: str, text: str, content: str = "a job, with at least name and tasks") -> Document:
+    """Read a file's text; one named ``.json`` must be JSON. `content`: what belongs into the file.
 
     Raises BadInput with the line of what cannot be read, of a field that is there twice, and for a
     file that is empty, too large, holds several documents or repeats too much by aliases.
@@ -76,6 +80,8 @@ def parse(name: str, text: str) -> Document:
         raise BadInput(f"{name}: larger than {MOST_LETTERS >> 20} MiB; split it")
     try:
         return _json(name, text) if name.endswith(".json") else _yaml(name, text)
+    except _Empty:
+        raise BadInput(f"{name}: empty; write {content}") from None
     except json.JSONDecodeError as error:
         raise BadInput(f"{name}:{error.lineno}: not readable as JSON: {error.msg}; fix it there") from None
     except yaml.YAMLError as error:
@@ -190,7 +196,7 @@ def _check_size(name: str, text: str) -> None:
 def _compose(name: str, loader: Any) -> "yaml.Node":
     root: yaml.Node | None = loader.get_single_node()
     if root is None:
-        raise BadInput(f"{name}: empty; write a job, with at least name and tasks")
+        raise _Empty(name)
     for node in _mappings(root):
         _check_fields(name, node)
     return root

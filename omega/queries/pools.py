@@ -210,7 +210,10 @@ def _settings(pools: Pools, name: str) -> Pool | None:
 
 
 def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
-    """Return the fair share of every pool now and with other pools, for the same jobs."""
+    """Return the fair share of every pool now and with other pools, for the same jobs.
+
+    `in_use`: leaf pools with live jobs that would be none, for which the store refuses the change.
+    """
     pools, epoch = cell.pools(), cell.epoch()
     before, after = shares_now(cell, pools, epoch), shares_now(cell, wanted, epoch)
     resources, rows = cell.dimensions.names, []
@@ -236,7 +239,9 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
                 "demand": _named(resources, shown.demand) if shown else {},
             }
         )
-    return {"cell": cell.name, "version": pools.version, "pools": rows}
+    lost = sorted(pools.leaves - wanted.leaves)
+    in_use = [name for name in lost if name in before.pools and any(before.pools[name].demand)]
+    return {"cell": cell.name, "version": pools.version, "pools": rows, "in_use": in_use}
 
 
 def wrong_epoch(cell: "Queries") -> list[tuple[str, str]]:

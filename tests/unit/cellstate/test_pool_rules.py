@@ -6,8 +6,9 @@ import pytest
 
 from cellstate.errors import BadInput
 from cellstate.pool_records import pack, unpack_pool, unpack_trees
-from cellstate.pool_rules import check
+from cellstate.pool_rules import LEAST_WEIGHT, MOST_WEIGHT, check
 from cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, Preemption
+from omega import pools
 
 RESOURCES = ("cpu", "memory")
 
@@ -24,6 +25,9 @@ def refused(message: str, *pools: Pool, trees: tuple[PoolTree, ...] = (PoolTree(
         ("pool a: weight 0; weights are above 0", Pool("a", weight=0)),
         ("pool a: weight -1", Pool("a", weight=-1)),
         ("pool a: weight nan", Pool("a", weight=float("nan"))),
+        ("pool a: weight 1e+308; weights are above 0, from 0.001 to 100,000", Pool("a", weight=1e308)),
+        ("pool a: weight 1e-09; weights are above 0, from 0.001 to 100,000", Pool("a", weight=1e-9)),
+        ("pool a: starvation_tolerance 1.5; want a part", Pool("a", preemption=Preemption(starvation_tolerance=1.5))),
         ("pool a: mode 'lifo'; one of fair_share, fifo", Pool("a", mode="lifo")),
         ("pool a: sort key 'age'", Pool("a", sort_keys=("age",))),
         ("pool a: its parent 'nobody' is no pool; there is no other pool", Pool("a", "nobody")),
@@ -46,6 +50,17 @@ def refused(message: str, *pools: Pool, trees: tuple[PoolTree, ...] = (PoolTree(
 )
 def test_a_pool_that_breaks_a_rule_is_refused(message: str, pool: Pool) -> None:
     refused(message, pool)
+
+
+@pytest.mark.parametrize("weights", [(LEAST_WEIGHT, MOST_WEIGHT), (MOST_WEIGHT, MOST_WEIGHT, LEAST_WEIGHT)])
+def test_fair_shares_are_exact_for_the_weights_that_are_accepted(weights: tuple[float, ...]) -> None:
+    names = [f"p{i}" for i in range(len(weights))]
+    check(Pools(tuple(Pool(name, weight=each) for name, each in zip(names, weights, strict=True))), RESOURCES)
+    elements = [pools.Pool(name, weight=each) for name, each in zip(names, weights, strict=True)]
+    tree = pools.Tree({"cpu": 8}, elements, [pools.Job(f"j{name}", name, {"cpu": 8}) for name in names])
+    shares = pools.fair_shares(tree)
+    found = [float(shares.pools[tree.numbers[name]][0]) for name in names]
+    assert found == pytest.approx([each / sum(weights) for each in weights], rel=1e-9)
 
 
 def test_trees_of_pools_are_trees() -> None:
