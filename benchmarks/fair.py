@@ -120,12 +120,15 @@ def _run(store: Store, settings: Settings) -> dict[str, Any]:
         "wasted_task_seconds": round(story.wasted_seconds, 1),
         "transactions": story.sets,
         "not_improved": story.not_improved,
+        "sets": report.evictions["sets"],
+        "checked_when_decided": report.evictions["checked"],
         "unfair": sum(each.get("unfair", 0) for each in figures.values()),
         "violations": len(report.violations),
         "cpu": {name: round(spent, 2) for name, spent in cpu.items()},
     }
     met = seconds is not None and seconds <= most and max(story.overshoot, story.undershoot) <= MOST_OVERSHOOT
-    return found | {"met": met and not story.undone and not story.not_improved and not report.violations}
+    confirmed = not report.violations and report.evictions["checked"] == report.evictions["sets"]
+    return found | {"met": met and not story.undone and not story.not_improved and confirmed}
 
 
 def _submit(cell: StoredCell, pools: Sequence[str], settings: Settings) -> None:
@@ -205,6 +208,7 @@ def _tell(run: dict[str, Any]) -> None:
                 "unfair",
                 "not_improved",
                 "violations",
+                "checked_when_decided",
                 "wasted_task_seconds",
                 "held",
                 "shares",

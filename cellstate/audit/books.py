@@ -163,6 +163,13 @@ def delays_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Vi
                 yield Violation(4, f"tasks {now} of group {number} are delayed, by the log {expected}", f"job {job_id}")
 
 
+def sets_were_legal_when_decided(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
+    """5: evictions between pools were legal on what their scheduler saw."""
+    known = {name: job for name, job in cell_state.jobs.items() if name not in cell_state.bare}
+    for what, where in replay.copies.check(known):
+        yield Violation(5, what, where)
+
+
 COMPARISONS: tuple[Comparison, ...] = (
     numbers_follow_from_log,
     records_follow_from_log,
@@ -172,4 +179,5 @@ COMPARISONS: tuple[Comparison, ...] = (
     gangs_commit_whole,
     victims_are_lower,
     delays_follow_from_log,
+    sets_were_legal_when_decided,
 )

@@ -1,6 +1,6 @@
 """The state of a live cell, exact at one version."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -43,6 +43,8 @@ class CellState:
     """Machine records by index, gone machines included; columns as in cell.Rows."""
     runs: dict[int, list[Run]] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
+    bare: set[str] = field(default_factory=set)
+    """Jobs that were submitted during the reading: without what only schedulers and executors read."""
     queues: dict[str, list[str]] = field(default_factory=dict)
     """The kinds with a queue entry of each job."""
     names: dict[str, str] = field(default_factory=dict)
@@ -56,7 +58,10 @@ class CellState:
         for run in shot.runs:
             self.runs.setdefault(run.machine, []).append(run)
         for job in shot.jobs:
-            self.jobs[job.id] = job
+            known = self.jobs.get(job.id)
+            if known is None:
+                self.bare.add(job.id)
+            self.jobs[job.id] = job if known is None else replace(job, spec=known.spec)
             self.queues[job.id] = [job.kind] if job.id in shot.queued else []
         for job_id in shot.absent:
             self.jobs.pop(job_id, None)

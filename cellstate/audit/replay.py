@@ -7,6 +7,7 @@ checked as far as they are known.
 
 from cellstate import ranges
 from cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, exceeds
+from cellstate.audit.copies import Copies
 from cellstate.audit.losses import ENDS, Losses
 from cellstate.audit.register import Register
 from cellstate.audit.rules import Violation
@@ -36,6 +37,7 @@ class Replay:
         self.violations: list[Violation] = []
         self.register = Register(size, complete=self.complete)
         self.losses = Losses()
+        self.copies = Copies(start)
         self._needs = Needs()
         self._block, self._actor = 0, ""
         self._placers: set[str] = set()
@@ -62,6 +64,7 @@ class Replay:
                 for complaint in self.losses.enter(fact.words, self.first_placement):
                     self.say(*complaint)
                 self._enter(fact.words)
+                self.copies.enter(fact)
             except (ValueError, IndexError, KeyError, TypeError):
                 self.say(3, f"fact {' '.join(fact.words)!r} cannot be read", f"log {fact.version}")
         self._close_version()

@@ -6,7 +6,7 @@ violation of the state only when further, independent readings show it too.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from cellstate.audit.books import COMPARISONS
@@ -51,6 +51,8 @@ class Report:
     settled: bool
     version: int
     log_from_version: int
+    evictions: Mapping[str, int] = field(default_factory=dict)
+    """Number of eviction sets between pools in the log, and of those checked on the copy that they were decided on."""
 
     @property
     def ok(self) -> bool:
@@ -66,6 +68,7 @@ class Report:
             "settled": self.settled,
             "version": self.version,
             "log": {"from_version": self.log_from_version, "facts": self.checked["facts"]},
+            "evictions": dict(self.evictions),
         }
 
 
@@ -179,4 +182,5 @@ def _report(cell_state: CellState, replay: Replay, found: Found, *, settled: boo
     }
     all_found = {violation for violations in found.values() for violation in violations} | set(replay.violations)
     in_order = sorted(all_found, key=lambda v: (v.invariant, v.where, v.what))
-    return Report(checked, tuple(in_order), settled, cell_state.version, replay.start)
+    evictions = {"sets": replay.copies.number, "checked": replay.copies.checked}
+    return Report(checked, tuple(in_order), settled, cell_state.version, replay.start, evictions)

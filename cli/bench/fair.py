@@ -34,7 +34,7 @@ def command(app: App, /, **settings: Any) -> None:
     The first pool holds all machines when the others submit their jobs; several schedulers evict at the same time. The
     figures come from the log of the cell, which the audit replays. Exit status 1 if a run misses the target: shares
     within 2 % or one task in 10 s (--defaults: 45 s), at most two tasks beyond them, no eviction undone within 5 s,
-    each one confirmed by the audit.
+    each one confirmed by the audit: at its commit, and on the snapshot that it was decided on (confirmed).
     """
     document = measure(app, "fair", stated(**settings))
     if app.as_json:
@@ -50,6 +50,7 @@ def command(app: App, /, **settings: Any) -> None:
                 ">transactions",
                 ">share verdicts",
                 ">lost work",
+                ">confirmed",
                 ">violations",
             ],
             [_run(run) for run in document["runs"]],
@@ -75,5 +76,6 @@ def _run(run: Mapping[str, Any]) -> Sequence[object]:
         run["transactions"],
         run["unfair"],
         f"{run['wasted_task_seconds']:,.0f} s",
+        f"{run['checked_when_decided']} of {run['sets']}",
         run["violations"] + run["not_improved"],
     ]

@@ -45,6 +45,9 @@ def command(ctx: click.Context, name: str | None) -> None:
     else:
         checked = report.checked
         said = [words.count(checked[word + "s"], word) for word in ("machine", "task", "job", "fact")]
+        if report.evictions.get("sets"):
+            sets, copies = words.count(report.evictions["sets"], "eviction set"), report.evictions["checked"]
+            said.append(f"{sets} ({copies:,} checked on the snapshot that they were decided on)")
         if not report.settled:
             render.line("not settled: the cell changes too fast for an exact read; only its log was checked, try again")
         elif report.ok:

@@ -231,6 +231,7 @@ def test_the_report_as_json(town: Town) -> None:
         "settled": True,
         "version": 38,
         "log": {"from_version": 1, "facts": 60},
+        "evictions": {"sets": 0, "checked": 0},
     }
 
 
