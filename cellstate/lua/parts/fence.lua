@@ -9,4 +9,4 @@ do
   if record then was, nonce, last, last_tag = match(record, '^(%d+) (%S+) (%d+) ?(%S*)') end
   if was ~= incarnation or redis.call('EXISTS', lease_key) == 0 then return { 'fenced' } end
 end
-if last ~= number and tonumber(number) < tonumber(last) then return { 'stale' } end
+if #number < #last or #number == #last and number < last then return { 'stale' } end

@@ -7,6 +7,7 @@ local byte, char, concat, floor = string.byte, string.char, table.concat, math.f
 local function fetch(key, fields)
   local n = #fields
   if n == 0 then return {} end
+  if n == 1 then return { redis.call('HGET', key, fields[1]) } end
   if n <= 4000 then return redis.call('HMGET', key, unpack(fields)) end
   local all = {}
   for from = 1, n, 4000 do
@@ -19,5 +20,11 @@ end
 
 -- Run a command on a key with many words; they come in pairs, or single.
 local function in_chunks(command, key, words)
-  for from = 1, #words, 4000 do redis.call(command, key, unpack(words, from, math.min(from + 3999, #words))) end
+  local n = #words
+  if n == 0 then return end
+  if n <= 4000 then
+    redis.call(command, key, unpack(words))
+    return
+  end
+  for from = 1, n, 4000 do redis.call(command, key, unpack(words, from, math.min(from + 3999, n))) end
 end

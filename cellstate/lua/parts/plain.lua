@@ -28,8 +28,8 @@ else
   NEEDS, LANE, UNLIMITED = '<' .. rep('I4', R), '<' .. rep('i8', 7 + 2 * R), '- - -' .. rep(' -', R)
 end
 -- Machines by their places in the call: where the machine of a key is; key, index, number, what is alike, amounts in use of
--- the first and the second resource, of the others if there are any, text of the runs; those that have leaving tasks.
-local places, keys, heads, numbers, shapes, firsts, seconds, others, runs, holds = {}, {}, {}, {}, {}, {}, {}, {}, {}, nil
+-- the first and the second resource, text of the runs; amounts of the other resources if there are any; those with leaving tasks.
+local places, keys, heads, numbers, shapes, firsts, seconds, runs, others, holds = {}, {}, {}, {}, {}, {}, {}, {}, R > 2 and {}, nil
 -- The places of machines that changed, and under which transaction last.
 local touched, stamps = {}, {}
 local lines, mailboxes, kinds, lanes_of, changed_lanes = {}, {}, {}, {}, {}

@@ -66,7 +66,7 @@ repeat -- the plain form
   version, jobs = version + 1, rows_of_jobs
   counts[2] = version
   redis.call('HDEL', meta_key, '-')
-  local fields, changed = {}, { 'transactions', format('%d', tonumber(counters[3] or 0) + 1) }
+  local changed = { 'transactions', format('%d', tonumber(counters[3] or 0) + 1) }
   --@include plain_write
   local asleep = named.asleep and redis.call('HKEYS', named.asleep) or {}
   for i = 1, #asleep do

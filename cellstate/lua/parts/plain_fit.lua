@@ -20,7 +20,7 @@ if detection == 1 then
       diverged = sub(redis.call('LINDEX', changes_key, known - low - 1) or '', 1, 10) ~= since_tag
     end
   end
-  if diverged or seen ~= (originals[p] or numbers[p]) then fits, verdict = 0, MOVED end
+  if diverged or seen ~= unpack_numbers('<i8', rows[p], 9) then fits, verdict = 0, MOVED end  -- own transactions of this call do not count
 end
 if fits < count then
   if not verdicts then

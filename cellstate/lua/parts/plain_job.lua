@@ -24,6 +24,7 @@ local list, items, values, placings, verdicts, counts = nil, nil, nil, '', nil, 
 local waiting, left, first, last = sub(record, group + WAITING_AT + 4, at_runs - 1), unplaced, nil, nil
 local n, total, said, mailbox, hold, claimed = 0, 0, nil, nil, nil, nil
 if claims > 1 then
+  layouts = layouts or {}
   layouts[claims] = layouts[claims] or '<' .. string.rep('i8', 2 + 3 * claims)
   list, items, values, placings = { unpack_numbers(layouts[claims], blob) }, {}, {}, {}
 end

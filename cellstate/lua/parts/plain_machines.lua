@@ -1,6 +1,7 @@
 -- Read the machines of the call. The plain form ends where one does not exist, or the mailbox of its executor was not given.
+local rows = fetch(machines_key, keys)
 do
-  local rows, texts, known, last, shape = fetch(machines_key, keys), fetch(runs_key, keys), {}, nil, nil
+  local texts, known, last, shape = fetch(runs_key, keys), {}, nil, nil
   for p = 1, #keys do
     local row, text = rows[p], texts[p] or ''
     if not row then

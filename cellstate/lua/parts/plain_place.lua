@@ -2,7 +2,7 @@
 -- No claim may evict, and no job may have two transactions.
 --@include plain
 
-local starts, ids, jobs, names, outcomes, originals, layouts = {}, {}, {}, {}, {}, {}, {}
+local starts, ids, jobs, names, outcomes, layouts = {}, {}, {}, named.asleep and {}, {}, nil
 local placed_jobs, placements, version, low = 0, tonumber(counters[4] or 0), tonumber(counters[1]) + 1, tonumber(counters[2] or 0)
 local duration, duration_text, diverged
 local plain = counters[6] ~= "POOLS_LIMITED"
@@ -40,7 +40,7 @@ repeat -- the plain form
     --@include plain_job
   end
   if not plain then break end
-  local by, placing, fields = member, true, { 'basis', basis }
+  local by, placing = member, true
   local changed = {}
   if placed_jobs > 0 then
     changed = { 'placements', format('%d', placements), 'transactions', format('%d', tonumber(counters[5] or 0) + placed_jobs) }

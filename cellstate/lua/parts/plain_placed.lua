@@ -9,7 +9,7 @@ if left > 0 then rest = first == last and format('%d', first) or format('%d-%d',
 placings = sub(record, at_runs + 4, at_rest - 1) .. placings
 if #placings > 65535 then break end
 placed_jobs = placed_jobs + 1
-if named.asleep then names[placed_jobs] = kind > name + 1 and sub(record, name + 1, kind - 1) or id end
+if names then names[placed_jobs] = kind > name + 1 and sub(record, name + 1, kind - 1) or id end
 jobs[2 * placed_jobs - 1], jobs[2 * placed_jobs] = id, sub(record, 1, group + COUNTS_AT + 1)
   .. char(left, placed + count, finished, failed, stopped, 0, low_budget, high_budget, optional, #rest, 0, 0, 0) .. rest
   .. char(#placings % 256, floor(#placings / 256), 0, 0) .. placings .. sub(record, at_rest)

@@ -17,7 +17,7 @@ if stamps[p] == t then  -- a machine twice in a transaction: its lines of the lo
   plain = false
   break
 end
-if not originals[p] then touched[#touched + 1], originals[p] = p, number end
+if not stamps[p] then touched[#touched + 1] = p end
 placements, number = placements + 1, number + 1
 stamps[p], numbers[p] = t, number
 local placement, value = format('%d', placements), nil

@@ -1,8 +1,8 @@
 -- Write machines, jobs, lanes, kinds and their queues; then the entries of the change list and the log. `jobs`: ids and
--- records; `by`, `changed` and `fields`: author, further counters after their names, further fields of the log's entry likewise.
-local records, rows = {}, {}
+-- records; `by` and `changed`: author, further counters after their names.
+local records = {}
 do
-  local n = #touched
+  local rows, n = {}, #touched
   for i = 1, n do
     local p = touched[i]
     local key, record = keys[p], nil
@@ -36,8 +36,12 @@ records = concat(records)
 redis.call('RPUSH', changes_key, tag .. records)
 do
   local number = format('%d', version)
-  redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, number .. '-0', 'at', at, 'by', by,
-    'facts', concat(lines, '\n'), unpack(fields))
+  if placing then
+    redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, number .. '-0', 'at', at, 'by', by,
+      'facts', concat(lines, '\n'), 'basis', basis)
+  else
+    redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, number .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'))
+  end
   if version % TRIM_EVERY == 0 then
     --@include trim
     changed[#changed + 1], changed[#changed + 2] = 'floor', format('%d', low)
