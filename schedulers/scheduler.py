@@ -129,19 +129,25 @@ class Scheduler:
 
     def admit(self, arrivals: Iterable[PendingJob]) -> None:
         """Take up jobs that became pending, or news of jobs already in hand."""
+        queue, working, sizes, add = self.queue, self.working, self.sizing is not None, self.queue.ready.add
+        queued, blocked = queue.ready.works, queue.has_blocked
         for _, job in arrivals:
             if job.state is not _ACTIVE:
                 continue
-            self.elastic.take(job)
-            if job.id in self.working:
-                self.working[job.id].takes_over(job)
+            if sizes:
+                self.elastic.take(job)
+            job_id = job.id
+            if job_id in working:
+                working[job_id].takes_over(job)
                 continue
-            work = self.queue.discard(job.id) or Work.of(job)
-            if work.job is not job:
+            work = queue.discard(job_id) if blocked or job_id in queued else None
+            if work is None:
+                work = Work.of(job)
+            else:
                 work.takes_over(job)
-            if work.remaining:
                 work.not_before = 0.0
-                self.queue.ready.add(work)
+            if any(work.left):
+                add(work)
 
     def disown(self, keeps: Callable[[str], bool]) -> None:
         """Drop queued and blocked jobs that now belong to another member."""

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from cellstate.inspection import Damage, Inspection
     from cellstate.redis.inspection import RedisInspection
 
+_new = tuple.__new__
+"""Makes pending jobs, without a call of their class."""
 KEEP_JOBS = 10_000
 KEEP_MS = 24 * 3600 * 1000
 
@@ -271,7 +273,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
                 except records.UNREADABLE:
                     self._job(job_id, record, spec)  # it is noted
                 else:
-                    found.append(PendingJob(int(arrival), job))
+                    found.append(_new(PendingJob, (int(arrival), job)))
         return found
 
     # Members

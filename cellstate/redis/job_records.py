@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
-from struct import Struct
+from struct import Struct, calcsize
 from typing import Any, NamedTuple
 
 from cellstate import ranges, schema
@@ -229,50 +228,68 @@ def _links(text: str) -> tuple[bool, tuple[After, ...], tuple[str, ...]]:
 
 _STATES, _GANGS = {int(state): state for state in JobState}, {int(gang): gang for gang in Gang}
 """Tables, because a call of an enumeration takes a tenth of the time that a job takes to read."""
-_NUMBERS = [*_CHANGING.names[:-1], *_FIXED.names[: -len(_FIXED.texts)]]
-_HEAD = Struct(
-    f"<B{_CHANGING.numbers.format[1:]}{_CODES[_CHANGING.texts[0]]}{_FIXED.numbers.format[1:]}{_CODES[_FIXED.texts[0]]}"
-)
-"""The form, the numbers with the length of the links between them, the length of the lane: a record without links."""
-_picked = itemgetter(0, *(
-    1 + _NUMBERS.index(name) + (name in _FIXED.names)
-    for name in ("size", "precedence", "order", "state", "gang", "submitted", "modified", "begun", "commands")
-), -1)  # fmt: skip
-_LINKS_AT = 1 + _CHANGING.numbers.size
+_WANTED = ("state", "begun", "commands", "size", "modified", "gang", "precedence", "order", "submitted")
+"""The numbers that a job has of its record."""
+
+
+def _wanted(section: _Section) -> str:
+    """Return the format of a section's numbers that skips those that are not wanted."""
+    codes = re.findall(r"\d*[?a-zA-Z]", section.numbers.format[1:])
+    return "".join(
+        code if name in _WANTED else f"{calcsize(f'<{code}')}x"
+        for name, code in zip(section.names, codes, strict=False)
+    )
+
+
+_HEAD = Struct(f"<B{_wanted(_CHANGING)}{_CODES[_CHANGING.texts[0]]}{_wanted(_FIXED)}{_CODES[_FIXED.texts[0]]}")
+"""The form, the wanted numbers with the length of the links between them, the length of the lane: without links."""
 _UNLINKED: tuple[bool, tuple[After, ...], tuple[str, ...]] = False, (), ()
-_NO_LINKS = bytes(_CHANGING.texts[0])
+_LINKS_AT = 1 + _CHANGING.numbers.size
+_LANE_AT, _read_head, _new = _HEAD.size, _HEAD.unpack_from, object.__new__
+
+
+class _Lanes(dict[bytes, int]):
+    """The numbers of lanes by their text."""
+
+    def __missing__(self, text: bytes) -> int:
+        if len(self) > 4096:
+            self.clear()
+        number = self[text] = int(text)
+        return number
+
+
+_LANES = _Lanes()
 
 
 def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Mapping[int, str] | None = None) -> Job:
     """Read a job's record: as `decode`, without a mapping per section, because schedulers read every job.
 
     `apart`: the runs of its groups that stand in chunks, by the group's number; None leaves all runs out. What follows
-    the name is read once for jobs that are alike.
+    the name is read once for jobs that are alike, and the job is made field by field: a call of its class takes longer
+    than all the rest.
     """
-    links = ""
-    if record[_LINKS_AT : _LINKS_AT + 4] != _NO_LINKS:
+    job = _new(Job)
+    (form, state, job.begun, job.commands, size, job.modified, links, gang, job.precedence, job.order,
+     job.submitted_ms, width) = _read_head(record)  # fmt: skip
+    job.held, job.after, job.awaited = _UNLINKED
+    if links:
         start = _LINKS_AT + 4
-        at = start + int.from_bytes(record[_LINKS_AT:start], "little")
-        links = record[start:at].decode()
-        record = record[:_LINKS_AT] + _NO_LINKS + record[at:]
-    held, after, awaited = _links(links) if links else _UNLINKED
-    form, size, precedence, order, state, gang, submitted, modified, begun, commands, width = _picked(
-        _HEAD.unpack_from(record)
-    )
-    at = _HEAD.size + width
-    lane, start = record[_HEAD.size : at], at + 1
+        job.held, job.after, job.awaited = _links(record[start : start + links].decode())
+        record = record[:_LINKS_AT] + bytes(4) + record[start + links :]
+        *_, gang, job.precedence, job.order, job.submitted_ms, width = _read_head(record)
+    at = _LANE_AT + width
+    lane, start = record[_LANE_AT:at], at + 1
     at = start + record[at]
     name, rest = record[start:at], record[at:]
     if apart is None:
-        kind, submitter, groups = _rest(rest, size, form, dimensions)
+        job.kind, job.submitter, groups = _rest(rest, size, form, dimensions)
     else:
-        kind, submitter, at = _kind_and_submitter(rest)
+        job.kind, job.submitter, at = _kind_and_submitter(rest)
         found = _whole_groups(rest, at, size, form, dimensions)
         groups = tuple(_group(group, apart.get(i, "")) for i, group in enumerate(found))
-    return Job(
-        job_id, name.decode() or job_id, kind, precedence, order, _STATES[state], _GANGS[gang], submitted, [*groups],
-        unpack(spec) if spec else {}, modified, held, after, awaited, begun, int(lane), commands, submitter,
-    )  # fmt: skip
+    job.id, job.name, job.state, job.gang = job_id, name.decode() if name else job_id, _STATES[state], _GANGS[gang]
+    job.groups, job.spec, job.lane = [*groups], unpack(spec) if spec else {}, _LANES[lane]
+    return job
 
 
 @lru_cache(maxsize=4096)

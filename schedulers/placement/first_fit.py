@@ -26,34 +26,26 @@ class RandomFirstFit:
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
+        if len(work.left) == 1:
+            return self._place_group(work, 0, snapshot, rng)
         claims: list[Claim] = []
         for group, left in enumerate(work.left):
-            machines: list[int] = []
-            counts: list[int] = []
-            if left and self._place_group(work, group, left, snapshot, rng, machines, counts) and work.gang:
-                snapshot.undo(snapshot.mark() - len(claims) - len(machines))
+            found = self._place_group(work, group, snapshot, rng)
+            if left and not found and work.gang:
+                snapshot.undo(snapshot.mark() - len(claims))
                 return []
-            if len(work.left) == 1:
-                return Columns(machines, counts)
-            claims += Columns(machines, counts, group)
+            claims += found
         return claims
 
-    def _place_group(
-        self,
-        work: Work,
-        group: int,
-        left: int,
-        snapshot: Snapshot,
-        rng: Random,
-        machines: list[int],
-        counts: list[int],
-    ) -> int:
-        """Claim machines for tasks of a group; return how many tasks are left."""
-        need, size = work.job.groups[group].need, snapshot.size
-        if not size:
-            return left
+    def _place_group(self, work: Work, group: int, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        """Claim machines for the tasks of a group; none for a gang whose group does not fit as a whole."""
+        need, left, size = work.job.groups[group].need, work.left[group], snapshot.size
+        if not left or not size:
+            return []
         machine = start = int(rng.random() * size)
         free_of, wanted = snapshot.free, _wanted(need)
+        machines: list[int] = []
+        counts: list[int] = []
         for _ in range(min(self.window, size)):
             count = left
             for d, amount in wanted:
@@ -68,11 +60,14 @@ class RandomFirstFit:
                 counts.append(count)
                 left -= count
                 if not left:
-                    return 0
+                    return Columns(machines, counts, group)
             machine += 1
             if machine == size:
                 machine = 0
-        return self._search(need, left, snapshot, start, machines, counts)
+        if self._search(need, left, snapshot, start, machines, counts) and work.gang:
+            snapshot.undo(snapshot.mark() - len(machines))
+            return []
+        return Columns(machines, counts, group)
 
     def _search(
         self, need: Resources, left: int, snapshot: Snapshot, start: int, machines: list[int], counts: list[int]

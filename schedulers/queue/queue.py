@@ -338,17 +338,17 @@ class Queue:
         if self.follows_use or portion is not None:
             return self._choose_by_use(now, most, portion)
         bound = None if self._held_back or self.bound is None else self.bound()
-        pop, blocked = self.ready.pop, self.blocked
-        chosen: list[Work] = []
-        while len(chosen) < most and (work := pop(now, bound)) is not None:
-            work.not_before = 0.0
-            if work.notes:
-                work.notes.pop("until", None)
-                work.notes.pop("again", None)
-            if blocked.groups and self.joins(work):
-                self.joined.append(work)
-            else:
-                chosen.append(work)
+        blocked, chosen = self.blocked, list[Work]()
+        while len(chosen) < most and (found := self.ready.pop_many(now, bound, most - len(chosen))):
+            for work in found:
+                work.not_before = 0.0
+                if work.notes:
+                    work.notes.pop("until", None)
+                    work.notes.pop("again", None)
+                if blocked.groups and self.joins(work):
+                    self.joined.append(work)
+                else:
+                    chosen.append(work)
         self._held_back = bound is not None and not chosen
         return chosen
 

@@ -90,12 +90,14 @@ class Ready:
     def _head(self, heap: list[Entry], now: float) -> Entry | None:
         """Return the first entry of a lane that is queued and due."""
         while heap:
-            _, _, joined, job_id = heap[0]
-            work = self._found(joined, job_id)
-            if work is not None and work.not_before <= now:
-                return heap[0]
-            heappop(heap)
-            if work is not None:  # the clock was set back since it was due
+            entry = _, _, joined, job_id = heap[0]
+            work = self.works.get(job_id)
+            if work is None or work.joined != joined:
+                heappop(heap)
+            elif work.not_before <= now:
+                return entry
+            else:  # the clock was set back since it was due
+                heappop(heap)
                 heappush(self._later, (work.not_before, joined, job_id))
         return None
 
@@ -114,7 +116,7 @@ class Ready:
         if self._later:
             self._fall_due(now)
         if bound is None and len(self._lanes) == 1:
-            return self._pop_only(now)
+            return next(iter(self._pop_only(now, 1)), None)
         if len(self._lanes) > MANY:
             return self._pop_of_many(now, bound)
         self._heads = None
@@ -171,17 +173,30 @@ class Ready:
             return None
         return head[0], head[1]
 
-    def _pop_only(self, now: float) -> Work | None:
-        """Remove and return the first job when there is only one lane."""
+    def pop_many(self, now: float, bound: Place | None, most: int) -> list[Work]:
+        """Remove and return the first jobs by the policy, at most `most`: those that `pop` returns one by one."""
+        works = list[Work]()
+        if bound is None and len(self._lanes) == 1 and self._only is None and not self._later:
+            works = self._pop_only(now, most)
+        while len(works) < most and (work := self.pop(now, bound)) is not None:
+            works.append(work)
+        return works
+
+    def _pop_only(self, now: float, most: int) -> list[Work]:
+        """Remove and return the first jobs when there is only one lane, at most `most`."""
         (heap,) = self._lanes.values()
-        head = self._head(heap, now)
-        if head is None:
-            self._lanes.clear()
-            return None
-        heappop(heap)
-        if self._counted:
-            self._uncount(head[3])
-        return self.works.pop(head[3])
+        works, counted, counts, found = self.works, self._counted, self._counts, list[Work]()
+        while len(found) < most:
+            head = self._head(heap, now)
+            if head is None:
+                self._lanes.clear()
+                break
+            heappop(heap)
+            job_id = head[3]
+            if job_id in counted:
+                counts[counted.pop(job_id)] -= 1
+            found.append(works.pop(job_id))
+        return found
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job."""
