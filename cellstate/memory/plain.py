@@ -46,7 +46,7 @@ def plainly(ledger: Ledger, transaction: Transaction, j: JobRow) -> Outcome | No
         stands.append(m)
     else:
         total += len(stands)
-        whole = transaction.mode == Mode.GANG and total == j.unplaced
+        whole = transaction.mode == Mode.GANG and total == j.unplaced and not j.delayed
         if total <= g.unplaced and (whole or not j.gang):
             place_all(ledger, j, g, stands, claims, total)
             if total == len(claims):

@@ -77,7 +77,7 @@ class TwinStore:
             release_moves_number=release_moves_number,
             tag=str,  # nobody compares the versions of one history in memory
         )
-        self.twin.numbered, self.twin.ledger.counted = numbered, counted
+        self.twin.simple.numbered, self.twin.ledger.counted = numbered, counted
         self.cell: Cell = self.twin
         # Called for each job; the twin's method is used directly.
         self.refresh = self.twin.bring_up_to_date

@@ -5,19 +5,17 @@ take the full path. tests/property compares both paths exactly.
 """
 
 from collections.abc import Sequence
-from operator import length_hint
 
-from cellstate.lanes import lane_of
 from cellstate.memory import MemoryCell
 from cellstate.memory.commit import decide
 from cellstate.memory.delta import rows_of
 from cellstate.memory.done import retire_excess
-from cellstate.memory.lanes import count_in_lane, lane_named, leave_lane, remove, use_of_lanes, write_lanes
+from cellstate.memory.lanes import count_in_lane, remove, use_of_lanes, write_lanes
+from cellstate.memory.ledger import Ledger
 from cellstate.memory.plain import simply
-from cellstate.memory.publish import announce, publish, wake, write_jobs, write_pending
-from cellstate.memory.words import Group, JobRow, KindRow, LaneRow
+from cellstate.memory.publish import publish, write_jobs, write_pending
+from cellstate.memory.words import Group, JobRow
 from cellstate.model import JobSpec, JobState
-from cellstate.resources import LARGEST, MOST_TOGETHER, Resources
 from cellstate.transaction import (
     PLACED_ONE,
     Claim,
@@ -33,6 +31,7 @@ from cellstate.transaction import (
     placed_runs,
 )
 from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.simulation.simple_jobs import SimpleJobs, leave, take_singles
 
 _ACTIVE, _GANG, _COARSE = JobState.ACTIVE, Mode.GANG, Detection.COARSE
 """Members that are compared for each transaction; reading one from its class costs as much as a call."""
@@ -47,69 +46,25 @@ WHOLESALE = 16
 class SimulatedTwin(MemoryCell):
     """One transaction per call, by schedulers with an assumed right to commit."""
 
-    numbered = True
-    """With False, sequence numbers stay constant: for simulations that do not read them."""
+    @property
+    def ledger(self) -> Ledger:
+        """The whole state of the cell: the jobs that have no rows yet get theirs."""
+        self.simple.write()
+        return self._ledger
 
-    # Submission
+    @ledger.setter
+    def ledger(self, ledger: Ledger) -> None:
+        self._ledger, self.simple = ledger, SimpleJobs(ledger)
 
     def submit_simply(self, jobs: Sequence[JobSpec], at_ms: int, by: str) -> bool:
-        """Submit new jobs as `submit` does; False, without effect, unless all are simple: one group, no further fields.
-
-        A job that `submit` would refuse is not simple, so that `submit` raises the error.
-        """
-        ledger = self.ledger
-        if ledger.log or ledger.counted or ledger.pools_state or not (ledger.shortcut and self._are_simple(jobs)):
-            return False
-        known, names, version = ledger.J, ledger.names, ledger.version + 1
-        order, arrival = ledger.submissions, ledger.arrivals
-        rows: dict[tuple[str, int], tuple[LaneRow, KindRow]] = {}
-        for spec in jobs:
-            job_id, name, (group,), count = spec.id, spec.name, spec.groups, spec.groups[0].count
-            found = rows.get((spec.kind, spec.precedence))
-            if found is None:
-                lane = lane_named(ledger, lane_of(spec.kind, spec.precedence, spec.extra))
-                found = rows[spec.kind, spec.precedence] = lane, ledger.kind(spec.kind)
-            lane, kind = found
-            order, arrival = order + 1, arrival + 1
-            j = JobRow(job_id, name, kind, spec.precedence, _ACTIVE, spec.gang)
-            j.groups.append(Group(j, 0, group, count))
-            j.order, j.submitted, j.unplaced, j.modified = order, at_ms, count, version
-            j.lane, j.submitter, j.arrival = lane, by, arrival
-            lane.arrivals.append(arrival)
-            lane.queue.append(j)
-            lane.live += 1
-            lane.pending += 1
-            lane.arrival, lane.version = arrival, version
-            known[job_id], names[name] = j, job_id
-        ledger.submissions, ledger.arrivals = order, arrival
-        for name in {spec.kind for spec in jobs} if ledger.schedulers else ():
-            wake(ledger, name)
-        announce(ledger, at_ms, by)
-        return True
-
-    def _are_simple(self, jobs: Sequence[JobSpec]) -> bool:
-        """Return whether all jobs are new, valid, and have one group and no further fields."""
-        ledger = self.ledger
-        ids, names, most = {spec.id for spec in jobs}, {spec.name for spec in jobs}, dict[Resources, int]()
-        if not len(ids) == len(names) == len(jobs) or not (ids.isdisjoint(ledger.J) and names.isdisjoint(ledger.names)):
-            return False
-        for spec in jobs:
-            if len(spec.groups) != 1 or spec.extra or spec.after:
-                return False
-            (group,) = spec.groups
-            limit = most.get(group.need)
-            if limit is None:
-                ledger.check(f"job {spec.name}", group.need)
-                limit = most[group.need] = min(LARGEST, MOST_TOGETHER // max(1, *group.need))
-            if group.extra or group.count > limit or not 0 <= group.duration_ms <= LARGEST:
-                return False
-        return bool(jobs)
+        """Submit new jobs as `submit` does; False, without effect, unless all are simple."""
+        return self.simple.submit(jobs, at_ms, by)
 
     # Snapshots
 
     def bring_up_to_date(self, copy: PackedSnapshot) -> None:
         """Write the changes since its last update into a snapshot."""
-        ledger = self.ledger
+        ledger = self._ledger
         if copy.wants_use:
             copy.usage.state_all(use_of_lanes(ledger))
         at, end = copy.followed - ledger.cut, len(ledger.trail)
@@ -146,14 +101,17 @@ class SimulatedTwin(MemoryCell):
 
         Decisions on a `copy` need no second validation when the cell did not change since.
         """
-        ledger = self.ledger
+        whole = self.simple.place(transaction, copy)
+        if whole is not None:
+            return whole
+        ledger = self._ledger
         ledger.diverged = False
+        self.simple.write_one(transaction.job)
         found = self.swiftly(transaction, copy)
         if found is None:
-            found = self.at_length(transaction, at_ms, member)
-        else:
-            ledger.version += 1
-            ledger.behind += 1
+            return self.at_length(transaction, at_ms, member)
+        ledger.version += 1
+        ledger.behind += 1
         return found
 
     def at_length(self, transaction: Transaction, at_ms: int, member: str) -> tuple[Outcome, list[Placed]]:
@@ -167,7 +125,7 @@ class SimulatedTwin(MemoryCell):
 
     def swiftly(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, list[Placed]] | None:
         """Take the fast path; None, without effect, when it does not apply."""
-        ledger = self.ledger
+        ledger = self._ledger
         job_id, claims, mode, detection, asserted = transaction
         j = ledger.J.get(job_id)
         if j is None or ledger.log or ledger.mailboxes or not ledger.shortcut or not simply(ledger, j):
@@ -188,7 +146,7 @@ class SimulatedTwin(MemoryCell):
         if g is None or j.state is not _ACTIVE or total > g.unplaced or len(g.waiting) != 2:
             return None
         gang = mode is _GANG
-        if j.gang and not (gang and total == j.unplaced):
+        if j.gang and (j.delayed or not (gang and total == j.unplaced)):
             return None
         if ledger.shut and not ledger.shut.isdisjoint(machines):
             return None
@@ -216,7 +174,7 @@ class SimulatedTwin(MemoryCell):
         The machines count as changed at the next sync of a snapshot that is `watching`, as on a store: blocked jobs are
         retried. Other snapshots read their amounts.
         """
-        ledger = self.ledger
+        ledger = self._ledger
         free, rest, total = ledger.free, copy.rest, len(machines)
         for machine in machines:
             free[machine] = rest[machine]
@@ -228,26 +186,17 @@ class SimulatedTwin(MemoryCell):
 
     def takes_all(self, g: Group, machines: Sequence[int], counts: Sequence[int] | None) -> bool:
         """Deduct room for every claim, or for none when one does not fit."""
-        ledger = self.ledger
-        free, need, guards = ledger.free, g.need, ledger.guards
-        if counts is not None:
-            if max(counts) > g.many or min(counts) < 1:
-                return False
-            needs = [need * count for count in counts]
-            for i, (machine, amounts) in enumerate(zip(machines, needs, strict=True)):
-                left = free[machine] - amounts
-                if left & guards != guards:
-                    for done, taken in zip(machines[:i], needs, strict=False):
-                        free[done] += taken
-                    return False
-                free[machine] = left
-            return True
-        going = iter(machines)
-        for machine in going:
-            left = free[machine] - need
+        if counts is None:
+            return take_singles(self._ledger, machines, g.need)
+        free, guards = self._ledger.free, self._ledger.guards
+        if max(counts) > g.many or min(counts) < 1:
+            return False
+        needs = [g.need * count for count in counts]
+        for i, (machine, amounts) in enumerate(zip(machines, needs, strict=True)):
+            left = free[machine] - amounts
             if left & guards != guards:
-                for done in machines[: len(machines) - length_hint(going) - 1]:
-                    free[done] += need
+                for done, taken in zip(machines[:i], needs, strict=False):
+                    free[done] += taken
                 return False
             free[machine] = left
         return True
@@ -256,7 +205,7 @@ class SimulatedTwin(MemoryCell):
         self, j: JobRow, g: Group, machines: Sequence[int], seen: Sequence[int] | None, *, gang: bool
     ) -> tuple[Outcome, list[Placed]] | None:
         """Validate single tasks in order; `seen` when numbers count. No room was deducted yet."""
-        ledger = self.ledger
+        ledger = self._ledger
         free, numbers, need, guards = ledger.free, ledger.numbers, g.need, ledger.guards
         verdicts, stands = [], []
         for i, machine in enumerate(machines):
@@ -282,15 +231,13 @@ class SimulatedTwin(MemoryCell):
 
     def note(self, j: JobRow, g: Group, machines: Sequence[int], counts: Sequence[int] | None, total: int) -> Placed:
         """Record runs on these machines as a block; single runs are expanded on demand."""
-        ledger = self.ledger
+        ledger = self._ledger
         first, (task, last) = ledger.placements + 1, g.waiting
         ledger.placements += len(machines)
         ledger.blocks[first] = g, machines, counts, task
         g.waiting = (task + total, last) if task + total <= last else ()
-        if self.numbered:
-            numbers = ledger.numbers
-            for machine in set(machines):
-                numbers[machine] += 1
+        if self.simple.numbered:
+            self.simple.raise_numbers(machines)
         ledger.trail += machines
         k = j.kind
         k.kept = True
@@ -311,7 +258,9 @@ class SimulatedTwin(MemoryCell):
 
     def finish_placed(self, placed: Placed, at_ms: int) -> int:
         """End all of these tasks as finished, as `end` for each of the runs. Returns their number."""
-        ledger = self.ledger
+        if total := self.simple.end(placed):
+            return total
+        ledger = self._ledger
         block = ledger.blocks.pop(placed.placements[0], None)
         if block is None:
             return sum(self.end(placed.endings(), at_ms, "-"))
@@ -325,10 +274,8 @@ class SimulatedTwin(MemoryCell):
             total = sum(counts)
             for machine, count in zip(machines, counts, strict=True):
                 free[machine] += need * count
-        if self.numbered and ledger.release_moves_number:
-            numbers = ledger.numbers
-            for machine in set(machines):
-                numbers[machine] += 1
+        if self.simple.numbered and ledger.release_moves_number:
+            self.simple.raise_numbers(machines)
         ledger.trail += machines
         j = g.job
         k = j.kind
@@ -349,7 +296,7 @@ class SimulatedTwin(MemoryCell):
 
     def complete(self, j: JobRow, at_ms: int) -> None:
         """Complete a job after its last task."""
-        ledger = self.ledger
+        ledger = self._ledger
         if ledger.keep_jobs or ledger.done or j.arrival or j.awaited or len(j.groups) > 1 or j.groups[0].leaving:
             ledger.changed_jobs, ledger.pend, ledger.retired = [j], [], []
             write_jobs(ledger)
@@ -360,13 +307,7 @@ class SimulatedTwin(MemoryCell):
             retire_excess(ledger)
             return
         # It is not kept: removed from all indexes, and dismantled so that it needs no garbage collection.
-        lane = j.lane
-        if lane.live > 1:
-            lane.live -= 1
-            lane.version = ledger.version + 1
-        else:
-            leave_lane(ledger, lane)
-            write_lanes(ledger)
+        leave(ledger, j.lane)
         del ledger.J[j.id], ledger.names[j.name]
         j.groups.clear()
 

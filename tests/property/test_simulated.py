@@ -50,6 +50,8 @@ class Simulated(RuleBasedStateMachine):
 
     placements: ClassVar[int] = 0
     """Placements in all histories."""
+    simple: ClassVar[int] = 0
+    """Jobs submitted without rows in all histories."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,11 +69,13 @@ class Simulated(RuleBasedStateMachine):
         assert first == second, (first, second)
         return first
 
-    @initialize(some=st.lists(sizes, min_size=2, max_size=5), keep=st.sampled_from([KEEP_JOBS, 0]))
-    def begin(self, some: list[tuple[int, int]], keep: int) -> None:
+    @initialize(some=st.lists(sizes, min_size=2, max_size=5), keep=st.sampled_from([0, 0, KEEP_JOBS]),
+                counted=st.sampled_from([False, False, True]))  # fmt: skip
+    def begin(self, some: list[tuple[int, int]], keep: int, counted: bool) -> None:
         self.port = MemoryCell("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS)
         self.port.ledger.shortcut = False
         self.quick = SimulatedTwin("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS, log=False, mailboxes=False)
+        self.quick.ledger.counted = self.port.ledger.counted = counted
         self.cells = (self.port, self.quick)
         self.position = Position()
         self.rows: dict[int, list[int]] = {}
@@ -91,7 +95,11 @@ class Simulated(RuleBasedStateMachine):
             after = (After(data.draw(st.sampled_from(live)), data.draw(st.booleans())),)
         spec = JobSpec(f"j{self.jobs}", f"j{self.jobs}", "batch", tuple(groups), precedence, gang, after=after)
         at = self.tick()
-        self.both(lambda cell: cell.submit([spec], at, "ada"))
+        self.port.submit([spec], at, "ada")
+        if self.quick.submit_simply([spec], at, "ada"):
+            Simulated.simple += 1
+        else:
+            self.quick.submit([spec], at, "ada")
 
     def shape(self, data: st.DataObject, job: str) -> Transaction:
         """A transaction of any shape."""
@@ -224,7 +232,7 @@ class Simulated(RuleBasedStateMachine):
         looks: tuple[Callable[[MemoryCell], Any], ...] = (
             lambda cell: (cell.runs(list(cell.ledger.M)), unnumbered(cell.jobs())),
             lambda cell: cell.may_start(asked),
-            lambda cell: unnumbered(filter(None, map(cell.job, list(cell.ledger.J)))),
+            lambda cell: unnumbered(filter(None, map(cell.job, sorted(cell.ledger.J)))),
         )
         self.both(looks[data.draw(st.integers(0, 2))])
 
@@ -241,9 +249,16 @@ class Simulated(RuleBasedStateMachine):
         self.rows |= {row[0]: row for row in reply.rows.tolist()}
         assert [self.rows[index] for index in sorted(self.rows)] == self.port.sync(Position()).rows.tolist()
 
+    @rule()
+    def read(self) -> None:
+        """Whoever reads the cell sees the rows of all jobs."""
+        self.both(lambda cell: (cell.sync(Position()).rows.tolist(), cell.kinds(), cell.pending(), cell.counters()))
+        self.both(lambda cell: [(lane.lane, lane.live, lane.arrival, lane.version) for lane in cell.ledger.L.values()])
+        self.both(lambda cell: (unnumbered(cell.jobs()), cell.ids_by_name(list(cell.ledger.names)), len(cell.ledger.J)))
+
     @invariant()
     def agrees(self) -> None:
-        self.both(lambda cell: (cell.sync(Position()).rows.tolist(), cell.kinds(), cell.pending(), cell.counters()))
+        """The copies agree after each step; they are brought up to date without a look at jobs."""
         self.quick.bring_up_to_date(self.copy)
         self.compare_copy(self.copy)
         if self.copy.size:
@@ -272,9 +287,10 @@ LONG = settings(SHORT, derandomize=False, max_examples=int(os.environ.get("EXAMP
 
 
 def test_the_simulators_way_is_the_ports() -> None:
-    before = Simulated.placements
+    before, simple = Simulated.placements, Simulated.simple
     run_state_machine_as_test(Simulated, settings=SHORT)
     assert Simulated.placements - before > 100, "the histories place something"
+    assert Simulated.simple - simple > 20, "jobs are submitted without rows"
 
 
 @pytest.mark.chaos

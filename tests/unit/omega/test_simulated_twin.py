@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from cellstate.memory.lanes import pending_of
-from cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
+from cellstate.model import After, Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from cellstate.resources import LARGEST, Dimensions
-from cellstate.transaction import Claim, Ending, How, Position, Singles, Transaction, Verdict
+from cellstate.transaction import Claim, Ending, How, Mode, Position, Singles, Transaction, Verdict
 from omega.simulation.twin import SimulatedTwin
 
 
@@ -42,6 +42,20 @@ def test_a_job_whose_tasks_are_leaving_is_kept_until_they_left() -> None:
     _, placed = cell.carry_out("batch/0", Transaction("b", Singles([1])), None, 4)
     assert cell.finish_placed(placed[0], 5) == 1
     assert cell.jobs() == [], "the next end of a job deletes it too"
+
+
+@pytest.mark.parametrize("short", [False, True])
+def test_a_gang_is_incomplete_while_a_lost_task_of_it_is_delayed(short: bool) -> None:
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
+    cell.register_executor("e0", "n", 600_000, 0)
+    cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 3),), gang=Gang.YES)], 0, "ada")
+    cell.carry_out("batch/0", Transaction("a", Singles([0, 0, 0]), Mode.GANG), None, 0)
+    cell.end([Ending(0, 1, How.LOST)], 1, "e0")
+    cell.end([Ending(0, 2, How.EVICTED)], 2, "e0")
+    again = Transaction("a", Singles([0]), Mode.GANG)
+    outcome, _ = cell.carry_out("batch/0", again, None, 3) if short else cell.at_length(again, 3, "batch/0")
+    assert outcome.claims == ((0, Verdict.INCOMPLETE),)
 
 
 def test_a_job_that_is_not_there_is_unknown() -> None:
@@ -116,7 +130,7 @@ def _specs(count: int) -> list[JobSpec]:
 def test_a_simple_submission_leaves_the_same_cell_as_the_full_one() -> None:
     cells = []
     for simple in (True, False):
-        cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False, tag=str)
+        cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=0, log=False, mailboxes=False, tag=str)
         cell.ledger.counted = False
         for at, specs in enumerate((_specs(5), _specs(9)[5:])):
             assert cell.submit_simply(specs, at, "ada") if simple else cell.submit(specs, at, "ada")
@@ -142,7 +156,7 @@ def test_a_simple_submission_leaves_the_same_cell_as_the_full_one() -> None:
     ],
 )
 def test_a_submission_with_another_job_is_left_to_the_full_one_without_effect(changed: dict[str, Any]) -> None:
-    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False, tag=str)
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=0, log=False, mailboxes=False, tag=str)
     cell.ledger.counted = False
     assert cell.submit_simply([JobSpec("known", "known", "batch", (TaskGroup((1, 1), 1),))], 0, "ada")
     before = cell.counters(), cell.ledger.version
@@ -153,7 +167,10 @@ def test_a_submission_with_another_job_is_left_to_the_full_one_without_effect(ch
     assert cell.submit_simply(jobs, 1, "ada")
 
 
-def test_a_submission_to_a_cell_that_counts_its_lanes_is_left_to_the_full_one() -> None:
-    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
-    assert cell.ledger.counted
-    assert not cell.submit_simply(_specs(2), 0, "ada")
+@pytest.mark.parametrize(("counted", "keep_jobs", "simple"), [(False, 0, True), (True, 0, False), (False, 1, False)])
+def test_a_submission_to_a_cell_that_counts_lanes_or_keeps_jobs_is_left_to_the_full_one(
+    counted: bool, keep_jobs: int, simple: bool
+) -> None:
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, mailboxes=False)
+    cell.ledger.counted = counted
+    assert cell.submit_simply(_specs(2), 0, "ada") == simple
