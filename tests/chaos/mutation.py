@@ -51,6 +51,7 @@ SHARDS = contract("shards")
 AUDIT = ("tests/unit/cellstate/audit",)
 FAST = (
     "tests/property/test_simulated.py",
+    "tests/unit/omega/test_simple_jobs.py",
     "tests/unit/omega/test_simulated_twin.py",
     "tests/unit/cellstate",
     "--ignore=tests/unit/cellstate/audit",
@@ -106,6 +107,7 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/memory/limits.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/shards.py": ((*SHARDS, *TWIN), ("tests/property/test_shards.py",), SAME, FAST),
     "omega/simulation/twin.py": (FAST,),
+    "omega/simulation/simple_jobs.py": (FAST,),
     "cellstate/audit/rules.py": (AUDIT,), "cellstate/audit/replay.py": (AUDIT,), "cellstate/audit/books.py": (AUDIT,),
     "cellstate/audit/directories.py": (AUDIT,), "cellstate/audit/register.py": (AUDIT,),
     "cellstate/audit/lanes.py": (AUDIT,), "cellstate/audit/reading.py": (AUDIT,), "cellstate/audit/report.py": (AUDIT,),
@@ -154,7 +156,9 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "differs within one millisecond of 1970",
     ("cellstate/lua/housekeep.lua", "if not due or due > tonumber(now) then return 1 end"):
         "an entry is due with the first, or (a gang) the last, of its tasks: nothing passes one earlier",
-    ("omega/simulation/twin.py", "if self.numbered or ledger.release_moves_number:"):
+    ("omega/simulation/twin.py", "if self.simple.numbered or ledger.release_moves_number:"):
+        "numbers that nobody reads",
+    ("omega/simulation/simple_jobs.py", "if self.numbered or ledger.release_moves_number:"):
         "numbers that nobody reads",
     ("cellstate/audit/register.py", "arrived: tuple[int, int] = (0, 1)"): "read of submitted jobs alone, which set it",
     ("cellstate/memory/housekeeping.py", "if now - (ledger.ticks[0][0] if ledger.ticks else 1) < TICK_MS:"):
