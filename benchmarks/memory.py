@@ -58,13 +58,35 @@ def scheduler_bytes(store: Store, cell: StoredCell) -> int:
         return resident_bytes(pid)
 
 
-def measure_server(store: Store, empty: Saved, machines: int, tasks: int, per_job: int) -> dict[str, object]:
-    """Server memory that running tasks take, per 100,000, and which keys take it."""
-    empty.restore()
+def spread_tasks(cell: StoredCell, machines: int, tasks: int, per_job: int) -> int:
+    """As `run_tasks`, each task of a job on a machine of its own."""
+    filler = Filler(cell, f"memory-{per_job}")
+    places = [(i % machines, 1) for i in range(tasks)]
+    for call in chunks(chunks(places, per_job), JOBS_PER_CALL):
+        filler.place(NEED, call)
+        cell.receive(1)
+    filler.leave()
+    return filler.tasks
+
+
+def measure_server(
+    store: Store, empty: Saved, machines: int, tasks: int, per_job: int, form: str = "packed"
+) -> dict[str, object]:
+    """Server memory that running tasks take, per 100,000, and which keys take it; `form`: packed or spread.
+
+    The text of scripts, which the server keeps from their first call on, does not count. The change list counts as a
+    whole, because the entry of the machines that joined is trimmed meanwhile.
+    """
+    fill = spread_tasks if form == "spread" else run_tasks
     cell = store.open_cell()
+    empty.restore()
+    join(cell, machines)
+    fill(cell, machines, JOBS_PER_CALL * per_job, per_job)
+    empty.restore()
     join(cell, machines)
     keys_before, before = _by_key(store), store.memory_bytes()
-    running = run_tasks(cell, machines, tasks, per_job)
+    before -= keys_before.pop("changes")
+    running = fill(cell, machines, tasks, per_job)
     after, keys_after = store.memory_bytes(), _by_key(store)
     cell.close()
     share = PER / running / 1e6
@@ -72,6 +94,7 @@ def measure_server(store: Store, empty: Saved, machines: int, tasks: int, per_jo
     return {
         "running_tasks": running,
         "tasks_per_job": per_job,
+        "form": form,
         "executor": BENCH_EXECUTOR,
         "megabytes_per_100000": round((after - before) * share, 2),
         "by_key": {name: size for name, size in sorted(grown.items(), key=lambda item: -item[1]) if size >= 0.01},

@@ -67,7 +67,8 @@ def measure(settings: Settings) -> Document:
                 machines, tasks = settings.memory_machines, settings.memory_tasks
                 document["memory"] = {
                     "server": [
-                        measure_server(store, empty, machines, tasks // 2, per_job) for per_job in settings.per_job
+                        *(measure_server(store, empty, machines, tasks // 2, each) for each in settings.per_job),
+                        measure_server(store, empty, machines, tasks // 2, settings.per_job[0], "spread"),
                     ],
                     "scheduler": measure_scheduler(store, empty, machines, tasks),
                 }

@@ -28,7 +28,9 @@ def _place(app: App, **settings: Any) -> None:
     if memory := document.get("memory"):
         for row in memory["server"]:
             used = f"{row['megabytes_per_100000']} MB per 100,000 running tasks"
-            render.line(f"server: {used} in jobs of {row['tasks_per_job']:,}")
+            how = "on a machine each" if row["form"] == "spread" else "beside one another"
+            parts = ", ".join(f"{name} {size}" for name, size in row["by_key"].items())
+            render.line(f"server: {used} in jobs of {row['tasks_per_job']:,}, {how} ({parts})")
         row = memory["scheduler"]
         beside = f"{row['machines']:,} machines and {row['running_tasks']:,} tasks"
         render.line(f"scheduler: {row['resident_mib']} MiB resident beside {beside}")

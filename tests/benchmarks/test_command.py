@@ -138,7 +138,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "placement": [{"policy": "BestFit", "machines": 1000, "tasks_per_job": 10, "p50_us": 10.0, "p99_us": 20.0}],
         "sync": [{"machines": 1000, "changed": 0, "milliseconds": 0.1, "spread": [0.1, 0.2]}],
         "memory": {
-            "server": [{"megabytes_per_100000": 4.5, "tasks_per_job": 10}],
+            "server": [{"megabytes_per_100000": 4.5, "tasks_per_job": 10, "form": "spread", "by_key": {"jobs": 3.5}}],
             "scheduler": {"resident_mib": 50.0, "machines": 1000, "running_tasks": 100},
         },
     },
@@ -146,7 +146,13 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 SEEN = {
     "commit": ["5,000", "10,000", "0.50", "0.40", "plain", "8 transactions per round trip"],
     "conflict": ["coarse", "60", "1,234", "0.500", "coarse ÷ fine, gang: conflict fraction × 2.50", "100m cpu"],
-    "place": ["BestFit", "20.0", "0.1", "4.5 MB per 100,000 running tasks in jobs of 10", "50.0 MiB"],
+    "place": [
+        "BestFit",
+        "20.0",
+        "0.1",
+        "4.5 MB per 100,000 running tasks in jobs of 10, on a machine each (jobs 3.5)",
+        "50.0 MiB",
+    ],
 }
 
 

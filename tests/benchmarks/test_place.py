@@ -42,10 +42,12 @@ def test_memory_of_a_scheduler_and_of_the_server(store_url: str, monkeypatch: py
         store_url, parts=("memory",), memory_machines=500, memory_tasks=4_000, per_job=(10,), calm_seconds=0.0
     )
     document: dict[str, Any] = measure(settings)
-    (server,) = document["memory"]["server"]
-    assert (server["running_tasks"], server["tasks_per_job"]) == (2_000, 10)
-    assert server["megabytes_per_100000"] > 0
-    assert set(server["by_key"]) >= {"jobs", "log"}
+    packed, spread = document["memory"]["server"]
+    assert (packed["form"], spread["form"]) == ("packed", "spread")
+    for server in (packed, spread):
+        assert (server["running_tasks"], server["tasks_per_job"]) == (2_000, 10)
+        assert set(server["by_key"]) >= {"jobs", "log"}
+    assert 0 < packed["megabytes_per_100000"] < spread["megabytes_per_100000"]
     scheduler = document["memory"]["scheduler"]
     assert (scheduler["machines"], scheduler["running_tasks"]) == (500, 4_000)
     assert scheduler["resident_mib"] > 10
