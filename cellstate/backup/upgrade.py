@@ -82,7 +82,10 @@ def _from_2(backup: Backup) -> None:
 
 
 def _from_4(backup: Backup) -> None:
-    """Schema 4: a job whose name is its id has it twice in its record, and again in the directory of names."""
+    """Schema 4: a job whose name is its id has it twice in its record, and again in the directory of names.
+
+    Events before the step are left out: lines of several placements name each of their ids.
+    """
     jobs, size = backup.bulk["jobs"], len(backup.resources)
     for job_id, record in jobs.items():
         job = decode(record, size)
@@ -90,7 +93,7 @@ def _from_4(backup: Backup) -> None:
             jobs[job_id] = encode({**job, "name": ""})
     names = backup.bulk["jobnames"]
     names.update({name: b"" for name, job_id in names.items() if job_id == name})
-    backup.schema = keys.SCHEMA
+    backup.log, backup.schema = [], keys.SCHEMA
     _set_meta(backup, {b"schema": keys.SCHEMA})
 
 

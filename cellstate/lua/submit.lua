@@ -200,7 +200,8 @@ if #fresh > 0 then
       opaque[#opaque + 1] = a.spec
     end
     pend[#pend + 1] = a
-    fact(format('submit %s %s %s %d %d', a.id, a.name, a.kind, a.precedence, a.unplaced))
+    local who = a.name == a.id and 'submits ' .. a.id or 'submit ' .. a.id .. ' ' .. a.name
+    fact(format('%s %s %d %d', who, a.kind, a.precedence, a.unplaced))
     for id in gmatch(a.links, '<([^<>+*]+)') do fact('awaited ' .. id .. ' ' .. a.id) end
   end
   for _, j in ipairs(changed_jobs) do

@@ -70,8 +70,8 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
     def receive_lines(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
         """Read messages as `receive` does; placements of a job that follow one another may share a line.
 
-        ``+ job group duration_ms hold`` is followed by placement, machine and tasks of each; the last message of all
-        may have more words behind ``!``.
+        ``+ job group duration_ms hold placement`` is followed by machine and tasks of each. The first has
+        this placement id, each further one the next. The last message of all may have more words behind ``!``.
         """
 
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:

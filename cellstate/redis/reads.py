@@ -371,6 +371,9 @@ def _facts(key: bytes, fields: Mapping[bytes, bytes], size: int, kinds: Containe
     return [Fact(version, at, by, words, since, began) for line in found for words in records.fact_words(line, size)]
 
 
+_KINDS = {"places": "place", "submits": "submit"}
+
+
 def _kind_of(line: str) -> str:
     word = line.partition(" ")[0]
-    return "place" if word == "places" else word
+    return _KINDS.get(word, word)

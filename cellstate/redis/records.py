@@ -228,14 +228,20 @@ def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outc
 
 
 def fact_words(line: str, dimensions: int) -> list[tuple[str, ...]]:
-    """Return the facts in a line of the log: one, or one for each placement of a line ``places``."""
-    words = line.split(" ")
-    if words[0] != "places":
-        return [tuple(words)]
-    _, job, group, *items = words
-    width = 4 + dimensions
+    """Return the facts in a line of the log: one, or one for each placement of a line ``places``.
+
+    The placements of a line have the ids after that of the first. ``submits`` is of a job whose name is its id.
+    """
+    word, *words = line.split(" ")
+    if word == "submits":
+        return [("submit", words[0], *words)]
+    if word != "places":
+        return [(word, *words)]
+    job, group, first, *items = words
+    width = 3 + dimensions
     return [
-        ("place", items[i], items[i + 1], job, group, *items[i + 2 : i + width]) for i in range(0, len(items), width)
+        ("place", str(int(first) + n), items[i], job, group, *items[i + 1 : i + width])
+        for n, i in enumerate(range(0, len(items), width))
     ]
 
 
@@ -248,9 +254,10 @@ def each_message(line: str) -> list[str]:
     """Return the messages of a line, of which several placements may share one (ExecutorStore.receive_lines)."""
     if line[0] != "+":
         return ["!" if line[0] == "!" else line]
-    _, job, group, duration, hold, *items = line.split(" ")
+    _, job, group, duration, hold, first, *items = line.split(" ")
     return [
-        f"+ {items[i]} {items[i + 1]} {job} {group} {items[i + 2]} {duration} {hold}" for i in range(0, len(items), 3)
+        f"+ {int(first) + i // 2} {items[i]} {job} {group} {items[i + 1]} {duration} {hold}"
+        for i in range(0, len(items), 2)
     ]
 
 

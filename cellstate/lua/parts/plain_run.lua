@@ -26,10 +26,11 @@ if R > 2 then
 else
   value = format(VALUES, number, now1, now2)
 end
-local item, held = ' ' .. placement .. ' ' .. key .. ' ' .. tasks, holds and holds[p] and ' 1' or ' 0'
+local item, held = ' ' .. key .. ' ' .. tasks, holds and holds[p] and ' 1' or ' 0'
 runs[p] = runs[p] .. ' ' .. placement .. ':' .. id .. ':0:' .. tasks
 if items then
-  -- Placements that follow one another on machines of one executor share a line of the log and a message.
+  -- Placements that follow one another on machines of one executor share a line of the log and a message; their ids follow the
+  -- first one's.
   if mailbox ~= shape[S_MAILBOX] or held ~= hold then
     if n > 0 then
       --@include plain_send
@@ -38,8 +39,10 @@ if items then
     mailbox, hold = shape[S_MAILBOX], held
   end
   n, total = n + 1, total + 1
+  if n == 1 then item = ' ' .. placement .. item end
   items[n], values[n], placings[total] = item, item .. value, placement .. '@' .. key
 else
+  item = ' ' .. placement .. item
   mailbox, placings, said = shape[S_MAILBOX], placement .. '@' .. key .. ',', 'places ' .. id .. ' 0' .. item .. value
   mailbox[#mailbox + 1] = lead .. held .. item
 end

@@ -45,8 +45,8 @@ local function mailbox_of(executor)
   return mailbox
 end
 
--- Placements of one group that follow one another share a line of the log, "places job group (placement
--- machine tasks number amount*R)…", and a message, "+ job group duration hold (placement machine tasks)…".
+-- Placements of one group that follow one another share a line of the log, "places job group placement (machine tasks number
+-- amount*R)…", and a message, "+ job group duration hold placement (machine tasks)…"; their ids follow the first one's.
 -- group: its number as text; n: how many so far, none while nothing is open.
 local open = { n = 0, job = false, group = '', hold = '', duration = '', executor = 0, items = {}, facts = {} }
 
@@ -105,7 +105,8 @@ local function announce_place(j, group, duration, hold, m, placement, tasks)
     close()
     o.job, o.group, o.duration, o.hold, o.executor = j, group, format('%d', duration), hold, m[EXECUTOR]
   end
-  local item, n = placement .. ' ' .. m.key .. ' ' .. tasks, o.n + 1
+  local item, n = m.key .. ' ' .. tasks, o.n + 1
+  if n == 1 then item = placement .. ' ' .. item end
   o.n, o.items[n], o.facts[n] = n, item, with_values(item, m)
 end
 

@@ -146,14 +146,15 @@ class SimulatedExecutor:
                 runs, held, starting = self._runs, self._held, _Starting(self.now())
                 continue
             job, seconds, hold = words[1], int(words[3]) / 1000 / self.speed, words[4] == "1"
-            for i in range(5, len(words), 3):
-                placement = words[i]
+            first = int(words[5])
+            for i in range(6, len(words), 2):
+                placement = str(first + (i - 6) // 2)
                 if placement in runs or placement in held:
                     continue  # it was in the mailbox and in the full read
                 if hold:
-                    held[placement] = words[i + 1], job, words[i + 2], seconds
+                    held[placement] = words[i], job, words[i + 1], seconds
                 else:
-                    runs[placement] = words[i + 1], job, words[i + 2], starting.add(placement, seconds)
+                    runs[placement] = words[i], job, words[i + 1], starting.add(placement, seconds)
         self._begin(starting)
 
     def _begin(self, starting: "_Starting") -> None:
