@@ -28,8 +28,7 @@ local function announce(records, at, by, ...)
     --@include trim
     meta.floor = low
   end
-  redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, format('%d-0', meta.version),
-    'at', at, 'by', by, 'facts', concat(facts, '\n'), ...)
+  redis.call('XADD', log_key, format('%d-0', meta.version), 'at', at, 'by', by, 'facts', concat(facts, '\n'), ...)
   local counters = {}
   for i = 1, #COUNTERS do
     local name = COUNTERS[i]

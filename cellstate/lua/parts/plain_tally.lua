@@ -10,12 +10,7 @@ do
       if k == nil then
         local text, queue = redis.call('HGET', kinds_key, of), named['pending:' .. of]
         local free = not text or sub(text, 1, #UNLIMITED + 1) == UNLIMITED .. ' '
-        k = queue and free and { false, 0, {}, queue }
-        for d = 1, k and R or 0 do k[K_USED + d] = 0 end
-        local word = K_JOBS
-        for amount in gmatch(k and text and sub(text, #UNLIMITED + 2) or '', '%d+') do
-          k[word], word = tonumber(amount), word == K_JOBS and K_USED + 1 or word + 1
-        end
+        k = queue and free and { false, {}, queue, match(text or NOTHING, USED, #UNLIMITED + 2) } or false
         kinds[of] = k
       end
       l = row and k and { k, lane, sub(row, 8 * (7 + 2 * R) + 1), false, {}, unpack_numbers(LANE, row) } or false

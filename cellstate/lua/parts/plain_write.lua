@@ -37,10 +37,9 @@ redis.call('RPUSH', changes_key, tag .. records)
 do
   local number = format('%d', version)
   if placing then
-    redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, number .. '-0', 'at', at, 'by', by,
-      'facts', concat(lines, '\n'), 'basis', basis)
+    redis.call('XADD', log_key, number .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'), 'basis', basis)
   else
-    redis.call('XADD', log_key, 'MAXLEN', '~', LOG_KEPT, number .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'))
+    redis.call('XADD', log_key, number .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'))
   end
   if version % TRIM_EVERY == 0 then
     --@include trim
