@@ -106,16 +106,17 @@ class Lanes:
             for number in list(self.states):
                 self._forget(number)
             self._empty.clear()
-        for index, serial, pending, arrival, *amounts in {row[0]: row for row in rows.tolist()}.values():
-            number = index - BASE
-            self._latest = max(self._latest, serial)
-            wanted, held = tuple(amounts[:size]), tuple(amounts[size:])
-            state = self.states.get(number)
+        states, middle = self.states, 4 + size
+        for row in {row[0]: row for row in rows.tolist()}.values():
+            number, serial, pending, arrival = row[0] - BASE, row[1], row[2], row[3]
+            wanted, held = tuple(row[4:middle]), tuple(row[middle:])
+            state = states.get(number)
             if state is not None and state.serial == serial and pending:
                 if state.account is not None:
                     self._usage.move(state.account, state.held, held, state.wanted, wanted)
                 state.pending, state.arrival, state.wanted, state.held = pending, arrival, wanted, held
                 continue
+            self._latest = max(self._latest, serial)
             self._forget(number)
             if pending or any(wanted) or any(held):
                 self.states[number] = LaneState(serial, pending, arrival, wanted, held)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
+from operator import sub
 
 from cellstate.fairness import leaf_of
 from cellstate.resources import Resources
@@ -29,10 +30,10 @@ class Account:
         self.held, self.wanted = [0] * dimensions, [0] * dimensions
         self.stated: tuple[Resources, Resources] = (0,) * dimensions, (0,) * dimensions
         """What `Usage.state` set."""
-        self.sums: list[list[int]] = []
-        """Sums in which what is held counts."""
-        self.wants: list[list[int]] = []
-        """Sums in which what is wanted counts."""
+        self.sums = [self.held]
+        """Its own list, and the sums in which what is held counts."""
+        self.wants = [self.wanted]
+        """Its own list, and the sums in which what is wanted counts."""
         self.touched = False
         self.lanes = 0
         """Number of lanes of a snapshot whose amounts count here."""
@@ -172,7 +173,7 @@ class Usage:
         self._unused, self._held, self._wants = 0, {}, None
         self.generation += 1
         for each in self._accounts.values():
-            each.sums, each.wants = [], []
+            each.sums, each.wants = [each.held], [each.wanted]
 
     # Updates by the snapshot and the scheduler
 
@@ -195,13 +196,15 @@ class Usage:
             if not account.touched:
                 account.touched = True
                 self._touched.append(account)
-            for sums in (account.held, *account.sums):
-                for d, amount in enumerate(held):
-                    sums[d] += amount - had[d]
+            more = tuple(map(sub, held, had))
+            for sums in account.sums:
+                for d, amount in enumerate(more):
+                    sums[d] += amount
         if wanted != wanted_before:
-            for sums in (account.wanted, *account.wants):
-                for d, amount in enumerate(wanted):
-                    sums[d] += amount - wanted_before[d]
+            more = tuple(map(sub, wanted, wanted_before))
+            for sums in account.wants:
+                for d, amount in enumerate(more):
+                    sums[d] += amount
 
     def state(self, whose: Whose, held: Resources, wanted: Resources) -> None:
         """Set the use and demand of a user in a pool."""
@@ -233,9 +236,6 @@ class Usage:
         if not account.touched:
             account.touched = True
             self._touched.append(account)
-        held = account.held
-        for d, amount in enumerate(amounts):
-            held[d] += amount
         for sums in account.sums:
             for d, amount in enumerate(amounts):
                 sums[d] += amount
@@ -290,9 +290,6 @@ class Usage:
             if not account.touched:
                 account.touched = True
                 self._touched.append(account)
-            held = account.held
-            for d, amount in enumerate(amounts):
-                held[d] -= amount
             for sums in account.sums:
                 for d, amount in enumerate(amounts):
                     sums[d] -= amount

@@ -98,7 +98,7 @@ class Live:
     def __post_init__(self) -> None:
         """Register the scheduler's name."""
         self.snapshot = ArraySnapshot(len(self.cell.dimensions))
-        self.owned = owned(self.member, [self.member])
+        self.owned = owned(self.member, (name for name, (_, lives, _) in self.cell.members().items() if lives))
         self._rng = Random(self.member)
         self._intakes = Intakes(self.scheduler.kind, self.scheduler.jobs_per_call, self.scheduler.queue)
         self.scheduler.queue.bound = self._intakes.bound
@@ -290,9 +290,11 @@ class Live:
                 self._patiently(partial(self._abandon, job_id))
             except Refused:
                 continue  # it ended already
-        for job_id in effect.jobs:
-            job = self._patiently(partial(self.cell.job, job_id))
-            if job is not None and job.pending and self.owned[bucket_of(job_id)] == "1":
+        mine = [job_id for job_id in effect.jobs if self.owned[bucket_of(job_id)] == "1"]
+        # Most of them ended or are placed: only the others are read with all their fields.
+        for job_id, known in (self._patiently(lambda: self.cell.jobs_by_id(mine)) if mine else {}).items():
+            job = self._patiently(partial(self.cell.job, job_id)) if known.pending else None
+            if job is not None and job.pending:
                 self._jobs.append(PendingJob(0, job))
 
     def _abandon(self, job_id: str) -> None:

@@ -259,12 +259,15 @@ def _parts(lane: Hashable) -> tuple[str, str, tuple[bool, ...]]:
 class _Measured:
     """The satisfaction of one lane by the shares of one epoch, computed again only when its pool's use changed."""
 
-    __slots__ = ("_at", "_held", "_known", "_last", "_open", "_share", "_value")
+    __slots__ = ("_at", "_held", "_known", "_last", "_open", "_parts", "_value")
 
     def __init__(self, epoch: EpochShares, usage: Usage, leaf: str, needed: tuple[bool, ...]) -> None:
         name = leaf or NOBODY
         self._known = epoch.of(name) is not None
-        self._at, self._share, self._open = epoch.measure(name, needed)
+        self._at, share, open_ = epoch.measure(name, needed)
+        self._parts = [(d, part) for d, part in zip(self._at, share, strict=True) if part > _SMALL]
+        """Resources of which the pool has a share, and the share."""
+        self._open = {d for d, part, wanted in zip(self._at, share, open_, strict=True) if part > _SMALL and wanted}
         self._held = usage.sum_of_leaf(leaf)
         self._last, self._value = list[int](), 0.0
 
@@ -273,14 +276,23 @@ class _Measured:
         return self._held != self._last
 
     def satisfaction(self) -> float:
-        """Return the satisfaction by what the pool holds now."""
+        """Return usage ÷ fair share now; a pool without a share comes after all that have one."""
         held = self._held
         if held != self._last:
             self._last = held.copy()
-            if self._known:
-                self._value = _satisfaction(self._share, self._open, [held[d] for d in self._at])
-            else:  # its first jobs came after the epoch: it is served until the next one knows its share
-                self._value = 1.0 if any(held) else 0.0
+            most, parts, open_ = -1.0, self._parts, self._open
+            for d, part in parts:
+                ratio = held[d] / part
+                if ratio > most:  # noqa: PLR1730 - a call of max costs more than the division
+                    most = ratio
+            if not self._known:  # its first jobs came after the epoch: it is served until the next one knows its share
+                most = 1.0 if any(held) else 0.0
+            elif not parts:
+                most = 1e9 + sum([held[d] for d in self._at])
+            elif most <= 1.0 + _SMALL and len(open_) < len(parts):
+                ratios = [held[d] / part for d, part in parts if d in open_ or not open_]
+                most = max(ratios) if open_ else min(ratios)
+            self._value = most
         return self._value
 
 

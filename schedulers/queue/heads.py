@@ -1,14 +1,17 @@
 """The first jobs of many lanes, in the policy's order: a lane is looked at again only when something of it changed."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
+from typing import Any
 
 from schedulers.queue.ranks import Place, Ranks
 
 MANY = 4
 """Number of lanes above which keeping their order costs less than looking at all of them."""
-Head = Callable[[Hashable], tuple[float, int] | None]
-"""Returns key and tie of the first due job of a lane; None when it has none."""
+SOME = 8
+"""The part of the lanes that has to move for all of them to be ordered again, which costs less than one by one."""
+Head = Callable[[Hashable], Sequence[Any] | None]
+"""Returns key and tie of the first due job of a lane, perhaps with more; None when it has none."""
 
 
 class Heads:
@@ -37,11 +40,8 @@ class Heads:
             for lane in set(changed) if len(changed) > 1 else changed:
                 self._look(lane)
         if self._ranks.changed:
-            rank = self._ranks.rank
-            for lane in self._ranks.take_changed():
-                known = places.get(lane)
-                if known is not None and known[0] != (now := rank(lane)):
-                    self._put(lane, (now, known[1], known[2]))
+            self._rank_again(self._ranks.take_changed())
+            heap = self._heap
         while heap:
             place, _, lane = heap[0]
             if places.get(lane) is place:
@@ -49,15 +49,32 @@ class Heads:
             heappop(heap)
         return None
 
+    def _rank_again(self, lanes: list[Hashable]) -> None:
+        """Order lanes by their present ranks; their first jobs are the same."""
+        places, rank, moved = self._places, self._ranks.rank, list[Hashable]()
+        for lane in lanes:
+            known = places.get(lane)
+            if known is not None and known[0] != (now := rank(lane)):
+                places[lane] = (now, known[1], known[2])
+                moved.append(lane)
+        if len(moved) * SOME > len(places):
+            self._order()
+        else:
+            for lane in moved:
+                self._put(lane, places[lane])
+
+    def _order(self) -> None:
+        self._heap = [(place, entry, lane) for entry, (lane, place) in enumerate(self._places.items())]
+        self._entries = len(self._heap)
+        heapify(self._heap)
+
     def _build(self, lanes: Iterable[Hashable]) -> None:
         self._serial = self._ranks.serial
         self._ranks.take_changed()
         self.changed.clear()
         rank, head = self._ranks.rank, self._head
-        self._places = {lane: (rank(lane), *found) for lane in lanes if (found := head(lane)) is not None}
-        self._heap = [(place, entry, lane) for entry, (lane, place) in enumerate(self._places.items())]
-        self._entries = len(self._heap)
-        heapify(self._heap)
+        self._places = {lane: (rank(lane), found[0], found[1]) for lane in lanes if (found := head(lane)) is not None}
+        self._order()
 
     def _look(self, lane: Hashable) -> None:
         head = self._head(lane)
@@ -66,10 +83,10 @@ class Heads:
             return
         place = self._ranks.rank(lane), head[0], head[1]
         if self._places.get(lane) != place:
+            self._places[lane] = place
             self._put(lane, place)
 
     def _put(self, lane: Hashable, place: Place) -> None:
-        self._places[lane] = place
         self._entries += 1
         heap = self._heap
         if heap and heap[0][2] == lane:

@@ -164,14 +164,18 @@ class Ready:
                 self._uncount(job_id)
             return work
 
-    def _head_of(self, lane: Hashable) -> tuple[float, int] | None:
-        """Key and tie of the first due job of a lane; a lane without one is dropped."""
+    def _head_of(self, lane: Hashable) -> Entry | None:
+        """Return the first due job of a lane; a lane without one is dropped."""
         heap = self._lanes.get(lane)
-        head = None if heap is None else self._head(heap, self._now)
-        if head is None:
+        if heap:
+            head = heap[0]
+            work = self.works.get(head[3])
+            if work is not None and work.joined == head[2] and work.not_before <= self._now:
+                return head
+        found = None if heap is None else self._head(heap, self._now)
+        if found is None:
             self._lanes.pop(lane, None)
-            return None
-        return head[0], head[1]
+        return found
 
     def pop_many(self, now: float, bound: Place | None, most: int) -> list[Work]:
         """Remove and return the first jobs by the policy, at most `most`: those that `pop` returns one by one."""
