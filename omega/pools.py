@@ -9,15 +9,13 @@ Files hold the same as JSON or YAML (`read`), results are plain documents (`comp
 """
 
 from collections.abc import Mapping
-from math import inf, isfinite
-from pathlib import Path
-from typing import Any, Literal
+from math import isfinite
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cellstate.errors import BadInput
-from omega.jobfile.lines import joined, parse
+from omega.pool_tree_file import from_document, read
 from schedulers.fairshare import drf
 from schedulers.fairshare.drf import fifo, fluid, task_by_task
 from schedulers.fairshare.guarantees import guarantees, weights
@@ -32,158 +30,6 @@ __all__ = [
 
 METHODS = ("pool-tree", "drf", "naive-hdrf", "min-satisfaction-hdrf")
 """What `computed` can compute; the first is the default."""
-_LONGEST_INPUT = 64 * 1024 * 1024
-Amounts = dict[str, float]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class IntegralFields(_Strict):
-    """Fields of an element's `integral`."""
-
-    type: Literal["none", "burst", "relaxed"] = "none"
-    flow: Amounts = {}
-    burst: Amounts = {}
-    volume: Amounts = {}
-    last_share: float = Field(default=0.0, ge=0)
-    relaxed_share_multiplier_limit: float | None = Field(default=None, ge=1, le=10)
-    can_accept_free_volume: bool = True
-    should_distribute_free_volume_among_children: bool | None = None
-
-
-class ElementFields(_Strict):
-    """Fields of a pool or a job."""
-
-    id: str = Field(min_length=1)
-    parent: str = ROOT
-    kind: Literal["pool", "job", "operation"]
-    weight: float | None = None
-    limits: Amounts = {}
-    mode: Literal["fair_share", "fifo"] = "fair_share"
-    fifo_sort_parameters: list[str] = ["weight", "start_time"]
-    strong_guarantee: Amounts = {}
-    integral: IntegralFields = IntegralFields()
-    compute_promised_guarantee: bool = False
-    fifo_reordering_for_guarantee: bool = False
-    step_function_for_gang: bool = True
-    enable_priority_strong_guarantee_adjustment: bool = False
-    enable_priority_strong_guarantee_adjustment_donorship: bool = False
-    demand: Amounts = {}
-    usage: Amounts = {}
-    gang: bool = False
-    start_time: float = 0.0
-    pending_job_count: int = 1
-    best_allocation_share: Amounts = {}
-
-
-class OptionFields(_Strict):
-    """Fields of `options`."""
-
-    step_function_for_gang: bool = False
-    improved_fit_factor: bool = False
-    fifo_reordering_for_guarantee: bool = False
-    should_distribute_free_volume_among_children: bool = False
-    main_resource: str = "cpu"
-    integral_smooth_period: float = Field(default=60.0, gt=0)
-    integral_pool_capacity_saturation_period: float = Field(default=86_400.0, gt=0)
-    relaxed_share_multiplier_limit: float = Field(default=3.0, ge=1)
-    infer_weight_from_guarantees_share_multiplier: float | None = Field(default=None, gt=0)
-
-
-class _File(BaseModel):
-    """A whole file. Fields that are not read here (a name, notes, expected values) may stand beside these."""
-
-    model_config = ConfigDict(allow_inf_nan=False)
-    total_resources: Amounts
-    tree: list[ElementFields]
-    options: OptionFields | None = None
-    seconds_since_previous_update: float | None = Field(default=None, ge=0)
-
-
-def read(path: Path) -> tuple[Tree, float | None]:
-    """Read a tree and the seconds since the update before from a JSON or YAML file; raises BadInput."""
-    try:
-        if path.stat().st_size > _LONGEST_INPUT:
-            raise BadInput(f"{path}: larger than {_LONGEST_INPUT // 2**20} MiB, which no pool tree needs")
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: cannot be read: {error}") from None
-    return from_document(parse(str(path), text, "total_resources and tree").value, str(path))
-
-
-def from_document(document: Any, name: str = "document") -> tuple[Tree, float | None]:
-    """Check a plain document and return its tree and the seconds since the update before; raises BadInput."""
-    try:
-        found = _File.model_validate(document)
-    except ValidationError as error:
-        problems = [f"{'.'.join(map(str, one['loc'])) or 'the document'}: {one['msg']}" for one in error.errors()]
-        raise BadInput(f"{name}: {joined(problems)}; fields: see docs/pools.md") from None
-    pools = [_pool(element) for element in found.tree if element.kind == "pool"]
-    jobs = [_job(element, found.total_resources) for element in found.tree if element.kind != "pool"]
-    return Tree(
-        found.total_resources, pools, jobs, _options(found.options or OptionFields())
-    ), found.seconds_since_previous_update
-
-
-def _pool(element: ElementFields) -> Pool:
-    integral = element.integral
-    return Pool(
-        element.id,
-        element.parent,
-        element.weight,
-        element.strong_guarantee,
-        element.limits,
-        fifo=element.mode == "fifo",
-        sort_keys=element.fifo_sort_parameters,
-        integral=Integral(
-            integral.type,
-            integral.flow,
-            integral.burst,
-            integral.volume,
-            integral.last_share,
-            integral.relaxed_share_multiplier_limit,
-            integral.can_accept_free_volume,
-            integral.should_distribute_free_volume_among_children,
-        ),
-        promised=element.compute_promised_guarantee,
-        gang_steps=element.step_function_for_gang,
-        reorders_for_guarantee=element.fifo_reordering_for_guarantee,
-        priority=element.enable_priority_strong_guarantee_adjustment,
-        donor=element.enable_priority_strong_guarantee_adjustment_donorship,
-    )
-
-
-def _job(element: ElementFields, totals: Amounts) -> Job:
-    limits = dict(element.limits)
-    for name, share in element.best_allocation_share.items():
-        limits[name] = min(limits.get(name, inf), share * totals.get(name, 0.0))
-    return Job(
-        element.id,
-        element.parent,
-        element.demand,
-        element.usage,
-        limits,
-        element.weight,
-        element.gang,
-        element.start_time,
-        element.pending_job_count,
-    )
-
-
-def _options(options: OptionFields) -> Options:
-    return Options(
-        gang_steps=options.step_function_for_gang,
-        improved_fit_factor=options.improved_fit_factor,
-        reorder_for_guarantee=options.fifo_reordering_for_guarantee,
-        distribute_free_volume=options.should_distribute_free_volume_among_children,
-        main_resource=options.main_resource,
-        smooth_period=options.integral_smooth_period,
-        saturation_period=options.integral_pool_capacity_saturation_period,
-        relaxed_multiplier=options.relaxed_share_multiplier_limit,
-        weight_multiplier=options.infer_weight_from_guarantees_share_multiplier,
-    )
 
 
 def computed(tree: Tree, seconds: float | None = None, method: str = METHODS[0]) -> dict[str, Any]:

@@ -17,12 +17,12 @@ MOST_VALUES = 5_000_000
 FREE_ALIASED, MOST_ALIASED = 20_000, 10
 """Values that aliases and merge keys may repeat: so many, and so many for each value that is written out."""
 MOST_DEPTH = 20
-"""How deep values may be nested; a job needs five levels."""
+"""How deep values may be nested; no file needs more than five levels."""
 
 MOST_ERRORS = 4
 """Errors that one message names."""
 
-_DEEP = "nested too deeply; a job needs five levels"
+_DEEP = "nested too deeply; no file needs more than five levels"
 
 Path = tuple[str | int, ...]
 """The way to a value: field names and positions in lists."""

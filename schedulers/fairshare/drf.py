@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from schedulers.fairshare.curves import Floats
-from schedulers.fairshare.hierarchical_drf import HierarchicalFilling
+from schedulers.fairshare.hierarchical_drf import LIGHTEST, HierarchicalFilling, products
 from schedulers.fairshare.tree import Tree
 from schedulers.fairshare.update import summed
 
@@ -101,7 +101,7 @@ class Filled:
 def drf(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
     """Flat DRF over the jobs; the weight of a job is the product of the parts of weight on its path."""
     parts = _parts(tree, weights)
-    paths = np.array([parts[1][index] * _product(tree, parts[0], int(at)) for index, at in enumerate(tree.pool_of)])
+    paths = np.maximum(products(tree, parts[0])[tree.pool_of] * parts[1], LIGHTEST)
     jobs = fluid(_wanted(tree), paths, tree.share(tree.table([job.usage for job in tree.jobs])))
     return Filled(summed(tree, jobs), jobs)
 
@@ -143,7 +143,3 @@ def _parts(tree: Tree, weights: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     part = np.ones(len(pools))
     part[1:] = pools[1:] / sums[tree.parents[1:]]
     return part, jobs / sums[tree.pool_of]
-
-
-def _product(tree: Tree, parts: Floats, number: int) -> float:
-    return float(np.prod(parts[tree.path(number)]))

@@ -9,25 +9,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedulers.fairshare.curves import Floats
+from schedulers.fairshare.curves import Floats, Integers
 from schedulers.fairshare.tree import Tree
 from schedulers.fairshare.update import summed
 
+LIGHTEST = 1e-250
+"""Least product of parts of weight: far below it numbers end, and so would the order of satisfactions."""
 _SAME = 1e-11
 """Levels, and amounts as shares, closer than this are equal."""
 
 
+def products(tree: Tree, parts: Floats) -> Floats:
+    """Return the product of the parts of weight on each pool's path, at least LIGHTEST: (pools,)."""
+    found = parts.copy()
+    for number in tree.downward[1:]:
+        found[number] = max(found[number] * found[tree.parents[number]], LIGHTEST)
+    return found
+
+
 @dataclass(frozen=True)
 class Growth:
-    """How an element grows when it is served.
+    """How a pool grows when it is served.
 
-    `level`: what it is chosen by; `rate`: how fast the level rises while its jobs take `jobs` (job → amounts per
-    time); 0: it is served alone until the level rises.
+    `level`: what it is chosen by; `rate`: how fast the level rises while its `jobs` (numbers) take `speeds` (amounts
+    per time); 0: it is served alone until the level rises.
     """
 
     level: float
     rate: float
-    jobs: dict[int, Floats]
+    jobs: Integers
+    speeds: Floats
 
 
 class HierarchicalFilling:
@@ -41,12 +52,10 @@ class HierarchicalFilling:
         self.tree, self.wanted, self.least_satisfied = tree, wanted, least_satisfied
         self.jobs = tree.share(tree.table([job.usage for job in tree.jobs]))
         self.pools = summed(tree, self.jobs)
-        paths = np.array([float(np.prod(parts[0][tree.path(number)])) for number in range(len(self.pools))])
+        paths = products(tree, parts[0])
         self.pool_weight = paths if least_satisfied else parts[0]
-        self.job_weight = paths[tree.pool_of] * parts[1] if least_satisfied else parts[1]
-        self.members: list[list[int]] = [[] for _ in self.pools]
-        for index, number in enumerate(tree.pool_of.tolist()):
-            self.members[number].append(index)
+        self.job_weight = np.maximum(paths[tree.pool_of] * parts[1], LIGHTEST) if least_satisfied else parts[1]
+        self.members = [np.flatnonzero(tree.pool_of == number) for number in range(len(self.pools))]
         peak = wanted.max(1, initial=0.0)
         self.pace = wanted / np.where(peak > 0, peak, 1.0)[:, None]
 
@@ -56,80 +65,90 @@ class HierarchicalFilling:
             room = self.pools[0] < 1.0 - _SAME
             self.left = (self.wanted - self.jobs > _SAME) & (self.pace > 0)
             self.open = self.left.any(1) & (room | ~self.left).all(1)
-            growth = self._pool(0) if self.open.any() else None
+            growth = self._growth() if self.open.any() else None
             if growth is None:
                 return self.pools, self.jobs
             speed = np.zeros_like(self.jobs)
-            for index, each in growth.jobs.items():
-                speed[index] = each
+            speed[growth.jobs] = growth.speeds
             step = self._next_event(speed)
             self.jobs = self.jobs + step * speed
             self.pools = summed(self.tree, self.jobs)
 
-    def _pool(self, number: int) -> Growth | None:
-        """Return how a pool grows; None when none of its jobs can take more."""
-        grown = [self._pool(child) for child in self.tree.subpools[number]]
-        grown += [self._job(index) for index in self.members[number] if self.open[index]]
-        children = [child for child in grown if child is not None]
-        if not children:
-            return None
-        least = min(child.level for child in children)
-        active = [child for child in children if child.level <= least + _SAME]
-        alone = next((child for child in active if child.rate <= _SAME), None)
-        jobs: dict[int, Floats] = {}
-        for child in [alone] if alone else active:
-            jobs |= {index: each / (child.rate if alone is None else 1.0) for index, each in child.jobs.items()}
-        own = _own(self.pools[number], np.sum(list(jobs.values()), axis=0), float(self.pool_weight[number]))
-        below = (least, 0.0 if alone else 1.0)
-        if not self.least_satisfied:
-            level, rate = own
-        elif abs(own[0] - least) <= _SAME:
-            level, rate = least, min(own[1], below[1])
-        else:
-            level, rate = min(own, below)
-        return Growth(level, rate, jobs)
+    def _growth(self) -> Growth | None:
+        """Return how the root grows, from the pools at the bottom up; None when no job can take more."""
+        self.speed = np.where(self.left, self.pace, 0.0)
+        self.level, self.rate = _own(self.jobs, self.speed, self.job_weight)
+        found: list[Growth | None] = [None] * len(self.pools)
+        for number in reversed(self.tree.downward):
+            children = [child for at in self.tree.subpools[number] if (child := found[at]) is not None]
+            members = self.members[number][self.open[self.members[number]]]
+            if children or len(members):
+                found[number] = self._pool(number, children, members)
+        return found[0]
 
-    def _job(self, index: int) -> Growth:
-        speed = np.where(self.left[index], self.pace[index], 0.0)
-        level, rate = _own(self.jobs[index], speed, float(self.job_weight[index]))
-        return Growth(level, rate, {index: speed})
+    def _pool(self, number: int, children: list[Growth], members: Integers) -> Growth:
+        """Return how a pool grows, given how its child pools do and which of its own jobs can take more."""
+        least = min(min((child.level for child in children), default=np.inf), self.level[members].min(initial=np.inf))
+        active = [child for child in children if child.level <= least + _SAME]
+        jobs = members[self.level[members] <= least + _SAME]
+        still = [child for child in active if child.rate <= _SAME]
+        waiting = jobs[self.rate[jobs] <= _SAME]
+        if still:
+            jobs, speeds = still[0].jobs, still[0].speeds
+        elif len(waiting):
+            jobs, speeds = waiting[:1], self.speed[waiting[:1]]
+        else:
+            own = self.speed[jobs] / self.rate[jobs][:, None]
+            jobs = np.concatenate([*(child.jobs for child in active), jobs])
+            speeds = np.concatenate([*(child.speeds / child.rate for child in active), own])
+        weight = self.pool_weight[number : number + 1]
+        levels, rates = _own(self.pools[number : number + 1], speeds.sum(0)[None], weight)
+        level, rate = float(levels[0]), float(rates[0])
+        below = (least, 0.0 if still or len(waiting) else 1.0)
+        if self.least_satisfied and abs(level - least) <= _SAME:
+            level, rate = least, min(rate, below[1])
+        elif self.least_satisfied:
+            level, rate = min((level, rate), below)
+        return Growth(level, rate, jobs, speeds)
 
     def _next_event(self, speed: Floats) -> float:
         """Return the time until a resource or a demand is used up, a dominant resource changes or two levels meet."""
         pools = summed(self.tree, speed)
         times = [_until(1.0 - self.pools[0], pools[0]), _until(self.wanted - self.jobs, speed)]
-        lines = self._lines(speed, pools)
-        times += [_until(held.max() - held, rise - rise[held >= held.max() - _SAME].max()) for held, rise in lines[0]]
-        for levels, rates in lines[1]:
-            times += [_until(levels - levels[at], rates[at] - rates) for at in np.flatnonzero(rates > 0)]
-        return min(times)
+        for held, rise in ((self.pools, pools), (self.jobs, speed)):
+            gap = held.max(1, keepdims=True) - held
+            lead = np.where(gap <= _SAME, rise, -np.inf).max(1, keepdims=True)
+            times.append(_until(gap, rise - lead))
+        return min([*times, *self._meetings(speed, pools)])
 
-    def _lines(self, speed: Floats, pools: Floats) -> tuple[list[tuple[Floats, Floats]], list[tuple[Floats, Floats]]]:
-        """Return usage and its speed of all growing elements, and levels and their speeds of those compared."""
-        usage = [*zip(self.pools, pools, strict=True), *zip(self.jobs, speed, strict=True)]
-        growing = [(held, rise) for held, rise in usage if rise.any()]
-        compared: list[tuple[Floats, Floats]] = []
-
-        def visit(number: int) -> list[tuple[float, float]]:
-            members = [index for index in self.members[number] if self.open[index]]
-            own = [_own(self.jobs[index], speed[index], float(self.job_weight[index])) for index in members]
+    def _meetings(self, speed: Floats, pools: Floats) -> list[float]:
+        """Return for each pool the time until one of its children reaches the level of another."""
+        level, rate = _own(self.jobs, speed, self.job_weight)
+        pool_level, pool_rate = _own(self.pools, pools, self.pool_weight)
+        lowest: list[tuple[float, float] | None] = [None] * len(self.pools)
+        times = []
+        for number in reversed(self.tree.downward):
+            members = self.members[number][self.open[self.members[number]]]
+            pairs: list[tuple[float, float]] = []
             for child in self.tree.subpools[number]:
-                below = visit(child)
-                if below:
-                    mine = _own(self.pools[child], pools[child], float(self.pool_weight[child]))
-                    own += [mine, min(below)] if self.least_satisfied else [mine]
-            if own:
-                compared.append((np.array([level for level, _ in own]), np.array([rate for _, rate in own])))
-            return own
+                below = lowest[child]
+                if below is not None:
+                    mine = (float(pool_level[child]), float(pool_rate[child]))
+                    pairs += [mine, below] if self.least_satisfied else [mine]
+            inner = np.array(pairs, float).reshape(len(pairs), 2)
+            levels = np.concatenate((level[members], inner[:, 0]))
+            rates = np.concatenate((rate[members], inner[:, 1]))
+            if len(levels):
+                first = np.lexsort((rates, levels))[0]
+                lowest[number] = (float(levels[first]), float(rates[first]))
+                times.append(_meeting(levels, rates))
+        return times
 
-        visit(0)
-        return growing, compared
 
-
-def _own(held: Floats, speed: Floats, weight: float) -> tuple[float, float]:
-    """Return dominant share ÷ weight and how fast it rises."""
-    top = float(held.max(initial=0.0))
-    rise = float(speed[held >= top - _SAME].max(initial=0.0)) if len(held) else 0.0
+def _own(held: Floats, speed: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Return dominant share ÷ weight of each element and how fast it rises."""
+    top = held.max(1, initial=0.0)
+    rise = np.where(held >= top[:, None] - _SAME, speed, 0.0).max(1, initial=0.0)
     return top / weight, rise / weight
 
 
@@ -137,3 +156,21 @@ def _until(gap: Floats, speed: Floats) -> float:
     """Return the least time in which one of the gaps closes, of those that are open."""
     closing = (speed > _SAME) & (gap > _SAME)
     return float((gap[closing] / speed[closing]).min(initial=np.inf))
+
+
+def _meeting(levels: Floats, rates: Floats) -> float:
+    """Return the least time in which a rising level reaches a higher one that rises more slowly.
+
+    Of rising levels of one rate the next lower one is the first to arrive.
+    """
+    rising = np.flatnonzero(rates > 0)
+    times = [np.inf]
+    groups = np.round(rates[rising] / rates.max(initial=_SAME), 11)
+    for group in np.unique(groups):
+        same = rising[groups == group]
+        same = same[np.argsort(levels[same], kind="stable")]
+        before = np.searchsorted(levels[same], levels - _SAME, "left") - 1
+        some = before >= 0
+        nearest = same[before[some]]
+        times.append(_until(levels[some] - levels[nearest], rates[nearest] - rates[some]))
+    return min(times)

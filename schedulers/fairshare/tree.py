@@ -192,6 +192,11 @@ class Tree:
 
 
 def _check(tree: Tree) -> None:
+    if not tree.totals:
+        raise BadInput("pool tree: the totals name no resource")
+    for resource, total in tree.totals.items():
+        if not (isfinite(total) and total >= 0):
+            raise BadInput(f"pool tree: the total of {resource} is {total!r}; amounts are 0 or more")
     seen = {ROOT}
     elements: list[Pool | Job] = [*tree.pools, *tree.jobs]
     for element in elements:

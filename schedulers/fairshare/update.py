@@ -380,18 +380,19 @@ class _Update:
     def _promised(self) -> tuple[Floats, Floats]:
         """Shares at suggestion 0 below the topmost pools that ask for them."""
         pools, jobs = np.zeros_like(self.given.strong), np.zeros_like(self.demand)
-        for number in self.tree.downward[1:]:
-            above = self.tree.path(number)[1:]
-            if self.tree.pool(number).promised and not any(self.tree.pool(at).promised for at in above):
+        wanted = [number for number in self.tree.downward[1:] if self.tree.pool(number).promised]
+        for number in wanted:
+            if not any(self.tree.pool(at).promised for at in self.tree.path(number)[1:]):
                 more = self.distribute(number, 0.0)
                 pools, jobs = pools + more[0], jobs + more[1]
         return pools, jobs
 
     def _nested(self) -> tuple[str, ...]:
         errors = []
-        for number, pool in enumerate(self.tree.pools, 1):
+        promised = [(number, pool) for number, pool in enumerate(self.tree.pools, 1) if pool.promised]
+        for number, pool in promised:
             above = [self.tree.pool(at) for at in self.tree.path(number)[1:]]
             over = [other.name for other in above if other.promised]
-            if pool.promised and over:
+            if over:
                 errors.append(f"promised guarantee of {pool.name!r} is ignored: {over[0]!r} above it computes one")
         return tuple(errors)

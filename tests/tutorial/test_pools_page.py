@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from cellstate.redis import RedisCell
 from cli.main import omega as program
 from omega import pool_file
-from omega.pools import ElementFields, IntegralFields, OptionFields
+from omega.pool_tree_file import ElementFields, IntegralFields, OptionFields
 from tests.tutorial.page import DOCS, SECONDS, blocks, commands, plain, same
 
 PAGE = (DOCS / "pools.md").read_text(encoding="utf-8")

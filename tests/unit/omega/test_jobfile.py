@@ -217,8 +217,8 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\nenvironment: {a=b: c}\ntasks: [{}]",
          "2: environment.a=b: 'a=b' is not the name of a variable; write one without ="),
         ("&a [*a]", "1: a contains itself; write it out"),
-        ("name: a\ntasks: " + "[" * 100_000, "2: nested too deeply; a job needs five levels"),
-        ("- " * 100_000, "1: nested too deeply; a job needs five levels"),
+        ("name: a\ntasks: " + "[" * 100_000, "2: nested too deeply; no file needs more than five levels"),
+        ("- " * 100_000, "1: nested too deeply; no file needs more than five levels"),
     ],
 )  # a table # fmt: skip
 def test_mistakes_name_line_field_and_what_is_allowed(text: str, message: str) -> None:
