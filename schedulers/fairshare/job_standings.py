@@ -5,7 +5,7 @@ Shares, demand and usage are parts of the tree's totals, by resource.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from schedulers.fairshare.starvation import Stand, Starvation, Status
 from schedulers.work import Work
 
 SETTLED_SECONDS = 5.0
-"""How long a job is below its share, and a task runs, before one evicts the other within a pool."""
+"""How long a job is below its share and loses no tasks, and a task runs, before one evicts the other within a pool."""
 _HELD = "held at the epoch"
 """Where a job's unplaced tasks at the first look at an epoch stand among its notes."""
 
@@ -81,6 +81,8 @@ class JobStandings:
     _rules: dict[str, tuple[float, float, float]] = field(default_factory=dict)
     _units: dict[str, Floats] = field(default_factory=dict)
     _lost: list[_Lost] = field(default_factory=list)
+    _left: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Unplaced tasks of jobs of this scheduler at the last look, and when they were more than at the one before."""
     _index: _Index | None = None
 
     def __post_init__(self) -> None:
@@ -94,6 +96,7 @@ class JobStandings:
                 for name in [name for name in starving.followed() if name not in self._index.of]:
                     starving.forget(name)
             self._rules = {name: rules for name, rules in self._rules.items() if name in self._index.of}
+            self._left = {name: left for name, left in self._left.items() if name in self._index.of}
             self.starving.rules = self._victims.rules = self._rules
         return self._index
 
@@ -134,15 +137,21 @@ class JobStandings:
         self._rules[work.id] = rules
         self._units[work.id] = unit = stand.parts(need) if need else np.zeros(len(stand.totals))
         self.starving.update_one(now, work.id, Stand(stand.share, stand.demand, stand.usage, unit, work.remaining))
-        settled = (self.starving.since(work.id) or now) + SETTLED_SECONDS <= now
+        left, lost_at = self._left.get(work.id, (work.remaining, -inf))
+        self._left[work.id] = work.remaining, now if work.remaining > left else lost_at
+        settled = self._settled_at(work.id, self.starving.since(work.id) or now) <= now
         return self.starving.status(work.id) if settled else Status.NORMAL
+
+    def _settled_at(self, job: str, since: float) -> float:
+        """When a job that is below its share since then may evict: no task that it lost starts again at once."""
+        return max(since, self._left.get(job, (0, -inf))[1]) + SETTLED_SECONDS
 
     def due(self, job: str) -> float | None:
         """When a job that is below its share may evict within its pool (seconds); None when it is not, or may."""
         since, due = self.starving.since(job), self.starving.due(job)
         if since is None:
             return None
-        return max(since + SETTLED_SECONDS, since if due is None else due)
+        return max(self._settled_at(job, since), since if due is None else due)
 
     def victim_starves(self, job: str, stand: JobStand, rules: tuple[float, float, float], now: float) -> bool:
         """Follow the state of a job that may lose tasks; it loses none while it starves itself."""

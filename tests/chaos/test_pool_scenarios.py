@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cellstate import ranges
+from cellstate.errors import StoreError
 from cellstate.model import MachineSpec
 from cellstate.redis import RedisCell
 from tests.cli.conftest import Omega
@@ -80,18 +81,27 @@ class Stage:
         """Wait until an expectation holds; the clock of the scenario stands meanwhile."""
         expected, started = self.scenario.expect[number], time.monotonic()
         while True:
-            now = self.look()
             try:
+                now = self.look()
                 self.scenario.check(expected, now, self.seen)
                 break
-            except AssertionError:
+            except (AssertionError, StoreError) as error:  # a busy computer may not answer in time
                 if time.monotonic() > started + PATIENCE_SECONDS:
-                    raise
+                    raise AssertionError(f"{error}\n{self.story()}") from error
             time.sleep(LOOK_SECONDS)
         for job, text in expected.get("why", {}).items():
             assert text in self.omega.text("job", "why", job)
         self.seen[expected["at"]] = now
         self.began += time.monotonic() - started
+
+    def story(self) -> str:
+        """What people would look at: pools, schedulers, why jobs wait, the last events."""
+        commands = [
+            ("pool", "list"),
+            ("scheduler", "list"),
+            *(("job", "why", job["name"]) for job in self.scenario.jobs),
+        ]
+        return "\n".join(self.omega.text(*words) for words in (*commands, ("events",)))
 
     def look(self) -> Seen:
         """The cell now."""

@@ -1,0 +1,46 @@
+"""How jobs stand within their pools: when one may evict another."""
+
+import pytest
+
+from cellstate.model import Gang, GroupStatus, Job, JobState
+from cellstate.pools import Epoch, Leaf, Pool, Pools
+from schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStandings
+from schedulers.fairshare.standings import EpochShares
+from schedulers.fairshare.starvation import Status
+from schedulers.work import Work
+
+RULES = (1.0, 2.0, float("inf"))
+"""Tolerance, timeout and aggressive timeout."""
+
+
+def shares() -> EpochShares:
+    """A job of pool p that is due half of ten slots, and holds one."""
+    leaf = Leaf("p", (10,), (1,), gang=False, start=0, pending=9, jobs=["j"])
+    epoch = Epoch(1, 1, 1, 0, "batch/0", {"default": (10,)}, {}, {"default": [(0.5,)]}, {"default": [leaf]})
+    return EpochShares(Pools((Pool("p"),)), epoch)
+
+
+def work(unplaced: int) -> Work:
+    """The job as it arrives again when tasks of it were evicted."""
+    group = GroupStatus((1,), 0, 10, unplaced, 10 - unplaced, 0, 0, 0, f"0-{unplaced - 1}", ())
+    return Work.of(Job("j", "j", "batch", 0, 1, JobState.ACTIVE, Gang.NO, 0, [group]))
+
+
+def test_a_job_below_its_share_may_evict_after_a_while() -> None:
+    standings, known = JobStandings(), shares()
+    assert standings.status(work(9), known, RULES, 10.0) is Status.NORMAL
+    assert standings.due("j") == 10.0 + SETTLED_SECONDS
+    assert standings.status(work(9), known, RULES, 10.0 + SETTLED_SECONDS - 0.1) is Status.NORMAL
+    assert standings.status(work(9), known, RULES, 10.0 + SETTLED_SECONDS) is Status.STARVING
+
+
+@pytest.mark.parametrize("evicted", [1, 4])
+def test_a_job_that_loses_more_tasks_waits_again(evicted: int) -> None:
+    """Else the tasks that were evicted last would start again at once, in the room of others: an eviction undone."""
+    standings, known = JobStandings(), shares()
+    standings.status(work(5), known, RULES, 10.0)
+    assert standings.status(work(5 + evicted), known, RULES, 14.0) is Status.NORMAL
+    assert standings.due("j") == 14.0 + SETTLED_SECONDS
+    assert standings.status(work(5 + evicted), known, RULES, 16.0) is Status.NORMAL
+    assert standings.status(work(5 + evicted), known, RULES, 14.0 + SETTLED_SECONDS) is Status.STARVING
+    assert standings.status(work(4), known, RULES, 19.1) is Status.STARVING, "started tasks are no loss"
