@@ -43,7 +43,7 @@ def volumes(tree: Tree, found: Guarantees, seconds: float | None) -> Floats:
 def _distribute(tree: Tree, below: Floats, overflow: Floats, room: Floats, after: Floats) -> None:
     """Hand what overflowed down the tree, to where there is room, by the flow of each child's subtree.
 
-    Pools below a pool with an integral guarantee take no part.
+    Pools below a pool with an integral guarantee take no part. The root hands out nothing, whatever the options say.
     """
     received = np.zeros_like(after)
     waiting = [0]
@@ -54,7 +54,7 @@ def _distribute(tree: Tree, below: Floats, overflow: Floats, room: Floats, after
             continue
         waiting += tree.subpools[number]
         own = tree.pool(number).integral.distributes_free_volume
-        if not (tree.options.distribute_free_volume if own is None else own):
+        if number == 0 or not (tree.options.distribute_free_volume if own is None else own):
             continue
         children = tree.subpools[number]
         free = received[number] + overflow[children].sum(0)

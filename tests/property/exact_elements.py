@@ -222,7 +222,8 @@ class Given:
             return
         parts = {child.id: [NOTHING] * self.width for child in pool.pools}
         own = pool.setting("should_distribute_free_volume_among_children")
-        if own if own is not None else self.option("should_distribute_free_volume_among_children"):
+        allowed = own if own is not None else self.option("should_distribute_free_volume_among_children")
+        if allowed and pool is not self.root:
             free = added(free, self.sum_of(pool.pools, "over"))
             for r, left in enumerate(free):
                 hungry = [child for child in pool.pools if child.room[r] > 0 and self.total_flow(child) > 0]

@@ -166,6 +166,24 @@ def test_a_job_gets_no_more_than_whole_tasks_could_take() -> None:
     assert found["elements"]["j"]["fair_share"] == pytest.approx({"cpu": 0.6})
 
 
+@pytest.mark.parametrize(("above", "received"), [(None, 0.0), ("pool", 10.0)])
+def test_what_overflows_goes_to_siblings_but_not_directly_below_the_root(above: str | None, received: float) -> None:
+    full, empty = (
+        {"id": name, "kind": "pool", "integral": {"type": "relaxed", "flow": {"cpu": flow}, "volume": {"cpu": volume}}}
+        for name, flow, volume in (("full", 1, 1e9), ("empty", 2, 0))
+    )
+    below = [pool if above is None else {**pool, "parent": above} for pool in (full, empty)]
+    document = {
+        "total_resources": {"cpu": 10},
+        "tree": below if above is None else [{"id": above, "kind": "pool"}, *below],
+        "options": {"should_distribute_free_volume_among_children": True},
+        "seconds_since_previous_update": 10,
+    }
+    volumes = pools.computed(*pools.from_document(document))["elements"]
+    assert volumes["full"]["volume"] == pytest.approx({"cpu": 1e9})
+    assert volumes["empty"]["volume"] == pytest.approx({"cpu": 20 + received})
+
+
 def test_fifo_loses_room_to_granularity() -> None:
     queue = [(np.array([1, 4.0]), 1000), (np.array([10, 1.0]), 500)]
     assert pools.fifo(np.array([[3200, 6400.0]]), queue) == [1000, 220]
