@@ -182,6 +182,24 @@ class Standings:
         """Whether a pool stands below the share that it may claim, for one more task of this need."""
         return is_below(self.used(name), self.share(name), need)
 
+    def lacks_below(self, parent: Path, but: str, need: Resources) -> bool:
+        """Whether a pool below a parent (empty: the root of the pool's tree) lacks a task of a need, and wants some.
+
+        `but`: that pool is left out.
+        """
+        tree, above = self.shares.pools.tree_of(but).name, parent[0] if parent else ROOT
+        for name in self.below:
+            path = self.shares.path(name)
+            if name == but or (path[1] if len(path) > 1 else ROOT) != above:
+                continue
+            if self.shares.pools.tree_of(path[-1]).name != tree:
+                continue
+            used, share = self.used(name), self.share(name)
+            fits = all(has + more <= part for has, more, part in zip(used, need, share, strict=True) if more)
+            if fits and any(any(self.snapshot.usage.wanted_by_leaf(leaf)) for leaf in self.leaves(name)):
+                return True
+        return False
+
     def pair(self, evictor: Path, victim: Path) -> tuple[str, str] | None:
         """The children of the lowest common ancestor of two leaves; None when they are the same leaf."""
         mine, theirs = evictor[::-1], victim[::-1]

@@ -1,9 +1,13 @@
 """Shares of many pools by fit factor at once: sums of their children's curves, and FIFO pools one behind the other."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from schedulers.fairshare.curves import SAME, TOLERANCE, Curve, Curves, Floats, Integers, clean, join
+from schedulers.fairshare.curves import SAME, SLACK, TOLERANCE, Curve, Curves, Floats, Integers, clean, join
 
+_HALVINGS, _NEAR = 100, 1e-8
+"""Steps of a bisection; how far the slack of a bound may carry its result past a jump."""
 _PAIRS = 40_000
 """Values of curves at breakpoints that one step computes: few enough to stay in the processor's cache."""
 
@@ -148,3 +152,18 @@ def chains(children: Curves, groups: Integers, count: int) -> Curves:
     group, x, y = clean(group[order], x[order], y[order])
     lengths = np.bincount(group, minlength=count)
     return Curves(x, y, np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
+
+
+def largest_factor(taken: Callable[[float], Floats], room: Floats, jumps: Floats) -> float:
+    """Return the largest factor of at most 1 whose taken shares are within the room.
+
+    `jumps` are the places of jumps. Where the room ends at one, the value before it holds: the slack of the comparison
+    does not carry the factor past it.
+    """
+    low, high = 0.0, 1.0
+    if (taken(1.0) <= room + SLACK).all():
+        return 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (taken(middle) <= room + SLACK).all() else (low, middle)
+    return float(min((place for place in jumps if low - _NEAR < place < low), default=low))

@@ -13,18 +13,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from schedulers.fairshare.curves import SLACK, Curve, Curves, Floats, Integers, append, cut, join
+from schedulers.fairshare.curves import Curve, Curves, Floats, Integers, append, cut, join
 from schedulers.fairshare.fifo import fifo_order, for_guarantee
 from schedulers.fairshare.guarantees import Guarantees, counted_on, guarantees, weights
 from schedulers.fairshare.leaves import job_curves
 from schedulers.fairshare.satisfaction import satisfactions
 from schedulers.fairshare.staggered import staggered, staggered_parts
 from schedulers.fairshare.suggestions import by_suggestion
-from schedulers.fairshare.sums import chains, totals
+from schedulers.fairshare.sums import chains, largest_factor, totals
 from schedulers.fairshare.tree import Amounts, Tree
 from schedulers.fairshare.volumes import volumes
 
-_HALVINGS = 100
 _LEAST_WEIGHT = 1e-9
 
 
@@ -295,13 +294,10 @@ class _Update:
             found: Floats = np.maximum(np.array(parts) - self.given.strong[relaxed], 0.0)
             return found
 
-        low, high = 0.0, 1.0
-        if (taken(1.0).sum(0) <= room + SLACK).all():
-            low = 1.0
-        for _ in range(_HALVINGS if low < 1.0 else 0):
-            middle = (low + high) / 2
-            low, high = (middle, high) if (taken(middle).sum(0) <= room + SLACK).all() else (low, middle)
-        for number, share in zip(relaxed, taken(low), strict=True):
+        steps = [curve.x[:-1][np.diff(curve.x) == 0] * rates.min() / rate
+                 for curve, rate in zip(curves, rates, strict=True)]  # fmt: skip
+        factor = largest_factor(lambda part: taken(part).sum(0), room, np.concatenate(steps))
+        for number, share in zip(relaxed, taken(factor), strict=True):
             self.grant(number, np.minimum(share, self.available(number)))
 
     # Distribution, top-down (§6).

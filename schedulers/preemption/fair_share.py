@@ -306,6 +306,10 @@ class FairShare(Preemption):
         at = bisect_left(self._newest, resident.placement)
         return min(resident.started, self._known_at[at]) if at < len(self._newest) else resident.started
 
+    def below_since(self, pool: str) -> float | None:
+        """The time from which on a pool has been below its share; None while it is not."""
+        return self._starving.since(pool)
+
     def rank(self, resident: Resident) -> int:
         """The place of a task among the victims, smallest first."""
         return -resident.placement if self.newest_first else resident.placement * _SPREAD % (1 << 32)

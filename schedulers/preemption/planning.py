@@ -51,5 +51,8 @@ class PlanningPolicy(Protocol):
     def began(self, resident: Resident) -> float:
         """The latest time at which a task may have begun."""
 
+    def below_since(self, pool: str) -> float | None:
+        """The time from which on a pool has been below its share; None while it is not."""
+
     def rank(self, resident: Resident) -> int:
         """The place of a task among the victims, smallest first."""

@@ -13,13 +13,20 @@ from cellstate.fairness import Assertion, Loss, is_kept_in_full, is_legal
 from cellstate.residents import Resident
 from cellstate.resources import Resources
 from cellstate.transaction import Claim
-from schedulers.fairshare.standings import Path, Standings
+from schedulers.fairshare.job_standings import SETTLED_SECONDS
+from schedulers.fairshare.standings import Standings
 from schedulers.fairshare.starvation import Status
 from schedulers.fitting import fitting
 from schedulers.policies import Placement, claims_of
+from schedulers.preemption.planned import PlannedEvictions
 from schedulers.preemption.planning import PlanningPolicy
 from schedulers.preemption.precedence import might_hold
-from schedulers.preemption.sets import Flight, Losses, is_worth, leaf_of_work, with_victims, without_needless
+from schedulers.preemption.sets import (
+    Losses,
+    is_worth,
+    within_shares,
+    without_needless,
+)
 from schedulers.work import Work
 
 Mask = NDArray[np.bool_]
@@ -27,7 +34,7 @@ MOST_EVICTIONS, MOST_STARTS = 200, 500
 """Of one transaction."""
 
 
-class Plan:
+class Plan(PlannedEvictions):
     """Victims of one job at one level of its path: siblings of the pool `own` and what is below them."""
 
     last = False
@@ -36,33 +43,14 @@ class Plan:
     def __init__(
         self, policy: PlanningPolicy, work: Work, found: Standings, own: str, status: Status = Status.STARVING
     ) -> None:
-        self.policy, self.work, self.found, self.own, self.status = policy, work, found, own, status
-        self.path = found.shares.path(leaf_of_work(work))
-        self.snapshot = found.snapshot
-        self.group = next(group for group, left in enumerate(work.left) if left)
-        self.need = work.need(self.group)
-        self.victims: dict[int, list[tuple[int, int]]] = {}
-        self.planned: dict[int, list[int]] = {}
-        """What planned tasks take, by machine."""
-        self.room: dict[int, list[int]] = {}
-        self.pools: dict[str, None] = {}
-        self.gone: dict[int, int] = policy.gone()
-        self.strict = set[str]()
-        self.lost: list[tuple[str, Resources]] = []
-        self.freed: list[tuple[int, Resources]] = []
-        self.lost_tasks: dict[str, int] = {}
-        self.evicted: dict[int, Resident] = {}
+        super().__init__(policy, work, found, own)
+        self.status = status
         self.whole = True
         """Whether only pools lose tasks that keep their shares in full."""
-        self.before = dict(self.gone)
+        self.rested = False
+        """Whether such pools have tasks on machines that rest: then no others lose tasks."""
         self.gaining = policy.gaining()
         """Pools for which this scheduler evicts: what they hold on the snapshot is not committed yet."""
-
-    def flight(self) -> Flight:
-        """What is evicted when all of it stands."""
-        own = {name: count - self.before.get(name, 0) for name, count in self.gone.items()}
-        gone = {name: count for name, count in own.items() if count}
-        return Flight(self.lost, gone, self.freed, self.evicted, self.path)
 
     @property
     def assertion(self) -> Assertion:
@@ -91,13 +79,6 @@ class Plan:
         relieved = self.snapshot.relieve(extra, np.zeros(self.snapshot.size))
         claims = claims_of(placement, placement.place(replace(self.work, left=left, admitted=None), relieved, rng))
         return self._with_victims(claims)
-
-    def _free(self, machine: int) -> list[int]:
-        """What is free when the evictions in flight are carried out."""
-        free = [int(room[machine]) for room in self.snapshot.room]
-        for amounts in self.policy.freed(machine):
-            free = [has + more for has, more in zip(free, amounts, strict=True)]
-        return free
 
     def _quota(self) -> int:
         """How many tasks this scheduler plans: its part of the deficit, as far as one transaction goes."""
@@ -130,7 +111,7 @@ class Plan:
             self.whole = False
             return self._choose_for_gang()
         tasks = self._choose_tasks()
-        if not tasks and self.whole:
+        if not tasks and self.whole and not self.rested:
             self.whole = False
             tasks = self._choose_tasks()
         return tasks
@@ -188,11 +169,6 @@ class Plan:
             if unit is not None:
                 losses.units.setdefault(pool, []).extend([unit] * (1 if resident.together else count))
 
-    def _pool(self, resident: Resident) -> str:
-        """Return the pool that is compared with the evictor's when it loses this task."""
-        pair = self.found.pair(self.path, self._path(resident))
-        return "" if pair is None else pair[1]
-
     def _legal(self, taken: Resources, losses: "Losses") -> bool:
         """Whether a set is legal on the snapshot, with what this plan evicts already."""
         sets = [Loss(losses.held[name], self.found.due(name), units) for name, units in losses.units.items()]
@@ -212,13 +188,21 @@ class Plan:
         """Whether a set does more than move the odd task from one pool to another.
 
         Shares are seldom multiples of a task. When no further task fits under the evictor's share, its pool passes
-        its share by a part of one; it does so only at the cost of pools that keep their shares in full. Otherwise a
-        task that was started for one pool would at once be evicted for the odd task of the next one.
+        its share by a part of one; it does so only at the cost of pools that keep their shares in full, once it has
+        been below its share for 5 s, and while no sibling lacks a whole task. Otherwise a task that was started for one
+        pool would at once be evicted for the odd task of the next one.
         """
         used, share = self.used(), self.share()
         if all(not more or has + more <= part for has, more, part in zip(used, taken, share, strict=True)):
             return True
-        return all(is_kept_in_full(loss) for loss in losses)
+        since = self.policy.below_since(self.own)
+        waited = since is not None and self.snapshot.now - since >= SETTLED_SECONDS
+        return waited and not self._yields and all(is_kept_in_full(loss) for loss in losses)
+
+    @cached_property
+    def _yields(self) -> bool:
+        """Whether a sibling lacks a task like those of this job, or more, of its share."""
+        return self.found.lacks_below(self.path[self.path.index(self.own) + 1 :][:1], self.own, self.need)
 
     # Candidates
 
@@ -230,10 +214,11 @@ class Plan:
         number, members = policy.members
         found = []
         for machine in known[-policy.most :].tolist():
+            here = snapshot.residents.on(machine)
             if policy.rests(machine, snapshot.now, rest):
+                self.rested = self.rested or any(self._most(each) for each in here)
                 continue
             foreign = machine % members != number
-            here = snapshot.residents.on(machine)
             found += [(self._stage(each), foreign, self._rank(each), machine, each) for each in here]
         found.sort(key=lambda each: each[:4])
         for _, _, _, machine, resident in found:
@@ -255,16 +240,10 @@ class Plan:
     @cached_property
     def _within_shares(self) -> set[int]:
         """Runs that are within the shares of their jobs: the oldest, as far as the machines are known."""
-        found, older = set[int](), dict[str, float]()
         part = float(self.snapshot.residents.known(self.snapshot.number).mean()) if self.snapshot.size else 1.0
-        for run in sorted((run for each in self._runs.values() for run in each), key=lambda each: each.placement):
-            if run.job not in older:
-                tasks = self.policy.jobs.tasks_due(self.found.shares.epoch, run.job, run.need)
-                older[run.job] = 0.0 if tasks is None else -tasks * part
-            if older[run.job] < 0.0:
-                found.add(run.placement)
-            older[run.job] += run.tasks
-        return found
+        epoch, jobs = self.found.shares.epoch, self.policy.jobs
+        runs = [run for each in self._runs.values() for run in each]
+        return within_shares(runs, lambda run: jobs.tasks_due(epoch, run.job, run.need), part)
 
     @cached_property
     def _runs(self) -> dict[str, list[Resident]]:
@@ -278,9 +257,6 @@ class Plan:
     def _most(self, resident: Resident) -> int:
         """Return how many tasks of a run may go now."""
         return resident.tasks - self.gone.get(resident.placement, 0) if self._eligible(resident) else 0
-
-    def _path(self, resident: Resident) -> Path:
-        return self.found.shares.path(resident.pool or resident.user)
 
     def _eligible(self, resident: Resident) -> bool:
         """Return whether a task's pool is a sibling at this level, stands above its share, and may lose it."""
@@ -297,9 +273,11 @@ class Plan:
         if unit is None:
             return True  # the rest of a gang that goes already
         used, share = self.found.used(pair[1]), self.found.due(pair[1])
-        if self.whole:
-            return is_kept_in_full(Loss(used, share, [unit]))
-        return any(amount > 0 and has > part for has, part, amount in zip(used, share, unit, strict=True))
+        if is_kept_in_full(Loss(used, share, [unit])):
+            return True
+        above = any(amount > 0 and has > part for has, part, amount in zip(used, share, unit, strict=True))
+        # A task that lifts its pool above its share by a part of a task may have been started there a moment ago.
+        return not self.whole and above and self.snapshot.now - self.policy.began(resident) >= SETTLED_SECONDS
 
     def admits(self, leaf: str) -> bool:
         """Return whether a pool's settings admit evictions for this evictor (rule 11)."""
@@ -307,14 +285,6 @@ class Plan:
         if self.status is Status.AGGRESSIVELY_STARVING and rules.allow_aggressive_preemption is not False:
             return True
         return rules.allow_regular_preemption is not False
-
-    def _unit(self, resident: Resident) -> Resources | None:
-        """What goes with a task: all of a strict gang; None when that was counted before."""
-        if not resident.together:
-            return resident.need
-        if resident.job in self.strict:
-            return None
-        return tuple(amount * resident.together for amount in resident.need)
 
     # Victims for one task
 
@@ -350,47 +320,3 @@ class Plan:
     def _start(self) -> None:
         """Count one more task of the evictor."""
         self.found.move(self.path, self.need)
-
-    def _carry_out(self, machine: int, chosen: Sequence[tuple[Resident, int]]) -> None:
-        """Count the victims of one task as gone, and the task as placed on the machine."""
-        for resident, count in chosen:
-            self._evict(machine, resident, count)
-        self._occupy(machine)
-
-    def _evict(self, machine: int, resident: Resident, count: int) -> None:
-        """Count tasks as gone."""
-        self.pools[self._pool(resident)] = None
-        self.evicted[resident.placement] = resident
-        leaf = self._path(resident)[0]
-        self.lost_tasks[leaf] = self.lost_tasks.get(leaf, 0) + count
-        self.gone[resident.placement] = self.gone.get(resident.placement, 0) + count
-        self.victims.setdefault(machine, []).append((resident.placement, count))
-        unit = self._unit(resident)
-        if unit is not None:
-            times = 1 if resident.together else count
-            amounts = tuple(amount * times for amount in unit)
-            self.found.move(self._path(resident), amounts, -1)
-            self.lost.append((resident.pool or resident.user, amounts))
-        if resident.together:
-            self.strict.add(resident.job)
-        amounts = tuple(amount * count for amount in resident.need)
-        self.freed.append((machine, amounts))
-        for d, amount in enumerate(amounts):
-            self.room[machine][d] += amount
-
-    def _room(self, machine: int) -> list[int]:
-        """What is free on a machine, with what is planned."""
-        if machine not in self.room:
-            self.room[machine], self.planned[machine] = self._free(machine), [0] * len(self.need)
-        return self.room[machine]
-
-    def _occupy(self, machine: int, count: int = 1) -> None:
-        room, planned = self._room(machine), self.planned[machine]
-        for d, amount in enumerate(self.need):
-            room[d] -= amount * count
-            planned[d] += amount * count
-
-    def _with_victims(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Name the victims of each claim, which the snapshot counts as taken."""
-        room = {machine: self._free(machine) for machine in self.victims}
-        return with_victims(claims, self.victims, self.evicted, room, self.work)

@@ -1,6 +1,6 @@
 """Sets of evictions: what their evictor wants next, what pools lose, and what is in flight."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
@@ -57,6 +57,22 @@ def without_needless(chosen: Sequence[tuple[Resident, int]], missing: Sequence[i
         if stay < count:
             kept.append((resident, count - stay))
     return kept[::-1]
+
+
+def within_shares(runs: Iterable[Resident], due: Callable[[Resident], float | None], part: float) -> set[int]:
+    """Return the placements of the oldest runs of each job, as many tasks as are `due` to it.
+
+    Of a job with an unknown share none are. `part`: the part of the machines on which the runs are.
+    """
+    found, older = set[int](), dict[str, float]()
+    for run in sorted(runs, key=lambda each: each.placement):
+        if run.job not in older:
+            tasks = due(run)
+            older[run.job] = 0.0 if tasks is None else -tasks * part
+        if older[run.job] < 0.0:
+            found.add(run.placement)
+        older[run.job] += run.tasks
+    return found
 
 
 def is_worth(cost: float, gone: Sequence[Resources], taken: Resources, totals: Resources) -> bool:

@@ -21,7 +21,7 @@ class Element:
         self.children: list[Element] = []
         none = (NOTHING,) * width
         self.demand = self.usage = self.limits = self.strong = self.integral = none
-        self.share = self.promised = self.estimated = self.volume = none
+        self.share = self.promised = self.estimated = self.expected = self.volume = none
         self.over = self.room = none
         self.flow = self.burst = NOTHING
         self.weight = ONE
@@ -103,6 +103,8 @@ class Given:
             limits = self.vector(one.fields.get("limits") or {}, Fraction(10**30))
             one.limits = self.portion(least(limits, self.totals))
             if one.is_job:
+                best = one.fields.get("best_allocation_share") or {}
+                one.limits = least(one.limits, self.vector(best, Fraction(10**30)))
                 one.demand = self.portion(self.vector(one.fields.get("demand") or {}))
                 one.usage = self.portion(self.vector(one.fields.get("usage") or {}))
             elif one.kind != "none":
@@ -158,13 +160,43 @@ class Given:
                 one.burst *= factor
 
     def adjust(self) -> None:
+        first = self.first_tier()
         for pool in self.pools:
             pool.strong = least(pool.strong, pool.limits)
-            wanted = self.sum_of(pool.children, "strong")
-            if not within(wanted, pool.strong):
-                factor = min(a / b for a, b in zip(pool.strong, wanted, strict=True) if b > a)
-                for child in pool.children:
-                    child.strong = scaled(child.strong, factor)
+            left, fits = pool.strong, True
+            tiers = [{one.id: first[one.id] for one in pool.pools}]
+            tiers.append({one.id: above(one.strong, first[one.id]) for one in pool.pools})
+            for tier in tiers:
+                wanted = (NOTHING,) * self.width
+                for part in tier.values():
+                    wanted = added(wanted, part)
+                factor = ONE if fits else NOTHING
+                if fits and not within(wanted, left):
+                    factor, fits = min(a / b for a, b in zip(left, wanted, strict=True) if b > a), False
+                for name, part in tier.items():
+                    tier[name] = scaled(part, factor)
+                left = above(left, wanted)
+            for child in pool.pools:
+                child.strong = added(tiers[0][child.id], tiers[1][child.id])
+
+    def first_tier(self) -> dict[str, Vector]:
+        """The part of each guarantee that is fitted first: all of a priority pool's, up to the next donor."""
+        priority, donor = ("enable_priority_strong_guarantee_adjustment" + end for end in ("", "_donorship"))
+        found: dict[str, Vector] = {}
+
+        def tier(pool: Element, *, donated: bool) -> Vector:
+            own, gives = bool(pool.fields.get(priority)), bool(pool.fields.get(donor))
+            below = [tier(child, donated=gives or (donated and not own)) for child in pool.pools]
+            found[pool.id] = (NOTHING,) * self.width
+            if own and donated:
+                found[pool.id] = pool.strong
+            elif not gives:
+                for part in below:
+                    found[pool.id] = added(found[pool.id], part)
+            return found[pool.id]
+
+        tier(self.root, donated=False)
+        return found
 
     def total_flow(self, pool: Element) -> Fraction:
         return pool.flow + sum((self.total_flow(child) for child in pool.children), NOTHING)
@@ -172,15 +204,20 @@ class Given:
     def estimate(self) -> None:
         self.weigh()
         self.root.estimated = self.root.strong
+        self.root.expected = tuple(ONE if total else NOTHING for total in self.totals)
+        for name in ("estimated", "expected"):
+            self.count_on(name)
+
+    def count_on(self, name: str) -> None:
         for pool in self.pools:
-            left = pool.estimated
+            left = getattr(pool, name)
             whole = sum(child.weight for child in pool.children)
             for child in pool.children:
                 flow = self.total_flow(child)
-                child.estimated = least(tuple(g + flow for g in child.strong), left)
-                left = above(left, child.estimated)
+                setattr(child, name, least(tuple(g + flow for g in child.strong), left))
+                left = above(left, getattr(child, name))
             for child in pool.children:
-                child.estimated = added(child.estimated, scaled(left, child.weight / whole))
+                setattr(child, name, added(getattr(child, name), scaled(left, child.weight / whole)))
 
     def weigh(self) -> None:
         multiplier = self.option("infer_weight_from_guarantees_share_multiplier", None)
@@ -210,6 +247,8 @@ class Given:
             top = tuple(map(max, pool.volume, capacity))
             pool.over, pool.room = above(grown, top), above(capacity, grown) if accepts else none
             pool.volume = least(grown, top)
+            for child in pool.pools:  # what overflows or is wanted below an integral pool stays there
+                self.refill(child, seconds)
             return
         for child in pool.pools:
             self.refill(child, seconds)

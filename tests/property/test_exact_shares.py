@@ -47,6 +47,8 @@ def pool(rng: Random, name: str, parent: str, totals: dict[str, int], *, spends:
         found["integral"] = integral(rng, totals)
     found["compute_promised_guarantee"] = rng.random() < 0.3
     found["step_function_for_gang"] = rng.random() < 0.9
+    for end in ("", "_donorship"):
+        found["enable_priority_strong_guarantee_adjustment" + end] = rng.random() < 0.3
     return found
 
 
@@ -60,23 +62,25 @@ def job(rng: Random, name: str, parent: str, totals: dict[str, int]) -> dict[str
         found["weight"] = rng.choice((0.5, 2))
     if rng.random() < 0.2:
         found["limits"] = amounts(rng, totals, 1.0, some=True)
+    if rng.random() < 0.1:
+        found["best_allocation_share"] = {name: rng.choice((0.25, 0.5, 1)) for name in totals if rng.random() < 0.7}
     return found
 
 
 def document(rng: Random) -> dict[str, Any]:
-    """A tree of up to three levels of pools; integral guarantees on one level only, as they are used."""
+    """A tree of some levels of pools; integral guarantees on one level, as they are used, or on any."""
     totals = rng.choice(TOTALS)
-    inner = [ROOT]
+    inner, nested = [ROOT], rng.random() < 0.4
     tree = []
     for number in range(rng.randint(0, 6)):
         parent = rng.choice(inner)
         name = f"p{number}"
-        found = pool(rng, name, parent, totals, spends=parent == ROOT)
+        found = pool(rng, name, parent, totals, spends=nested or parent == ROOT)
         spending = found.get("integral", {}).get("type", "none") != "none"
         if rng.random() < 0.3:
             keys = rng.sample(("weight", "start_time", "pending_job_count"), rng.randint(1, 3))
             found |= {"mode": "fifo", "fifo_sort_parameters": keys, "fifo_reordering_for_guarantee": rng.random() < 0.7}
-        elif not spending or rng.random() < 0.5:
+        elif nested or not spending or rng.random() < 0.5:
             inner.append(name)
         tree.append(found)
     homes = [ROOT, *(one["id"] for one in tree)]
@@ -114,6 +118,7 @@ def differences(made: dict[str, Any]) -> list[str]:
         compare(name, "weight_proportional", rest)
         compare(name, "weight", one.weight)
         compare(name, "estimated_guarantee", one.estimated)
+        compare(name, "promised_fair_share", one.expected)
         if not one.is_job:
             compare(name, "volume", one.volume, 1e6)
             compare(name, "satisfaction", exact.satisfaction(one), 1e3)
@@ -126,6 +131,15 @@ def differences(made: dict[str, Any]) -> list[str]:
 def test_random_trees_agree_with_exact_arithmetic(seed: int) -> None:
     rng = Random(f"exact/{seed}")
     for number in range(25):
+        made = document(rng)
+        assert not differences(made), (number, differences(made), made)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("seed", range(4, 64))
+def test_thousands_of_random_trees_agree_with_exact_arithmetic(seed: int) -> None:
+    rng = Random(f"exact/{seed}")
+    for number in range(50):
         made = document(rng)
         assert not differences(made), (number, differences(made), made)
 

@@ -7,6 +7,7 @@ from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.pools import Pool, Pools, PoolTree, Preemption
 from omega.simulation import Settings, Simulation
 from omega.simulation.run import SPREAD, spread_of
+from omega.simulation.simulated_store import TwinStore
 from omega.workload.workload import Arrival, Workload
 from schedulers.ordering.fair_pools import FairPools
 from schedulers.placement.first_fit import RandomFirstFit
@@ -54,8 +55,8 @@ class Ground:
         self.jobs.append(Arrival(at, spec))
         return name
 
-    def run(self, until: float, seed: int = 0, watch: Sequence[float] = ()) -> "Story":
-        """Simulate; the schedulers are batch schedulers with short decision times."""
+    def run(self, until: float, seed: int = 0, watch: Sequence[float] = (), *, logged: bool = False) -> "Story":
+        """Simulate; the schedulers are batch schedulers with short decision times. `logged`: the cell keeps its log."""
         specs = [MachineSpec(f"m{i}", (self.slots * SLOT, self.memory)) for i in range(self.machines)]
         jobs = sorted(self.jobs, key=lambda each: each.at_seconds)
         tree = PoolTree(preemption=self.preemption, partition_everywhere=self.everywhere)
@@ -68,6 +69,9 @@ class Ground:
             t_job=self.decision,
         )  # fmt: skip
         simulation = Simulation(workload, settings, own=own)
+        if logged:
+            assert isinstance(simulation.store, TwinStore)
+            simulation.store.twin.ledger.log = True
         story = Story(simulation, self.machines * self.slots)
         for at in watch:
             simulation.world.engine.at(round(at * 1e6), story.look, at)

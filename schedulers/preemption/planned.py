@@ -1,0 +1,111 @@
+"""What a plan evicts and starts: victims, rooms, what pools hold and lose meanwhile."""
+
+from collections.abc import Sequence
+
+from cellstate.residents import Resident
+from cellstate.resources import Resources
+from cellstate.transaction import Claim
+from schedulers.fairshare.standings import Path, Standings
+from schedulers.preemption.planning import PlanningPolicy
+from schedulers.preemption.sets import Flight, leaf_of_work, with_victims
+from schedulers.work import Work
+
+
+class PlannedEvictions:
+    """The evictions that are planned for one job, counted in the standings of pools as they are chosen.
+
+    `own` is the pool that gains; amounts in smallest units, machines and placements by their numbers.
+    """
+
+    def __init__(self, policy: PlanningPolicy, work: Work, found: Standings, own: str) -> None:
+        """Plan nothing yet."""
+        self.policy, self.work, self.found, self.own = policy, work, found, own
+        self.path = found.shares.path(leaf_of_work(work))
+        self.snapshot = found.snapshot
+        self.group = next(group for group, left in enumerate(work.left) if left)
+        self.need = work.need(self.group)
+        self.victims: dict[int, list[tuple[int, int]]] = {}
+        self.planned: dict[int, list[int]] = {}
+        """What planned tasks take, by machine."""
+        self.room: dict[int, list[int]] = {}
+        self.pools: dict[str, None] = {}
+        self.gone: dict[int, int] = policy.gone()
+        self.strict = set[str]()
+        self.lost: list[tuple[str, Resources]] = []
+        self.freed: list[tuple[int, Resources]] = []
+        self.lost_tasks: dict[str, int] = {}
+        self.evicted: dict[int, Resident] = {}
+        self.before = dict(self.gone)
+
+    def flight(self) -> Flight:
+        """What is evicted when all of it stands."""
+        own = {name: count - self.before.get(name, 0) for name, count in self.gone.items()}
+        gone = {name: count for name, count in own.items() if count}
+        return Flight(self.lost, gone, self.freed, self.evicted, self.path)
+
+    def _path(self, resident: Resident) -> Path:
+        return self.found.shares.path(resident.pool or resident.user)
+
+    def _pool(self, resident: Resident) -> str:
+        """Return the pool that is compared with the evictor's when it loses this task."""
+        pair = self.found.pair(self.path, self._path(resident))
+        return "" if pair is None else pair[1]
+
+    def _unit(self, resident: Resident) -> Resources | None:
+        """What goes with a task: all of a strict gang; None when that was counted before."""
+        if not resident.together:
+            return resident.need
+        if resident.job in self.strict:
+            return None
+        return tuple(amount * resident.together for amount in resident.need)
+
+    def _free(self, machine: int) -> list[int]:
+        """What is free when the evictions in flight are carried out."""
+        free = [int(room[machine]) for room in self.snapshot.room]
+        for amounts in self.policy.freed(machine):
+            free = [has + more for has, more in zip(free, amounts, strict=True)]
+        return free
+
+    def _room(self, machine: int) -> list[int]:
+        """What is free on a machine, with what is planned."""
+        if machine not in self.room:
+            self.room[machine], self.planned[machine] = self._free(machine), [0] * len(self.need)
+        return self.room[machine]
+
+    def _occupy(self, machine: int, count: int = 1) -> None:
+        room, planned = self._room(machine), self.planned[machine]
+        for d, amount in enumerate(self.need):
+            room[d] -= amount * count
+            planned[d] += amount * count
+
+    def _carry_out(self, machine: int, chosen: Sequence[tuple[Resident, int]]) -> None:
+        """Count the victims of one task as gone, and the task as placed on the machine."""
+        for resident, count in chosen:
+            self._evict(machine, resident, count)
+        self._occupy(machine)
+
+    def _evict(self, machine: int, resident: Resident, count: int) -> None:
+        """Count tasks as gone."""
+        self.pools[self._pool(resident)] = None
+        self.evicted[resident.placement] = resident
+        leaf = self._path(resident)[0]
+        self.lost_tasks[leaf] = self.lost_tasks.get(leaf, 0) + count
+        self.gone[resident.placement] = self.gone.get(resident.placement, 0) + count
+        self.victims.setdefault(machine, []).append((resident.placement, count))
+        unit = self._unit(resident)
+        if unit is not None:
+            times = 1 if resident.together else count
+            amounts = tuple(amount * times for amount in unit)
+            self.found.move(self._path(resident), amounts, -1)
+            self.lost.append((resident.pool or resident.user, amounts))
+        if resident.together:
+            self.strict.add(resident.job)
+        amounts = tuple(amount * count for amount in resident.need)
+        self.freed.append((machine, amounts))
+        for d, amount in enumerate(amounts):
+            self.room[machine][d] += amount
+
+    def _with_victims(self, claims: Sequence[Claim]) -> list[Claim]:
+        """Name the victims of each claim, which the snapshot counts as taken."""
+        room = {machine: self._free(machine) for machine in self.victims}
+        return with_victims(claims, self.victims, self.evicted, room, self.work)
