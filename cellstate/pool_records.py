@@ -5,14 +5,15 @@ next        the number of the next new pool: none is given twice
 trees       all trees, in their order
 operators   the precedence from which jobs evict across pools (`Pools.operators_from`); "-" for none
 pN          pool number N
-cNAME       a leaf: the numbers of it and its ancestors that carry limits, upward; NAME as in lanes. "c" is the
-            chain of ephemeral pools
+cNAME       a leaf: the numbers of it and its ancestors that carry limits, upward, and of those that lend a part of
+            their guarantee only, with their tree (lua/parts/pools.lua); NAME as in lanes. "c": of ephemeral pools
 uNAME       a leaf whose pool or ancestors have lists of users: the users that all of them admit; "u": those of
             ephemeral pools
 bN          limits and use of a pool that carries limits (lua/parts/pools.lua)
+kN, tN      what a pool does not lend, what a tree has, and what is occupied of both (cellstate/lending.py)
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
@@ -20,6 +21,7 @@ from zlib import crc32
 
 import msgpack
 
+from cellstate.lending import keepers, lenders, lending_trees
 from cellstate.pools import JOBS, TASKS, Integral, Pool, Pools, PoolTree, Preemption
 
 Values = TypeVar("Values", Pool, PoolTree, Integral, Preemption)
@@ -92,8 +94,9 @@ def operators_word(pools: Pools) -> bytes:
 
 def chains(pools: Pools) -> dict[str, str]:
     """Return the chains of all leaves and, under "c", of ephemeral pools; numbers are those of `pools`."""
-    found = {leaf_field(name): _chain(pools, name) for name in sorted(pools.leaves)}
-    return found | {"c": _chain(pools, "")} if pools.configured else {}
+    lending = lending_trees(pools)
+    found = {leaf_field(name): _chain(pools, name, lending) for name in sorted(pools.leaves)}
+    return found | {"c": _chain(pools, "", lending)} if pools.configured else {}
 
 
 def admissions(pools: Pools) -> dict[str, str]:
@@ -109,8 +112,13 @@ def leaf_rows(pools: Pools) -> dict[str, str]:
     return chains(pools) | admissions(pools) if pools.configured else {}
 
 
-def _chain(pools: Pools, name: str) -> str:
-    return " ".join(str(pool.number) for pool in pools.chain(name))
+def _chain(pools: Pools, name: str, lending: Sequence[PoolTree]) -> str:
+    limits = " ".join(str(pool.number) for pool in pools.chain(name))
+    tree = pools.tree_of(name)
+    if tree not in lending:
+        return limits
+    kept = " ".join(str(pools.by_name[each].number) for each in keepers(pools, name))
+    return f"{limits}/{kept}:{pools.trees.index(tree)}"
 
 
 def limits_words(pool: Pool, resources: tuple[str, ...]) -> str:
@@ -145,19 +153,36 @@ def read_use(text: str, dimensions: int) -> PoolUse:
 class PoolChange:
     """The writes of a change of pools: fields to delete and to set, limits of the pools that carry some, facts.
 
-    `closed` are pools that hold no jobs afterwards because they are removed or have pools below them.
+    `lenders` are those without jobs, with the totals of trees that are known. `closed` are pools that hold no jobs
+    afterwards because they are removed or have pools below them.
     """
 
     pools: Pools
     gone: tuple[str, ...]
     rows: dict[str, bytes]
     limits: dict[str, str]
+    lenders: dict[str, str]
     closed: tuple[str, ...]
     facts: tuple[str, ...]
 
+    @property
+    def state(self) -> int:
+        """0 without pools, 1 with pools, 2 when scripts validate amounts of some (`state_of`)."""
+        return state_of(self.pools)
 
-def change(before: Pools, after: Pools, number: int, resources: tuple[str, ...]) -> PoolChange:
-    """Assign numbers to new pools, from `number` on, and return the change from `before` to `after`."""
+
+def state_of(pools: Pools) -> int:
+    """Return whether there are pools (1), and pools that carry limits or lend in part (2)."""
+    return pools.configured + any(pool.upper or pool.kept for pool in pools.pools)
+
+
+def change(
+    before: Pools, after: Pools, number: int, resources: tuple[str, ...], totals: Mapping[str, Sequence[int]]
+) -> PoolChange:
+    """Assign numbers to new pools, from `number` on, and return the change from `before` to `after`.
+
+    `totals` are the machines' amounts by tree at the last epoch.
+    """
     known, numbered = before.by_name, list[Pool]()
     for pool in after.pools:
         own = known[pool.name].number if pool.name in known else number
@@ -181,10 +206,14 @@ def change(before: Pools, after: Pools, number: int, resources: tuple[str, ...])
     rows |= {name: chain.encode() for name, chain in new.items() if old.get(name) != chain}
     rows["next"] = b"%d" % number
     limited = {str(pool.number): limits_words(pool, resources) for pool in pools.pools if pool.upper}
+    keeping = {name: each.words for name, each in lenders(pools, totals, resources).items()}
     unlimited = [f"b{pool.number}" for pool in before.pools if pool.upper and str(pool.number) not in limited]
+    unlimited += [name for name in lenders(before, {}, resources) if name not in keeping]
     gone = [*(f"p{pool.number}" for pool in removed), *(name for name in old if name not in new), *unlimited]
     closed = sorted(before.leaves - pools.leaves)
-    return PoolChange(pools, tuple(gone), rows, limited, tuple(quote(name, safe="") for name in closed), tuple(facts))
+    return PoolChange(
+        pools, tuple(gone), rows, limited, keeping, tuple(quote(name, safe="") for name in closed), tuple(facts)
+    )
 
 
 def _numbered(pool: Pool, number: int) -> Pool:

@@ -112,6 +112,12 @@ class Pool:
         most = {name: self.guarantee.get(name, 0) + amount for name, amount in self.borrowing.items()}
         return {**self.limits, **{name: min(amount, self.limits.get(name, amount)) for name, amount in most.items()}}
 
+    @property
+    def kept(self) -> Amounts:
+        """What the pool does not lend of its guarantee, of the resources of which it lends a part only."""
+        rest = {name: self.guarantee.get(name, 0) - amount for name, amount in self.lending.items()}
+        return {name: amount for name, amount in rest.items() if amount > 0}
+
 
 @dataclass(frozen=True, slots=True)
 class PoolTree:
@@ -167,7 +173,7 @@ class Pools:
 
     @cached_property
     def limited(self) -> bool:
-        """Whether some pool carries limits."""
+        """Whether some pool carries limits; those of lending are apart (`Pool.kept`)."""
         return any(pool.upper for pool in self.pools)
 
     @cached_property

@@ -8,6 +8,7 @@ from cellstate.audit.rules import Violation
 from cellstate.errors import BadInput
 from cellstate.inspection import Inspection
 from cellstate.lanes import lane_of
+from cellstate.lending import Lender, Lent, keep, keepers, lending_trees
 from cellstate.model import Job
 from cellstate.pool_records import (
     digest,
@@ -15,6 +16,7 @@ from cellstate.pool_records import (
     leaf_rows,
     limits_words,
     operators_word,
+    state_of,
     unpack_pool,
     unpack_trees,
 )
@@ -45,7 +47,7 @@ def pools_follow_from_jobs_and_log(
         if expected.get(name) != found.get(name):
             what = "leads to pools" if name[0] == "c" else "admits the users"
             yield Violation(6, f"{what} {found.get(name)!r}, by the tree {expected.get(name)!r}", f"pools field {name}")
-    state = pools.configured + any(pool.upper for pool in pools.pools)
+    state = state_of(pools)
     if inspection.counters["pools"] != state:
         yield Violation(6, f"is {inspection.counters['pools']}, by the pools {state}", "meta field pools")
     numbers = {pool.number for pool in pools.pools}
@@ -55,6 +57,7 @@ def pools_follow_from_jobs_and_log(
     if band != expected_band:
         yield Violation(6, f"is {band!r}, by the trees {expected_band!r}", "pools field operators")
     yield from _books(pools, fields, cell_state)
+    yield from _lenders(pools, fields, cell_state)
 
 
 def _names(pools: Pools, size: int) -> list[str]:
@@ -89,7 +92,8 @@ def _books(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Ite
         if any(group.placed for group in job.groups):
             lane = lane_of(job.kind, job.precedence, job.spec)
             leaf = leaf_field(lane.pool or lane.user)
-            for number in fields.get(leaf, fields.get("c", b"")).decode().split():
+            chain = fields.get(leaf, fields.get("c", b"")).decode()
+            for number in chain.partition("/")[0].split():
                 _count(job, sums.get(f"b{number}", [0] * (2 + cell_state.size)))
     for name in sorted(sums.keys() | {name for name in fields if name[0] == "b"}):
         words = fields.get(name, b"").decode().split()
@@ -103,6 +107,39 @@ def _books(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Ite
         given = sorted(word for word in words if word != "-")
         if pool.upper and (words[:2] != own or given != sorted(map(str, pool.upper.values()))):
             yield Violation(6, f"has limits {words}, its settings {dict(pool.upper)}", f"pool {pool.name}")
+
+
+def _lenders(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Iterator[Violation]:
+    """What pools that lend in part and their trees say is occupied follows from settings and jobs."""
+    size, settings = cell_state.size, {f"k{pool.number}": pool.kept for pool in pools.pools if pool.kept}
+    wanted = {*settings, *(f"t{pools.trees.index(tree)}" for tree in lending_trees(pools))}
+    stored = {name: fields[name].decode().split() for name in fields if name[0] in "kt" and name != "trees"}
+    for name in sorted(wanted ^ stored.keys()):
+        yield Violation(
+            6, "is there although nothing is kept" if name in stored else "is not there", f"pools field {name}"
+        )
+    if wanted ^ stored.keys():
+        return
+    found = {
+        name: Lender([None if word == "-" else int(word) for word in words[:size]]) for name, words in stored.items()
+    }
+    for name, kept in settings.items():
+        if sorted(amount for amount in found[name].bound if amount is not None) != sorted(kept.values()):
+            yield Violation(6, f"keeps {found[name].bound}, by its settings {dict(kept)}", f"pools field {name}")
+            return
+    keep(pools, found)
+    for job in cell_state.jobs.values():
+        if any(group.placed for group in job.groups):
+            lane = lane_of(job.kind, job.precedence, job.spec)
+            leaf = lane.pool or lane.user
+            name = leaf if leaf in pools.leaves else ""
+            tree = found.get(f"t{pools.trees.index(pools.tree_of(name))}")
+            if tree is not None:
+                above = [found[f"k{pools.by_name[each].number}"] for each in keepers(pools, name)]
+                Lent(above, tree).occupy(sum(group.need[d] * group.placed for group in job.groups) for d in range(size))
+    for name, words in stored.items():
+        if words[size:] != list(map(str, found[name].used)):
+            yield Violation(6, f"occupied are {words[size:]}, by the jobs {found[name].used}", f"pools field {name}")
 
 
 def _count(job: Job, sums: list[int]) -> None:

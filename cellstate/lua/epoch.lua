@@ -1,8 +1,9 @@
 -- Publish the fair shares of an epoch: the first of a number wins.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping epoch
--- ARGV   dims tag at by number version pools_version now period digest shares leaves
--- version: of the cell when it was read; now: the server's time in ms; period: how long an epoch lasts at least, ms.
+-- ARGV   dims tag at by number version pools_version now period digest totals shares leaves
+-- version: of the cell when it was read; now: the server's time in ms; period: how long an epoch lasts at least, ms;
+-- totals: "tN words;…", what each tree has some of whose pools lend in part only (parts/pools.lua).
 -- Reply  {"ok", version}, {"late", number} (there is that one already), {"early", its time} or {"pools", version}: the
 --        pools are others than those that it was computed with
 -- Types  epoch: hash; others as in commit.lua
@@ -19,6 +20,15 @@ if pools_now ~= pools_version then return { 'pools', pools_now } end
 
 redis.call('HSET', epoch_key, 'number', number, 'version', version, 'pools', pools_version, 'at', now, 'by', by,
   'digest', digest, 'shares', shares, 'leaves', leaves, 'published', format('%d', meta.version + 1))
+local rows = {}
+for field, words in gmatch(totals, '(t%d+) ([^;]+)') do
+  local row = redis.call('HGET', pools_key, field)
+  if row then
+    local now_held = pools.read_lender(field, row)
+    rows[#rows + 1], rows[#rows + 2] = field, pools.lender_record(pools.read_lender(field, words).bound, now_held.used)
+  end
+end
+store(pools_key, rows)
 fact('epoch ' .. number .. ' ' .. version .. ' ' .. digest)
 announce('', at, by)
 return { 'ok', format('%d', meta.version) }

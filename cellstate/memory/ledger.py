@@ -15,6 +15,7 @@ import numpy as np
 from cellstate.cell import Awaited, Rows
 from cellstate.errors import BadInput
 from cellstate.lanes import Lane
+from cellstate.lending import Lender, Lent
 from cellstate.memory.words import Agent, Block, JobRow, KindRow, LaneRow, MachineRow, Member, PoolBook
 from cellstate.packing import FIELD, GUARD, MASK, packed
 from cellstate.pools import Epoch, Pools
@@ -94,11 +95,14 @@ class Ledger:
         # Shards of MapReduce jobs, by job; mean durations, by the name of a job.
         self.tables: dict[str, Table] = {}
         self.learnt: dict[str, ShardDurations] = {}
-        # The settings of pools; 0 without pools, 1 when there are some, 2 when some carry limits.
+        # The settings of pools; 0 without pools, 1 when there are some, 2 when some carry limits or lend in part.
         self.pool_settings, self.next_pool, self.pools_state = Pools(), 1, 0
         # Use of the pools with limits by number; those that bind the jobs of a leaf pool.
         self.pool_books: dict[int, PoolBook] = {}
         self.pool_chains: dict[str, list[PoolBook]] = {}
+        # Pools that lend in part and their trees, by their fields in the store; those above a leaf pool.
+        self.lenders: dict[str, Lender] = {}
+        self.lent_chains: dict[str, Lent | None] = {}
         self.last_epoch: Epoch | None = None
 
     def _create_members(self) -> None:

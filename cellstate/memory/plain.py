@@ -7,7 +7,7 @@ whole finished runs. tests/property compares both paths exactly.
 from collections.abc import Sequence
 
 from cellstate.memory.ledger import Ledger
-from cellstate.memory.pools import chain_of
+from cellstate.memory.pools import is_bounded
 from cellstate.memory.ranges import span_count, span_take
 from cellstate.memory.tasks import book, count_admitted
 from cellstate.memory.words import Group, JobRow, MachineRow
@@ -16,7 +16,7 @@ from cellstate.transaction import Claim, Detection, Ending, Mode, Outcome, Trans
 
 def simply(ledger: Ledger, j: JobRow) -> bool:
     """Return whether a job's claims allow the fast path: nothing is limited, and any machine may take them."""
-    return j.kind.plain and not j.commands and not (ledger.pool_books and chain_of(ledger, j))
+    return j.kind.plain and not j.commands and not (ledger.pools_state and is_bounded(ledger, j))
 
 
 def plainly(ledger: Ledger, transaction: Transaction, j: JobRow) -> Outcome | None:

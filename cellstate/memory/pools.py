@@ -7,6 +7,7 @@ from cellstate.cell import EpochMark, Reply, Submitted
 from cellstate.demands import JobDemand
 from cellstate.epoch_records import digest, pack_leaves, pack_shares
 from cellstate.lanes import lane_of
+from cellstate.lending import Lent, bounds, keepers, lenders, lending_trees
 from cellstate.memory.delta import delta, latest
 from cellstate.memory.ledger import Ledger
 from cellstate.memory.publish import announce
@@ -26,7 +27,8 @@ def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> 
     before = ledger.pool_settings
     if check != before.version:
         raise pools_overtaken(ledger.name, check, before.version)
-    changed = change(before, pools, ledger.next_pool, ledger.dimensions.names)
+    totals = ledger.last_epoch.totals if ledger.last_epoch is not None else {}
+    changed = change(before, pools, ledger.next_pool, ledger.dimensions.names, totals)
     if not changed.facts:
         return before
     occupied = {each.pool or each.user for each in ledger.lane_names}
@@ -41,7 +43,8 @@ def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> 
         pool.number: PoolBook(pool.number, [pool.upper.get(name) for name in names])
         for pool in changed.pools.pools if pool.upper
     }  # fmt: skip
-    ledger.pools_state = bool(changed.pools.pools) + bool(changed.limits)
+    ledger.lenders, ledger.lent_chains = lenders(changed.pools, totals, ledger.dimensions.names), {}
+    ledger.pools_state = changed.state
     ledger.pool_settings = Pools(changed.pools.pools, changed.pools.trees, ledger.version + 1)
     ledger.pool_chains = {}
     for j in ledger.J.values():
@@ -92,6 +95,9 @@ def publish_epoch(ledger: Ledger, epoch: Epoch, period_ms: int, at_ms: int) -> i
     ledger.fact("epoch", epoch.number, epoch.version, digest(shares, leaves))
     announce(ledger, at_ms, check_author(epoch.by))
     ledger.last_epoch = replace(epoch, published=ledger.version)
+    pools, names = ledger.pool_settings, ledger.dimensions.names
+    for tree in lending_trees(pools):
+        ledger.lenders[f"t{pools.trees.index(tree)}"].bound = bounds(pools, tree, epoch.totals.get(tree.name), names)
     return ledger.version
 
 
@@ -106,8 +112,27 @@ def chain_of(ledger: Ledger, j: JobRow) -> list[PoolBook]:
     return found
 
 
+def lent_to(ledger: Ledger, j: JobRow) -> Lent | None:
+    """Return the pools that lend in part above a job, and their tree; None in a tree without any."""
+    lane, pools = j.lane.lane, ledger.pool_settings
+    leaf = lane.pool or lane.user
+    if leaf not in ledger.lent_chains:
+        name = leaf if leaf in pools.leaves else ""
+        tree = ledger.lenders.get(f"t{pools.trees.index(pools.tree_of(name))}")
+        above = [ledger.lenders[f"k{pools.by_name[each].number}"] for each in keepers(pools, name)]
+        ledger.lent_chains[leaf] = None if tree is None else Lent(above, tree)
+    return ledger.lent_chains[leaf]
+
+
+def is_bounded(ledger: Ledger, j: JobRow) -> bool:
+    """Return whether limits of pools, or what pools do not lend, may bind a job."""
+    return bool(ledger.pool_books and chain_of(ledger, j)) or bool(ledger.lenders and lent_to(ledger, j))
+
+
 def book_in_pools(ledger: Ledger, g: Group, count: int) -> None:
     """Add tasks to the use of their job's pools, or subtract them."""
+    if ledger.lenders and (lent := lent_to(ledger, g.job)):
+        lent.occupy(need * count for need in g.amounts)
     if ledger.pool_books:
         for book in chain_of(ledger, g.job):
             book.held[1] += count
@@ -124,7 +149,9 @@ def count_in_pools(ledger: Ledger, j: JobRow, count: int) -> None:
 
 def admits(ledger: Ledger, j: JobRow, g: Group, vacated: Mapping[object, int], *, fresh: bool) -> int:
     """Return the number of tasks of a group that the limits of its job's pools still admit."""
-    most = MANY
+    lent = lent_to(ledger, j) if ledger.lenders else None
+    admitted = lent.admits(g.amounts) if lent is not None else None
+    most = MANY if admitted is None else admitted
     for book in chain_of(ledger, j) if ledger.pool_books else ():
         limit, held = book.limit, book.held
         if fresh and limit[0] is not None and held[0] - vacated.get(book.number, 0) >= limit[0]:

@@ -13,10 +13,10 @@ from cellstate import epoch_records, keys
 from cellstate.inspection import Change, Damage, Inspection, LaneBook, Queued
 from cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from cellstate.model import bucket_of, check_executor, check_member
-from cellstate.pool_records import unpack_pool, unpack_trees
 from cellstate.ranges import spans
 from cellstate.redis import job_records, records
 from cellstate.redis.calls import Arguments
+from cellstate.redis.pool_inspection import read_pool_field
 from cellstate.redis.reads import RedisReads
 from cellstate.redis.shard_records import contradiction
 
@@ -163,28 +163,8 @@ def _lane_name(found: Inspection, field: str, value: bytes) -> None:
     found.lane_names[field] = _number(value)
 
 
-def _pool(found: Inspection, field: str, value: bytes) -> None:
-    """The use of pools with limits, and the chains, are checked with the other fields."""
-    if field in ("version", "next"):
-        _number(value)
-    elif field == "trees":
-        unpack_trees(value)
-    elif field == "operators":
-        _want(value == b"-" or _number(value) >= 0, f"{value.decode()!r} is no precedence")
-    elif field[0] == "p":
-        pool = unpack_pool(value)
-        _want(pool.number == _number(field[1:]), f"is pool number {pool.number}")
-    elif field[0] == "b":
-        _number(field[1:])
-        _want(re.fullmatch(r"((\d+|-) )+\d+( \d+)*", value.decode()), f"{value.decode()!r} is not limits and use")
-    else:
-        _want(field[0] in "cu", "no such field; cellstate/pool_records.py lists them")
-        _want(field[0] == "u" or re.fullmatch(r"(\d+( \d+)*)?", value.decode()), f"{value!r} is not a list of pools")
-    found.pools[field] = value
-
-
 FIELDS: Mapping[str, Field] = {
-    "lanenames": _lane_name, "pools": _pool,
+    "lanenames": _lane_name, "pools": read_pool_field,
     "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "runs": _runs,
     "placed": _placed,
     "executors": _executor, "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving,

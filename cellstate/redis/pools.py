@@ -28,6 +28,8 @@ class RedisPools(RedisReads):
 
     _demanded: tuple[Mapping[str, Lane], Mapping[bytes, tuple[bytes, JobDemand | None]]] = {}, {}
     """The lanes by number and the jobs' records with their demands, as read last."""
+    _lenders: "tuple[int, Pools | None]" = -1, None
+    """The version of the pools as read last for an epoch; the pools, if some lend in part."""
 
     def _pool_fields(self) -> dict[str, bytes]:
         found = self._plain(self.client.hgetall, self._prefix + "pools")
@@ -61,13 +63,16 @@ class RedisPools(RedisReads):
         before = self._read_pools(fields)
         if check != before.version:
             raise pools_overtaken(self.name, check, before.version)
-        changed = change(before, pools, int(fields.get("next", b"1")), resources)
+        known = self.epoch() if any(pool.kept for pool in pools.pools) else None
+        totals = known.totals if known is not None else {}
+        changed = change(before, pools, int(fields.get("next", b"1")), resources, totals)
         if not changed.facts:
             return before
         values = self._values(at_ms, by) | {
-            "check": check, "state": bool(changed.pools.pools) + bool(changed.limits), "gone": " ".join(changed.gone),
+            "check": check, "state": changed.state, "gone": " ".join(changed.gone),
             "closed": " ".join(changed.closed), "lines": "\n".join(changed.facts),
             "limits": ";".join(f"{number} {words}" for number, words in changed.limits.items()),
+            "lenders": ";".join(f"{name} {words}" for name, words in changed.lenders.items()),
         }  # fmt: skip
         rows = [word for pair in changed.rows.items() for word in pair]
         status, word = self._run("pools", values, rows, extra=self._wakes())
@@ -152,10 +157,22 @@ class RedisPools(RedisReads):
         values = self._values(at_ms, epoch.by) | {
             "number": epoch.number, "version": epoch.version, "pools_version": epoch.pools_version,
             "now": epoch.at_ms, "period": period_ms, "digest": digest(shares, leaves), "shares": shares,
+            "totals": self._totals_of_lending_trees(epoch),
             "leaves": leaves,
         }  # fmt: skip
         status, version = self._run("epoch", values)
         return int(version) if status == b"ok" else 0
+
+    def _totals_of_lending_trees(self, epoch: "Epoch") -> str:
+        """Return the totals of trees with pools that lend in part; the script compares the versions of the pools."""
+        from cellstate.lending import words_of_totals  # noqa: PLC0415
+
+        version, pools = self._lenders
+        if version != epoch.pools_version:
+            read = self.pools()
+            pools = read if any(pool.kept for pool in read.pools) else None
+            self._lenders = read.version, pools
+        return "" if pools is None else words_of_totals(pools, epoch.totals, self.dimensions.names)
 
     def pool_use(self) -> "dict[str, PoolUse]":
         """See Cell.pool_use."""

@@ -36,20 +36,23 @@ class PoolChanges(RuleBasedStateMachine):
                      for what, most in data.draw(limits, "limits").items()}  # fmt: skip
             parent = data.draw(st.sampled_from([ROOT, ROOT, *sorted(kept), "top"]), "parent")
             users = data.draw(st.sampled_from([(), (), ("u0",), ("u1", "u0")]), "users")
-            pools = [pool for pool in pools if pool.name != name] + [Pool(name, parent, limits=bound, users=users)]
+            sure = data.draw(st.sampled_from([0, 0, 4, 8]), "guarantee") * self.scale
+            lent = {"cpu": data.draw(st.integers(0, 4), "lending") * self.scale} if sure else {}
+            made = Pool(name, parent, limits=bound, users=users, guarantee={"cpu": sure} if sure else {}, lending=lent)
+            pools = [*(pool for pool in pools if pool.name != name), made]
             kept.add(name)
         trees = (PoolTree(default_parent=data.draw(st.sampled_from([ROOT, ROOT, "top"]))),)
         check, at = known.version - (not data.draw(st.integers(0, 9))), self.tick()
         self.worlds.do(lambda world: world.cell.set_pools(Pools(tuple(pools), trees), check, at, "ada"))
         if data.draw(st.booleans(), "epoch"):
-            self.publish(data.draw(st.sampled_from([0, 400, 1_000])), at)
+            self.publish(data.draw(st.sampled_from([0, 400, 1_000])), at, data.draw(st.integers(0, 20)) * self.scale)
 
-    def publish(self, later_ms: int, at: int) -> None:
+    def publish(self, later_ms: int, at: int, cpu: int = 1_000) -> None:
         """Publish the next epoch, now and then too early; what jobs hold and want is the same everywhere."""
         self.worlds.do(lambda world: world.cell.demands(Position())[1])
         known, twin = self.twin.epoch(), self.twin
         epoch = epoch_of(
-            twin.pools(), twin.demands(Position())[1], {"default": (1_000, 1_000)}, DIMENSIONS.names, known,
+            twin.pools(), twin.demands(Position())[1], {"default": (cpu, 1_000)}, DIMENSIONS.names, known,
             version=twin.ledger.version, at_ms=(known.at_ms if known else 0) + later_ms, by="batch/0",
         )  # fmt: skip
         self.worlds.do(lambda world: world.cell.publish_epoch(epoch, 1_000, at))
