@@ -227,7 +227,9 @@ class Scheduler:
     def think_seconds(self, works: Sequence[Work]) -> float:
         """Decision time: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
         seconds, paths, other = 0.0, self.paths, (self.t_job, self.t_task)
-        for work in works if paths or any(other) else ():
+        if not (paths or self.t_job or self.t_task):
+            return seconds
+        for work in works:
             t_job, t_task = paths.get(work.job.kind, other)
             seconds += t_job + t_task * sum(work.left)
         return seconds

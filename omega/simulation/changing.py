@@ -52,6 +52,11 @@ class OnceMeter(Meter):
             if orders[transaction.job] <= 0:
                 self.tasks[works[0].job.kind] -= outcome.placed
 
+    def placed_all(self, works: Sequence[Work], now: float) -> None:
+        """See Instrument.placed_all."""
+        for work in works:
+            self.placed(work, now)
+
     def placed(self, work: Work, now: float) -> None:
         """See Instrument.placed."""
         if work.job.order > 0 and work.id not in self._whole:

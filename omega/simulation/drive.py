@@ -48,7 +48,7 @@ class Architecture:
         return simulated.carry_out(transactions, simulated.copy)
 
     def over(self, simulated: "SimulatedScheduler") -> None:
-        """Called at the end of an attempt, after its results were applied."""
+        """Called at the end of an attempt, after its results were applied, by an architecture that grants copies."""
 
     def gave_up(self, simulated: "SimulatedScheduler", job_id: str) -> None:
         """Called when the scheduler abandons a job."""
@@ -142,11 +142,11 @@ class SimulatedScheduler:
 
         `last`: the caller has nothing more to do at this instant, so time may pass here if no other event is due.
         """
-        send, engine = self._loop.send, self.engine
+        send, engine, architecture = self._loop.send, self.engine, self.architecture
         while True:
             kind = type(effect)
             if kind is Commit:
-                results = self.architecture.commit(self, effect.transactions)
+                results = architecture.commit(self, effect[0])
                 self._over(results)
                 effect = send(_new(Committed, (engine.seconds, results, False)))
                 continue
@@ -156,14 +156,15 @@ class SimulatedScheduler:
                 works, seconds = effect
                 self._attempt = works, engine.seconds
                 self.until = until = engine.now + round(seconds * SECOND)
-                if not self.architecture.overlapping:
+                if not architecture.overlapping:
                     if not (last and engine.pass_to(until)):
                         engine.at(until, self._thought)
                         return
-                    self.architecture.ready(self)
+                    architecture.ready(self)
                 effect = send(engine.seconds)
             elif kind is Receive:
-                self.architecture.over(self)
+                if architecture.grants:
+                    architecture.over(self)
                 now = engine.seconds
                 until = effect.until
                 # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
@@ -255,19 +256,22 @@ class SimulatedScheduler:
 
     def refresh(self, copy: PackedSnapshot) -> PackedSnapshot:
         """Bring a copy up to date; while jobs are blocked, record the changes."""
+        world = self.world
         copy.watching = bool(self.scheduler.queue.blocked.groups)
-        copy.pools, copy.epoch, copy.resources = self.world.pools, self.world.epoch, self.world.resources
-        self.world.store.refresh(copy)
+        if world.epoch is not None:
+            copy.pools, copy.epoch, copy.resources = world.pools, world.epoch, world.resources
+        world.store.refresh(copy)
         return copy
 
     def carry_out(self, transactions: Sequence[Transaction], copy: PackedSnapshot) -> Results:
         """Commit transactions decided on a copy to the simulated store."""
-        world, working = self.world, self.scheduler.working
-        copy.watching = bool(self.scheduler.queue.blocked.groups)
+        scheduler, commit = self.scheduler, self.world.commit
+        copy.watching = bool(scheduler.queue.blocked.groups)
         copy.began = self.began
         results, stands = [], True
         for transaction in transactions:
-            outcome, whole = world.commit(self.number, self.name, working[transaction.job].job, transaction, copy)
+            job = scheduler.working[transaction[0]].job
+            outcome, whole = commit(self.number, self.name, job, transaction, copy)
             results.append((transaction, outcome))
             stands = stands and whole
         copy.settle(stands=stands)

@@ -66,10 +66,11 @@ class Engine:
         while True:
             due = self._due
             if queue and queue[0][0] < due:
-                if queue[0][0] > until:
+                now, asked, action, what = heappop(queue)
+                if now > until:
+                    heappush(queue, (now, asked, action, what))
                     break
-                self.now, _, action, what = heappop(queue)
-                self.seconds = self.now / SECOND
+                self.now, self.seconds = now, now / SECOND
                 action(what)
             elif due <= until:
                 at, self.now, self.seconds = self._fed, due, due / SECOND

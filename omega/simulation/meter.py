@@ -58,6 +58,11 @@ class Meter(Instrument):
     _begins: float = 0.0
     _ends: float = 0.0
 
+    def began_all(self, works: Sequence[Work], now: float) -> None:
+        """See Instrument.began_all."""
+        if not self.completed:
+            Instrument.began_all(self, works, now)
+
     def began(self, work: Work, now: float, waited: float) -> None:
         """See Instrument.began."""
         if not self.completed:
@@ -70,6 +75,19 @@ class Meter(Instrument):
         self.attempts += 1
         if now >= self._ends:
             self._turn(now)
+        if len(works) == len(results) == 1 and (self.completed or began >= self._begins):
+            ((_, outcome),) = results
+            if outcome.accepted:  # most attempts
+                work, day, seconds = works[0], self._day, now - began
+                kind = work.job.kind
+                self.tasks[kind] += outcome.placed
+                day.accepted += 1
+                day.useful += seconds
+                if work.attempts == 1:
+                    day.first += seconds
+                    if self.completed:
+                        self.waits[kind].append(began - work.submitted)
+                return
         first, day = 0, self._day
         for work in works:
             if work.attempts == 1:
@@ -80,14 +98,6 @@ class Meter(Instrument):
             self.no_fits += 1
             self._spend(began, now, first / len(works), None)
             return
-        if len(results) == len(works) == 1 and (self.completed or began >= self._begins):
-            ((_, outcome),) = results
-            if outcome.accepted:  # most attempts
-                self.tasks[works[0].job.kind] += outcome.placed
-                day.accepted += 1
-                day.useful += (seconds := now - began)
-                day.first += seconds * first
-                return
         conflicts = unfair = 0
         for transaction, outcome in results:
             if not outcome.accepted:
@@ -128,6 +138,11 @@ class Meter(Instrument):
     def placed(self, work: Work, now: float) -> None:
         """See Instrument.placed."""
         self.scheduled[work.job.kind] += 1
+
+    def placed_all(self, works: Sequence[Work], now: float) -> None:
+        """See Instrument.placed_all."""
+        for work in works:
+            self.scheduled[work.job.kind] += 1
 
     def abandoned(self, work: Work, now: float) -> None:
         """See Instrument.abandoned."""

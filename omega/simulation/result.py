@@ -29,10 +29,12 @@ class Tally:
 
     def submit(self, specs: Sequence[JobSpec]) -> None:
         """Count arriving jobs."""
-        self.jobs.update([spec.kind for spec in specs])
+        jobs: dict[str, list[int]] = {}
         for spec in specs:
-            groups = spec.groups
-            self.tasks[spec.kind] += groups[0].count if len(groups) == 1 else spec.total
+            jobs.setdefault(spec.kind, []).append(spec.total)
+        for kind, tasks in jobs.items():
+            self.jobs[kind] += len(tasks)
+            self.tasks[kind] += sum(tasks)
 
 
 @dataclass(frozen=True, slots=True)

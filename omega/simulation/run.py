@@ -51,7 +51,8 @@ PLACEMENT: Mapping[str, Callable[[], Placement]] = {
     "random": RandomFit, "first-fit": RandomFirstFit, "best-fit": lambda: BestFit(apart=1),
 }  # fmt: skip
 
-_WAITING = [f"0-{count - 1}" for count in range(100)]
+MOST_KNOWN = 100
+_WAITING = [f"0-{count - 1}" for count in range(MOST_KNOWN)]
 """The waiting tasks of a new group, as ranges, by how many they are."""
 
 _ACTIVE = JobState.ACTIVE
@@ -64,7 +65,7 @@ def work_of(spec: JobSpec, order: int, at: int) -> Work:
     more: Mapping[str, Any] = spec.extra
     for group in spec.groups:
         count = group.count
-        waiting = _WAITING[count] if count < len(_WAITING) else f"0-{count - 1}"
+        waiting = _WAITING[count] if count < MOST_KNOWN else f"0-{count - 1}"
         groups.append(GroupStatus(group.need, group.duration_ms, count, count, 0, 0, 0, 0, waiting, ()))
         left.append(count)
         if group.extra and "groups" not in more:
@@ -137,6 +138,10 @@ class Simulation:
 
     def run(self) -> Result:
         """Simulate from beginning to end."""
+        with _uncollected():
+            return self._run()
+
+    def _run(self) -> Result:
         world, engine = self.world, self.world.engine
         self.store.join(self.workload.machines)
         self._place_residents()
@@ -153,8 +158,7 @@ class Simulation:
         if self._progress is not None:
             for i in range(1, 101):
                 engine.at(world.horizon * i // 100, self._progress, i / 100)
-        with _uncollected():
-            engine.run(world.horizon)
+        engine.run(world.horizon)
         engine.now, engine.seconds = world.horizon, world.horizon / SECOND
         for simulated in self.simulated_schedulers:
             simulated.close()

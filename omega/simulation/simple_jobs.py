@@ -24,19 +24,25 @@ _ACTIVE, _GANG, _COARSE = JobState.ACTIVE, Mode.GANG, Detection.COARSE
 _new = tuple.__new__
 
 
+class Entry(NamedTuple):
+    """Fields of a job's row that only its submission sets."""
+
+    order: int
+    arrival: int
+    submitted: int
+    submitter: str
+    modified: int
+
+
 class SimpleJob(NamedTuple):
-    """A job of `total` tasks with packed amounts `need` each; the other fields are those of its rows."""
+    """A job of `total` tasks with packed amounts `need` each."""
 
     spec: JobSpec
     total: int
     need: int
     kind: KindRow
     lane: LaneRow
-    order: int
-    arrival: int
-    submitted: int
-    submitter: str
-    modified: int
+    entry: Entry
 
 
 class SimpleJobs:
@@ -82,8 +88,8 @@ class SimpleJobs:
             kind, lane = found
             (group,) = spec.groups
             order, arrival = order + 1, arrival + 1
-            fields = spec, group.count, needs[group.need][1], kind, lane, order, arrival, at_ms, by, modified
-            waiting[spec.id] = _new(SimpleJob, fields)
+            entry = _new(Entry, (order, arrival, at_ms, by, modified))
+            waiting[spec.id] = _new(SimpleJob, (spec, group.count, needs[group.need][1], kind, lane, entry))
             lane.live += 1
             lane.pending += 1
             lane.arrival = arrival
@@ -133,7 +139,7 @@ class SimpleJobs:
         if job is None or type(claims) is not Singles or asserted is not None:
             return None
         ledger, machines = self._ledger, claims.machines
-        spec, total, need, kind, lane, *_ = job
+        spec, total, need, kind, lane, _ = job
         if len(machines) != total or claims.group or (spec.gang and mode is not _GANG):
             return None
         free, trail, shut = ledger.free, ledger.trail, ledger.shut
@@ -184,7 +190,7 @@ class SimpleJobs:
         if found is None:
             return 0
         job, machines = found
-        spec, total, need, kind, lane, *_ = job
+        spec, total, need, kind, lane, _ = job
         ledger = self._ledger
         if ledger.done:
             self._running[placed.placements[0]] = found
@@ -227,7 +233,7 @@ class SimpleJobs:
             self._write(job)
 
     def _write(self, job: SimpleJob, placed: int = 0) -> JobRow:
-        spec, total, _, kind, lane, order, arrival, submitted, submitter, modified = job
+        spec, total, _, kind, lane, (order, arrival, submitted, submitter, modified) = job
         j = self._ledger.J[spec.id] = JobRow(spec.id, spec.name, kind, spec.precedence, _ACTIVE, spec.gang)
         g = Group(j, 0, spec.groups[0], total)
         j.groups.append(g)

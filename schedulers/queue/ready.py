@@ -179,8 +179,11 @@ class Ready:
 
     def pop_many(self, now: float, bound: Place | None, most: int) -> list[Work]:
         """Remove and return the first jobs by the policy, at most `most`: those that `pop` returns one by one."""
+        if bound is None and self._only is not None and most:
+            only, self._only = self._only, None
+            return [self.works.pop(only.job.id)]
         works = list[Work]()
-        if bound is None and len(self._lanes) == 1 and self._only is None and not self._later:
+        if bound is None and len(self._lanes) == 1 and not self._later:
             works = self._pop_only(now, most)
         while len(works) < most and (work := self.pop(now, bound)) is not None:
             works.append(work)
