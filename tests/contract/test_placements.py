@@ -214,3 +214,22 @@ def test_a_failed_claim_leaves_no_trace(cell: AnyCell, member: Member) -> None:
     before = cell.machines(), cell.jobs(), cell.kinds()
     assert member.place("a", (0, 1)).claims == ((0, Verdict.FULL),)
     assert (cell.machines(), cell.jobs(), cell.kinds()) == before
+
+
+def test_placements_of_a_call_have_ids_one_after_another(cell: AnyCell, member: Member) -> None:
+    """The log and the messages name the first of a line alone; facts of submissions, the name that is the id once."""
+    cell.submit([job("first"), job("a", count=3)], 0, "ada")
+    member.place("first", (0, 1))
+    before = cell.counters()["version"]
+    cell.receive(1)
+    member.place("a", (2, 1), (0, 1), (1, 1))
+    first = placement(cell, "first") + 1
+    expected = [(str(first), "2", "0"), (str(first + 1), "0", "1"), (str(first + 2), "1", "2")]
+    places = [fact.words for fact in cell.facts(before, kinds={"place"})]
+    assert [(words[1], words[2], words[5]) for words in places] == expected
+    assert [message.split(" ")[1:6] for message in cell.receive(1)] == [
+        [placed, machine, "a", "0", tasks] for placed, machine, tasks in expected
+    ]
+    assert sorted(row[0] for row in cell.changed_records(before).rows.tolist()) == [0, 1, 2]
+    submissions = [("submit", "first", "first", "batch", "0", "1"), ("submit", "a", "a", "batch", "0", "3")]
+    assert [fact.words for fact in cell.facts(kinds={"submit"})] == submissions

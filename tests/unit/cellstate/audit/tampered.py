@@ -18,7 +18,7 @@ from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
 
 UNSEEN: list[tuple[str, str]] = [
-    (r"(agents|schedulers) field \d word [1-5] \w+", "nonce, length of lease, last call: its owner alone knows them"),
+    (r"(agents|schedulers) field \d word [1-9] \w+", "nonce, length of lease, last call: its owner alone knows them"),
     (r"(asleep|wake) .*", "a hint to wake a scheduler; without it the scheduler looks again by itself"),
     (r"stats .*", "figures for people; a scheduler replaces them with each heartbeat"),
     (r"durations .*", "what earlier runs took: an estimate for new jobs, nothing follows from it"),
