@@ -18,7 +18,7 @@ from cellstate.errors import StoreError
 from cellstate.model import MachineSpec
 from cellstate.redis import RedisCell
 from tests.cli.conftest import Omega
-from tests.integration.stage import DEFAULT_EXECUTOR, check, join, made_cell, seen, started_processes
+from tests.integration.stage import DEFAULT_EXECUTOR, check, join, made_cell, seen, started_processes, until
 from tests.simulation.pool_scenario import FILES, MILLI, Scenario, Seen, job_file
 
 pytestmark = [pytest.mark.server, pytest.mark.chaos]
@@ -41,6 +41,8 @@ class Stage:
         """Do everything in the order of its times."""
         scenario = self.scenario
         self.import_pools(0.0)
+        if self.cell.epoch_mark().configured:  # schedulers know the pools with the first epoch
+            until(lambda: self.cell.epoch_mark().number > 0, "an epoch")
         times: list[tuple[float, int, str]] = [(job.get("at", 0.0), i, "job") for i, job in enumerate(scenario.jobs)]
         times += [(each["at"], i, "change") for i, each in enumerate(scenario.changes)]
         times += [(each["at"], i, "expect") for i, each in enumerate(scenario.expect)]
@@ -96,12 +98,9 @@ class Stage:
 
     def story(self) -> str:
         """What people would look at: pools, schedulers, why jobs wait, the last events."""
-        commands = [
-            ("pool", "list"),
-            ("scheduler", "list"),
-            *(("job", "why", job["name"]) for job in self.scenario.jobs),
-        ]
-        return "\n".join(self.omega.text(*words) for words in (*commands, ("events",)))
+        jobs = [("job", "why", job["name"]) for job in self.scenario.jobs if self.cell.job_id(job["name"])]
+        commands = [("pool", "list"), ("scheduler", "list"), *jobs, ("events",)]
+        return "\n".join(self.omega.text(*words) for words in commands)
 
     def look(self) -> Seen:
         """The cell now."""
