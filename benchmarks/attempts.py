@@ -42,7 +42,7 @@ def _attempt(ordering: Ordering, lanes: int) -> float:
     spent = []
     for i in range(ATTEMPTS):
         began = process_time_ns()
-        scheduler.wake(copy, float(i))
+        scheduler.requeue(copy, float(i))
         works = scheduler.choose(float(i))
         scheduler.decide(works, copy, float(i))
         spent.append((process_time_ns() - began) / 1e6)

@@ -174,13 +174,13 @@ def measure_waking(sleepers: int, machines: int) -> dict[str, object]:
     snapshot.apply(Reply(Position(2, "freed"), full=False, rows=freed))
     attempts = placed = 0
     began = time.perf_counter()
-    scheduler.wake(snapshot, 0.0)
+    scheduler.requeue(snapshot, 0.0)
     while works := scheduler.choose(0.0):
         attempts += len(works)
         transactions = scheduler.decide(works, snapshot, 0.0)
         placed += len(transactions)
         scheduler.settle([(each, _all(each)) for each in transactions], 0.0)
-        scheduler.wake(snapshot, 0.0)
+        scheduler.requeue(snapshot, 0.0)
     took = time.perf_counter() - began
     return {"sleepers": sleepers, "attempts": attempts, "placed": placed, "milliseconds": round(1000 * took, 2)}
 

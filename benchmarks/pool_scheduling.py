@@ -72,7 +72,7 @@ def configure(snapshot: Snapshot, pools: int, slots: int) -> None:
 
 def attempt(scheduler: Scheduler, snapshot: Snapshot, now: float) -> tuple[int, int]:
     """Decide on the next jobs and have everything accepted; returns the attempts and the tasks placed."""
-    scheduler.wake(snapshot, now)
+    scheduler.requeue(snapshot, now)
     works = scheduler.choose(now)
     placed = 0
     for transaction in scheduler.decide(works, snapshot, now):

@@ -121,7 +121,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
             snapshot = known
         if (asked := scheduler.asks(snapshot, began)) is not None:
             yield asked
-        scheduler.wake(snapshot, began)
+        scheduler.requeue(snapshot, began)
         if scheduler.sizing is not None and scheduler.elastic.is_due(began):
             yield from _resize(scheduler, snapshot, began)
         chosen = scheduler.choose(began)

@@ -191,7 +191,7 @@ class Scheduler:
         self.queue.follow(ordering)
         self._take_note()
 
-    def wake(self, snapshot: Snapshot, now: float) -> None:
+    def requeue(self, snapshot: Snapshot, now: float) -> None:
         """Let the policies see the copy and the time, and make the blocked jobs ready that may be placed now."""
         if self.follows_pools and snapshot.pools.configured != (self._without_pools is not None):
             self._follow(pools=snapshot.pools.configured)
@@ -203,7 +203,7 @@ class Scheduler:
                 self.preemption.members = self.peers
                 self.queue.stagger = stagger(*self.peers, 0 if snapshot.epoch is None else snapshot.epoch.number)
             self._asserting.observe(snapshot, now)
-        self.queue.wake(snapshot, self.preemption, self.rng, now)
+        self.queue.requeue(snapshot, self.preemption, self.rng, now)
 
     def targets(self, measured: Measured, snapshot: Snapshot, now: float) -> dict[str, dict[int, int]]:
         """New totals of the elastic jobs that are to have another size."""
@@ -334,7 +334,7 @@ class Scheduler:
             work = pop(transaction.job, None)
             if work is None:
                 continue
-            if work.woken is not None:
+            if work.requeued_by is not None:
                 self.queue.tried(work)
             verdicts = count(work, transaction.claims, outcome)
             if sizes:

@@ -48,7 +48,7 @@ class Work:
     """When the job was submitted."""
     places: dict[int, int] = field(default_factory=dict)
     """Tasks placed by this scheduler, by machine; not kept for claims in compact form (`Singles`, `Columns`)."""
-    woken: object = None
+    requeued_by: object = None
     """The reason it was requeued, until its next attempt (schedulers/queue)."""
     admitted: list[int] | None = None
     """Tasks by group that its next attempt may place, as set by limits or the policy; None: all of `left`."""
@@ -72,7 +72,7 @@ class Work:
         work.job, work.left, work.submitted = job, _unplaced(job), job.submitted_ms / 1000
         work.attempts = work.conflicts = work.placed = work.fruitless = work.joined = 0
         work.not_before, work.places, work.notes = 0.0, {}, {}
-        work.woken = work.admitted = work.lane = work.belongs = None
+        work.requeued_by = work.admitted = work.lane = work.belongs = None
         work.announced = work.noted = False
         return work
 

@@ -162,7 +162,7 @@ class Play:
 
     def run_until_blocked(self) -> None:
         """Try every job."""
-        self.scheduler.wake(self.copy, NOW)
+        self.scheduler.requeue(self.copy, NOW)
         while works := self.scheduler.choose(NOW):
             self._commit(self.scheduler.decide(works, self.copy, NOW))
 
@@ -170,7 +170,7 @@ class Play:
         """Free room or a raised limit places one task: of the job that the policy prefers."""
         expected, before = self.expected, dict(self.left)
         for _ in range(3):
-            self.scheduler.wake(self.copy, NOW)
+            self.scheduler.requeue(self.copy, NOW)
             self._commit(self.scheduler.decide(self.scheduler.choose(NOW), self.copy, NOW))
             if self.left != before:
                 break

@@ -28,6 +28,9 @@ Machines = NDArray[np.int64]
 PORTIONS = 8
 """A turn gives a job at most this part of the remaining room, and at least one task."""
 
+POLICY = "a policy"
+"""What requeued a job for another reason than freed room or a raised limit."""
+
 
 class Round:
     """Machines, and the number of jobs requeued for them that have not been tried yet."""
@@ -59,8 +62,9 @@ class Blocked(ByShape):
         line = self._put(alike)
         if len(self.groups[alike].works) == 1:
             self._index(alike, work)
-        if work.woken is not None:
-            self._lines.unfit[line] = True
+        if work.requeued_by is not None:
+            if work.requeued_by is not POLICY:
+                self._lines.unfit[line] = True
             self.tried(work)
         return alike
 
@@ -88,12 +92,12 @@ class Blocked(ByShape):
 
     def tried(self, work: Work) -> None:
         """Record that a requeued job was tried: it is placed, blocked again, or owned by another scheduler."""
-        woken, work.woken = work.woken, None
-        if isinstance(woken, Round):
-            woken.untried -= 1
+        requeued, work.requeued_by = work.requeued_by, None
+        if isinstance(requeued, Round):
+            requeued.untried -= 1
             self.untried -= 1
-            if not woken.untried:
-                self.again.append(woken.machines)
+            if not requeued.untried:
+                self.again.append(requeued.machines)
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job; None when it is not here."""
@@ -140,7 +144,7 @@ class Blocked(ByShape):
 
     # Requeueing
 
-    def wake(self, snapshot: Snapshot, promise: Promise | None = None) -> list[Work]:
+    def requeue(self, snapshot: Snapshot, promise: Promise | None = None) -> list[Work]:
         """Remove and return the jobs that room freed since the last call may hold, and no more.
 
         With a `promise`, ranks follow the distribution: no job is requeued for more than its turns gave it.
@@ -155,7 +159,7 @@ class Blocked(ByShape):
         machines = np.unique(np.concatenate([fresh, *again])) if again else fresh
         return Sharing(self, snapshot, machines, promise).among(~lines.unfit)
 
-    def wake_near(self, snapshot: Snapshot, names: Collection[str], promise: Promise | None = None) -> list[Work]:
+    def requeue_near(self, snapshot: Snapshot, names: Collection[str], promise: Promise | None = None) -> list[Work]:
         """Remove and return the jobs that may fit now because other jobs, to which they have a relation, moved."""
         concerned = np.zeros(len(self._lines.unfit), dtype=np.bool_)
         for alike, others in self._others.items():
@@ -178,7 +182,7 @@ class Sharing:
 
     def among(self, waiting: Mask) -> list[Work]:
         """Remove and return, in the policy's order, jobs of the groups `waiting` that the room may hold."""
-        lines, round_, woken = self.lines, Round(self.machines), list[Work]()
+        lines, round_, requeued = self.lines, Round(self.machines), list[Work]()
         lines.rerank(self.blocked.ranks)
         while True:
             waiting = waiting & (lines.least <= self.room.max(axis=1)).all(axis=1)
@@ -195,15 +199,15 @@ class Sharing:
             else:
                 found = self._of_group(alike, rival)
                 waiting[line] = bool(found) and alike in self.blocked.groups
-            woken += found
-        woken += [work for job_id in self.given if (work := self.blocked.discard(job_id)) is not None]
-        for work in woken:
-            work.woken = round_
+            requeued += found
+        requeued += [work for job_id in self.given if (work := self.blocked.discard(job_id)) is not None]
+        for work in requeued:
+            work.requeued_by = round_
             if work.id in self.given and not work.gang:
                 work.admitted = self.given[work.id]
-        round_.untried = len(woken)
-        self.blocked.untried += len(woken)
-        return woken
+        round_.untried = len(requeued)
+        self.blocked.untried += len(requeued)
+        return requeued
 
     def _turn(self, alike: Alike, promise: Promise) -> tuple[list[Work], bool]:
         """Give the first job of a group some tasks; return it when it gets no more, and whether its group does not."""
@@ -235,20 +239,20 @@ class Sharing:
         needs = [first.need(group) for group in groups]
         masks = [_of_use(first, group, self.snapshot, self.machines) for group in groups]
         budget = [int(_units(self.room, need, mask).sum()) for need, mask in zip(needs, masks, strict=True)]
-        takes, woken = [0] * len(groups), list[Work]()
+        takes, requeued = [0] * len(groups), list[Work]()
         # Group by group: room that the first jobs cannot use must reach the next ones.
         while alike in self.blocked.groups and max(budget) > 0:
             key, tie, work = self.blocked.groups[alike].first()
-            if woken and rival is not None and (self.blocked.ranks.rank(alike[0]), key, tie) > rival:
+            if requeued and rival is not None and (self.blocked.ranks.rank(alike[0]), key, tie) > rival:
                 break
             for i, left in enumerate(filter(None, work.left)):
                 takes[i] += min(left, max(0, budget[i]))
                 budget[i] -= left
-            woken.append(work)
+            requeued.append(work)
             self.blocked.discard(work.id)
         for need, mask, count in zip(needs, masks, takes, strict=True):
             _take(self.room, need, mask, count)
-        return woken
+        return requeued
 
 
 def _of_use(work: Work, group: int, snapshot: Snapshot, machines: Machines) -> Mask | None:

@@ -42,7 +42,7 @@ class Limited(ByShape):
         """Check again after a requeued job was tried: it may have left its part to others."""
         self._seen = None
 
-    def wake(self, use: KindUse, promise: Promise | None = None, room: PoolRoom | None = None) -> list[Work]:
+    def requeue(self, use: KindUse, promise: Promise | None = None, room: PoolRoom | None = None) -> list[Work]:
         """Remove and return, in the policy's order, the jobs that the limits admit together; none without a change.
 
         `room`: what the limits of pools admit, None when no pool carries any.
@@ -55,7 +55,7 @@ class Limited(ByShape):
         jobs = None if use.limits.jobs is None else use.limits.jobs - use.jobs
         pairs = zip(use.limits.resources, use.used, strict=True)
         left = [None if limit is None else limit - used for limit, used in pairs]
-        woken: list[Work] = []
+        requeued: list[Work] = []
         places = {alike: self._place(alike) for alike in self.groups}
         while places:
             alike = min(places, key=places.__getitem__)
@@ -71,9 +71,9 @@ class Limited(ByShape):
                 room.take(work, admitted, fresh=fresh)
             if fresh and jobs is not None:
                 jobs -= 1
-            woken.append(work)
+            requeued.append(work)
             self.discard(work.id)
-            work.woken, work.admitted = self, admitted
+            work.requeued_by, work.admitted = self, admitted
             work.notes[REQUEUED_AT] = now
             if alike not in self.groups:
                 del places[alike]
@@ -82,7 +82,7 @@ class Limited(ByShape):
                 places = {each: self._place(each) for each in places}
             elif alike in places:
                 places[alike] = self._place(alike)
-        return woken
+        return requeued
 
     def _place(self, alike: Alike) -> Place:
         key, tie, _ = self.groups[alike].first()

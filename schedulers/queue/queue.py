@@ -5,17 +5,17 @@ or attributes, by tasks that would have to be evicted, or until a time that a po
 orders all of it, live and simulated: intake, freed room, raised limits (semantics 32).
 """
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from heapq import heappop, heappush
 from itertools import islice
 from random import Random
 
 from cellstate.cell import ANY_JOB, Awaited
-from cellstate.fairness import leaf_of
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.fetching import Fetch, lacking
-from schedulers.policies import Asserting, Ordering, Preemption
-from schedulers.queue.blocked import Blocked
+from schedulers.policies import Ordering, Preemption
+from schedulers.queue.blocked import POLICY, Blocked
+from schedulers.queue.evicting import EvictingJobs
 from schedulers.queue.limited import Limited
 from schedulers.queue.pool_room import PoolRoom
 from schedulers.queue.ranks import Place, Ranks, admit
@@ -24,14 +24,8 @@ from schedulers.work import Work
 
 LOOK_SECONDS = 0.2
 """Minimum time between two fetches of other jobs' runs, or of the use of a kind, for blocked jobs."""
-SCAN_SECONDS = 0.5
-"""Minimum time between two scans for preemption by blocked jobs, after other jobs were placed."""
 STAGGER_SECONDS = 0.04
 """Over which requeueing for freed room is spread, in a cell whose pools several schedulers serve."""
-MOST_SCANNED = 8
-"""Maximum number of groups of blocked jobs in one scan."""
-_REQUEUED = "requeued by a policy"
-"""Stands among the notes of a job that is tried although jobs like it are blocked."""
 
 
 class Queue:
@@ -48,10 +42,10 @@ class Queue:
         """Whether ranks depend on the use of users and pools."""
         self._snapshot: Snapshot | None = None
         self._until: list[tuple[float, str]] = []
-        self._look_at = self._scan_at = 0.0
-        self._scanned = self._to_scan = self._epoch = 0
-        # Changes of the snapshot at the last scan for victims, and when other jobs' runs were fetched last.
-        self._changes = self._fetched = -1
+        self._evicting = EvictingJobs(self.blocked)
+        self._look_at = 0.0
+        self._fetched = -1
+        """Changes of the snapshot when other jobs' runs were fetched last."""
         self.bound: Callable[[], Place | None] | None = None
         """The place of the best job that may still be in the store: none behind it is chosen, unless it was before."""
         self._held_back = False
@@ -67,7 +61,7 @@ class Queue:
         self.ranks.follow(ordering)
         self.follows_use = type(ordering).observe is not Ordering.observe
         for work in sorted(works, key=lambda each: each.job.order):
-            work.woken = None
+            work.requeued_by = None
             self.ready.add(work)
 
     # Contents
@@ -102,7 +96,7 @@ class Queue:
         for time in (work.until, work.again):
             if time > 0:
                 heappush(self._until, (time, work.id))
-        by_limit = work.woken is self.limited
+        by_limit = work.requeued_by is self.limited
         self.blocked.add(work)
         if by_limit:
             self.limited.look_again()
@@ -112,7 +106,7 @@ class Queue:
 
         A job that a policy requeued is tried: the one that was tried for all may be gone since.
         """
-        to_try = _REQUEUED in work.notes or work.attempts or work.woken is not None or work.admitted is not None
+        to_try = work.attempts or work.requeued_by is not None or work.admitted is not None
         if to_try or not self.blocked.covers(work):
             return False
         self.blocked.add(work)
@@ -125,7 +119,7 @@ class Queue:
 
     def tried(self, work: Work) -> None:
         """Record that a requeued job was tried: others may get the room that it left."""
-        if work.woken is self.limited:
+        if work.requeued_by is self.limited:
             self.limited.look_again()
         self.blocked.tried(work)
 
@@ -142,7 +136,7 @@ class Queue:
         queued = self.ready.clear()
         kept = [work for work in queued if keeps(work.id)]
         for work in queued:
-            if work.woken is not None and not keeps(work.id):
+            if work.requeued_by is not None and not keeps(work.id):
                 self.tried(work)
         if len(kept) < len(queued):
             kept += self.blocked.clear()
@@ -160,8 +154,7 @@ class Queue:
         due = [ready]
         if self.limited.unknown or self._others_may_have_moved():
             due.append(self._look_at)
-        if self._to_scan and len(self.blocked):
-            due.append(self._scan_at)
+        due.append(self._evicting.next_due())
         while self._until and not self._waits(*self._until[0]):
             heappop(self._until)
         if self._until:
@@ -232,68 +225,44 @@ class Queue:
         else:
             self.ranks.forget_kin(kin)
 
-    def wake(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> None:
+    def requeue(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> None:
         """Requeue the blocked jobs that may be placed now."""
         if not (self.blocked.groups or self.limited.groups):
             # Room, limits and other jobs that changed until now concern nobody.
             if self.blocked.again:
                 self.blocked.again = []
             snapshot.forget_freed()
-            snapshot.use, self._to_scan = None, 0
+            snapshot.use = None
+            self._evicting.forget()
             if snapshot.moved:
                 snapshot.moved = set()
             if self._until:
                 self._until.clear()
             return
         promise = self._promise if self.follows_use else None
-        woken = self.blocked.wake(snapshot, promise)
+        requeued = self.blocked.requeue(snapshot, promise)
         if snapshot.moved:
-            woken += self.blocked.wake_near(snapshot, snapshot.moved, promise)
+            requeued += self.blocked.requeue_near(snapshot, snapshot.moved, promise)
             snapshot.moved = set()
         if snapshot.use is not None:
             room = PoolRoom(snapshot.pools, snapshot.pool_use) if snapshot.pools.limited else None
-            woken += self.limited.wake(snapshot.use, promise, room)
+            requeued += self.limited.requeue(snapshot.use, promise, room)
             snapshot.use = None
         while self._until and self._until[0][0] <= now:
             until, job_id = heappop(self._until)
             if self._waits(until, job_id) and (work := self.blocked.discard(job_id)) is not None:
-                woken.append(work)
-        woken += self._scan_preemption(snapshot, preemption, rng, now)
-        if isinstance(preemption, Asserting):
-            if leaves := preemption.stirred():
-                woken += self._of_leaves(leaves)
-            woken += self._entitled(preemption, snapshot)
+                requeued.append(work)
+        requeued += self._evicting.requeue(snapshot, preemption, rng, now)
         here = {*self.ready.lanes_with_jobs(), *(alike[0] for alike in self.blocked.groups)} if self.follows_use else ()
-        for work in woken:
-            if work.woken is None:
-                work.notes[_REQUEUED] = True
+        for work in requeued:
+            by_policy = work.requeued_by is None
+            if by_policy:
+                work.requeued_by = POLICY
             seconds = self.ordering.wait(work, here) if self.follows_use else 0.0
-            if self.stagger and work.woken is not None:
+            if self.stagger and not by_policy:
                 seconds = max(seconds, self.stagger)
             work.not_before = now + seconds if seconds else 0.0
             self.ready.add(work)
-
-    def _of_leaves(self, leaves: Collection[str]) -> list[Work]:
-        """Remove and return the first blocked job of each group of these leaf pools."""
-        firsts = [self.blocked.first(alike) for alike in self.blocked.groups]
-        found = [work for work in firsts if leaf_of(work.pool, work.user) in leaves]
-        for work in found:
-            self.blocked.discard(work.id)
-        return found
-
-    def _entitled(self, preemption: Asserting, snapshot: Snapshot) -> list[Work]:
-        """After an epoch, remove and return some jobs of each pool that its shares entitle to room within the pool."""
-        number = 0 if snapshot.epoch is None else snapshot.epoch.number
-        if number == self._epoch:
-            return []
-        self._epoch, found = number, list[Work]()
-        firsts = [self.blocked.first(alike) for alike in self.blocked.groups]
-        for leaf in sorted({leaf_of(work.pool, work.user) for work in firsts}):
-            mine = (self.blocked.discard(job) for job in preemption.entitled(leaf, snapshot))
-            found += islice((work for work in mine if work is not None), MOST_SCANNED)
-        for work in found:
-            work.entitled = True
-        return found
 
     def _promise(self, work: Work, tasks: Sequence[int]) -> None:
         """Count tasks as placed until the next decision."""
@@ -307,28 +276,6 @@ class Queue:
                 if count:
                     promise(user, pool, work.need(group), count, key and (key, group))
             self.ranks.forget_of(lane)
-
-    def _scan_preemption(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
-        """Return the first jobs of some groups that might evict newly placed tasks; the groups take turns."""
-        if not preemption.evicts or not len(self.blocked):
-            self._to_scan = 0
-            return []
-        if snapshot.changes != self._changes:
-            self._changes, self._to_scan = snapshot.changes, len(self.blocked.groups)
-        if not self._to_scan or now < self._scan_at:
-            return []
-        self._scan_at = now + SCAN_SECONDS
-        groups = list(self.blocked.groups)
-        self._scanned %= len(groups)
-        woken = []
-        for alike in (*groups[self._scanned :], *groups[: self._scanned])[:MOST_SCANNED]:
-            work = self.blocked.first(alike)
-            if preemption.suspects(work, snapshot, rng):
-                woken.append(work)
-                self.blocked.discard(work.id)
-        self._scanned += MOST_SCANNED
-        self._to_scan = max(0, self._to_scan - MOST_SCANNED)
-        return woken
 
     # Choice of jobs
 

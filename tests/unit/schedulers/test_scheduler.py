@@ -264,7 +264,7 @@ def test_sleepers_are_tried_again_when_a_job_leaves_that_may_have_been_woken_for
         found.decide(found.choose(0.0), snapshot, 0.0)
     assert len(found.queue.blocked) == 3
     say(snapshot, 0, 1, 1)
-    found.wake(snapshot, 0.0)
+    found.requeue(snapshot, 0.0)
     assert (len(found.queue.ready), len(found.queue.blocked)) == (1, 2)
     found.disown(lambda job_id: job_id == "sleeper")
     assert [work.id for work in found.choose(0.0)] == ["sleeper"]

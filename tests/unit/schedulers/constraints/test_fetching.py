@@ -7,7 +7,7 @@ import pytest
 
 from cellstate.array_snapshot import ArraySnapshot
 from cellstate.memory import MemoryCell
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Ending, How, Position, Transaction
@@ -154,14 +154,25 @@ def test_room_freed_wakes_only_who_may_use_it() -> None:
     blocked.add(asking({"spread": ["rack"]}, name="any"))
     say(snapshot, 1, 9, 9)
     describe(snapshot, {"rack": "b"}, start=1)  # it is larger now, so it may have joined anew
-    assert [found.id for found in blocked.wake(snapshot)] == ["b", "any"]
+    assert [found.id for found in blocked.requeue(snapshot)] == ["b", "any"]
 
 
 def test_a_machine_of_which_nothing_is_known_yet_wakes_whoever_fits() -> None:
     snapshot, blocked = site({"rack": "a"}, free=(0, 0)), Blocked(Ranks(Fifo()))
     blocked.add(asking({"constraints": ["rack == 'b'"]}))
     say(snapshot, 1, 9, 9)
-    assert [found.id for found in blocked.wake(snapshot)] == ["j"]
+    assert [found.id for found in blocked.requeue(snapshot)] == ["j"]
+
+
+def test_while_no_machine_is_up_a_job_that_moved_requeues_nothing() -> None:
+    snapshot, blocked = site({"rack": "a"}, {"rack": "b"}, free=(0, 0)), Blocked(Ranks(Fifo()))
+    blocked.add(asking({"near": ["db"]}))
+    snapshot.rows[2] = MachineState.DOWN
+    assert blocked.requeue_near(snapshot, {"db"}) == []
+    snapshot.rows[2] = MachineState.UP
+    say(snapshot, 1, 9, 9)
+    assert blocked.requeue_near(snapshot, {"other"}) == []
+    assert [found.id for found in blocked.requeue_near(snapshot, {"db"})] == ["j"]
 
 
 # In the attempt loop, live

@@ -26,16 +26,16 @@ def blocked_of(*works: Work) -> Blocked:
     return blocked
 
 
-def woken(blocked: Blocked, snapshot: Snapshot) -> list[str]:
-    return [found.id for found in blocked.wake(snapshot)]
+def requeued(blocked: Blocked, snapshot: Snapshot) -> list[str]:
+    return [found.id for found in blocked.requeue(snapshot)]
 
 
 def test_room_never_freed_wakes_nobody() -> None:
     snapshot = copy((9, 9), (9, 9))  # room enough, but it was there when they went to sleep
     blocked = blocked_of(work("a"))
-    assert woken(blocked, snapshot) == []
+    assert requeued(blocked, snapshot) == []
     say(snapshot, 0, 8, 8)
-    assert woken(blocked, snapshot) == [], "a machine that only lost room"
+    assert requeued(blocked, snapshot) == [], "a machine that only lost room"
     assert blocked.ids() == ["a"]
 
 
@@ -44,16 +44,16 @@ def test_room_that_is_not_enough_wakes_nobody() -> None:
     blocked = blocked_of(work("a", group((2, 2), 1)))
     say(snapshot, 0, 1, 9)
     say(snapshot, 1, 9, 1)
-    assert woken(blocked, snapshot) == []
+    assert requeued(blocked, snapshot) == []
 
 
 def test_one_free_place_wakes_one_of_a_thousand_and_the_first() -> None:
     snapshot = copy((0, 0))
     blocked = blocked_of(*(work(f"j{i}") for i in range(1_000)))
     say(snapshot, 0, 1, 1)
-    assert woken(blocked, snapshot) == ["j0"]
+    assert requeued(blocked, snapshot) == ["j0"]
     assert (len(blocked), blocked.ids()[0]) == (999, "j1")
-    assert woken(blocked, snapshot) == [], "told once"
+    assert requeued(blocked, snapshot) == [], "told once"
 
 
 def test_another_thread_may_ask_for_a_job_that_is_just_leaving() -> None:
@@ -70,21 +70,21 @@ def test_room_for_fifty_wakes_fifty_small_jobs() -> None:
     blocked = blocked_of(*(work(f"j{i}") for i in range(1_000)))
     say(snapshot, 0, 30, 30)
     say(snapshot, 1, 20, 99)
-    assert woken(blocked, snapshot) == [f"j{i}" for i in range(50)]
+    assert requeued(blocked, snapshot) == [f"j{i}" for i in range(50)]
 
 
 def test_a_large_job_takes_all_the_room_and_those_behind_it_sleep_on() -> None:
     snapshot = copy((0, 0))
     blocked = blocked_of(work("large", group((1, 1), 100)), work("small"))
     say(snapshot, 0, 10, 10)
-    assert woken(blocked, snapshot) == ["large"]
+    assert requeued(blocked, snapshot) == ["large"]
 
 
 def test_a_small_job_first_does_not_hide_the_room_from_those_behind_it() -> None:
     snapshot = copy((0, 0))
     blocked = blocked_of(work("small"), work("large", group((1, 1), 100)), work("behind"))
     say(snapshot, 0, 10, 10)
-    assert woken(blocked, snapshot) == ["small", "large"]
+    assert requeued(blocked, snapshot) == ["small", "large"]
 
 
 def test_room_that_one_group_cannot_use_reaches_the_group_that_can() -> None:
@@ -92,7 +92,7 @@ def test_room_that_one_group_cannot_use_reaches_the_group_that_can() -> None:
     wide, tall = group((9, 1), 50), (1, 1)
     blocked = blocked_of(work("first", group(tall, 1), wide), work("second", group(tall, 7), wide))
     say(snapshot, 0, 5, 5)
-    assert woken(blocked, snapshot) == ["first", "second"]
+    assert requeued(blocked, snapshot) == ["first", "second"]
 
 
 def test_shapes_are_tested_apart() -> None:
@@ -101,9 +101,9 @@ def test_shapes_are_tested_apart() -> None:
         work("cpu", group((4, 0), 1)), work("memory", group((0, 4), 1)), work("both", group((4, 4), 1))
     )
     say(snapshot, 0, 4, 1)
-    assert woken(blocked, snapshot) == ["cpu"]
+    assert requeued(blocked, snapshot) == ["cpu"]
     say(snapshot, 0, 4, 8)
-    assert woken(blocked, snapshot) == ["memory", "both"]
+    assert requeued(blocked, snapshot) == ["memory", "both"]
 
 
 def test_jobs_of_many_shapes_share_the_room_of_one_machine_in_order_of_submission() -> None:
@@ -111,7 +111,7 @@ def test_jobs_of_many_shapes_share_the_room_of_one_machine_in_order_of_submissio
     jobs = [work(f"j{i}", group((3, 3 + i), 1), order=10_000 - i) for i in range(10_000)]
     blocked = blocked_of(*jobs)
     say(snapshot, 0, 7, 30_000)
-    assert woken(blocked, snapshot) == ["j9999", "j9998"], "no herd: the others would find nothing"
+    assert requeued(blocked, snapshot) == ["j9999", "j9998"], "no herd: the others would find nothing"
 
 
 def test_room_that_was_of_no_use_to_one_is_offered_to_those_behind_it() -> None:
@@ -119,12 +119,12 @@ def test_room_that_was_of_no_use_to_one_is_offered_to_those_behind_it() -> None:
     blocked = blocked_of(*(work(f"j{i}", group((2, 2 + i), 1), order=i) for i in range(3)))
     say(snapshot, 0, 3, 9)
     for name in ("j0", "j1", "j2"):
-        (found,) = blocked.wake(snapshot)
+        (found,) = blocked.requeue(snapshot)
         assert found.id == name
         blocked.add(found)  # something else keeps it out, such as where its other tasks are
-    assert blocked.wake(snapshot) == [], "each was asked once"
+    assert blocked.requeue(snapshot) == [], "each was asked once"
     say(snapshot, 0, 3, 10)
-    assert woken(blocked, snapshot) == ["j0"], "until the machine has more"
+    assert requeued(blocked, snapshot) == ["j0"], "until the machine has more"
 
 
 def test_room_left_by_one_that_went_elsewhere_is_offered_once_all_that_were_woken_have_been_tried() -> None:
@@ -133,14 +133,14 @@ def test_room_left_by_one_that_went_elsewhere_is_offered_once_all_that_were_woke
     blocked = blocked_of(small, large)
     say(snapshot, 0, 1, 1)
     say(snapshot, 1, 4, 4)
-    assert [found.id for found in blocked.wake(snapshot)] == ["small", "large"]
+    assert [found.id for found in blocked.requeue(snapshot)] == ["small", "large"]
     snapshot.take(1, (1, 1), 1)  # small went to the large machine
     blocked.tried(small)
     late = work("late", group((1, 1), 1), order=2)
     blocked.add(late)
-    assert blocked.wake(snapshot) == []
+    assert blocked.requeue(snapshot) == []
     blocked.add(large)
-    assert [found.id for found in blocked.wake(snapshot)] == ["late"]
+    assert [found.id for found in blocked.requeue(snapshot)] == ["late"]
 
 
 def test_a_gang_is_tried_when_part_of_it_fits_and_one_at_a_time() -> None:
@@ -148,21 +148,21 @@ def test_a_gang_is_tried_when_part_of_it_fits_and_one_at_a_time() -> None:
     gangs = [work(f"g{i}", group((1, 1), 4), gang=Gang.YES) for i in range(3)]
     blocked = blocked_of(*gangs)
     say(snapshot, 0, 1, 1)  # with the three free elsewhere it is enough for one
-    assert woken(blocked, snapshot) == ["g0"]
+    assert requeued(blocked, snapshot) == ["g0"]
     say(snapshot, 0, 5, 5)
-    assert woken(blocked, snapshot) == ["g1", "g2"]
+    assert requeued(blocked, snapshot) == ["g1", "g2"]
 
 
 def test_a_machine_that_comes_up_wakes_jobs_and_one_that_goes_does_not() -> None:
     snapshot = copy((0, 0), (4, 4))
     blocked = blocked_of(work("nothing", group((0, 0), 1)), work("a"))
     say(snapshot, 1, -1, -1)
-    assert woken(blocked, snapshot) == []
+    assert requeued(blocked, snapshot) == []
     say(snapshot, 1, 1, 1)
     say(snapshot, 1, -1, -1)
-    assert woken(blocked, snapshot) == [], "gone again before anybody looked, also for tasks that need nothing"
+    assert requeued(blocked, snapshot) == [], "gone again before anybody looked, also for tasks that need nothing"
     say(snapshot, 1, 1, 1)
-    assert woken(blocked, snapshot) == ["nothing", "a"]
+    assert requeued(blocked, snapshot) == ["nothing", "a"]
 
 
 def test_room_freed_and_taken_again_wakes_nobody() -> None:
@@ -170,7 +170,7 @@ def test_room_freed_and_taken_again_wakes_nobody() -> None:
     blocked = blocked_of(work("a"))
     say(snapshot, 0, 1, 1)
     snapshot.take(0, (1, 1), 1)
-    assert woken(blocked, snapshot) == []
+    assert requeued(blocked, snapshot) == []
 
 
 def test_a_job_taken_out_sleeps_no_more() -> None:
@@ -182,7 +182,7 @@ def test_a_job_taken_out_sleeps_no_more() -> None:
     assert blocked.discard("b") is b
     snapshot = copy((0, 0))
     say(snapshot, 0, 9, 9)
-    assert woken(blocked, snapshot) == []
+    assert requeued(blocked, snapshot) == []
 
 
 def test_its_shape_is_that_of_when_it_went_to_sleep() -> None:
@@ -208,14 +208,14 @@ Asked = list[tuple[list[tuple[tuple[int, int], int]], Gang]]
 
 @given(JOBS, CHANGES)
 def test_whoever_sleeps_on_fits_nowhere(jobs: Asked, changes: list[tuple[int, int, int]]) -> None:
-    """The point of it all: after the woken were placed, no sleeping job could have been placed."""
+    """The point of it all: after the requeued were placed, no sleeping job could have been placed."""
     snapshot, blocked, place = copy((0, 0), (0, 0), (0, 0)), nobody(), RandomFirstFit().place
     for i, (groups, gang) in enumerate(jobs):
         blocked.add(work(f"j{i}", *(group(*asked) for asked in groups), gang=gang))
     for machine, *free in changes:
         say(snapshot, machine, *free)
         rounds = 0
-        while found_now := blocked.wake(snapshot):
+        while found_now := blocked.requeue(snapshot):
             rounds += 1
             assert rounds < 100
             for found in found_now:

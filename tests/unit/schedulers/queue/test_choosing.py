@@ -210,7 +210,7 @@ def test_lanes_without_jobs_are_not_counted() -> None:
 
 def requeue(queue: Queue, copy: Snapshot) -> None:
     queue.observe(copy, 0.0)
-    queue.wake(copy, NoPreemption(), Random(1), 0.0)
+    queue.requeue(copy, NoPreemption(), Random(1), 0.0)
 
 
 def test_a_requeued_job_that_stays_here_holds_its_room_until_it_was_tried() -> None:
@@ -281,7 +281,7 @@ def test_a_job_alone_may_take_more_than_the_room_that_was_freed() -> None:
 # Jobs like blocked ones
 
 
-@pytest.mark.parametrize("why", ["new", "attempts", "woken", "admitted"])
+@pytest.mark.parametrize("why", ["new", "attempts", "requeued", "admitted"])
 def test_only_a_new_job_is_blocked_without_an_attempt(why: str) -> None:
     """One that was tried, requeued or admitted by a limit may fit although others like it do not."""
     queue = ready_of()
@@ -289,8 +289,8 @@ def test_only_a_new_job_is_blocked_without_an_attempt(why: str) -> None:
     found = work(ONE, name="like", order=1)
     if why == "attempts":
         found.attempts = 1
-    elif why == "woken":
-        found.woken = queue.limited
+    elif why == "requeued":
+        found.requeued_by = queue.limited
     elif why == "admitted":
         found.admitted = [1]
     queue.ready.add(found)

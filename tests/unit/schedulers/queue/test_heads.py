@@ -88,14 +88,14 @@ def test_shipped_schedulers_follow_the_pools_of_the_cell_and_leave_them_again() 
         found.take([work(((40,), 1), name=name, order=order, pool=pool, precedence=order)])
     copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
     copy.usage.change(("b", ""), (10,), (0,))
-    found.wake(copy, 1.0)
+    found.requeue(copy, 1.0)
     assert found.preemption.by == "fair share"
     assert isinstance(found.preemption, FairShare)
     assert isinstance(found.preemption.within, Precedence), "precedence decides within a pool, whatever the scheduler"
     assert [each.id for each in found.choose(1.0)] == ["a2", "b2", "a1", "b1"], "pools take turns, b holds more"
     assert leaf_of("a", "ada") == "a"
     copy.pools = Pools()
-    found.wake(copy, 2.0)
+    found.requeue(copy, 2.0)
     assert not found.preemption.evicts
 
 

@@ -1,4 +1,4 @@
-"""Jobs that a limit keeps out: woken by what the limits and their use leave, and only when that changed."""
+"""Jobs that a limit keeps out: requeued by what the limits and their use leave, and only when that changed."""
 
 import pytest
 
@@ -25,43 +25,43 @@ def use(*most: int | None, used: tuple[int, int] = (0, 0), jobs: tuple[int, int 
     return KindUse(Limits((*most, None)[:2], jobs[1]), jobs[0], used)
 
 
-def woken(limited: Limited, now: KindUse) -> list[str]:
-    return [found.id for found in limited.wake(now)]
+def requeued(limited: Limited, now: KindUse) -> list[str]:
+    return [found.id for found in limited.requeue(now)]
 
 
 def test_ten_thousand_jobs_and_room_for_three_wake_three() -> None:
     limited = kept_out(*(work(f"j{i}", group((2, 1), 1), order=i) for i in range(10_000)))
-    assert woken(limited, use(10, used=(10, 0))) == []
-    assert woken(limited, use(10, used=(3, 0))) == ["j0", "j1", "j2"]
-    assert woken(limited, use(10, used=(3, 0))) == [], "nothing changed"
-    assert woken(limited, use(11, used=(3, 0))) == ["j3", "j4", "j5", "j6"], "the limit was raised"
+    assert requeued(limited, use(10, used=(10, 0))) == []
+    assert requeued(limited, use(10, used=(3, 0))) == ["j0", "j1", "j2"]
+    assert requeued(limited, use(10, used=(3, 0))) == [], "nothing changed"
+    assert requeued(limited, use(11, used=(3, 0))) == ["j3", "j4", "j5", "j6"], "the limit was raised"
 
 
 def test_after_one_more_is_kept_out_it_is_looked_at_again_whatever_was_seen() -> None:
     limited = kept_out(work("a"))
-    assert woken(limited, use(5)) == ["a"]
+    assert requeued(limited, use(5)) == ["a"]
     limited.add(work("b"))
-    assert woken(limited, use(5)) == ["b"]
+    assert requeued(limited, use(5)) == ["b"]
 
 
 def test_a_gang_wants_room_for_all_of_it_and_other_jobs_for_a_task() -> None:
     limited = kept_out(work("gang", group((2, 1), 3), gang=Gang.YES), work("many", group((2, 1), 9), order=1))
-    assert woken(limited, use(5)) == ["many"]
-    assert woken(limited, use(6)) == ["gang"]
+    assert requeued(limited, use(5)) == ["many"]
+    assert requeued(limited, use(6)) == ["gang"]
 
 
 def test_jobs_admitted_are_counted_and_those_that_run_already_are_not() -> None:
     running = work("runs", group((1, 1), 2, unplaced=1), order=9)
     limited = kept_out(*(work(f"j{i}", order=i) for i in range(4)), running)
-    assert woken(limited, use(None, jobs=(3, 3))) == ["runs"]
-    assert woken(limited, use(None, jobs=(1, 3))) == ["j0", "j1"]
+    assert requeued(limited, use(None, jobs=(3, 3))) == ["runs"]
+    assert requeued(limited, use(None, jobs=(1, 3))) == ["j0", "j1"]
 
 
 @pytest.mark.parametrize(("low", "high", "names"), [(0, 9, ["low"]), (5, 99, ["high"]), (0, 99, ["low", "high"])])
 def test_the_range_of_precedence(low: int, high: int, names: list[str]) -> None:
     jobs = [work(name, precedence=precedence) for name, precedence in (("low", 1), ("high", 50))]
     limited = kept_out(*jobs)
-    assert woken(limited, KindUse(Limits((None, None), None, (low, high)), 0, (0, 0))) == names
+    assert requeued(limited, KindUse(Limits((None, None), None, (low, high)), 0, (0, 0))) == names
 
 
 def in_pool(name: str, pool: str, order: int = 0, count: int = 2) -> Work:
@@ -81,7 +81,7 @@ def test_limits_of_pools_admit_what_all_pools_of_a_chain_leave() -> None:
         return PoolRoom(pools, dict(zip(("top", "a"), uses, strict=True)))
 
     def now(top: int, a: int) -> list[tuple[str, list[int] | None]]:
-        return [(found.id, found.admitted) for found in limited.wake(use(None), None, left(top, a))]
+        return [(found.id, found.admitted) for found in limited.requeue(use(None), None, left(top, a))]
 
     assert now(10, 3) == [("zc", [2])], "it is in no pool that carries limits"
     assert now(10, 3) == [], "nothing changed"

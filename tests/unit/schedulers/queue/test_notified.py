@@ -15,7 +15,7 @@ from schedulers.policies import Placement, Preemption
 from schedulers.preemption.none import NoPreemption
 from schedulers.preemption.precedence import Precedence
 from schedulers.presets import batch, service
-from schedulers.queue import queue
+from schedulers.queue import evicting, queue
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 from tests.unit.schedulers.rig import Rig, spec
@@ -28,7 +28,7 @@ NEAR: dict[str, object] = {"near": {"job": "db", "required": True}}
 def no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "IDLE_SECONDS", POLL_SECONDS)
     monkeypatch.setattr(queue, "LOOK_SECONDS", NEVER)
-    monkeypatch.setattr(queue, "SCAN_SECONDS", NEVER)
+    monkeypatch.setattr(evicting, "SCAN_SECONDS", NEVER)
 
 
 def demanding(name: str, **demands: object) -> JobSpec:

@@ -13,7 +13,8 @@ from schedulers.ordering.precedence import PrecedenceFifo
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.policies import Ordering, Placement, Preemption
 from schedulers.preemption.precedence import Precedence
-from schedulers.queue.queue import MOST_SCANNED, SCAN_SECONDS, Queue
+from schedulers.queue.evicting import MOST_SCANNED, SCAN_SECONDS
+from schedulers.queue.queue import Queue
 from schedulers.queue.ranks import Ranks
 from schedulers.queue.ready import Ready
 from schedulers.retry_policy import RetryPolicy
@@ -36,9 +37,9 @@ def blocked(ordering: Ordering, *works: Work) -> Queue:
     return queue
 
 
-def woken(queue: Queue, copy: Snapshot, now: float = 0.0, preemption: Preemption | None = None) -> list[str]:
+def requeued(queue: Queue, copy: Snapshot, now: float = 0.0, preemption: Preemption | None = None) -> list[str]:
     queue.observe(copy, now)
-    queue.wake(copy, preemption or Scheduler("batch").preemption, Random(1), now)
+    queue.requeue(copy, preemption or Scheduler("batch").preemption, Random(1), now)
     return [found.id for found in queue.choose(now, 100)]
 
 
@@ -48,9 +49,9 @@ def test_freed_room_goes_to_the_most_important_however_long_the_others_wait() ->
     queue = blocked(PrecedenceFifo(), *early, work(ONE, name="high", order=30, precedence=9))
     copy.freed()
     free(copy, 0, 1)
-    assert woken(queue, copy) == ["high"]
+    assert requeued(queue, copy) == ["high"]
     free(copy, 1, 2)
-    assert woken(queue, copy) == ["low0", "low1"]
+    assert requeued(queue, copy) == ["low0", "low1"]
 
 
 def test_between_jobs_of_one_shape_a_rival_of_another_takes_its_turn() -> None:
@@ -60,7 +61,7 @@ def test_between_jobs_of_one_shape_a_rival_of_another_takes_its_turn() -> None:
     queue = blocked(Fifo(), *small, work(((1, 2), 1), name="tall", order=3))
     copy.freed()
     say(copy, 0, 9, 4)
-    assert woken(queue, copy) == ["s0", "s1", "tall"], "what is left after tall is none of s5's"
+    assert requeued(queue, copy) == ["s0", "s1", "tall"], "what is left after tall is none of s5's"
 
 
 def test_a_job_that_became_ready_before_the_clock_stepped_back_is_not_lost() -> None:
@@ -82,7 +83,7 @@ def test_a_policy_names_the_time_at_which_a_blocked_job_is_tried_again() -> None
     queue = blocked(Fifo(), late, soon, never)
     copy = snapshot((0, 0))
     assert queue.next_due() == 5.0
-    assert (woken(queue, copy, 4.9), woken(queue, copy, 5.0)) == ([], ["soon"])
+    assert (requeued(queue, copy, 4.9), requeued(queue, copy, 5.0)) == ([], ["soon"])
     assert soon.until == 0.0, "a time holds for one attempt"
     queue.discard("late")
     assert queue.next_due() is None
@@ -102,10 +103,10 @@ class Patiently(Placement):
 def test_a_placement_that_waits_is_asked_again_at_its_time_and_knows_the_time() -> None:
     found, copy = Scheduler("batch", placement=Patiently()), snapshot((9, 9))
     found.take([work(ONE, submitted=100.0)])
-    found.wake(copy, 101.0)
+    found.requeue(copy, 101.0)
     assert found.decide(found.choose(101.0), copy, 101.0) == []
     assert found.next_due() == 110.0
-    found.wake(copy, 110.0)
+    found.requeue(copy, 110.0)
     assert len(found.decide(found.choose(110.0), copy, 110.0)) == 1
 
 
@@ -113,7 +114,7 @@ def test_with_patience_nobody_is_blocked_though_the_scheduler_evicts() -> None:
     found = Scheduler("batch", preemption=Precedence(), retry_policy=RetryPolicy(seconds=3.0))
     copy = snapshot((0, 0), used=5)
     found.take([work(ONE, precedence=5)])
-    found.wake(copy, 10.0)
+    found.requeue(copy, 10.0)
     works = found.choose(10.0)
     assert found.decide(works, copy, 10.0) == []
     copy.residents.learn([0], copy.number, [])
@@ -140,15 +141,15 @@ def test_groups_take_turns_when_others_placed_what_they_might_evict() -> None:
     copy, policy, now = snapshot((0, 0)), Curious([]), 0.0
     copy.freed()
     for _ in range(3):
-        assert woken(queue, copy, now, policy) == []
-        assert woken(queue, copy, now + 0.1, policy) == [], "not before its time"
+        assert requeued(queue, copy, now, policy) == []
+        assert requeued(queue, copy, now + 0.1, policy) == [], "not before its time"
         due, now = queue.next_due(), now + SCAN_SECONDS
     assert policy.asked[:count] == [f"j{i}" for i in range(count)]
     assert due is None, "each was asked once, and nothing happened since"
     asked = len(policy.asked)
-    assert (woken(queue, copy, now + 10, policy), len(policy.asked)) == ([], asked)
+    assert (requeued(queue, copy, now + 10, policy), len(policy.asked)) == ([], asked)
     free(copy, 0, 0)
-    woken(queue, copy, now + 10, policy)
+    requeued(queue, copy, now + 10, policy)
     assert len(policy.asked) == asked + MOST_SCANNED, "something changed"
 
 
@@ -164,7 +165,7 @@ def test_fair_shares_divide_room_that_is_freed_at_once() -> None:
     copy.freed()
     for machine in range(9):
         free(copy, machine, 10)
-    assert sorted(woken(queue, copy)) == ["ada", "bob"]
+    assert sorted(requeued(queue, copy)) == ["ada", "bob"]
     given = {found.id: found.admitted for found in jobs}
     assert given == {"ada": [30], "bob": [60]}
 
@@ -172,7 +173,7 @@ def test_fair_shares_divide_room_that_is_freed_at_once() -> None:
 def test_a_large_job_does_not_take_an_empty_cell_before_others_had_their_turn() -> None:
     found, copy = Scheduler("batch", ordering=WeightedFair()), snapshot(*[(10, 10)] * 10)
     found.take([work(((1, 1), 500), name="ada", user="ada"), work(((1, 1), 500), name="bob", order=1, user="bob")])
-    found.wake(copy, 0.0)
+    found.requeue(copy, 0.0)
     placed = [sum(claim.count for claim in each.claims) for each in found.decide(found.choose(0.0), copy, 0.0)]
     assert placed == [16, 16]
 
@@ -304,11 +305,11 @@ def test_a_new_job_that_comes_first_is_tried_while_freed_room_is_given_out() -> 
     """It is like blocked jobs, but more important than the one that was requeued for the room."""
     scheduler, copy = Scheduler("batch", ordering=PrecedenceFifo(ageing=1_000.0)), snapshot((0, 0))
     scheduler.take([work(((1, 1), 1), name=name, order=i, submitted=50.0) for i, name in enumerate(("low", "lower"))])
-    scheduler.wake(copy, 60.0)
+    scheduler.requeue(copy, 60.0)
     assert scheduler.decide(scheduler.choose(60.0), copy, 60.0) == []
     free(copy, 0, 1)
     scheduler.take([work(((1, 1), 1), name="early", order=9, submitted=1.0)])
-    scheduler.wake(copy, 61.0)
+    scheduler.requeue(copy, 61.0)
     transactions = scheduler.decide(scheduler.choose(61.0), copy, 61.0)
     assert [transaction.job for transaction in transactions] == ["early"]
 
@@ -316,9 +317,9 @@ def test_a_new_job_that_comes_first_is_tried_while_freed_room_is_given_out() -> 
 def test_a_new_job_like_blocked_ones_takes_no_time_to_decide() -> None:
     scheduler, copy = Scheduler("batch", t_job=1.0), snapshot((0, 0))
     scheduler.take([work(ONE, name="first")])
-    scheduler.wake(copy, 0.0)
+    scheduler.requeue(copy, 0.0)
     assert scheduler.decide(scheduler.choose(0.0), copy, 0.0) == []
     scheduler.take([work(ONE, name="second", order=1), work(((2, 1), 1), name="other", order=2)])
-    scheduler.wake(copy, 1.0)
+    scheduler.requeue(copy, 1.0)
     assert [found.id for found in scheduler.choose(1.0)] == ["other"]
     assert scheduler.queue.blocked_jobs == 2

@@ -1,0 +1,90 @@
+"""Blocked jobs that may evict others: requeued when tasks were placed, or when new shares entitle them to room."""
+
+from collections.abc import Collection
+from itertools import islice
+from random import Random
+
+from cellstate.fairness import leaf_of
+from cellstate.snapshot import Snapshot
+from schedulers.policies import Asserting, Preemption
+from schedulers.queue.blocked import Blocked
+from schedulers.work import Work
+
+SCAN_SECONDS = 0.5
+"""Minimum time between two scans for preemption by blocked jobs, after other jobs were placed."""
+MOST_SCANNED = 8
+"""Maximum number of groups of blocked jobs in one scan."""
+
+
+class EvictingJobs:
+    """The times at which blocked jobs are tried for evictions; their groups take turns."""
+
+    def __init__(self, blocked: Blocked) -> None:
+        """Scan these jobs."""
+        self._blocked = blocked
+        self._scan_at = 0.0
+        self._scanned = self._to_scan = self._epoch = 0
+        self._changes = -1
+        """Changes of the snapshot at the last scan for victims."""
+
+    def next_due(self) -> float | None:
+        """Return when the next scan is due (seconds); None when there is nothing to scan."""
+        return self._scan_at if self._to_scan and len(self._blocked) else None
+
+    def forget(self) -> None:
+        """Scan nothing: no job is blocked."""
+        self._to_scan = 0
+
+    def requeue(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
+        """Remove and return the blocked jobs that may evict now."""
+        requeued = self._scan(snapshot, preemption, rng, now)
+        if isinstance(preemption, Asserting):
+            if leaves := preemption.stirred():
+                requeued += self._of_leaves(leaves)
+            requeued += self._entitled(preemption, snapshot)
+        return requeued
+
+    def _scan(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
+        """Return the first jobs of some groups that might evict newly placed tasks; the groups take turns."""
+        blocked = self._blocked
+        if not preemption.evicts or not len(blocked):
+            self._to_scan = 0
+            return []
+        if snapshot.changes != self._changes:
+            self._changes, self._to_scan = snapshot.changes, len(blocked.groups)
+        if not self._to_scan or now < self._scan_at:
+            return []
+        self._scan_at = now + SCAN_SECONDS
+        groups = list(blocked.groups)
+        self._scanned %= len(groups)
+        found = []
+        for alike in (*groups[self._scanned :], *groups[: self._scanned])[:MOST_SCANNED]:
+            work = blocked.first(alike)
+            if preemption.suspects(work, snapshot, rng):
+                found.append(work)
+                blocked.discard(work.id)
+        self._scanned += MOST_SCANNED
+        self._to_scan = max(0, self._to_scan - MOST_SCANNED)
+        return found
+
+    def _of_leaves(self, leaves: Collection[str]) -> list[Work]:
+        """Remove and return the first blocked job of each group of these leaf pools."""
+        firsts = [self._blocked.first(alike) for alike in self._blocked.groups]
+        found = [work for work in firsts if leaf_of(*work.whose) in leaves]
+        for work in found:
+            self._blocked.discard(work.id)
+        return found
+
+    def _entitled(self, preemption: Asserting, snapshot: Snapshot) -> list[Work]:
+        """After an epoch, remove and return some jobs of each pool that its shares entitle to room within the pool."""
+        number = 0 if snapshot.epoch is None else snapshot.epoch.number
+        if number == self._epoch:
+            return []
+        self._epoch, found = number, list[Work]()
+        firsts = [self._blocked.first(alike) for alike in self._blocked.groups]
+        for leaf in sorted({leaf_of(*work.whose) for work in firsts}):
+            mine = (self._blocked.discard(job) for job in preemption.entitled(leaf, snapshot))
+            found += islice((work for work in mine if work is not None), MOST_SCANNED)
+        for work in found:
+            work.entitled = True
+        return found
