@@ -112,14 +112,15 @@ def write_transactions(transactions: Sequence[Transaction]) -> Words:
     for a transaction with too many claims, or none.
     """
     parts: list[str] = []
-    count, length, usual, machine_word = 0, _LENGTHS, _usual, _machine_words
+    count, length, incremental, gang, machine_word = 0, _LENGTHS, *_usual, _machine_words
     for job, claims, mode, detection, assertion in transactions:
         size = len(claims)
         if not 0 < size <= MOST_CLAIMS:
             raise BadInput(f"job {job}: {size} claims in a transaction; want 1 to {MOST_CLAIMS}")
         count += 3 + size
-        if type(claims) is Columns and mode is _INCREMENTAL and detection is _FINE and not claims.group:
+        if type(claims) is Columns and detection is _FINE and not claims.group and assertion is None:
             counts, machines = claims.counts, claims.machines
+            usual = incremental if mode is _INCREMENTAL else gang
             if size == 1:
                 parts += (length[len(job)], job, usual[counts[0]], machine_word[machines[0]])
             else:
@@ -137,18 +138,22 @@ class _Usual(dict[int | tuple[int, ...], str]):
     The end of the word before stands in front of them.
     """
 
+    def __init__(self, mode: Mode) -> None:
+        self.mode = mode
+
     def __missing__(self, tasks: int | tuple[int, ...]) -> str:
         if len(self) >= MOST_NUMBERS:
             self.clear()
         claims = [Claim(0, 0, count) for count in ((tasks,) if isinstance(tasks, int) else tasks)]
-        text = self[tasks] = "\r\n" + _numbers(Mode.INCREMENTAL, Detection.FINE, claims) + word("")
+        text = self[tasks] = "\r\n" + _numbers(self.mode, Detection.FINE, claims) + word("")
         return text
 
 
 _LENGTHS = [f"${length}\r\n" for length in range(65)]
 """What stands before a job's id, by its length, of which 64 is the most, and before a number."""
 _LINE_END = "\r\n"
-_machine_words, _usual, _INCREMENTAL, _FINE = Numbers(), _Usual(), Mode.INCREMENTAL, Detection.FINE
+_machine_words, _usual = Numbers(), (_Usual(Mode.INCREMENTAL), _Usual(Mode.GANG))
+_INCREMENTAL, _FINE = Mode.INCREMENTAL, Detection.FINE
 
 
 def _numbers(mode: int, detection: int, claims: Sequence[Claim]) -> str:

@@ -51,8 +51,9 @@ def test_claims_in_compact_form_are_written_as_others(
         compact = [Columns(machines, counts, group, seen)]
         compact += [Singles(machines, group, seen)] if set(counts) == {1} else []  # type: ignore[list-item]
         for each in compact:
-            found = Transaction(LONGEST, each, mode, detection)
-            assert words(found) == words(found._replace(claims=tuple(each)))
+            for assertion in (None, Assertion(Threshold(("a",), (2.0,)), ())):
+                found = Transaction(LONGEST, each, mode, detection, assertion)
+                assert words(found) == words(found._replace(claims=tuple(each)))
 
 
 def test_several_transactions_follow_one_another() -> None:
