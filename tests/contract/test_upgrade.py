@@ -184,6 +184,7 @@ def test_a_name_that_is_the_id_is_kept_once(client: Any, name: str) -> None:
     backup.bulk["jobs"][b"gone"] = encode(decode(backup.bulk["jobs"][b"gone"], 2) | {"name": "gone"})
     backup.bulk["jobnames"][b"own"] = b"own"
     assert len(backup.bulk["jobs"][b"own"]) == len(now["jobs"][b"own"]) + 3
+    older = backup.bulk["jobs"][b"own"]
     cell.delete()
     again = restore(client, backup, name, AT, "ada")
     assert client.hgetall(keys.prefix(name) + "jobs") == now["jobs"]
@@ -191,3 +192,10 @@ def test_a_name_that_is_the_id_is_kept_once(client: Any, name: str) -> None:
     assert {each.id: each.name for each in again.jobs()} == names
     assert again.job_names() == {"own": "own", "own-name": "other"}
     assert verify(again).ok
+    prefix = keys.prefix(name)
+    client.hset(prefix + "jobs", "own", older)
+    client.hset(prefix + "jobnames", "own", "own")
+    client.hset(prefix + "meta", "schema", 4)
+    assert migrate(client, name, AT, "ada") == 4
+    assert (client.hgetall(prefix + "jobs"), client.hgetall(prefix + "jobnames")) == (now["jobs"], now["jobnames"])
+    assert verify(RedisCell.open(client, name)).ok
