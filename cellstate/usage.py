@@ -276,7 +276,7 @@ class Usage:
     def promise(self, user: str, pool: str, need: Resources, tasks: int, key: Hashable = None) -> None:
         """Count chosen tasks as placed; `key` names them for `take`."""
         account, amounts = self.account((pool, user)), times(need, tasks)
-        self._promised[len(self._promised) if key is None else key] = account, amounts
+        self._promised[object() if key is None else key] = account, amounts
         self._add(account, amounts)
 
     def forget_promises(self) -> None:

@@ -96,6 +96,11 @@ class EpochShares:
             )
         return found
 
+    def sure(self, name: str) -> tuple[float, ...]:
+        """The guarantee of a pool as far as it wants it."""
+        sure, wanted = self.amounts(name, "guarantee"), self.amounts(name, "demand")
+        return self.boundless(name, [min(least, most) for least, most in zip(sure, wanted, strict=True)])
+
     def boundless(self, name: str, share: Sequence[float]) -> tuple[float, ...]:
         """Return a share of a pool that does not bound resources without a total in its tree."""
         known = self.of(name)

@@ -1,6 +1,6 @@
 """Fair sharing among the pools of a tree: the least satisfied pool comes first (docs/pools.md)."""
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
@@ -23,6 +23,7 @@ UNNAMED = "<none>"
 _SMALL = 1e-9
 WAIT_SECONDS = 0.05
 """For how long freed room is left to pools below their shares (docs/pools.md)."""
+FORGET_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +64,16 @@ class FairPools(Ordering):
     _lends: bool = field(default=False, repr=False)
     """Whether some pool lends its guarantee in part only."""
     _names: tuple[str, ...] = field(default=(), repr=False)
-    _hungry: list[str] | None = field(default=None, repr=False)
+    _hungry: dict[Callable[[str], Sequence[float]], list[str]] = field(default_factory=dict, repr=False)
+    """Leaf pools below a level: what is due to them, or their guarantee."""
     _measured: dict[Hashable, "_Measured"] = field(default_factory=dict, repr=False)
     """How the lanes of jobs stand, by the shares of this epoch."""
     _of_leaf: dict[str, list["_Measured"]] = field(default_factory=dict, repr=False)
     _fifo: frozenset[str] = field(default=frozenset(), repr=False)
     _generation: int = field(default=-1, repr=False)
-    _in_vain: dict[str, Resources] = field(default_factory=dict, repr=False)
-    """What pools held when room was left to them, and they did not take it."""
+    _now: float = field(default=0.0, repr=False)
+    _leaves: dict[tuple[str, str], "_Leave"] = field(default_factory=dict, repr=False)
+    """The room that a leaf pool leaves to another one."""
 
     def __post_init__(self) -> None:
         if self.period <= 0:
@@ -80,11 +83,13 @@ class FairPools(Ordering):
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """See Ordering.observe."""
         self._usage = usage = snapshot.usage
-        before, self._epoch, self._hungry = self._epoch, self._standings.shares(snapshot), None
+        self._now = now
+        before, self._epoch, self._hungry = self._epoch, self._standings.shares(snapshot), {}
         self._fresh = self._epoch is None or self._epoch is not before
         if self._fresh or self._generation != usage.generation:
             self._fresh, self._generation = True, usage.generation
             self._measured.clear()
+            self._leaves = {pair: leave for pair, leave in self._leaves.items() if leave.at > now - FORGET_SECONDS}
             self._of_leaf.clear()
             self._names = tuple(snapshot.resources)
             self._lends = any(pool.lending for pool in snapshot.pools.pools)
@@ -162,45 +167,47 @@ class FairPools(Ordering):
         return found
 
     def wait(self, work: Work, here: Collection[Hashable]) -> float:
-        """See Ordering.wait: room that lifts a pool above its share is left to pools below theirs for a moment.
+        """See Ordering.wait: a pool leaves room above its share for a moment to pools below theirs.
 
-        Only to pools with jobs of other schedulers alone; one that left room unused is not waited for again until it
-        starts a task.
+        The same holds for guarantees: one pool's comes before another's share. Only to pools with jobs of other
+        schedulers alone. One that holds the same after this pool took the room is not waited for until that changes.
         """
         usage, epoch = self._usage, self._epoch
         if usage is None or epoch is None:
             return 0.0
+        need, tasks = next(((work.need(group), left) for group, left in enumerate(work.left) if left), ((), 0))
+        if not work.gang:
+            tasks = min(tasks, self.portion or tasks)
         leaf = leaf_of(work.pool, work.user)
-        need = next((work.need(group) for group, left in enumerate(work.left) if left), ())
-        after = [has + more for has, more in zip(usage.of_leaf(leaf), need, strict=True)] if need else []
-        share = epoch.due(leaf or NOBODY)
-        if all(not more or has <= part for has, part, more in zip(after, share, need, strict=False)):
-            return 0.0
-        mine = {leaf_of(lane[0], lane[1]) for lane in here if isinstance(lane, tuple)} | {leaf}
-        waited = False
-        for name in self._below(usage, epoch):
-            if name in mine:
-                continue
-            held = usage.of_leaf(name)
-            if self._in_vain.get(name) == held:
-                continue
-            if work.notes.get("left room") == name:
-                self._in_vain[name] = held
-                continue
-            work.notes["left room"], waited = name, True
-            break
-        if not waited:
-            work.notes.pop("left room", None)
-        return WAIT_SECONDS if waited else 0.0
+        after = [has + tasks * more for has, more in zip(usage.of_leaf(leaf), need, strict=True)] if need else []
+        others = set[str]()
+        for level in (epoch.due, epoch.sure):
+            if any(more and has > part for has, part, more in zip(after, level(leaf or NOBODY), need, strict=False)):
+                others.update(self._below(usage, level))
+        others.discard(leaf)
+        others.difference_update(leaf_of(lane[0], lane[1]) for lane in here if isinstance(lane, tuple))
+        mine, now = usage.of_leaf(leaf), self._now
+        waits = False
+        for name in others:
+            held, found = usage.of_leaf(name), self._leaves.get((leaf, name))
+            if found is None or found.held != held:
+                self._leaves[leaf, name] = _Leave(held, mine, now)
+                waits = True
+            elif now < found.at + WAIT_SECONDS:
+                waits = True
+            elif all(has <= had for has, had in zip(mine, found.mine, strict=True)):
+                found.at, waits = now, True
+        return WAIT_SECONDS if waits else 0.0
 
-    def _below(self, usage: Usage, epoch: EpochShares) -> list[str]:
-        """The leaf pools that want tasks and stand below their shares in all that they want."""
-        if self._hungry is None:
-            self._hungry = [
+    def _below(self, usage: Usage, level: Callable[[str], Sequence[float]]) -> list[str]:
+        """The leaf pools that want tasks and stand below a level in all that they want."""
+        kept = self._hungry.get(level)
+        if kept is None:
+            kept = self._hungry[level] = [
                 leaf for leaf, wanted in usage.wanted_by_leaves().items()
-                if any(wanted) and is_below(usage.of_leaf(leaf), epoch.due(leaf or NOBODY), wanted)
+                if any(wanted) and is_below(usage.of_leaf(leaf), level(leaf or NOBODY), wanted)
             ]  # fmt: skip
-        return self._hungry
+        return kept
 
     def _compute(self, now: float, also: str | None = None) -> None:
         """Compute the fair shares of all pools that hold or want something."""
@@ -254,6 +261,15 @@ def _needed(needs: tuple[Resources, ...]) -> tuple[bool, ...]:
 def _parts(lane: Hashable) -> tuple[str, str, tuple[bool, ...]]:
     """Return the parts of a lane, of which the name of a pool alone is one too."""
     return lane if isinstance(lane, tuple) else ("" if lane == UNNAMED else str(lane), "", ())
+
+
+@dataclass(slots=True)
+class _Leave:
+    """What two leaf pools held when the one began to leave room to the other, and since when (seconds)."""
+
+    held: Resources
+    mine: Resources
+    at: float
 
 
 class _Measured:

@@ -240,6 +240,9 @@ class Queue:
                 self._until.clear()
             return
         promise = self._promise if self.follows_use else None
+        if promise is not None:
+            snapshot.usage.forget_promises()  # the jobs of the last choice hold what they were given
+            self._forget_touched(snapshot)
         requeued = self.blocked.requeue(snapshot, promise)
         if snapshot.moved:
             requeued += self.blocked.requeue_near(snapshot, snapshot.moved, promise)
@@ -253,7 +256,7 @@ class Queue:
             if self._waits(until, job_id) and (work := self.blocked.discard(job_id)) is not None:
                 requeued.append(work)
         requeued += self._evicting.requeue(snapshot, preemption, rng, now)
-        here = {*self.ready.lanes_with_jobs(), *(alike[0] for alike in self.blocked.groups)} if self.follows_use else ()
+        here = self._lanes_here(requeued) if self.follows_use else ()
         for work in requeued:
             by_policy = work.requeued_by is None
             if by_policy:
@@ -263,6 +266,11 @@ class Queue:
                 seconds = max(seconds, self.stagger)
             work.not_before = now + seconds if seconds else 0.0
             self.ready.add(work)
+
+    def _lanes_here(self, requeued: Sequence[Work]) -> set[Hashable]:
+        """Return the lanes with jobs of this scheduler, those that it requeues now included."""
+        blocked = (alike[0] for alike in (*self.blocked.groups, *self.limited.groups))
+        return {*map(self.ranks.lane, requeued), *blocked, *self.ready.lanes_with_jobs()}
 
     def _promise(self, work: Work, tasks: Sequence[int]) -> None:
         """Count tasks as placed until the next decision."""
@@ -274,7 +282,7 @@ class Queue:
             promise, (pool, user) = self._snapshot.usage.promise, work.whose
             for group, count in enumerate(tasks):
                 if count:
-                    promise(user, pool, work.need(group), count, key and (key, group))
+                    promise(user, pool, work.need(group), count, (key, group) if key else None)
             self.ranks.forget_of(lane)
 
     # Choice of jobs

@@ -1,22 +1,29 @@
 """Many lanes are kept in order: the same jobs come in the same order as by looking at all lanes."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cellstate.cell import Reply
 from cellstate.fairness import leaf_of
+from cellstate.model import MachineState
 from cellstate.pools import Epoch, Pool, Pools, PoolShare
 from cellstate.snapshot import Snapshot
+from cellstate.transaction import Position
 from omega.testing.scenes import snapshot, work
 from schedulers.ordering.fair_pools import WAIT_SECONDS, FairPools
 from schedulers.policies import Ordering
 from schedulers.preemption.fair_share import FairShare
+from schedulers.preemption.none import NoPreemption
 from schedulers.preemption.precedence import Precedence
 from schedulers.presets import batch
 from schedulers.queue import ready as module
+from schedulers.queue.queue import Queue
 from schedulers.queue.ranks import Ranks
 from schedulers.queue.ready import Ready
 from schedulers.work import Work
@@ -108,10 +115,65 @@ def test_room_above_a_share_is_left_for_a_moment_to_a_pool_below_its_own_and_not
     policy.observe(copy, 1.0)
     assert policy.wait(rich, [poor]) == 0.0, "this scheduler has jobs of b itself"
     assert policy.wait(rich, []) == WAIT_SECONDS
-    assert policy.wait(rich, []) == 0.0, "b left the room"
+    policy.observe(copy, 1.04)
+    assert policy.wait(rich, []) == WAIT_SECONDS, "further room is left as long"
+    policy.observe(copy, 1.06)
+    assert policy.wait(rich, []) == WAIT_SECONDS, "a took nothing, so b did not leave anything"
+    copy.usage.change(("a", ""), (5,), (-5,))
+    policy.observe(copy, 1.2)
+    assert policy.wait(rich, []) == 0.0, "a took room that b left"
     other = work(((40,), 1), name="a2", pool="a")
     assert policy.wait(other, []) == 0.0, "b is not waited for again"
     copy.usage.change(("b", ""), (10,), (0,))
     policy.observe(copy, 2.0)
     assert policy.wait(other, []) == WAIT_SECONDS, "it started a task meanwhile"
+    copy.usage.change(("a", ""), (-45,), (0,))
+    policy.observe(copy, 2.1)
     assert policy.wait(work(((5,), 1), name="a3", pool="a"), []) == 0.0, "a stays within its share"
+    assert policy.wait(work(((5,), 11), name="a4", pool="a"), []) == WAIT_SECONDS, "all its tasks would lift it above"
+
+
+def test_room_above_a_guarantee_is_left_to_a_pool_below_its_own() -> None:
+    copy, rich = snapshot((100,)), work(((10,), 1), name="a1", pool="a")
+    copy.pools = Pools((Pool("a"), Pool("b")))
+    epoch = epoch_of(a=0.7, b=0.7)
+    sure = {name: replace(share, guarantee=(0.5,)) for name, share in epoch.pools.items()}
+    copy.epoch = replace(epoch, pools=sure)
+    copy.usage.change(("a", ""), (50,), (40,))
+    copy.usage.change(("b", ""), (40,), (40,))
+    policy = FairPools()
+    policy.observe(copy, 1.0)
+    assert policy.wait(rich, []) == WAIT_SECONDS
+    copy.usage.change(("b", ""), (10,), (-10,))
+    policy.observe(copy, 2.0)
+    assert policy.wait(rich, []) == 0.0, "b has its guarantee"
+
+
+def test_pools_of_jobs_that_are_requeued_together_leave_nothing_to_each_other() -> None:
+    copy = snapshot((100,))
+    copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.1, b=0.9)
+    queue = Queue(FairPools())
+    for name in ("a", "b"):
+        copy.usage.change((name, ""), (10,), (40,))
+        queue.block(work(((60,), 1), name=name, pool=name))
+    queue.observe(copy, 1.0)
+    copy.apply(Reply(Position(2, "t"), full=False, rows=np.array([[0, 2, MachineState.UP, 0, 200, 0]])))
+    queue.requeue(copy, NoPreemption(), Random(1), 1.0)
+    assert sorted(found.id for found in queue.choose(1.0, 9)) == ["a", "b"]
+
+
+def test_what_a_requeued_job_may_get_counts_until_the_next_choice_only() -> None:
+    copy = snapshot((100,))
+    copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
+    queue = Queue(FairPools())
+    for name in ("a1", "a2", "b1"):
+        queue.block(work(((60 if name == "a1" else 50,), 2), name=name, pool=name[0]))
+    for second in range(1, 6):
+        queue.observe(copy, float(second))
+        row = [0, second + 1, MachineState.UP, 0, 200 + second, 0]
+        copy.apply(Reply(Position(second + 1, "t"), full=False, rows=np.array([row])))
+        queue.requeue(copy, NoPreemption(), Random(1), float(second))
+        for found in queue.choose(float(second), 9):
+            queue.block(found)
+    copy.usage.forget_promises()
+    assert (copy.usage.of_leaf("a"), copy.usage.of_leaf("b")) == ((0,), (0,))
