@@ -134,6 +134,8 @@ class PackedSnapshot(Snapshot):
                 rest[index] = packed(left) + self.guards if takes else self.nothing
                 numbers[index] = number if self.numbered else 0
             self.took_over(reply.rows[:, 0].tolist())
+        if reply.lanes is not None:
+            self.lanes.apply(reply.lanes, full=reply.full)
         self.position = reply.position
 
     def _take_in(self, rows: Rows) -> None:

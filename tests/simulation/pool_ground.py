@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from cellstate.pools import Pool, Pools, PoolTree, Preemption
+from cellstate.ports import Cell
 from omega.simulation import Settings, Simulation
 from omega.simulation.run import SPREAD, spread_of
 from omega.simulation.simulated_store import TwinStore
@@ -55,8 +56,14 @@ class Ground:
         self.jobs.append(Arrival(at, spec))
         return name
 
-    def run(self, until: float, seed: int = 0, watch: Sequence[float] = (), *, logged: bool = False) -> "Story":
-        """Simulate; the schedulers are batch schedulers with short decision times. `logged`: the cell keeps its log."""
+    def run(
+        self, until: float, seed: int = 0, watch: Sequence[float] = (), *, logged: bool = False,
+        cell: Cell | None = None,
+    ) -> "Story":  # fmt: skip
+        """Simulate; the schedulers are batch schedulers with short decision times.
+
+        `logged`: the cell keeps its log. `cell`: a cell of its own, whose log also has what commits were decided on.
+        """
         specs = [MachineSpec(f"m{i}", (self.slots * SLOT, self.memory)) for i in range(self.machines)]
         jobs = sorted(self.jobs, key=lambda each: each.at_seconds)
         tree = PoolTree(preemption=self.preemption, partition_everywhere=self.everywhere)
@@ -68,7 +75,7 @@ class Ground:
             FairShare(Precedence() if self.by_precedence else None, newest_first=self.newest_first), jobs_per_call=8,
             t_job=self.decision,
         )  # fmt: skip
-        simulation = Simulation(workload, settings, own=own)
+        simulation = Simulation(workload, settings, own=own, cell=cell)
         if logged:
             assert isinstance(simulation.store, TwinStore)
             simulation.store.twin.ledger.log = True
