@@ -12,6 +12,7 @@ from cellstate.executors import ExecutorRecord, is_agent
 from cellstate.inspection import Damage
 from cellstate.keys import SCHEMA
 from cellstate.lanes import Lane
+from cellstate.measured import STREAM
 from cellstate.memory.delta import rows_of
 from cellstate.memory.executors import executor_records
 from cellstate.memory.lanes import lanes_of, pending_of
@@ -223,6 +224,11 @@ class MemoryQueries:
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
         """See Cell.tail."""
         return self.ledger.output.get((job, group, task, stream))
+
+    def measured(self, job: str) -> list[bytes]:
+        """See Cell.measured."""
+        fields = sorted(field for field in self.ledger.output if field[0] == job and field[3] == STREAM)
+        return [self.ledger.output[field] for field in fields]
 
     def updates(self) -> dict[str, str]:
         """See Cell.updates."""

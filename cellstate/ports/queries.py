@@ -117,6 +117,9 @@ class JobQueries(Protocol):
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
         """Return the last output of a task, if there is any."""
 
+    def measured(self, job: str) -> list[bytes]:
+        """Return what agents measured of a job's ended tasks, a record for each group and machine (`measured`)."""
+
     def progress(self, job_id: str) -> Progress | None:
         """Return the progress of a MapReduce job; None before its first worker."""
 

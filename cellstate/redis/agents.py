@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from cellstate.cell import Heartbeat, Membership, executor_of
 from cellstate.errors import Duplicate, Fenced, Refused
+from cellstate.measured import STREAM
 from cellstate.model import MachineState, check_member, check_nonce
 from cellstate.redis import records
 from cellstate.redis.executors import RedisExecutors
@@ -66,6 +67,12 @@ class RedisAgents(RedisExecutors):
         """See Cell.tail."""
         found: bytes | None = self._plain(self.client.hget, self._prefix + "output", f"{job} {group} {task} {stream}")
         return found
+
+    def measured(self, job: str) -> list[bytes]:
+        """See Cell.measured."""
+        key, pattern = self._prefix + "output", f"{job} * {STREAM}"
+        found = self._plain(lambda: dict(self.client.hscan_iter(key, match=pattern, count=TAILS)))
+        return [found[field] for field in sorted(found)]
 
     # Deadlines of drained machines
 

@@ -24,7 +24,7 @@ _TAG = re.compile(r"[a-z0-9]{10}")
 _SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+( \w+)?\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")
 _AGENT = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+")
 _LAPSING = re.compile(r"\d+ ! \d+")
-_OUTPUT = re.compile(r"\S+ \d+ \d+ (stdout|stderr)")
+_OUTPUT = re.compile(r"\S+ \d+ \d+ (stdout|stderr|usage)")
 _CHUNK = re.compile(r"\S+ \d+ (!?)[1-9]\d*")
 _RUNS = re.compile(r"( !?\d+:[^: ]+:\d+:[\d,-]+)*")
 

@@ -17,11 +17,21 @@ from omega.queries.names import Names
 from schedulers.rolling import targets
 
 if TYPE_CHECKING:
+    from cellstate.measured import Measured
     from cellstate.model import Job
     from cellstate.ports import Queries
 
 TOLD = ("groups", "after", "targets", "update", PLAN)
 """Fields of a job's spec that have lines of their own."""
+
+
+def _measured(used: "Measured") -> str:
+    """Return what ended tasks used, all together; "" where nothing was measured."""
+    if not used.tasks:
+        return ""
+    peak = f"at most {used.peak_bytes / (1 << 20):,.0f} MiB in one process"
+    cpu, run = f"{used.cpu_ms / 1000:,.1f} s", words.age(used.run_ms / 1000)
+    return f"{words.count(used.tasks, 'ended task')}: {cpu} of CPU time in {run}, {peak}"
 
 
 def show(status: JobStatus, now_ms: int) -> None:
@@ -41,6 +51,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "history": _history(job, past),
             "failed": words.listing([f"{words.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
             "lost": words.listing(list(loss_lines.lines(status.losses))),
+            "measured": _measured(status.measured),
             "update": told(status.update),
             "evicted": _evictions(cell, past.evicted_for, "for"),
             "made room": _evictions(cell, past.evicted, "of"),

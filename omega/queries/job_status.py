@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from cellstate import ranges
+from cellstate.measured import Measured, together
 from omega.queries import mapreduce
 from omega.queries.job_history import Past, past
 from omega.queries.job_state import counts, ended, group_names
@@ -39,6 +40,11 @@ class JobStatus:
     def runs(self) -> "list[Run]":
         """The runs of the job."""
         return [run for run in self.there if run.job == self.job.id]
+
+    @cached_property
+    def measured(self) -> Measured:
+        """What agents measured of its ended tasks, all together."""
+        return together(self.cell.measured(self.job.id))
 
     @cached_property
     def machine_names(self) -> Mapping[int, str]:
@@ -92,6 +98,7 @@ class JobStatus:
             "evicted": log.evicted,
             "failures": log.failures,
             "losses": self.losses,
+            "measured": self.measured._asdict(),
             "spec": {name: value for name, value in job.spec.items() if name not in ("groups", "targets")},
             "update": self.update,
         }

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from schedulers.fairshare.curves import SAME, SLACK, TOLERANCE, Curve, Curves, Floats, Integers, clean, join
+from schedulers.fairshare.curves import SAME, TOLERANCE, Curve, Curves, Floats, Integers, clean, join
 
-_HALVINGS, _NEAR = 100, 1e-8
-"""Steps of a bisection; how far the slack of a bound may carry its result past a jump."""
+_HALVINGS, _NEAR, _ROUNDING = 100, 1e-8, 1e-13
+"""Steps of a bisection; how far the slack of its bound may carry it past a jump; that slack."""
 _PAIRS = 40_000
 """Values of curves at breakpoints that one step computes: few enough to stay in the processor's cache."""
 
@@ -161,9 +161,9 @@ def largest_factor(taken: Callable[[float], Floats], room: Floats, jumps: Floats
     does not carry the factor past it.
     """
     low, high = 0.0, 1.0
-    if (taken(1.0) <= room + SLACK).all():
+    if (taken(1.0) <= room + _ROUNDING).all():
         return 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if (taken(middle) <= room + SLACK).all() else (low, middle)
+        low, high = (middle, high) if (taken(middle) <= room + _ROUNDING).all() else (low, middle)
     return float(min((place for place in jumps if low - _NEAR < place < low), default=low))

@@ -13,12 +13,13 @@ from uuid import uuid4
 import pytest
 
 from cellstate.errors import Duplicate, Fenced, Unreachable
-from cellstate.model import MachineSpec, MachineState
+from cellstate.model import Job, JobSpec, MachineSpec, MachineState, TaskGroup
 from cellstate.pools import Pool, Pools, PoolTree, Preemption
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from omega.live.agent.agent import Agent
 from omega.live.agent.process import AgentOptions, Bell, Watch, run_agent
+from omega.queries.job_status import JobStatus
 from tests.integration.agent_ground import Ground, alive, gone, look_until
 from tests.integration.stage import all_facts, check, made_cell, until
 
@@ -54,6 +55,32 @@ def test_it_runs_what_is_placed_on_it(ground: Ground) -> None:
     assert [ground.cell.tail(name, 0, task, "stdout") for task in (0, 1)] == [
         b"greet 0 0 1 b .\n", b"greet 0 1 1 b .\n"
     ]  # fmt: skip
+
+
+def test_what_tasks_used_is_measured_and_summed_by_job(ground: Ground) -> None:
+    agent, other = ground.agent(), ground.agent("h2", ground.state / "h2")
+    loop = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"
+    name = ground.run("sh", "-c", loop, count=2, job="busy")
+    again = JobSpec("two", "two", "batch", (TaskGroup((100, 64), 1, 0, {"command": ["true"]}),))
+    ground.cell.submit([again], 0, "ada")
+    ground.place("two", 1, "h2")
+    look_until(agent, lambda: ground.group(name).finished == 2, "both tasks ended")
+    look_until(other, lambda: ground.group("two").finished, "it ended")
+    used = JobStatus(ground.cell, job_of(ground, name)).measured
+    assert used.tasks == 2
+    assert 20 < used.cpu_ms <= used.run_ms + 500
+    assert used.peak_bytes > 1 << 19
+    assert JobStatus(ground.cell, job_of(ground, "two")).measured.tasks == 1
+    assert JobStatus(ground.cell, job_of(ground, "two")).as_json(0)["measured"]["tasks"] == 1
+    ground.cell.keep_tails({(name, 1, 7, "usage"): b"3 1000 2000 9", (name, 0, 8, "usage"): b"no record"})
+    more = JobStatus(ground.cell, job_of(ground, name)).measured
+    assert (more.tasks, more.cpu_ms, more.peak_bytes) == (5, used.cpu_ms + 1000, used.peak_bytes)
+
+
+def job_of(ground: Ground, name: str) -> Job:
+    job = ground.cell.job(name)
+    assert job is not None
+    return job
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from typing import Any
 
 from cellstate import ranges
 from cellstate.cell import Heartbeat, executor_of
+from cellstate.measured import STREAM, Measured, unpack
 from cellstate.model import Job, MachineSpec, MachineState, Run
 from cellstate.ports import ExecutorStore
 from cellstate.transaction import Ending, How
@@ -257,7 +258,7 @@ class Agent:
                 ago = int(kept.ended_ago) if kept.ended_ago >= LATE_SECONDS else 0
                 key = kept.key
                 endings[ago].append(Ending(self._index, key.placement, how, str(key.task), reason, key.job))
-        self.cell.keep_tails(self._tails.last(over))
+        self.cell.keep_tails(self._tails.last(over) | self._measured(over))
         for ago, together in sorted(endings.items(), reverse=True):
             self.cell.end(together, self.ms() - 1000 * ago, self.executor)
         for kept in over:
@@ -267,6 +268,18 @@ class Agent:
             self.cgroups.remove(str(kept.key))
             del self.kept[kept.key]
         self._forget()
+
+    def _measured(self, over: Sequence[Kept]) -> dict[tuple[str, int, int, str], bytes]:
+        """Return what this machine measured of the jobs of ended tasks, these included."""
+        sums: dict[tuple[str, int, int, str], Measured] = {}
+        for kept in over:
+            used = kept.measured
+            if used is not None and self._index is not None:
+                field = (kept.key.job, kept.key.group, self._index, STREAM)
+                if field not in sums:
+                    sums[field] = unpack(self.cell.tail(*field) or b"")
+                sums[field] = sums[field].plus(used)
+        return {field: used.pack() for field, used in sums.items()}
 
     def _forget(self) -> None:
         """Remove the directories of the oldest ended tasks, above a number and a total size."""

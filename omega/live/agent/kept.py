@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cellstate.measured import Measured
 from cellstate.transaction import How
 from omega.file_lock import held
 from omega.live.agent.guard import mark
@@ -93,6 +94,12 @@ class Kept:
     def ended_ago(self) -> float:
         """Return the seconds since the recorded end; 0 without a record."""
         return max(0.0, now() - float(self.result().get("at", now())))
+
+    @property
+    def measured(self) -> Measured | None:
+        """Return what the ended task used; None where its supervisor did not say."""
+        found = self.result().get("measured")
+        return Measured(**found) if found else None
 
     def ending(self) -> tuple[How, str]:
         """Return the result as reported to the store."""

@@ -15,10 +15,12 @@ restarted agent finds it. Standard library only.
 
 import json
 import os
+import resource
 import selectors
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -266,6 +268,14 @@ class Supervisor:
                 stream.close()
 
 
+def _measured(seconds: float) -> dict[str, int]:
+    """Return what the ended processes of the task used, all attempts together, as `cellstate.measured` names it."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    unit = 1 if sys.platform == "darwin" else 1024
+    cpu_ms, run_ms = round((used.ru_utime + used.ru_stime) * 1000), round(seconds * 1000)
+    return {"tasks": 1, "cpu_ms": cpu_ms, "run_ms": run_ms, "peak_bytes": used.ru_maxrss * unit}
+
+
 def supervise(directory: Path, store: str = "", replace_guard: Callable[[], int] = lambda: 0, guard: int = 0) -> None:
     """Supervise the task of a directory. `guard` is the parent's process id, if the parent is a guard."""
     hide_memory()
@@ -279,8 +289,9 @@ def supervise(directory: Path, store: str = "", replace_guard: Callable[[], int]
         if os.getppid() != guard:
             task.guard_at, task.guard_tries = now(), GUARD_TRIES
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    began = now()
     try:
         result = task.run()
     finally:
         task.kill()  # after any error, no process is left running
-    write(directory / "result", json.dumps(result), ROOM)
+    write(directory / "result", json.dumps(result | {"measured": _measured(now() - began)}), ROOM)
