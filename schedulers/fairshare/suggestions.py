@@ -25,8 +25,16 @@ def by_suggestion(curves: Curves, guarantees: Floats, limits: Floats) -> Curves:
     starts = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(curves)))))[:-1]
     low = starts + np.bincount(owner, height <= TOLERANCE, len(curves)).astype(np.int64) - 1
     height[low] = 0.0
+    # Where a curve begins behind a jump, the value before it holds at s = 0.
+    behind = np.flatnonzero((low > starts) & (x[low] - x[np.maximum(low - 1, 0)] <= TOLERANCE))
+    before = y[low[behind] - 1]
     kept = np.arange(len(x)) >= low[owner]
     owner, height, points = owner[kept], height[kept], np.concatenate((y, x[:, None]), axis=1)[kept]
+    if len(behind):
+        place = np.searchsorted(owner, behind)
+        points = np.insert(points, place, np.column_stack((before, points[place, -1])), axis=0)
+        height = np.insert(height, place, 0.0)
+        owner = np.insert(owner, place, behind)
     risen = height[1:] - height[:-1] > TOLERANCE
     jumps = np.flatnonzero((owner[1:] == owner[:-1]) & (points[1:, -1] - points[:-1, -1] <= TOLERANCE) & risen)
     if len(jumps):

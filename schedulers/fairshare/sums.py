@@ -160,10 +160,11 @@ def largest_factor(taken: Callable[[float], Floats], room: Floats, jumps: Floats
     `jumps` are the places of jumps. Where the room ends at one, the value before it holds: the slack of the comparison
     does not carry the factor past it.
     """
-    low, high = 0.0, 1.0
-    if (taken(1.0) <= room + _ROUNDING).all():
+    low, high, bound = 0.0, 1.0, room + np.where(room > _ROUNDING, _ROUNDING, 0.0)  # no room is none
+    if (taken(1.0) <= bound).all():
         return 1.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if (taken(middle) <= room + _ROUNDING).all() else (low, middle)
+        low, high = (middle, high) if (taken(middle) <= bound).all() else (low, middle)
+    low = low if low > TOLERANCE else 0.0  # so near to 0 curves are read at 0
     return float(min((place for place in jumps if low - _NEAR < place < low), default=low))

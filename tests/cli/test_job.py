@@ -236,6 +236,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "evicted": {},
         "failures": {},
         "losses": [],
+        "measured": {"tasks": 0, "cpu_ms": 0, "run_ms": 0, "peak_bytes": 0},
         "groups": [
             {
                 "name": "fetch",

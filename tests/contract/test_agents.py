@@ -4,6 +4,7 @@ import pytest
 
 from cellstate.cell import AgentRecord, Membership
 from cellstate.errors import BadInput, Duplicate, Fenced, Refused
+from cellstate.measured import Measured, together
 from cellstate.model import MachineSpec, MachineState
 from cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, Stand, job, requeue_lost
@@ -166,3 +167,12 @@ def test_last_words(cell: AnyCell, monkeypatch: pytest.MonkeyPatch) -> None:
     cell.keep_tails({("c", 0, 0, "stdout"): b"three"})
     assert cell.tail("a", 0, 7, "stdout") is None, "the oldest gave way"
     assert cell.tail("c", 0, 0, "stdout") == b"three"
+
+
+def test_what_tasks_used_is_read_by_job(cell: AnyCell) -> None:
+    cell.keep_tails(
+        {("a", 0, 1, "usage"): b"1 2 3 4", ("a", 1, 0, "usage"): b"1 1 1 9", ("a.b", 0, 1, "usage"): b"7 7 7 7"}
+    )
+    cell.keep_tails({("a", 0, 1, "stdout"): b"hi", ("a", 0, 1, "usage"): b"2 4 6 8"})
+    assert together(cell.measured("a")) == Measured(3, 5, 7, 9)
+    assert together(cell.measured("b")) == Measured()

@@ -1,8 +1,10 @@
 """A cell whose scheduler is the test itself, with agents in this process whose tasks are real processes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from cellstate.cell import Membership
 from cellstate.model import GroupStatus, JobSpec, MachineSpec, TaskGroup
@@ -11,7 +13,7 @@ from cellstate.transaction import Claim, Position, Transaction
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_tree import started
-from tests.integration.stage import all_facts, until
+from tests.integration.stage import all_facts, check, made_cell, until
 
 LEASE_MS = 120_000
 
@@ -96,3 +98,18 @@ def look_until(agent: Agent, true: Callable[[], object], what: str) -> None:
         return true()
 
     until(looked, what)
+
+
+@contextmanager
+def grounded(url: str, state: Path) -> Iterator[Ground]:
+    """A cell with agents, verified at the end; then all tasks are gone."""
+    with made_cell(url, f"agent-{uuid4().hex[:8]}") as cell:
+        made = Ground(cell, state)
+        yield made
+        check(cell)
+        for agent in made.agents:
+            agent.find()
+            agent.stop()
+            until(lambda: not any(kept.lives for kept in agent.kept.values()), "its tasks are gone")  # noqa: B023
+            agent.guard.close()
+            agent.cell.close()

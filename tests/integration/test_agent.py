@@ -8,20 +8,17 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from cellstate.errors import Duplicate, Fenced, Unreachable
-from cellstate.model import Job, JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.pools import Pool, Pools, PoolTree, Preemption
+from cellstate.model import MachineSpec, MachineState
 from cellstate.redis import RedisCell
 from cellstate.transaction import Ending, How
 from omega.live.agent.agent import Agent
 from omega.live.agent.process import AgentOptions, Bell, Watch, run_agent
-from omega.queries.job_status import JobStatus
-from tests.integration.agent_ground import Ground, alive, gone, look_until
-from tests.integration.stage import all_facts, check, made_cell, until
+from tests.integration.agent_ground import Ground, alive, gone, grounded, look_until
+from tests.integration.stage import all_facts, until
 
 pytestmark = pytest.mark.server
 SLEEP = ("sh", "-c", "echo $$; exec sleep 60")
@@ -29,16 +26,8 @@ SLEEP = ("sh", "-c", "echo $$; exec sleep 60")
 
 @pytest.fixture
 def ground(store_url: str, tmp_path: Path) -> Iterator[Ground]:
-    with made_cell(store_url, f"agent-{uuid4().hex[:8]}") as cell:
-        made = Ground(cell, tmp_path)
+    with grounded(store_url, tmp_path) as made:
         yield made
-        check(cell)
-        for agent in made.agents:
-            agent.find()
-            agent.stop()
-            until(lambda: not any(kept.lives for kept in agent.kept.values()), "its tasks are gone")  # noqa: B023
-            agent.guard.close()
-            agent.cell.close()
 
 
 def test_it_runs_what_is_placed_on_it(ground: Ground) -> None:
@@ -55,32 +44,6 @@ def test_it_runs_what_is_placed_on_it(ground: Ground) -> None:
     assert [ground.cell.tail(name, 0, task, "stdout") for task in (0, 1)] == [
         b"greet 0 0 1 b .\n", b"greet 0 1 1 b .\n"
     ]  # fmt: skip
-
-
-def test_what_tasks_used_is_measured_and_summed_by_job(ground: Ground) -> None:
-    agent, other = ground.agent(), ground.agent("h2", ground.state / "h2")
-    loop = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"
-    name = ground.run("sh", "-c", loop, count=2, job="busy")
-    again = JobSpec("two", "two", "batch", (TaskGroup((100, 64), 1, 0, {"command": ["true"]}),))
-    ground.cell.submit([again], 0, "ada")
-    ground.place("two", 1, "h2")
-    look_until(agent, lambda: ground.group(name).finished == 2, "both tasks ended")
-    look_until(other, lambda: ground.group("two").finished, "it ended")
-    used = JobStatus(ground.cell, job_of(ground, name)).measured
-    assert used.tasks == 2
-    assert 20 < used.cpu_ms <= used.run_ms + 500
-    assert used.peak_bytes > 1 << 19
-    assert JobStatus(ground.cell, job_of(ground, "two")).measured.tasks == 1
-    assert JobStatus(ground.cell, job_of(ground, "two")).as_json(0)["measured"]["tasks"] == 1
-    ground.cell.keep_tails({(name, 1, 7, "usage"): b"3 1000 2000 9", (name, 0, 8, "usage"): b"no record"})
-    more = JobStatus(ground.cell, job_of(ground, name)).measured
-    assert (more.tasks, more.cpu_ms, more.peak_bytes) == (5, used.cpu_ms + 1000, used.peak_bytes)
-
-
-def job_of(ground: Ground, name: str) -> Job:
-    job = ground.cell.job(name)
-    assert job is not None
-    return job
 
 
 @pytest.mark.parametrize(
@@ -156,26 +119,6 @@ def test_the_end_of_an_evicted_task_is_acknowledged_when_it_is_gone(ground: Grou
     look_until(agent, lambda: not ground.cell.runs([index])[0].leaving, "it left")
     assert not alive(pid)
     look_until(agent, lambda: ground.pid(name) != pid, "it runs again")
-
-
-def test_a_pool_states_how_long_its_tasks_have_after_the_warning_of_an_eviction(ground: Ground) -> None:
-    """An evicted task has the time of its pool, as the pools are then; one of a stopped job its own grace."""
-    agent = ground.agent()
-    deaf = ("sh", "-c", "trap '' TERM; echo $$; while :; do sleep 0.05; done")
-    evicted, stopped = ground.run(*deaf, pool="p", grace=60_000), ground.run(*deaf, pool="p", grace=60_000)
-    agent.look()
-    pids = ground.pid(evicted), ground.pid(stopped)
-    quick = Preemption(allocation_timeout=0.1)
-    ground.cell.set_pools(Pools((Pool("p"),), (PoolTree(preemption=quick),)), 0, 0, "ada")
-    index = ground.cell.machine_index("h1") or 0
-    for run in ground.cell.runs([index]):
-        if run.job == evicted:
-            ground.cell.end([Ending(index, run.placement, How.EVICTED, "*", "over")], 0, "ada")
-    ground.cell.stop(stopped, 0, "ada")
-    ground.cell.housekeep(0, "ada")
-    look_until(agent, lambda: [run.job for run in ground.cell.runs([index])] == [stopped], "the evicted task is gone")
-    assert [alive(pid) for pid in pids] == [False, True]
-    os.kill(pids[1], signal.SIGKILL)
 
 
 def test_an_agent_that_was_killed_finds_its_tasks_again(ground: Ground) -> None:
