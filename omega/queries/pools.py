@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-9
 """Fair shares that differ by less are equal."""
-SHARING = ("weight", "guarantee", "mode", "sort_keys", "integral", "reclaim", "borrowing", "lending", "preemption")
+SHARING = ("weight", "guarantee", "mode", "sort_keys", "integral", "reclaim", "lending", "preemption")
 """Settings of a pool that only schedulers with the ordering ``fair-pools`` read."""
 NORMAL, BELOW = "normal", "below fair share"
 STARVING = ("starving", "aggressively starving")
@@ -178,8 +178,8 @@ def status(pools: Pools, name: str, share: PoolShare, fair: Sequence[float]) -> 
 def not_in_effect(cell: "Queries", pool: Pool | None) -> str:
     """Return which settings of a pool are not in effect, and why; empty when all are.
 
-    Limits hold for every scheduler; weights, guarantees and the other settings only for live schedulers that share by
-    pools. A scheduler reports that with its heartbeat; before the first one it counts as sharing.
+    Limits and borrowing hold for every scheduler; weights, guarantees and the other settings only for live schedulers
+    that share by pools. A scheduler reports that with its heartbeat; before the first one it counts as sharing.
     """
     known = Pool(pool.name) if pool else None
     names = [name for name in SHARING if pool and getattr(pool, name) != getattr(known, name)]

@@ -346,6 +346,10 @@ def test_top_shows_the_pools_of_the_published_epoch(omega: Omega, cell: RedisCel
 def test_slots_of_tasks_are_limits_in_every_cell_and_shares_where_machines_state_them(omega: Omega) -> None:
     """One slot a task; in a cell without the resource a limit of slots is one of tasks."""
     assert omega.json("pool", "set", "a", "--limit", "user_slots=2")["pool"]["limits"] == {"tasks": "2"}
+    made = omega.json("pool", "set", "b", "--guarantee", "cpu=1", "--borrowing", "cpu=1", "--reclaim", "never")["pool"]
+    assert made["not_in_effect"] == "guarantee, reclaim: not in effect while no scheduler is live", (
+        "borrowing is a limit"
+    )
     said = omega.error("pool", "set", "a", "--limit", "user_slots=2", "--limit", "tasks=3")
     assert "user_slots and tasks are the same in this cell" in said
     assert omega.json("pool", "set", "a", "--limit", "user_slots=none")["pool"].get("limits") is None
