@@ -20,6 +20,8 @@ Take = tuple[int, Resources, int]
 """(machine, amounts per task, tasks)"""
 
 
+FREED_KEPT = 1_024
+"""Freed machines that are noted before repeated ones are dropped."""
 _UP = int(MachineState.UP)
 
 
@@ -30,6 +32,7 @@ class ArraySnapshot(Snapshot):
         """Create an empty snapshot of a cell with `dimensions` resources."""
         super().__init__(dimensions)
         self._freed: list[NDArray[np.int64]] = []
+        self._freed_count = 0
         self._open: list[Take] = []
         self._flights: list[list[Take]] = []
         self._base = np.empty((dimensions, 0), dtype=np.int64)
@@ -122,7 +125,7 @@ class ArraySnapshot(Snapshot):
         free[:, (now[2] != _UP) | (np.minimum.reduce(free) < 0)] = -1
         grown = np.logical_or.reduce(free > self._base[:, index])
         if grown.any():
-            self._freed.append(index[grown])
+            self._free_again(index[grown])
         self._base[:, index] = free
         for room, amounts in zip(self._room, free, strict=True):
             room[index] = amounts
@@ -136,16 +139,25 @@ class ArraySnapshot(Snapshot):
 
     def freed(self) -> NDArray[np.int64]:
         """See Snapshot.freed."""
-        parts, self._freed = self._freed, []
+        parts, self._freed, self._freed_count = self._freed, [], 0
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
     def forget_freed(self) -> None:
         """See Snapshot.forget_freed."""
         self._freed.clear()
+        self._freed_count = 0
+
+    def _free_again(self, machines: NDArray[np.int64]) -> None:
+        """Note freed room. A snapshot whose owner never asks for it keeps each machine a few times at most."""
+        self._freed.append(machines)
+        self._freed_count += len(machines)
+        if self._freed_count > 2 * self.size + FREED_KEPT:
+            self._freed = [self.freed()]
+            self._freed_count = len(self._freed[0])
 
     def _gained(self, machines: Sequence[int]) -> None:
         if machines:
-            self._freed.append(np.array(machines, dtype=np.int64))
+            self._free_again(np.array(machines, dtype=np.int64))
 
     def launch(self) -> list[int]:
         """Move the open claims to the claims in flight, until `land`; return their machines."""
@@ -171,7 +183,7 @@ class ArraySnapshot(Snapshot):
         for room, earlier in zip(self._room, before, strict=True):
             grown |= room[index] > earlier
         if grown.any():
-            self._freed.append(index[grown])
+            self._free_again(index[grown])
 
     def forget(self) -> None:
         """Drop every claim with an outcome that stays unknown (a new incarnation)."""

@@ -3,6 +3,7 @@
 import os
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -13,6 +14,7 @@ import pytest
 from benchmarks.computer import resident_bytes
 from cellstate.pools import Pool, Pools
 from cellstate.redis import RedisCell
+from cellstate.server import connect
 from tests.integration.stage import (
     DEFAULT_EXECUTOR,
     check,
@@ -28,14 +30,17 @@ pytestmark = [pytest.mark.server, pytest.mark.chaos]
 MEMBERS = ("batch/0", "batch/1", "service/0", f"simulated/{DEFAULT_EXECUTOR}")
 MACHINES = 500
 MINUTES = float(os.environ.get("OMEGA_SOAK_MINUTES", "30"))
-TURN_SECONDS = 0.5
-TASKS_PER_TURN = 400
+TURN_SECONDS = 0.1
+"""So short that the log is full after nine minutes."""
+TASKS_PER_TURN = 300
 KEEP_JOBS = 2_000
 """Finished jobs that the cell keeps: few, so that it keeps as many as it may after a minute."""
 SAMPLE_SECONDS = 5.0
 GROWTH = 0.03
 """Growth of a process from the middle third to the last that is taken for chance, as a share; at least 1 MiB."""
 MIB = 1 << 20
+PRINTED = 15
+"""Instants at which the report shows the memory."""
 SCHEDULER_LIMIT = 400 * MIB
 
 
@@ -58,6 +63,7 @@ def test_memory_is_flat_under_steady_load(tmp_path: Path) -> None:
         embedded_store() as store,
         made_cell(store.url, "soak", MACHINES, keep_jobs=KEEP_JOBS) as cell,
         started_processes(cell, store.url, tmp_path, *MEMBERS, lease_ms=10_000) as group,
+        connect(store.url) as client,
     ):
         cell.set_pools(Pools((Pool("a"), Pool("b", weight=2), Pool("c", weight=3))), 0, 0, "ada")
         processes = {"store": store.pid} | {name: process.pid for name, process in group.members.items()}
@@ -70,6 +76,8 @@ def test_memory_is_flat_under_steady_load(tmp_path: Path) -> None:
                 sampled = time.monotonic()
                 for name, pid in processes.items():
                     used.setdefault(name, []).append(resident_bytes(pid))
+                used.setdefault("epochs", []).append(sum(map(resident_bytes, workers(processes.values()))))
+                used.setdefault("store's data", []).append(client.info("memory")["used_memory"])
             time.sleep(max(0.0, start + turn * TURN_SECONDS - time.monotonic()))
         assert group.dead() == {}
         until(lambda: unfinished(cell) == 0, "everything submitted has ended")
@@ -77,15 +85,24 @@ def test_memory_is_flat_under_steady_load(tmp_path: Path) -> None:
     report(used, submitted)
 
 
+def workers(pids: Iterable[int]) -> list[int]:
+    """Return the processes that these started: schedulers compute epochs in one."""
+    files = [Path(f"/proc/{pid}/task/{pid}/children") for pid in pids]
+    return [int(child) for file in files if file.exists() for child in file.read_text("utf-8").split()]
+
+
 def report(used: dict[str, list[int]], submitted: int) -> None:
-    """Print what each process used by thirds of the time, and fail when one grew in the last third."""
-    sys.stdout.write(f"{submitted:,} jobs in {MINUTES:g} minutes; MiB by thirds of the time\n")
+    """Print the memory of each process over time, and fail when one grew in the last third."""
+    sys.stdout.write(
+        f"{submitted:,} jobs in {MINUTES:g} minutes; MiB at {PRINTED} instants; medians of the last thirds\n"
+    )
     grown = []
     for name, values in used.items():
         third = len(values) // 3
         assert third > 1, "too short to compare"
-        first, middle, last = (median(values[i * third : (i + 1) * third]) for i in range(3))
-        sys.stdout.write(f"{name:18} {first / MIB:8.1f} {middle / MIB:8.1f} {last / MIB:8.1f}\n")
+        middle, last = (median(values[i * third : (i + 1) * third]) for i in (1, 2))
+        course = " ".join(f"{values[i * len(values) // PRINTED] / MIB:.1f}" for i in range(PRINTED))
+        sys.stdout.write(f"{name:15} {course}; {middle / MIB:.1f} {last / MIB:.1f}\n")
         if last - middle > max(MIB, GROWTH * middle):
             grown.append(name)
         if name.startswith(("batch", "service")):
