@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from cellstate.array_snapshot import distinct
 from cellstate.cell import Awaited, awaited_of
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
@@ -156,7 +157,7 @@ class Blocked(ByShape):
         lines = self._lines
         if len(fresh) and lines.unfit.any():
             lines.unfit &= ~(lines.least <= snapshot.amounts(fresh).max(axis=1)).all(axis=1)
-        machines = np.unique(np.concatenate([fresh, *again])) if again else fresh
+        machines = distinct([fresh, *again]) if again else fresh
         return Sharing(self, snapshot, machines, promise).among(~lines.unfit)
 
     def requeue_near(self, snapshot: Snapshot, names: Collection[str], promise: Promise | None = None) -> list[Work]:
