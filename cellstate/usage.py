@@ -102,6 +102,14 @@ class Usage:
         """What the tasks of a leaf pool that are not placed need together, as the store last said."""
         return tuple(self._leaf_wants().get(leaf, self._nothing))
 
+    def by_account(self) -> dict[Whose, tuple[Resources, Resources]]:
+        """Return the amounts held and wanted by each user in each pool, where there are any."""
+        return {
+            whose: (tuple(each.held), tuple(each.wanted))
+            for whose, each in self._accounts.items()
+            if any(each.held) or any(each.wanted)
+        }
+
     def users(self) -> list[str]:
         """Return the users with use or demand."""
         return self._named(1)

@@ -5,22 +5,27 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
+from cellstate.demands import JobDemand
 from cellstate.errors import BadInput
 from cellstate.fairness import is_below, leaf_of
 from cellstate.pools import NOBODY
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from cellstate.usage import Usage, Whose
+from schedulers.epochs import epoch_of
 from schedulers.fairshare.standings import EpochShares, StandingsOf
 from schedulers.fairshare.tree import ROOT, Job, Pool, Tree
 from schedulers.fairshare.update import fair_shares
 from schedulers.ordering.lending import most_tasks
 from schedulers.policies import Ordering
+from schedulers.pool_machines import totals_of
 from schedulers.work import Work
 
 UNNAMED = "<none>"
 """The pool of jobs that name none."""
 _SMALL = 1e-9
+PROVISIONAL_SECONDS = 5.0
+"""How long shares computed before the first epoch are used."""
 WAIT_SECONDS = 0.05
 """For how long freed room is left to pools below their shares (docs/pools.md)."""
 FORGET_SECONDS = 60.0
@@ -42,7 +47,8 @@ class FairPools(Ordering):
 
     In a fair-share pool of the cell the job that holds least comes first among equal precedences.
 
-    Shares are those of the cell's published epoch once pools are configured in the cell. Before that, `pools` by name
+    Shares are those of the cell's published epoch once pools are configured in the cell; until the first one they are
+    computed from the cell's pools and what those hold and want in the snapshot. Without such pools, `pools` by name
     are those of a scheduler file: a job of an unknown pool belongs to a pool of that name below the root, of weight 1,
     `resources` names the cell's resources in their order, and fair shares are computed from what pools hold and want
     once per `period` (seconds). Satisfaction is computed after every chosen job, over the resources that the job needs:
@@ -66,6 +72,9 @@ class FairPools(Ordering):
     _names: tuple[str, ...] = field(default=(), repr=False)
     _hungry: dict[Callable[[str], Sequence[float]], list[str]] = field(default_factory=dict, repr=False)
     """Leaf pools below a level: what is due to them, or their guarantee."""
+    _first: EpochShares | None = field(default=None, repr=False)
+    """Shares of the cell's pools before its first epoch, and when they were computed."""
+    _first_at: float = field(default=0.0, repr=False)
     _measured: dict[Hashable, "_Measured"] = field(default_factory=dict, repr=False)
     """How the lanes of jobs stand, by the shares of this epoch."""
     _of_leaf: dict[str, list["_Measured"]] = field(default_factory=dict, repr=False)
@@ -85,6 +94,8 @@ class FairPools(Ordering):
         self._usage = usage = snapshot.usage
         self._now = now
         before, self._epoch, self._hungry = self._epoch, self._standings.shares(snapshot), {}
+        if self._epoch is None and snapshot.pools.configured:
+            self._epoch = self._provisional(snapshot, now)
         self._fresh = self._epoch is None or self._epoch is not before
         if self._fresh or self._generation != usage.generation:
             self._fresh, self._generation = True, usage.generation
@@ -208,6 +219,25 @@ class FairPools(Ordering):
                 if any(wanted) and is_below(usage.of_leaf(leaf), level(leaf or NOBODY), wanted)
             ]  # fmt: skip
         return kept
+
+    def _provisional(self, snapshot: Snapshot, now: float) -> EpochShares | None:
+        """Before the first epoch of the cell, return the shares of its pools by what they hold and want here."""
+        pools, names = snapshot.pools, snapshot.resources
+        first, at = self._first, self._first_at
+        if first is not None and first.pools is pools and now < at + PROVISIONAL_SECONDS:
+            return first
+        if pools.divided or len(names) != snapshot.dimensions:
+            return None
+        jobs = [
+            JobDemand(f"{pool}/{user}", pool, user, 0, 0, False, False, ((held, 0, 1), (wanted, 1, 0)))
+            for (pool, user), (held, wanted) in sorted(snapshot.usage.by_account().items())
+        ]
+        try:
+            epoch = epoch_of(pools, jobs, totals_of(pools, snapshot, names), names)
+        except BadInput:
+            return None
+        self._first, self._first_at = EpochShares(pools, epoch), now
+        return self._first
 
     def _compute(self, now: float, also: str | None = None) -> None:
         """Compute the fair shares of all pools that hold or want something."""

@@ -1,5 +1,6 @@
 """Many lanes are kept in order: the same jobs come in the same order as by looking at all lanes."""
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -177,3 +178,19 @@ def test_what_a_requeued_job_may_get_counts_until_the_next_choice_only() -> None
             queue.block(found)
     copy.usage.forget_promises()
     assert (copy.usage.of_leaf("a"), copy.usage.of_leaf("b")) == ((0,), (0,))
+
+
+def test_before_the_first_epoch_jobs_start_at_once_by_the_weights_and_guarantees_of_the_tree() -> None:
+    copy, queue = snapshot(*[(12,)] * 10), Queue(FairPools())
+    inner = Pool("team"), Pool("a", "team", weight=3.0), Pool("b", "team"), Pool("c", guarantee={"cpu": 80})
+    copy.pools, copy.resources = Pools(inner), ("cpu",)
+    for pool in "abc":
+        copy.usage.change((pool, ""), (0,), (1_000,))
+        for order in range(120):
+            queue.ready.add(work(((1,), 1), name=f"{pool}{order}", order=order, pool=pool))
+    queue.observe(copy, 0.0)
+    started = Counter(found.pool for found in queue.choose(0.0, 120))
+    assert started == {"c": 100, "a": 15, "b": 5}, "80 of 120 are guaranteed, c takes half of the rest; then 3 to 1"
+    copy.epoch = epoch_of(a=0.5, b=0.5, c=0.0)
+    queue.observe(copy, 1.0)
+    assert {found.pool for found in queue.choose(1.0, 4)} == {"a", "b"}, "the published shares hold from then on"
