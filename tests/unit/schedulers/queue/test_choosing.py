@@ -337,3 +337,17 @@ def test_jobs_behind_a_limit_are_checked_again_until_the_use_is_known() -> None:
     assert asked is not None
     assert asked.use == "batch"
     assert queue.next_due() == 5.0 + LOOK_SECONDS
+
+
+def test_what_is_promised_to_blocked_jobs_counts_until_the_next_decision_and_no_longer() -> None:
+    copy = snapshot(*[(0, 0)] * 4)
+    queue, names = Queue(WeightedFair()), ("ada", "bob")
+    queue.observe(copy, 0.0)
+    for i in range(6):
+        queue.block(work(((1, 1), 3), name=f"j{i}", order=i, user=names[i % 2]))
+    for machine in range(4):
+        say(copy, machine, 2, 2)
+    queue.requeue(copy, NoPreemption(), Random(1), 0.0)
+    assert sum(copy.usage.of_user(name)[0] for name in names) == 8, "all the room is distributed, in turns"
+    copy.usage.forget_promises()
+    assert [copy.usage.of_user(name) for name in names] == [(0, 0), (0, 0)]
