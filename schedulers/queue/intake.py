@@ -77,7 +77,9 @@ class Intakes:
         if len(short) > 1:
             short.sort(key=lambda each: self._place(lanes, *each[:2]))
             urgent = sum(at_hand <= quota // 4 for _, _, at_hand in short)
-            short = short[: min(MOST_ASKED, max(urgent, self._most // quota))]
+            # Of many lanes, those that have enough for some calls wait: each is read in few and larger parts.
+            asked = max(urgent, self._most // quota) if quota < self._most else len(short)
+            short = short[: min(MOST_ASKED, asked)]
         # Not more than the reply can bring: a lane that gives less than asked for has no more.
         each = self._most // max(1, len(short))
         asks = tuple(Ask(number, stream.after, min(each, quota - at_hand)) for number, stream, at_hand in short)
