@@ -22,6 +22,8 @@ class Monolithic(Architecture):
     jobs wait in one queue behind slow ones.
     """
 
+    decides_late = True
+
     def sync(self, simulated: SimulatedScheduler) -> Snapshot:
         """See Architecture.sync."""
         if len(simulated.scheduler.queue.blocked):

@@ -29,6 +29,8 @@ class Architecture:
 
     overlapping = False
     """Whether decisions are immediate and schedulers are free during decision time, as in the authors' simulator."""
+    decides_late = False
+    """Whether the copy is updated at the end of the decision time."""
     grants = False
     """Whether a scheduler may have to wait for its copy of the cell."""
 
@@ -41,7 +43,7 @@ class Architecture:
         return simulated.copy
 
     def ready(self, simulated: "SimulatedScheduler") -> None:
-        """Update the copy at the end of the decision time."""
+        """Update the copy at the end of the decision time, in an architecture that decides late."""
 
     def commit(self, simulated: "SimulatedScheduler", transactions: Sequence[Transaction]) -> Results:
         """Commit the decided transactions."""
@@ -81,7 +83,10 @@ class SimulatedScheduler:
         self._loop = attempts(scheduler)
         own: Answers = {Fetch: self._fetch, Reread: self._reread, Note: _noted}
         self._answers: Answers = {**own, **world.answers(scheduler.kind, name)}
-        self._attempt: tuple[Sequence[Work], float] | None = None
+        self.began = 0.0
+        """When the last attempt began (seconds)."""
+        # The jobs of the attempt at hand.
+        self._deciding: Sequence[Work] = ()
 
     def start(self) -> None:
         """Run until the scheduler waits for jobs."""
@@ -132,7 +137,8 @@ class SimulatedScheduler:
         return _new(Arrived, (now, (), None, False, works, self.architecture.sync(self)))
 
     def _thought(self, _: Any) -> None:
-        self.architecture.ready(self)
+        if self.architecture.decides_late:
+            self.architecture.ready(self)
         self._answer(self._loop.send(self.engine.seconds), last=True)
 
     # The loop
@@ -150,17 +156,18 @@ class SimulatedScheduler:
                 self._over(results)
                 effect = send(_new(Committed, (engine.seconds, results, False)))
                 continue
-            if self._attempt is not None and kind is not Fetch:
+            if self._deciding and kind is not Fetch:
                 self._over([])
             if kind is Think:
-                works, seconds = effect
-                self._attempt = works, engine.seconds
+                self._deciding, seconds = effect
+                self.began = engine.seconds
                 self.until = until = engine.now + round(seconds * SECOND)
                 if not architecture.overlapping:
                     if not (last and engine.pass_to(until)):
                         engine.at(until, self._thought)
                         return
-                    architecture.ready(self)
+                    if architecture.decides_late:
+                        architecture.ready(self)
                 effect = send(engine.seconds)
             elif kind is Receive:
                 if architecture.grants:
@@ -235,21 +242,15 @@ class SimulatedScheduler:
 
     def _over(self, results: Results) -> None:
         """Announce the end of an attempt."""
-        if self._attempt is not None:
-            works, began = self._attempt
-            self._attempt = None
+        works, self._deciding = self._deciding, ()
+        if works:
             for instrument in self.scheduler.instruments:
-                instrument.attempted(works, began, self.until / SECOND, results)
-
-    @property
-    def began(self) -> float:
-        """When the attempt at hand began (seconds)."""
-        return self.engine.seconds if self._attempt is None else self._attempt[1]
+                instrument.attempted(works, self.began, self.until / SECOND, results)
 
     def close(self) -> None:
         """End the run, possibly during an attempt."""
-        if self._attempt is not None:
-            self.meter.unfinished(*self._attempt, self.engine.seconds)
+        if self._deciding:
+            self.meter.unfinished(self._deciding, self.began, self.engine.seconds)
         self._loop.close()
 
     # Shared by architectures

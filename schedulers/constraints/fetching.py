@@ -44,7 +44,12 @@ def wanted(works: Sequence[Work], snapshot: Snapshot, *, always: bool = False) -
     `always`: a policy needs attributes whatever the jobs demand.
     """
     always = always or snapshot.pools.divided
-    asking = [work for work in works if work.job.spec and asks_anything(work.job)]
+    for work in works:
+        if always or work.job.spec:
+            break
+    else:
+        return None
+    asking = [work for work in works if asks_anything(work.job)]
     if not (asking or always):
         return None
     attributes, placed, others = always, set[str](), set[str]()
