@@ -50,7 +50,7 @@ class Architecture:
         return simulated.carry_out(transactions, simulated.copy)
 
     def over(self, simulated: "SimulatedScheduler") -> None:
-        """Called at the end of an attempt, after its results were applied, by an architecture that grants copies."""
+        """Called at the end of an attempt, after its results were applied."""
 
     def gave_up(self, simulated: "SimulatedScheduler", job_id: str) -> None:
         """Called when the scheduler abandons a job."""
@@ -170,8 +170,7 @@ class SimulatedScheduler:
                         architecture.ready(self)
                 effect = send(engine.seconds)
             elif kind is Receive:
-                if architecture.grants:
-                    architecture.over(self)
+                architecture.over(self)
                 now = engine.seconds
                 until = effect.until
                 # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
