@@ -206,7 +206,7 @@ class FairPools(Ordering):
                 waits = True
             elif now < found.at + WAIT_SECONDS:
                 waits = True
-            elif all(has <= had for has, had in zip(mine, found.mine, strict=True)):
+            elif not work.not_before and all(has <= had for has, had in zip(mine, found.mine, strict=True)):
                 found.at, waits = now, True
         return WAIT_SECONDS if waits else 0.0
 

@@ -262,7 +262,7 @@ class Queue:
             if by_policy:
                 work.requeued_by = POLICY
             seconds = self.ordering.wait(work, here) if self.follows_use else 0.0
-            if self.stagger and not by_policy:
+            if self.stagger and (self.follows_use or not by_policy):  # a job that may evict overtakes no other one
                 seconds = max(seconds, self.stagger)
             work.not_before = now + seconds if seconds else 0.0
             self.ready.add(work)
@@ -317,6 +317,10 @@ class Queue:
         lanes = set[Hashable]()
         bound = None if self._held_back or self.bound is None else self.bound()
         while len(chosen) < most and (work := self.ready.pop(now, bound)) is not None:
+            if work.not_before and follows_use and (seconds := self.ordering.wait(work, self._lanes_here((work,)))):
+                work.not_before = now + seconds  # room was freed meanwhile
+                self.ready.add(work)
+                continue
             work.not_before = 0.0
             if work.notes:
                 work.notes.pop("until", None)

@@ -122,14 +122,14 @@ def test_drf_of_four_live_schedulers_gives_two_to_one_in_a_full_cell() -> None:
     rigs = [first, *(Rig(scheduler=found.fresh(each), server=first.server, member=each) for each in names[1:])]
     for rig, name in zip(rigs, names, strict=True):
         rig.live.owned = owned(name, names)
-    for spec in jobs("drf", ("ada", "bob"), 200, 1):
+    for spec in jobs("drf", ("ada", "bob"), 400, 1):
         first.other.submit([spec], 0, "ada")
 
     def filled() -> bool:
         return sum(placed for _, placed in first.counts().values()) == 30
 
     running, rng = Counter[str](), Random(1)
-    for turn in range(20):
+    for turn in range(48):
         for _ in range(400):
             for rig in rng.sample(rigs, 4):
                 rig.step()

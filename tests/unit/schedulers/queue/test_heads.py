@@ -194,3 +194,24 @@ def test_before_the_first_epoch_jobs_start_at_once_by_the_weights_and_guarantees
     copy.epoch = epoch_of(a=0.5, b=0.5, c=0.0)
     queue.observe(copy, 1.0)
     assert {found.pool for found in queue.choose(1.0, 4)} == {"a", "b"}, "the published shares hold from then on"
+
+
+def test_a_job_that_may_evict_waits_for_the_turn_of_its_scheduler_and_leaves_room_that_is_freed_meanwhile() -> None:
+    copy = snapshot((100,))
+    copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
+    copy.usage.change(("a", ""), (50,), (10,))
+    copy.usage.change(("b", ""), (50,), (10,))
+    queue = Queue(FairPools())
+    queue.stagger = 0.02
+    blocked = work(((10,), 1), name="a1", pool="a")
+    blocked.again = 1.0
+    copy.freed()
+    queue.block(blocked)
+    queue.observe(copy, 1.0)
+    queue.requeue(copy, NoPreemption(), Random(1), 1.0)
+    assert queue.choose(1.01, 9) == []
+    copy.usage.change(("b", ""), (-10,), (0,))
+    queue.observe(copy, 1.02)
+    assert queue.choose(1.03, 9) == [], "b lost a task, and its scheduler may start another one"
+    queue.observe(copy, 1.09)
+    assert [found.id for found in queue.choose(1.09, 9)] == ["a1"]
