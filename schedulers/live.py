@@ -117,9 +117,9 @@ class Live:
         self._begin_anew(self._patiently(again))
 
     def _register(self, nonce: str) -> Membership:
-        membership = self.cell.register_scheduler(self.member, nonce, self.lease_ms, self._ms())
+        # Before the registration: a process that is registered does not end because the store is away.
         self.ahead = self.cell.store_ms() / 1000 - self.now()
-        return membership
+        return self.cell.register_scheduler(self.member, nonce, self.lease_ms, self._ms())
 
     @property
     def _listeners(self) -> list[Instrument]:
