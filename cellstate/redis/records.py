@@ -25,7 +25,7 @@ from cellstate.model import (
     Pairs,
     Run,
 )
-from cellstate.redis.link import MOST_NUMBERS, Numbers, Words, word, words_of
+from cellstate.redis.link import Numbers, Words, word, words_of
 from cellstate.transaction import Claim, Columns, Detection, Ending, Finished, How, Mode, Outcome, Transaction, Verdict
 
 UNREADABLE = (
@@ -132,6 +132,10 @@ def write_transactions(transactions: Sequence[Transaction]) -> Words:
     return Words(count, "".join(parts).encode("latin-1"))
 
 
+MOST_USUAL = 4096
+"""Texts of transactions that are kept: a scheduler's memory grows until they are."""
+
+
 class _Usual(dict[int | tuple[int, ...], str]):
     """Numbers and victims of transactions of the first group, by the tasks of the claims: most are the same.
 
@@ -142,7 +146,7 @@ class _Usual(dict[int | tuple[int, ...], str]):
         self.mode = mode
 
     def __missing__(self, tasks: int | tuple[int, ...]) -> str:
-        if len(self) >= MOST_NUMBERS:
+        if len(self) >= MOST_USUAL:
             self.clear()
         claims = [Claim(0, 0, count) for count in ((tasks,) if isinstance(tasks, int) else tasks)]
         text = self[tasks] = "\r\n" + _numbers(self.mode, Detection.FINE, claims) + word("")

@@ -9,7 +9,7 @@ from cellstate.errors import BadInput
 from cellstate.fairness import Assertion, Threshold
 from cellstate.model import MOST_CLAIMS
 from cellstate.redis.link import Words, words_of
-from cellstate.redis.records import write_endings, write_transactions
+from cellstate.redis.records import MOST_USUAL, _usual, write_endings, write_transactions
 from cellstate.transaction import Claim, Columns, Detection, Ending, Finished, How, Mode, Singles, Transaction
 
 LONGEST = "x" * 64
@@ -80,3 +80,9 @@ def test_words_of_a_command() -> None:
     assert words_of(["a é", 12, b"\r\n", 1.5]) == Words(
         4, "$4\r\na é\r\n$2\r\n12\r\n$2\r\n\r\n\r\n$3\r\n1.5\r\n".encode()
     )
+
+
+def test_texts_of_transactions_are_kept_up_to_a_bound() -> None:
+    for more in range(MOST_USUAL + 10):
+        write_transactions([Transaction("j", Columns([0, 1], [1, 1 + more], 0))])
+    assert max(map(len, _usual)) <= MOST_USUAL
