@@ -192,21 +192,21 @@ do
     end
   end
 
-  function pools.record(limit, used)
+  local function bounds_and_use(bound, used, width)
     local words = {}
-    for i = 1, WIDTH do
-      words[i], words[WIDTH + i] = limit[i] and format('%.0f', limit[i]) or '-', format('%.0f', used[i])
+    for i = 1, width do
+      words[i], words[width + i] = bound[i] and format('%.0f', bound[i]) or '-', format('%.0f', used[i])
     end
     return concat(words, ' ')
   end
 
+  function pools.record(limit, used)
+    return bounds_and_use(limit, used, WIDTH)
+  end
+
   -- The record of a pool that lends in part, or of a tree.
   function pools.lender_record(bound, used)
-    local words = {}
-    for d = 1, R do
-      words[d], words[R + d] = bound[d] and format('%.0f', bound[d]) or '-', format('%.0f', used[d])
-    end
-    return concat(words, ' ')
+    return bounds_and_use(bound, used, R)
   end
 
   function pools.write()
