@@ -154,7 +154,7 @@ class Worlds:
         return answers[0]
 
     def _trim(self) -> None:
-        """Trim the twins' changes as the store trimmed its own; which versions it keeps follows from its entries' length."""
+        """Trim the twins' changes as the store trimmed its own: what it keeps follows from its entries' length."""
         version, floor = self.twin.ledger.version, self.twin.ledger.floor
         if version // TRIM_EVERY == self._trimmed // TRIM_EVERY:
             return
