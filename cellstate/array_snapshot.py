@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from cellstate.cell import Reply, Rows, StaleSnapshot
 from cellstate.model import MachineState
 from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
+from cellstate.snapshot import Snapshot, wanted_amounts
 
 Take = tuple[int, Resources, int]
 """(machine, amounts per task, tasks)"""
 
 
+Wanted = tuple[tuple["array[int]", int], ...]
+"""Free amounts of the dimensions that a task needs something of, with the amounts that it needs."""
+MOST_NEEDS = 1_024
+"""Needs whose arrays are kept."""
 FREED_KEPT = 1_024
 """Freed machines that are noted before repeated ones are dropped."""
 _UP = int(MachineState.UP)
@@ -52,6 +56,7 @@ class ArraySnapshot(Snapshot):
         self._free: list[array[int]] = [array("q") for _ in range(dimensions)]
         self._room: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64) for _ in range(dimensions)]
         self._number: NDArray[np.int64] = self.rows[1]
+        self._wanted: dict[Resources, Wanted] = {}
 
     @property
     def free(self) -> Sequence["array[int]"]:
@@ -89,7 +94,7 @@ class ArraySnapshot(Snapshot):
             rooms[d][:] = base[d]
             if old:
                 rooms[d][:old] = self._room[d]
-        self._free, self._room, self._number = words, rooms, rows[1]
+        self._free, self._room, self._number, self._wanted = words, rooms, rows[1], {}
 
     # Updates from the store
 
@@ -231,6 +236,44 @@ class ArraySnapshot(Snapshot):
             free[d][machine] -= amount * count
         self._open.append((machine, need, count))
 
+    def fill(self, need: Resources, count: int, start: int, window: int) -> tuple[list[int], list[int], int]:
+        """See Snapshot.fill; written out for two resources, which most tasks need."""
+        wanted = self._wanted.get(need) or self._words(need)
+        if len(wanted) != 2:
+            return super().fill(need, count, start, window)
+        (first, a), (second, b) = wanted
+        machines: list[int] = []
+        counts: list[int] = []
+        machine, size, claimed = start, self.size, self._open
+        for _ in range(window):
+            has = first[machine]
+            if has >= a and (also := second[machine]) >= b:
+                fits, x, y = count, a * count, b * count
+                if has < x or also < y:
+                    fits = min(has // a, also // b)
+                    x, y = a * fits, b * fits
+                first[machine], second[machine] = has - x, also - y
+                claimed.append((machine, need, fits))
+                if fits == count:
+                    if not machines:
+                        return [machine], [count], 0
+                    machines.append(machine)
+                    counts.append(count)
+                    return machines, counts, 0
+                machines.append(machine)
+                counts.append(fits)
+                count -= fits
+            machine += 1
+            if machine == size:
+                machine = 0
+        return machines, counts, count
+
+    def _words(self, need: Resources) -> "Wanted":
+        if len(self._wanted) >= MOST_NEEDS:
+            self._wanted.clear()
+        found = self._wanted[need] = tuple((self._free[d], amount) for d, amount in wanted_amounts(need))
+        return found
+
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
         """See Snapshot.take_each."""
         stood: list[int] = [] if onto is None else onto
@@ -274,6 +317,8 @@ class Narrowed(ArraySnapshot):
         self._taken: list[tuple[int, Take]] = []
         self._free = [array("q", amounts.tobytes()) for amounts in room]
         self._room = [np.frombuffer(word, dtype=np.int64) for word in self._free]
+
+    fill = Snapshot.fill
 
     @property
     def base(self) -> NDArray[np.int64]:
