@@ -292,9 +292,7 @@ class Scheduler:
             snapshot.usage.forget_promises()
         return transactions
 
-    def _decide_together(
-        self, works: Sequence[Work], snapshot: Snapshot
-    ) -> tuple[list[Transaction], int, Work | None]:
+    def _decide_together(self, works: Sequence[Work], snapshot: Snapshot) -> tuple[list[Transaction], int, Work | None]:
         """Place the first jobs in one call, where the placement can do that.
 
         Return their transactions, how many claims are left to the call, and the job that fitted nowhere, if one did.

@@ -18,7 +18,6 @@ from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
 
-
 def jobs_of_one_group(dimensions: int) -> st.SearchStrategy[list[Work]]:
     need = st.tuples(*[st.integers(0, 5)] * dimensions)
     one = st.tuples(need, st.integers(1, 20), st.booleans())
@@ -49,7 +48,9 @@ def test_the_result_is_that_of_one_job_after_another(kind: Callable[[int], Snaps
 
 @settings(for_all, max_examples=40)
 @given(cells(2), jobs_of_one_group(2), st.booleans())
-def test_a_scheduler_decides_the_same_with_and_without(free: list[tuple[int, ...]], works: list[Work], use: bool) -> None:
+def test_a_scheduler_decides_the_same_with_and_without(
+    free: list[tuple[int, ...]], works: list[Work], use: bool
+) -> None:
     found = []
     for together in (True, False):
         scheduler = Scheduler("batch", placement=Constrained(), jobs_per_call=8, rng=Random(3))
@@ -59,10 +60,8 @@ def test_a_scheduler_decides_the_same_with_and_without(free: list[tuple[int, ...
         copy = filled(snapshot((0, 0)), free) if free else snapshot((0, 0))
         mine = [Work.of(each.job) for each in works]
         decided = scheduler.decide(mine, copy, 1.0)
-        found.append((
-            [(each.job, list(each.claims), each.mode) for each in decided], [each.attempts for each in mine], room(copy),
-            scheduler.queue.blocked_jobs,
-        ))  # fmt: skip
+        claims = [(each.job, list(each.claims), each.mode) for each in decided]
+        found.append((claims, [each.attempts for each in mine], room(copy), scheduler.queue.blocked_jobs))
     assert found[0] == found[1]
 
 
@@ -70,7 +69,7 @@ def test_a_job_with_demands_ends_the_call() -> None:
     works = [work(((1, 1), 2), name="a"), work(((1, 1), 2), name="b", extra={"groups": [{"constraints": ["x = 1"]}]})]
     placed, size = Constrained().place_all(works, snapshot((9, 9)), Random(0), 100)
     assert ([list(each) for each in placed], size) == ([[Claim(0, 0, 2)]], 1)
-    assert Constrained(RandomFirstFit(), RandomFirstFit()).place_all(works[1:], snapshot((9, 9)), Random(0), 9) == ([], 0)
+    assert Constrained().place_all(works[1:], snapshot((9, 9)), Random(0), 9) == ([], 0)
 
 
 class Reversed(RandomFirstFit):
