@@ -27,16 +27,16 @@ def details(monitor: Monitor, overview: Overview, identity: str) -> tuple[str, l
     if kind == "machine":
         machine = next((each for each in overview.machines if str(each.index) == name), None)
         if machine is None:
-            raise Refused(f"machine {name}: is gone")
+            raise Refused(f"machine {name}: was removed")
         return f"machine {machine.name}", _machine(monitor, overview, machine)
     if kind == "pool":
         line = next((each for each in overview.pools if each.share.name == name), None)
         if line is None:
-            raise Refused(f"pool {name}: is gone")
+            raise Refused(f"pool {name}: was removed")
         return f"pool {name}", _pool(overview, line)
     member = next((each for each in overview.members if each.name == name), None)
     if member is None:
-        raise OmegaError(f"{kind} {name}: nothing more is known")
+        raise OmegaError(f"{kind} {name}: there are no details")
     return f"scheduler {member.name}", _scheduler(overview, member)
 
 
@@ -111,7 +111,7 @@ def _scheduler(overview: Overview, member: Member) -> list[str]:
         if member.conflict_fraction is None
         else f"fraction {words.fraction(member.conflict_fraction)}"
         f" now · {figures['conflicts']:,} in {figures['transactions']:,} transactions",
-        "jobs": "" if figures["jobs"] is None else f"{figures['jobs']:,} taken up · {figures['tasks']:,} tasks placed",
+        "jobs": "" if figures["jobs"] is None else f"{figures['jobs']:,} received · {figures['tasks']:,} tasks placed",
         "queue": "" if figures["queued"] is None else f"{figures['queued']:,} queued · {figures['blocked']:,} blocked",
         "abandoned": "" if not figures["abandoned"] else f"{figures['abandoned']:,}",
     }
@@ -120,5 +120,9 @@ def _scheduler(overview: Overview, member: Member) -> list[str]:
 
 
 def _events(overview: Overview, about: Sequence[Change]) -> list[str]:
-    lines = [f"  {clock(each.first.at_ms, overview.at_ms)[:-4]}  {each.first.by}  {each.text}" for each in about]
-    return ["", "lately", *lines[:MOST_EVENTS]] if lines else []
+    shown = about[:MOST_EVENTS]
+    wide = max((len(each.first.by) for each in shown), default=0)
+    lines = [
+        f"  {clock(each.first.at_ms, overview.at_ms)[:-4]}  {each.first.by:<{wide}}  {each.text}" for each in shown
+    ]
+    return ["", "recent events", *lines] if lines else []

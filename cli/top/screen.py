@@ -16,7 +16,7 @@ from cellstate.errors import OmegaError, StoreError
 from cli.render import shown
 from cli.top.details import details
 from cli.top.head import head
-from cli.top.leaf import Help, Leaf
+from cli.top.pages import Details, Help
 from cli.top.panes import NAMES, panes
 from cli.top.table import PaneTable
 from omega.queries.monitor import Monitor
@@ -28,23 +28,24 @@ WIDE, HIGH = 150, 36
 ROOMY = 100
 """Width from which the counts of all tables fit beside their names."""
 
-KEYS = """\
-1 2 3 4 5    jobs, schedulers, machines, events, pools
-Tab          the next table          Shift-Tab   the one before
-↑ ↓ PgUp …   choose a line           Enter       details
-/            filter by text          Esc         clear the filter; close
-s            sort by next column     r           reverse the order
-Space        pause or resume         q           quit
-
-jobs         the first 200 pending jobs of each kind, then the 200 newest running ones
-machines     full: at least 95 % of a resource is in use
-             over: more allocated than its capacity; takes no tasks
-schedulers   busy: share of the time spent deciding and committing, between the last heartbeats
-             conflicts: transactions with a conflict ÷ those without, in the same time
-             blocked: pending jobs of which no task fits; requeued when resources are freed
-pools        shares of the published epoch, of each pool's dominant resource; the table is there with the first epoch
-events       the newest 200 versions, and the 200 newest that may need attention (conflicts, evictions, losses,
-             failures, changes of machines and schedulers)"""
+KEYS = [
+    "1 2 3 4 5    jobs, schedulers, machines, events, pools",
+    "Tab          next table; Shift-Tab: previous table",
+    "↑ ↓ PgUp …   choose a line; Enter: its details",
+    "/            filter by text; Esc: clear the filter",
+    "s            sort by the next column; r: reverse the order",
+    "Space        pause or resume",
+    "q            quit",
+    "",
+    "jobs         the first 200 pending jobs of each kind, then the 200 newest running ones",
+    "machines     full: at least 95 % of a resource is in use",
+    "             over: more allocated than its capacity; takes no tasks",
+    "schedulers   busy: share of the time spent deciding and committing, between the last two heartbeats",
+    "             conflicts: transactions with a conflict ÷ those without, in the same time",
+    "             blocked: pending jobs of which no task fits; requeued when resources are freed",
+    "pools        shares of each pool's dominant resource in the published epoch; shown from the first epoch on",
+    "events       the newest 200 versions, and the newest 200 conflicts, evictions, losses, failures, member changes",
+]
 
 
 class Top(App[str]):
@@ -141,15 +142,15 @@ class Top(App[str]):
     @work(thread=True)
     def open(self, identity: str) -> None:
         """Read the details of a job, machine or scheduler and show them in a page."""
-        leaf = Leaf(identity, *self._details(identity))
-        self.call_from_thread(self.push_screen, leaf)
+        page = Details(identity, *self._details(identity))
+        self.call_from_thread(self.push_screen, page)
 
     @work(thread=True)
-    def renew(self, leaf: Leaf) -> None:
+    def renew(self, page: Details) -> None:
         """Update an open page."""
-        told = self._details(leaf.identity)
-        if leaf.is_attached:
-            self.call_from_thread(leaf.write, *told)
+        told = self._details(page.identity)
+        if page.is_attached:
+            self.call_from_thread(page.write, *told)
 
     def _details(self, identity: str) -> tuple[str, list[str]]:
         if self.overview is None:
@@ -196,7 +197,7 @@ class Top(App[str]):
             title = f"{number + 1} {pane.name}" if short else shown(table.title)
             tabs.append((f" {title} ", "reverse" if number == self.chosen else "dim"))
         self.query_one("#tabs", Static).update(Text.assemble(*tabs))
-        if isinstance(self.screen, Leaf):
+        if isinstance(self.screen, Details):
             self.renew(self.screen)
 
     # Keys
@@ -228,7 +229,7 @@ class Top(App[str]):
         self.show()
 
     def action_help(self) -> None:
-        """Show the keys."""
+        """Show the keys and the meaning of the tables."""
         self.push_screen(Help(KEYS))
 
     def action_filter(self) -> None:

@@ -181,7 +181,7 @@ def test_it_wants_a_terminal(omega: Omega, cell: RedisCell) -> None:
 
 
 def test_textual_may_be_missing(omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("cli.top.screen", "cli.top.table", "cli.top.leaf"):
+    for name in ("cli.top.screen", "cli.top.table", "cli.top.pages"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "textual", None)
     monkeypatch.setattr(command, "at_a_terminal", lambda: True)

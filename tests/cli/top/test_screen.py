@@ -11,7 +11,7 @@ from cellstate.pools import PoolShare
 from cellstate.redis import RedisCell
 from cellstate.transaction import Claim, Position, Transaction
 from cli.event_words import sentences
-from cli.top.leaf import Help, Leaf
+from cli.top.pages import Details, Help
 from cli.top.screen import Top
 from cli.top.table import PaneTable
 from omega.queries.monitor import Monitor
@@ -102,18 +102,18 @@ async def test_open_and_close(top: Top, cell: RedisCell) -> None:
         await looked(pilot)
         await press(pilot, "down", "enter")
         await looked(pilot)
-        assert isinstance(top.screen, Leaf)
+        assert isinstance(top.screen, Details)
         assert top.screen.heading == "job shop (j2)"
-        assert "5 tasks of cpu 4, memory 256Mi: 5 pending" in str(top.screen.query_one(Static).content)
+        assert "5 tasks of cpu 4, memory 256Mi: 5 pending" in "\n".join(top.screen.lines)
         await press(pilot, "escape", "3", "enter")
         await looked(pilot)
-        assert isinstance(top.screen, Leaf)
-        assert "crawl (j1)" in str(top.screen.query_one(Static).content)
+        assert isinstance(top.screen, Details)
+        assert "crawl (j1)" in "\n".join(top.screen.lines)
         await press(pilot, "escape", "question_mark")
         assert type(top.screen) is Help
         await press(pilot, "escape", "2", "enter")
         await looked(pilot)
-        assert isinstance(top.screen, Leaf)
+        assert isinstance(top.screen, Details)
         assert top.screen.heading == "scheduler batch/0"
 
 

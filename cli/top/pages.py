@@ -1,7 +1,9 @@
-"""Pages over the live screen: the details of one object, and the keys."""
+"""Pages over the live screen: the details of one object, and the help."""
 
 from typing import ClassVar
 
+from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -10,39 +12,41 @@ from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from cellstate.plain_text import cleaned
 from cli.render import shown
+
+NAME_WIDTH = 13
+"""Width of the first column of a page in characters; continued lines are indented by it."""
 
 
 class Help(ModalScreen[None]):
-    """A text that any closing key removes."""
+    """A page of lines with a name in the first column. Escape, q, Enter and ? close it."""
 
     CSS = """
-    Help, Leaf { align: center middle; }
+    Help, Details { align: center middle; }
     VerticalScroll { width: 90%; max-width: 120; height: auto; max-height: 90%; border: round $accent; padding: 0 1;
                      background: $surface; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,question_mark", "dismiss", "close", priority=True)]
 
-    def __init__(self, text: str, title: str = "keys") -> None:
-        """Show `text` under `title`."""
+    def __init__(self, lines: list[str], title: str = "keys") -> None:
+        """Show `lines` under `title`."""
         super().__init__()
-        self.text, self.heading = text, title
+        self.lines, self.heading = lines, title
 
     def compose(self) -> ComposeResult:
         """Yield a scrolling container with the text."""
         with VerticalScroll() as box:
             box.border_title = escape(shown(self.heading))
             box.border_subtitle = "Esc closes"
-            yield Static(Text(cleaned(self.text, "\n")))
+            yield Static(_page(self.lines))
 
 
-class Leaf(Help):
+class Details(Help):
     """Details of a job, a machine or a scheduler; updated at every refresh."""
 
     def __init__(self, identity: str, title: str, lines: list[str]) -> None:
         """Show the lines of the object that `identity` names."""
-        super().__init__("\n".join(map(shown, lines)), title)
+        super().__init__(lines, title)
         self.identity = identity
 
     def write(self, title: str, lines: list[str]) -> None:
@@ -50,4 +54,15 @@ class Leaf(Help):
         if not self.is_attached:
             return
         self.query_one(VerticalScroll).border_title = escape(shown(title))
-        self.query_one(Static).update(Text("\n".join(map(shown, lines))))
+        self.lines = lines
+        self.query_one(Static).update(_page(lines))
+
+
+def _page(lines: list[str]) -> RenderableType:
+    """Return the lines as a grid: long texts wrap within the second column."""
+    grid = Table.grid()
+    grid.add_column(width=NAME_WIDTH)
+    grid.add_column()
+    for line in map(shown, lines):
+        grid.add_row(Text(line[:NAME_WIDTH]), Text(line[NAME_WIDTH:]))
+    return grid
