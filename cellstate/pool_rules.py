@@ -97,11 +97,11 @@ def _check_place(pool: Pool, named: Mapping[str, Pool], trees: Mapping[str, Pool
         raise BadInput(f"{where}: mode {shown(pool.mode)}; one of {', '.join(MODES)}")
     if pool.parent == ROOT:
         if pool.tree and pool.tree not in trees:
-            raise BadInput(f"{where}: tree {shown(pool.tree)} is unknown; there is {', '.join(trees)}")
+            raise BadInput(f"{where}: tree {shown(pool.tree)} is unknown; known: {', '.join(trees)}")
         return
     if pool.parent not in named:
         others = ", ".join(sorted(named.keys() - {pool.name})) or "no other pool"
-        raise BadInput(f"{where}: its parent {shown(pool.parent)} is no pool; there is {others}")
+        raise BadInput(f"{where}: its parent {shown(pool.parent)} is no pool; known: {others}")
     if pool.tree:
         raise BadInput(f"{where}: is in the tree of its parent {pool.parent}; leave out tree")
     if named[pool.parent].mode == "fifo":
@@ -122,7 +122,7 @@ def _check_fields(pool: Pool, resources: Sequence[str]) -> None:
     where, integral = f"pool {pool.name}", pool.integral
     if pool.weight is not None and not LEAST_WEIGHT <= pool.weight <= MOST_WEIGHT:
         bounds = f"from {LEAST_WEIGHT:g} to {MOST_WEIGHT:,.0f}"
-        raise BadInput(f"{where}: weight {pool.weight!r}; weights are above 0, {bounds}")
+        raise BadInput(f"{where}: weight {pool.weight!r}; weights are {bounds}")
     for key in pool.sort_keys:
         if key not in SORT_KEYS:
             raise BadInput(f"{where}: sort key {shown(key)}; one of {', '.join(SORT_KEYS)}")
@@ -152,7 +152,7 @@ def _check_amounts(where: str, amounts: Amounts, names: Iterable[str]) -> None:
     known = tuple(names)
     for name, amount in amounts.items():
         if name not in known:
-            raise BadInput(f"{where}: names {shown(name)}; there is {', '.join(known)}")
+            raise BadInput(f"{where}: names {shown(name)}; known: {', '.join(known)}")
         if type(amount) is not int or not 0 <= amount <= MOST:
             raise BadInput(f"{where}: {name} is {shown(amount)}; want a whole number from 0 to {MOST}")
 

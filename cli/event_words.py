@@ -1,4 +1,4 @@
-"""Events in the words of people: a line for every version, what belongs together in one sentence."""
+"""Events as text: one line per version, related events in one sentence."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from omega.queries.events import ENDINGS, Event
 from omega.queries.names import Names
 
 MOST_JOBS = 3
-"""Number of jobs that are named; of more only the number is printed."""
+"""Maximum number of jobs listed by name; of more only the count is printed."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
 _UPDATES = {
@@ -26,7 +26,7 @@ _STATES = {None: "ended", "stopped": "ended as stopped", "abandoned": "ended as 
 
 
 def lines(events: Iterable[Event], names: Names, now_ms: int | None = None) -> Iterator[str]:
-    """Yield a line for every version of which there are events."""
+    """Yield one line per version that has events; `now_ms` decides whether times are printed with their date."""
     for same, said in sentences(events, names):
         yield f"{clock(same[0].at_ms, now_ms)}  {f'v{same[0].version}':<6}  {same[0].by:<9}  {said}"
 
@@ -36,12 +36,12 @@ def sentences(events: Iterable[Event], names: Names) -> Iterator[tuple[list[Even
     for _, together in groupby(events, lambda event: event.version):
         same = list(together)
         for event in same:
-            names.hear(event)
+            names.add_event(event)
         yield same, " · ".join(_sentences(same, names))
 
 
 def clock(at_ms: int, now_ms: int | None = None) -> str:
-    """``12:03:04.123``, of the time where this is read; with the date when that is not the one of `now_ms`."""
+    """Return local time as ``12:03:04.123``, with the date when it is not the date of `now_ms`."""
     at = datetime.fromtimestamp(at_ms / 1000, tz=UTC).astimezone()
     now = at if now_ms is None else datetime.fromtimestamp(now_ms / 1000, tz=UTC).astimezone()
     date = "" if at.date() == now.date() else at.strftime("%Y-%m-%d ")
@@ -49,7 +49,7 @@ def clock(at_ms: int, now_ms: int | None = None) -> str:
 
 
 def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
-    """Yield what happened: a sentence for each job and sort of event, or one for many jobs of which it is true."""
+    """Yield a sentence for each job and sort of event, or one sentence for more than `MOST_JOBS` jobs."""
     sorts: dict[tuple[Any, ...], list[Event]] = {}
     for event in events:
         own = [event.more.get(word) for word in ("verdict", "member", "state", "job_kind")]
@@ -66,7 +66,7 @@ def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
 
 
 def _sort_of_reason(event: Event) -> str:
-    """``precedence`` of ``precedence:4f1c09ab``."""
+    """Return the part of a reason before the colon: ``precedence`` of ``precedence:4f1c09ab``."""
     return str(event.more.get("reason", "")).partition(":")[0]
 
 
@@ -81,9 +81,9 @@ def _of_many(same: Sequence[Event], jobs: int, names: Names) -> str:
     if kind in _UPDATES:
         return f"{_UPDATES[kind]} {words.count(jobs, 'job')}"
     if kind in ("awaited", "met"):
-        return f"{words.count(jobs, 'job')} {'awaited' if kind == 'awaited' else 'not waiting any more'}"
+        return f"{words.count(jobs, 'job')} {'awaited' if kind == 'awaited' else 'no longer waiting'}"
     if kind == "drop":
-        return f"{tasks} given up"
+        return f"{tasks} not placed again (optional)"
     if kind == "assert":
         return f"compared shares of pools for {words.count(jobs, 'job')}"
     if kind in _OF_LOST:
@@ -115,7 +115,7 @@ def _sentence(same: Sequence[Event], names: Names) -> str:
     if kind in ("stop", "abandon"):
         _, _, awaited = str(first.more.get("reason", "")).partition("after:")
         why = f": {names.job(awaited)} did not finish" if awaited else ""
-        return f"{_VERBS[kind]} {names.job(job)}" + (f", {tasks} not placed any more" if count else "") + why
+        return f"{_VERBS[kind]} {names.job(job)}" + (f", {tasks} unplaced" if count else "") + why
     if kind in _OF_LOST:
         how = first.more.get("reason") or first.more.get("how")
         return f"{tasks} of {names.job(job)} {_OF_LOST[kind]}{f': {how}' if how else ''}"
@@ -140,13 +140,13 @@ def _changed(same: Sequence[Event], tasks: str, names: Names) -> str:
     if kind == "awaited":
         return f"{names.job(other)} waits for {names.job(job)}"
     if kind == "met":
-        return f"{names.job(job)} does not wait for {names.job(other)} any more"
+        return f"{names.job(job)} no longer waits for {names.job(other)}"
     if kind == "resize":
         totals = ", ".join(
             f"group {event.more['group']} to {words.count(event.more['total'], 'task')}" for event in same
         )
         return f"resized {names.job(job)}: {totals}"
-    return f"{tasks} of {names.job(job)} given up: optional"
+    return f"{tasks} of {names.job(job)} not placed again (optional)"
 
 
 def _why(event: Event, names: Names) -> str:
@@ -159,15 +159,16 @@ def _why(event: Event, names: Names) -> str:
 
 def _about_cell(same: Sequence[Event], where: str) -> str:
     first, more = same[0], same[0].more
+    is_, has = ("is", "has") if len({event.machine for event in same}) <= 1 else ("are", "have")
     if first.kind == "join":
         return f"{where} joined"
     if first.kind == "machine":
         if "state" in more:
-            return f"{where} is {more['state']}"
+            return f"{where} {is_} {more['state']}"
         if "attributes" in more:
-            return f"{where} has other attributes from now on"
+            return f"{where} {has} new attributes"
         amounts = [f"{name} {format_amount(name, amount)}" for name, amount in more["capacity"].items()]
-        return f"{where} has {', '.join(amounts)} from now on"
+        return f"{where} {has} a new capacity: {', '.join(amounts)}"
     if first.kind == "register":
         return f"{more['member']} joined (incarnation {more['incarnation']})"
     if first.kind == "deregister":

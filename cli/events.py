@@ -1,4 +1,4 @@
-"""``omega events``: the log of a cell, and new events as they come."""
+"""``omega events``: print the log of a cell, and follow new events."""
 
 import time
 from collections.abc import Sequence
@@ -48,12 +48,12 @@ def command(
 ) -> None:
     """List events, oldest first: placements, conflicts and their cause, evictions, machines, schedulers.
 
-    With --since the first --limit events after that version, without it the last ones. With --json and
-    --follow every event is a line of its own. Events of a commit then have the version that it was decided on
-    (`since`) and when that decision began by the server's clock (`began_ms`).
+    Prints the first --limit events after --since, or the last --limit events without --since. With --json and
+    --follow every event is a line of its own. In JSON, events of a commit have the version that it was decided on
+    (`since`) and the time when that decision began, on the server's clock (`began_ms`).
     """
     if follow and columns:
-        raise click.UsageError("--output is for a list that ends; leave --follow away")
+        raise click.UsageError("--output and --follow exclude each other; give one of them")
     cell = app.open()
     wanted = Filter(frozenset(kinds), None if asked is None else job_id(cell, asked))
     found = list_events(cell, since, limit, wanted)
@@ -62,15 +62,15 @@ def command(
     if (app.as_json and not follow) or columns:
         answered(app, document | {"events": [event.as_json() for event in found.events]}, "events", columns)
         return
-    teller = _Teller(cell, app.as_json)
-    teller.tell([*([found.gap] if found.gap else ()), *found.events])
+    printer = _Printer(cell, app.as_json)
+    printer.print([*([found.gap] if found.gap else ()), *found.events])
     tail = Tail.begin(cell, found.at, wanted)
     while follow:
         time.sleep(POLL_SECONDS)
-        teller.tell(tail.read(cell)[0])
+        printer.print(tail.read(cell)[0])
 
 
-class _Teller:
+class _Printer:
     """Prints events as lines of text, or as JSON lines."""
 
     def __init__(self, cell: "Queries", as_json: bool) -> None:
@@ -79,7 +79,7 @@ class _Teller:
         self.as_json = as_json
         self.names = Names(cell)
 
-    def tell(self, found: Sequence[Event | Gap | Lost]) -> None:
+    def print(self, found: Sequence[Event | Gap | Lost]) -> None:
         """Print events, and the gaps between them."""
         if self.as_json:
             for each in found:

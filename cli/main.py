@@ -1,6 +1,6 @@
-"""The program ``omega``: its commands, and how errors become one line and an exit code.
+"""The program ``omega``: its commands; it turns errors into one line and an exit code.
 
-Exit codes: 0 done · 1 refused, or a check failed · 2 wrong usage · 3 done in part (`job plan`: a task would wait;
+Exit codes: 0 done · 1 refused, or a check failed · 2 wrong usage · 3 done in part (`job plan`: a task would be pending;
 `cell list`: a cell cannot be read) · 130 interrupted · 141 output pipe closed.
 The exit status of `job wait` reflects the job's result; it is 124 after a timeout.
 """

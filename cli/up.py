@@ -33,7 +33,7 @@ def _open(app: App, name: str) -> "StoredCell":
     alive = [_at(member, figures) for member, (_, holds, figures) in cell.members().items() if holds]
     if alive:
         remedy = "stop it first (omega down), or choose another cell with --cell"
-        raise Refused(f"cell {name}: is already up ({'; '.join(alive)}); {remedy}")
+        raise Refused(f"cell {name} is already up ({'; '.join(alive)}); {remedy}")
     return cell
 
 

@@ -1,4 +1,4 @@
-"""How numbers, times and amounts are written for people."""
+"""Text forms of numbers, times and amounts."""
 
 from omega.queries.wording import amounts, count, listing, needs
 
@@ -25,12 +25,12 @@ def fraction(value: float) -> str:
 
 
 def percent(part: float, whole: float) -> str:
-    """``37 %``; a dash when there is nothing to share."""
+    """Return ``37 %``; a dash when `whole` is 0."""
     return f"{100 * part / whole:.0f} %" if whole else "–"
 
 
 def seconds(value: float) -> str:
-    """Return a duration as precise as is of use: ``4 ms``, ``0.12 s``, ``9.4 s``, ``2m05s``, ``3h12m``, ``2d04h``."""
+    """Return a duration in seconds as text: ``4 ms``, ``0.12 s``, ``9.4 s``, ``2m05s``, ``3h12m``, ``2d04h``."""
     if value < 0.1:
         return f"{1000 * value:.0f} ms"
     if value < 1:
@@ -41,7 +41,7 @@ def seconds(value: float) -> str:
 
 
 def age(value: float) -> str:
-    """How long ago, in a few letters: ``4s``, ``2m05s``, ``3h12m``, ``2d04h``."""
+    """Return an age in seconds as text, in whole units: ``4s``, ``2m05s``, ``3h12m``, ``2d04h``."""
     whole = max(0, int(value))
     if whole < MINUTE:
         return f"{whole}s"
@@ -53,7 +53,7 @@ def age(value: float) -> str:
 
 
 def memory(mebibytes: float) -> str:
-    """MiB with the unit that reads best: ``4.7 TiB``."""
+    """Return MiB as text in the largest unit of at least 1: ``4.7 TiB``."""
     for unit, size in (("TiB", 1024**2), ("GiB", 1024)):
         if mebibytes >= size:
             return f"{mebibytes / size:,.1f}".removesuffix(".0") + f" {unit}"

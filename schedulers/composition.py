@@ -141,7 +141,7 @@ class _Reading:
             name = FORMER_NAMES.get(written, written) if make is Scheduler else written
             if name not in known:
                 near = get_close_matches(name, known, 1)
-                hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(known) or 'none'}"
+                hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known) or 'none'}"
                 raise self.wrong((*path, name), f"no parameter of {called}; {hint}")
             given[name] = self.value(known[name].hint, value, (*path, name))
         missing = [each.name for each in known.values() if each.default is MISSING and each.name not in given]

@@ -76,8 +76,8 @@ def offer(axis: str, name: str) -> RegistryEntry:
     if not known:
         raise BadInput(f"{axis} {name!r}: none is installed, not even Omega's own; reinstall it (make venv)")
     near = get_close_matches(name, known, 3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(sorted(known))}"
-    raise BadInput(f"{axis.removesuffix('s')} {name!r}: {hint}")
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(sorted(known))}"
+    raise BadInput(f"unknown {axis.removesuffix('s')} {name!r}; {hint}")
 
 
 def imported(target: str, what: str) -> Any:

@@ -13,9 +13,9 @@ TABLE = {
     "instructions": ("cli.bench.instructions", "Instructions of the server for a job, counted with valgrind."),
     "lists": ("cli.bench.lists", "Time of pages of jobs and machines, and of the state of a cell."),
     "place": ("cli.bench.place", "Time to place a job, cost of a sync, memory, fair shares."),
-    "sync": ("cli.bench.place", "The same as place."),
+    "sync": ("cli.bench.place", "Alias of place."),
     "sim": ("cli.bench.sim", "Speed of the simulator, and its figures beside those of the authors' simulator."),
-    "all": ("cli.bench.everything", "All of them, beside earlier measurements."),
+    "all": ("cli.bench.everything", "Run all measurements and compare them with earlier ones."),
 }
 
 

@@ -25,9 +25,17 @@ from cli.bench.harness import (
 
 @click.command()
 @click.option(
-    "--headline", "preset", flag_value="headline", help="10,000 machines, 2 batch schedulers, 5 runs each way."
+    "--headline",
+    "preset",
+    flag_value="headline",
+    help="10,000 machines, 2 batch schedulers; 5 runs of jobs, 5 of gangs.",
 )
-@click.option("--contended", "preset", flag_value="contended", help="90 % full, 4 schedulers, all four ways, 5 runs.")
+@click.option(
+    "--contended",
+    "preset",
+    flag_value="contended",
+    help="90 % full, 4 schedulers, all modes; 5 runs each.",
+)
 @click.option("--batch", type=COUNTS, metavar="N,…", help="Number of batch schedulers (default: 1,2,4).")
 @click.option("--service", type=COUNTS, metavar="N,…", help="Number of service schedulers (default: 0).")
 @click.option(

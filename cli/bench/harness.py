@@ -1,4 +1,4 @@
-"""Runs the harness: a process of the package `benchmarks`; its settings, options and the foot of its reports.
+"""Run the harness, a process of the package `benchmarks`; shared options and the last line of reports.
 
 It takes its settings on stdin, prints progress on stderr and one JSON document on stdout.
 """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @click.pass_obj
 def command(app: App, name: str | None) -> None:
-    """The state of the cell NAME (or the one that --cell names) at a glance."""
+    """Summarize the cell NAME (or the one given by --cell): machines, use, jobs, schedulers, limits, conflicts."""
     cell = app.open(name)
     kinds = cell.kinds()
     past = recently(cell, app.now_ms())

@@ -1,4 +1,4 @@
-"""Following jobs after their submission: lines on stdout for what happened, bars on stderr for how far it is."""
+"""Follow jobs after their submission: events as lines on stdout, progress bars on stderr."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from cli import render, words
 from cli.app import App
 from cli.job.exit_code import exit_code
-from cli.job.story import Story, sums
+from cli.job.progress_lines import ProgressLines, sums
 from omega.live.waiting import exit_status, watch
 from omega.queries.event_list import JobTail
 from omega.queries.job_state import counts, ended, state, tally
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from cellstate.ports import Queries
 
 MOST_BEHIND = 5_000
-"""Versions of the log after which the story goes on without its details."""
+"""Maximum number of unread versions of the log; a reader further behind skips them and prints fewer details."""
 EXPLAIN_MS = 2_000
-"""Time a job is pending before its reason is printed, and the interval of further checks."""
+"""Time in milliseconds that a job is pending before its reason is printed, and the interval of further checks."""
 MOST_ROWS = 20
 ENDS = ("total", "finished", "failed", "stopped")
 
@@ -37,8 +37,8 @@ def follow_all(
             jobs = watch(cell, ids, watcher.see)
         except KeyboardInterrupt:
             bars.stop()
-            goes_on = f"the job goes on, see omega job status {ids[0]}" if len(ids) == 1 else "the jobs go on"
-            render.note(f"detached; {goes_on}")
+            continues = f"the job continues, see omega job status {ids[0]}" if len(ids) == 1 else "the jobs continue"
+            render.note(f"detached; {continues}")
             raise
     if app.as_json:
         found = [as_json(job, "unchanged" if job.id not in ids else "submitted") for job in jobs]
@@ -65,11 +65,11 @@ def as_json(job: "Job", status: str) -> dict[str, Any]:
 
 
 class _One:
-    """Follows one job closely."""
+    """Follows one job with its events."""
 
     def __init__(self, app: App, cell: "Queries", job_id: str, bars: "Progress") -> None:
         self.app, self.cell, self.bars = app, cell, bars
-        self.story: Story | None = None
+        self.lines: ProgressLines | None = None
         self.tail: JobTail | None = None
         self.explain_ms = app.now_ms() + EXPLAIN_MS
         self.job_id = job_id
@@ -79,13 +79,13 @@ class _One:
 
     def see(self, jobs: "Sequence[Job]") -> None:
         job = jobs[0]
-        if self.story is None:
-            self.story = Story(job)
+        if self.lines is None:
+            self.lines = ProgressLines(job)
             self.tail = JobTail(self.cell, job.id, job.submitted_ms, MOST_BEHIND)
         for event in self.tail.read() if self.tail else ():
-            self.story.hear(event)
-        told = self.story.look(job, self.app.now_ms())
-        told += self._explain(self.story, job)
+            self.lines.add_event(event)
+        told = self.lines.update(job, self.app.now_ms())
+        told += self._explain(self.lines, job)
         found = counts(job.groups)
         over = found["finished"] + found["failed"] + found["stopped"]
         self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["pending"])
@@ -96,27 +96,27 @@ class _One:
                 render.line_above(self.bars, line)
 
     def _count_shards(self, job: "Job") -> None:
-        """Show how far a MapReduce job is."""
+        """Update the bars of a MapReduce job's phases."""
         found = progress(self.cell, job)
         if found is not None:
             for bar, count in zip(self.phases, found[:2], strict=True):
                 self.bars.update(bar, total=count.total, completed=count.done, visible=True)
 
     def hint(self) -> str:
-        """Return the streams to read now; empty when all output is printed."""
-        return self.story.hint() if self.story is not None else ""
+        """Return the command that prints the output of a failed task; empty when none failed."""
+        return self.lines.hint() if self.lines is not None else ""
 
-    def _explain(self, story: Story, job: "Job") -> list[str]:
-        """Why it is pending, asked now and then once it has been for a while."""
+    def _explain(self, lines: ProgressLines, job: "Job") -> list[str]:
+        """Return a line with the reason of a pending job, computed at most once per `EXPLAIN_MS`."""
         now_ms = self.app.now_ms()
         if job.pending and now_ms < self.explain_ms:
             return []
         self.explain_ms = now_ms + EXPLAIN_MS
-        return story.wait(Room(self.cell).reason(job), now_ms) if job.pending else []
+        return lines.pending(Room(self.cell).reason(job), now_ms) if job.pending else []
 
 
 class _Many:
-    """Follows many jobs by their numbers."""
+    """Follows several jobs by their counts of tasks."""
 
     def __init__(self, bars: "Progress") -> None:
         self.bars = bars
@@ -134,7 +134,7 @@ class _Many:
 
 
 def _table(cell: "Queries", jobs: "Sequence[Job]") -> None:
-    """Every job's end, or how many ended how when they are too many."""
+    """Print the result of each job, or the number of jobs by result when there are more than `MOST_ROWS`."""
     if len(jobs) > MOST_ROWS:
         said = ", ".join(f"{number:,} {word}" for word, number in tally(map(state, jobs)).items() if number)
         render.line(f"{words.count(len(jobs), 'job')} ended: {said}")

@@ -52,7 +52,7 @@ def command(
     States: pending (no task is placed), running (some task is placed), held, finished, failed, stopped, abandoned.
     Reasons: WAITING, LOCALITY, NO_SCHEDULER, NO_MACHINE, NO_EXECUTOR, SIMULATED, TOO_LARGE, CONSTRAINT,
     SPREAD, RESOURCES, LIMIT, HELD, DEPENDENCY, CONFLICTS, STOPPING. A question mark marks a user that the store did not
-    verify. Why in full: omega job why JOB.
+    verify. omega job why JOB explains a reason.
     """
     cell, now_ms = app.open(), app.now_ms()
     most = limit if limit or app.as_json else MOST_ROWS

@@ -50,7 +50,7 @@ class _Printed:
     def __init__(self, log: "TaskLog") -> None:
         self.log = log
         self._told = 0
-        """How many bytes are reported as not kept."""
+        """Bytes that were reported as not kept."""
 
     def show(self, lines: int | None = None) -> bool:
         """Write new output to stdout unchanged; returns whether there was any."""
@@ -64,7 +64,7 @@ class _Printed:
         return said
 
     def follow(self) -> None:
-        """Go on until the job has ended and nothing more comes."""
+        """Print new output until the job has ended and all output is printed."""
         from omega.live.waiting import patiently
         from omega.queries.job_state import ended
 

@@ -9,7 +9,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def follow_options(function: F) -> F:
-    """Add --follow and --detach: what holds without them depends on whether stdout is a terminal."""
+    """Add --follow and --detach; the default depends on whether stdout is a terminal."""
     return click.option(
         "--follow/--detach",
         "follow",
@@ -30,16 +30,16 @@ def check_option(function: F) -> F:
         "check",
         type=click.IntRange(0),
         metavar="N",
-        help="Only when this is still the job's modify index, as submit, status and list --json print it.",
+        help="Refuse the change unless this is the job's modify index (printed by submit, status and list --json).",
     )(function)
 
 
 def force_option(function: F) -> F:
-    """Add --force: jobs of other users are changed too."""
+    """Add --force: change jobs of other users too."""
     return click.option("--force", is_flag=True, help="Change jobs of other users too.")(function)
 
 
 def one_only(jobs: Sequence[str], check: int | None) -> None:
-    """An index belongs to one job."""
+    """Raise UsageError when --check-index is given with several jobs: an index belongs to one job."""
     if check is not None and len(jobs) > 1:
-        raise click.UsageError("--check-index goes with one job")
+        raise click.UsageError("--check-index needs exactly one JOB")

@@ -11,7 +11,7 @@ from omega.queries.plans import Plan, plan_jobs
 from omega.submission import check_names, check_pools, jobs_of, stamped
 
 FITS, LACKS = 0, 3
-"""Exit codes: every task would be placed or exists already; some task would wait."""
+"""Exit codes: every task would be placed or exists already; some task would be pending."""
 MOST_ROWS = 20
 
 
@@ -58,7 +58,7 @@ def _show(plan: Plan, most: int | None) -> None:
     machines = len({each["machine"] for each in placements})
     told += f" on {words.count(machines, 'machine')}" if placements else ""
     if plan.unplaced:
-        told += f", {plan.unplaced:,} would wait: {plan.reason}"
+        told += f", {plan.unplaced:,} would be pending: {plan.reason}"
     render.line(told)
     several, kinds = len(plan.spec.groups) > 1, sorted({name for each in placements for name in each["scores"]})
     detailed = most is None and bool(kinds)

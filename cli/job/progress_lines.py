@@ -14,8 +14,8 @@ BACK = {"lost": "lost with their machine", "evicted": "evicted"}
 
 
 @dataclass
-class Chapter:
-    """One task group of the job."""
+class GroupProgress:
+    """Progress of one task group of the job."""
 
     name: str
     placed: bool = False
@@ -24,76 +24,76 @@ class Chapter:
     transactions: set[int] = field(default_factory=set)
     last_ms: int = 0
     returned: int = 0
-    """The version at which tasks last came back."""
+    """The last version at which tasks were lost or evicted."""
     ran: bool = False
-    """Return whether an agent ran it: simulated tasks have no exit code."""
+    """Whether an agent ran its tasks: simulated tasks have no exit code."""
     failures: dict[str, int] = field(default_factory=dict)
-    """Tasks that failed, by their reason."""
+    """Number of failed tasks by reason."""
     failed: int | None = None
-    """The first task that failed where it was run."""
+    """Index of the first task that failed on an agent."""
 
 
 @dataclass
-class Story:
-    """Turns looks at a job, and the events of its log, into lines. Pure: times come as arguments.
+class ProgressLines:
+    """Makes lines from successive states of a job and the events of its log. Times are arguments.
 
-    Without events (the log was faster than the reader) the lines have fewer details.
+    Without events (the log grew faster than it was read) the lines have fewer details.
     """
 
     job: Job
     conflicts: int = 0
     reason: str = ""
-    chapters: list[Chapter] = field(default_factory=list)
+    groups: list[GroupProgress] = field(default_factory=list)
     _back: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """A chapter for each group."""
-        self.chapters = [Chapter(name) for name in group_names(self.job)]
+        """Create the progress of each group."""
+        self.groups = [GroupProgress(name) for name in group_names(self.job)]
 
-    def hear(self, event: Event) -> None:
-        """Take note of an event of the job."""
+    def add_event(self, event: Event) -> None:
+        """Record an event of the job."""
         if event.kind == "conflict":
             self.conflicts += 1
         elif event.kind == "place":
-            chapter = self.chapters[event.more["group"]]
-            chapter.by[event.by] = None
-            chapter.transactions.add(event.version)
-            chapter.last_ms = max(chapter.last_ms, event.at_ms)
+            part = self.groups[event.more["group"]]
+            part.by[event.by] = None
+            part.transactions.add(event.version)
+            part.last_ms = max(part.last_ms, event.at_ms)
         elif event.kind in ("finished", "failed"):
-            chapter = self.chapters[event.more["group"]]
-            chapter.ran |= event.by.startswith("agent/")
+            part = self.groups[event.more["group"]]
+            part.ran |= event.by.startswith("agent/")
             if why := event.more.get("reason"):
-                chapter.failures[why] = chapter.failures.get(why, 0) + (event.count or 0)
-            if event.kind == "failed" and chapter.ran and chapter.failed is None:
-                chapter.failed = ranges.indices(event.more["tasks"])[0]
+                part.failures[why] = part.failures.get(why, 0) + (event.count or 0)
+            if event.kind == "failed" and part.ran and part.failed is None:
+                part.failed = ranges.indices(event.more["tasks"])[0]
         elif event.kind in BACK:
-            chapter = self.chapters[event.more["group"]]
-            chapter.returned = event.version
+            part = self.groups[event.more["group"]]
+            part.returned = event.version
             key = event.more["group"], event.kind
             self._back[key] = self._back.get(key, 0) + (event.count or 0)
 
-    def look(self, job: Job, now_ms: int) -> list[str]:
+    def update(self, job: Job, now_ms: int) -> list[str]:
         """Record the job's state; returns the lines to print."""
         self.job = job
-        told: list[str] = []
+        text: list[str] = []
         for (i, kind), count in self._back.items():
             surplus = job.groups[i].optional
-            self.chapters[i].placed &= surplus
-            then = "given up" if surplus else "to be placed again"
-            told.append(self._line(now_ms, i, f"{words.count(count, 'task')} {BACK[kind]}, {then}"))
+            self.groups[i].placed &= surplus
+            then = "not placed again (optional)" if surplus else "pending again"
+            text.append(self._line(now_ms, i, f"{words.count(count, 'task')} {BACK[kind]}, {then}"))
         self._back.clear()
-        for i, (chapter, group) in enumerate(zip(self.chapters, job.groups, strict=True)):
-            # The log is read after the job, which may still look as it did before its tasks came back.
-            outdated = chapter.returned > max(chapter.transactions, default=0)
-            if not chapter.placed and not outdated and not group.unplaced and group.total > group.stopped:
-                chapter.placed = True
-                told.append(self._line(min(chapter.last_ms or now_ms, now_ms), i, self._placed(chapter, group)))
-            if group.total and not chapter.ended and not group.unplaced and not group.placed:
-                chapter.ended = True
-                told.append(self._line(now_ms, i, _ended(group, chapter)))
-        return told
+        for i, (part, group) in enumerate(zip(self.groups, job.groups, strict=True)):
+            # The log is read after the job, whose state may be older than the loss of its tasks.
+            outdated = part.returned > max(part.transactions, default=0)
+            if not part.placed and not outdated and not group.unplaced and group.total > group.stopped:
+                part.placed = True
+                text.append(self._line(min(part.last_ms or now_ms, now_ms), i, self._placed(part, group)))
+            if group.total and not part.ended and not group.unplaced and not group.placed:
+                part.ended = True
+                text.append(self._line(now_ms, i, _ended(group, part)))
+        return text
 
-    def wait(self, reason: str, now_ms: int) -> list[str]:
+    def pending(self, reason: str, now_ms: int) -> list[str]:
         """Record the reason why the job is pending; returns the lines to print, once per reason."""
         if reason == self.reason:
             return []
@@ -103,31 +103,31 @@ class Story:
         return [f"  {since:<7} {words.count(pending, 'task')} pending: {MEANING.get(reason, reason)}"] if reason else []
 
     def hint(self) -> str:
-        """Where to read more of what failed; empty when there is nothing to read."""
-        for chapter in self.chapters:
-            if chapter.failed is not None:
-                group = f" --group {chapter.name}" if len(self.chapters) > 1 else ""
-                return f"see omega job logs {self.job.id}{group} --task {chapter.failed} --stderr"
+        """Return the command that prints the output of a failed task; empty when none failed."""
+        for part in self.groups:
+            if part.failed is not None:
+                group = f" --group {part.name}" if len(self.groups) > 1 else ""
+                return f"see omega job logs {self.job.id}{group} --task {part.failed} --stderr"
         return ""
 
     def _line(self, at_ms: int, group: int, text: str) -> str:
-        name = f"{self.chapters[group].name}: " if len(self.chapters) > 1 else ""
+        name = f"{self.groups[group].name}: " if len(self.groups) > 1 else ""
         return f"  {words.seconds(max(0, at_ms - self.job.submitted_ms) / 1000):<7} {name}{text}"
 
-    def _placed(self, chapter: Chapter, group: GroupStatus) -> str:
+    def _placed(self, part: GroupProgress, group: GroupStatus) -> str:
         text = f"{words.count(group.total - group.stopped, 'task')} placed"
-        if not chapter.by:
+        if not part.by:
             return text
-        attempts = words.count(len(chapter.transactions), "transaction")
-        return f"{text} by {words.listing(list(chapter.by))} in {attempts} ({words.count(self.conflicts, 'conflict')})"
+        attempts = words.count(len(part.transactions), "transaction")
+        return f"{text} by {words.listing(list(part.by))} in {attempts} ({words.count(self.conflicts, 'conflict')})"
 
 
-def _ended(group: GroupStatus, chapter: Chapter) -> str:
+def _ended(group: GroupStatus, part: GroupProgress) -> str:
     found = counts([group])
     why = {
-        "finished": "exit 0" if chapter.ran else "",
+        "finished": "exit 0" if part.ran else "",
         "failed": words.listing(
-            [text if count == found["failed"] else f"{count:,} × {text}" for text, count in chapter.failures.items()]
+            [text if count == found["failed"] else f"{count:,} × {text}" for text, count in part.failures.items()]
         ),
     }
     ways = [

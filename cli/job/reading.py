@@ -1,4 +1,4 @@
-"""Job files that commands are given."""
+"""Reading of the job files that commands take."""
 
 import sys
 from pathlib import Path

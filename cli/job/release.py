@@ -15,6 +15,6 @@ from cli.job.options import check_option, force_option, one_only
 @force_option
 @click.pass_obj
 def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
-    """Let held jobs be placed again. Those that wait for other jobs go on waiting."""
+    """Let held jobs be placed again. Jobs that wait for other jobs stay pending."""
     one_only(jobs, check)
     change(app, jobs, "released", lambda cell, job: cell.release(job.id, app.now_ms(), app.by, check), force=force)

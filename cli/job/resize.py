@@ -27,11 +27,11 @@ _MOST_DIGITS = 15
 def command(app: App, job: str, words: Sequence[str], check: int | None, force: bool) -> None:
     """Give the JOB's task GROUP (by name or position) COUNT tasks; the GROUP may be left out when there is one.
 
-    Added tasks wait for a machine. Taken away are first tasks that wait, then the newest that run: these are stopped.
+    Added tasks are pending. Pending tasks are removed first; then the newest running tasks are stopped.
     """
     *named, number = words
     if len(named) > 1 or not number.isdecimal() or len(number) > _MOST_DIGITS or int(number) > _MOST:
-        raise click.UsageError(f"want [GROUP] COUNT, a COUNT from 0 to {_MOST:,}")
+        raise click.UsageError(f"give [GROUP] COUNT, with a COUNT from 0 to {_MOST:,}")
     count, group = int(number), named[0] if named else None
 
     def make(cell: "JobStore", found: "Job") -> "Job":

@@ -22,30 +22,32 @@ if TYPE_CHECKING:
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--name", metavar="NAME", help="What to call it (default: after the command).")
-@click.option("--kind", default="batch", show_default=True, metavar="KIND", help="Which schedulers are to place it.")
-@click.option("--count", default=1, show_default=True, type=click.IntRange(1, 10_000_000), metavar="N", help="Tasks.")
+@click.option("--name", metavar="NAME", help="Name of the job (default: from the command).")
+@click.option("--kind", default="batch", show_default=True, metavar="KIND", help="Job type: which schedulers place it.")
+@click.option(
+    "--count", default=1, show_default=True, type=click.IntRange(1, 10_000_000), metavar="N", help="Number of tasks."
+)
 @amount_options("of each task")
-@click.option("--duration", metavar="TIME", help="What simulated machines take, such as 30s.")
+@click.option("--duration", metavar="TIME", help="Duration of a task on simulated machines, such as 30s.")
 @click.option(
     "--env",
     "environment",
     metavar="NAME=VALUE",
     multiple=True,
     callback=pairs,
-    help="A variable of its environment; may be given several times.",
+    help="Environment variable of the tasks; repeatable.",
 )
 @click.option(
-    "--directory", metavar="DIR", help="Where to run it (default: here, on machines that have this directory)."
+    "--directory", metavar="DIR", help="Working directory (default: the current one, on machines that have it)."
 )
-@click.option("--time-limit", metavar="TIME", help="When to end a task that still runs.")
+@click.option("--time-limit", metavar="TIME", help="Maximum run time of a task, such as 10m.")
 @click.option(
     "--restart",
     default=0,
     show_default=True,
     type=click.IntRange(0, 1_000),
     metavar="N",
-    help="Run a task that failed so many times again.",
+    help="Number of restarts of a failed task.",
 )
 @click.option(
     "--precedence",
@@ -53,34 +55,34 @@ if TYPE_CHECKING:
     show_default=True,
     type=click.IntRange(0, 1_000_000),
     metavar="N",
-    help="Larger is more important.",
+    help="Importance: a job may evict tasks of smaller precedence.",
 )
 @click.option("--user", metavar="NAME", help="Owner of the job (default: OMEGA_USER, else the login name).")
-@click.option("--pool", metavar="PATH", help="The pool it belongs to.")
+@click.option("--pool", metavar="PATH", help="Leaf pool of the job.")
 @click.option(
     "--constraint",
     "constraints",
     multiple=True,
     metavar="TEXT",
-    help="What machines must be, such as \"rack in ['r1', 'r2']\"; may be given several times.",
+    help="Condition on machine attributes, such as \"rack in ['r1', 'r2']\"; repeatable.",
 )
-@click.option("--gang", is_flag=True, help="Place all tasks at once, or none.")
+@click.option("--gang", is_flag=True, help="Place all tasks in one transaction, or none.")
 @click.option("--simulate", is_flag=True, help="Do not run CMD; let simulated machines take the job too.")
-@click.option("--strict-gang", is_flag=True, help="A gang that is evicted as a whole when one of it is.")
+@click.option("--strict-gang", is_flag=True, help="As --gang; when one task is evicted, all tasks are.")
 @click.option(
     "--after",
     "waits",
     multiple=True,
     metavar="JOB[:any]",
-    help="Start after JOB finished, or with :any after it ended in any state. Repeatable.",
+    help="Start after JOB finished, or with :any after it ended in any state; repeatable.",
 )
-@click.option("--array", metavar="A-B", help="A task for each index of 0-99 or 1-9:2, instead of --count.")
+@click.option("--array", metavar="A-B", help="One task per index, such as 0-99 or 1-9:2; replaces --count.")
 @hold_option
 @click.option(
     "--follow/--detach",
     "follow",
     default=None,
-    help="Follow it to its end (default, but with --hold), or return once it is submitted.",
+    help="Follow the job to its end (default, except with --hold), or return after its submission.",
 )
 @click.argument("words", nargs=-1, metavar="[-- CMD…]")
 @click.pass_context
@@ -113,7 +115,7 @@ def command(
 ) -> None:
     """Submit one job of identical tasks that run CMD, follow it to its end, and exit with its task's exit code.
 
-    Of several tasks the first that did not exit with 0 counts. 128 + N: ended by signal N. 127: no such command.
+    With several tasks, the first one that did not exit with 0. 128 + N: ended by signal N. 127: no such command.
     126: not executable. 124: time limit. 1: stopped, abandoned or lost. --detach returns at once with 0.
     """
     from cellstate.model import Gang, JobSpec, TaskGroup

@@ -25,7 +25,7 @@ def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> No
     answers: list[dict[str, Any]] = []
     named = {found.id: found for found in (find_job(cell, asked) for asked in jobs)}
     check_owner(app.user, cell, named.values(), force=force)
-    # All of them first: what one of them leaves is not for another to take.
+    # All jobs are stopped before any task ends: the room of one must not go to another that is to be stopped.
     stopped = {job_id: cell.stop(job_id, app.now_ms(), app.by, check=check) for job_id in named}
     for job in named.values():
         total = sum(group.placed for group in job.groups)
@@ -43,5 +43,5 @@ def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> No
     for answer in answers:
         how = f"{answer['state']}" + (" already" if answer["state"] == answer["before"] else "")
         what = f" · {words.count(answer['ended'], 'running task')} ended" if answer["ended"] else ""
-        what += f" · {words.count(answer['unplaced'], 'task')} not to be placed any more" if answer["unplaced"] else ""
+        what += f" · {words.count(answer['unplaced'], 'unplaced task')} stopped" if answer["unplaced"] else ""
         render.line(f"job  {answer['id']}  {answer['name']}  {how}{what}")

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 @follow_options
 @click.pass_context
 def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | None, follow: bool | None) -> None:
-    """Submit the jobs in YAML or JSON files, - for stdin: all of them, or none when something is wrong.
+    """Submit the jobs in YAML or JSON files, - for stdin: all of them, or none after an error.
 
-    The same file again is refused because its names are taken, unless its jobs have ids: then it changes nothing.
+    A file that was submitted before is refused because its names are taken, unless its jobs have ids: then nothing
+    changes.
     With --check-index a file of one job updates that job, as omega job update does; 0 means it must be new.
     """
     app: App = ctx.obj

@@ -56,7 +56,7 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
 
 
 def told(now: Mapping[str, Any]) -> str:
-    """How far it is, in words."""
+    """Return the progress of an update as text; empty when it has finished."""
     done = f"{now['tasks'] - min(now['to_replace'], now['tasks']):,} of {words.count(now['tasks'], 'task')} replaced"
     return {"rolling": f"rolling: {done}", "stalled": f"stalled: {now['reason']}"}.get(now["update"], "")
 

@@ -69,7 +69,7 @@ def since(at_ms: int | None, now_ms: int) -> str:
 
 
 def _moved(deadline_ms: int | None) -> str:
-    """When the tasks of a drained machine are moved off."""
+    """Return when the tasks of a drained machine are moved off, as text; empty without a deadline."""
     if deadline_ms is None:
         return ""
     return f" · moved off in {words.seconds(deadline_ms / 1000)}" if deadline_ms > 0 else " · being moved off"

@@ -1,4 +1,4 @@
-"""How far MapReduce jobs are, for people ."""
+"""Progress of MapReduce jobs as text."""
 
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ def facts(cell: "Queries", job: "Job") -> dict[str, str]:
 
 
 def brief(cell: "Queries", job: "Job") -> str:
-    """``map 12/40``: the word of ``job list`` for one that still runs; empty for any other."""
+    """Return the progress for ``job list``, such as ``map 12/40``; empty for other jobs and ended ones."""
     found = None if ended(job) else progress(cell, job)
     if found is None:
         return ""

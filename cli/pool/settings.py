@@ -39,7 +39,7 @@ def preemption(given: Mapping[str, str], known: "Preemption") -> "Preemption":
         field = name.replace("-", "_")
         if field not in kinds or "Amounts" in kinds[field]:
             known_names = ", ".join(each for each in kinds if "Amounts" not in kinds[each])
-            raise BadInput(f"--preemption: unknown setting {shown(name)}; there is {known_names}")
+            raise BadInput(f"--preemption: unknown setting {shown(name)}; known: {known_names}")
         values[field] = None if text == NONE else _value(name, text, kinds[field])
     return replace(known, **values)
 
@@ -56,7 +56,7 @@ def _value(name: str, text: str, kind: str) -> bool | int | float:
 
 
 def text_of(amounts: Mapping[str, int]) -> str:
-    """Return amounts for people."""
+    """Return amounts as text with units."""
     return " ".join(f"{name} {format_amount(name, amount)}" for name, amount in amounts.items())
 
 

@@ -15,7 +15,7 @@ def find(names: Sequence[str]) -> list[Experiment]:
     """Return the experiments of these names, all of them for none. BadInput names those there are."""
     for name in names:
         if name not in EXPERIMENTS:
-            raise BadInput(f"unknown experiment {name!r}; there is {', '.join(EXPERIMENTS)}")
+            raise BadInput(f"unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}")
     return [EXPERIMENTS[name] for name in names or EXPERIMENTS]
 
 

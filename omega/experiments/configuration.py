@@ -137,7 +137,7 @@ WANTED = {bool: "true or false", int: "a whole number", float: "a number"}
 def parsed(name: str, value: Any) -> Any:
     """Return a value of a parameter, from words or a number. BadInput when there is no such parameter or value."""
     if name not in PARAMETERS:
-        raise BadInput(f"unknown parameter {name!r}; there is {', '.join(PARAMETERS)}")
+        raise BadInput(f"unknown parameter {name!r}; known: {', '.join(PARAMETERS)}")
     kind = PARAMETERS[name]
     if value is None or kind is str:
         return value if value is None else str(value)
@@ -158,7 +158,7 @@ def _named(words: type[Detection] | type[Mode], what: str, name: str) -> Any:
 
 def _chosen(what: str, name: str, known: Mapping[str, Any]) -> Any:
     if name not in known:
-        raise BadInput(f"unknown {what} {name!r}; there is {', '.join(known)}")
+        raise BadInput(f"unknown {what} {name!r}; known: {', '.join(known)}")
     return known[name]
 
 

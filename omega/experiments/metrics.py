@@ -77,6 +77,6 @@ def chosen(record: Record, wanted: str) -> Iterator[tuple[str, str, str, float]]
     name = SHORT.get(name, name)
     if name not in result[KINDS[0]]:
         known = ", ".join([*SHORT, *(name for name in result[KINDS[0]] if name not in SHORT.values())])
-        raise BadInput(f"unknown metric {wanted!r}; there is {known}, utilisation, events, seconds")
+        raise BadInput(f"unknown metric {wanted!r}; known: {known}, utilisation, events, seconds")
     for kind in kinds:
         yield f"{kind}.{name}", kind, name, float(result[kind][name])

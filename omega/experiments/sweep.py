@@ -26,7 +26,7 @@ def axis(text: str) -> tuple[str, list[Any]]:
     if not equals or not words.strip():
         raise BadInput(f"--vary {text}: want PARAMETER=VALUES, such as batch=1,2,4 or t_job_service=0.01..100:9")
     if name not in PARAMETERS:
-        raise BadInput(f"--vary {text}: unknown parameter {name!r}; there is {', '.join(PARAMETERS)}")
+        raise BadInput(f"--vary {text}: unknown parameter {name!r}; known: {', '.join(PARAMETERS)}")
     values: list[Any] = []
     for word in words.split(","):
         each = _range(text, word.strip()) if ".." in word and PARAMETERS[name] in (int, float) else [word.strip()]

@@ -47,23 +47,23 @@ class Past:
     _last: dict[int, Event] = field(default_factory=dict)
     _returned: int = 0
 
-    def hear(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """Take note of an event of the cell."""
         if event.kind == "evicted":
-            self._hear_eviction(event)
+            self._add_eviction(event)
         if event.job == self.job.id:
-            self._hear_own(event)
+            self._add_own(event)
         # Room goes to placements; a machine's own change raises its number as well.
         if event.machine is not None and event.kind in ("place", "machine", "join"):
             self._last[event.machine] = event
 
-    def _hear_eviction(self, event: Event) -> None:
+    def _add_eviction(self, event: Event) -> None:
         cause, _, winner = str(event.more.get("reason", "")).partition(":")
         if cause in ("precedence", "fair-share") and event.job is not None and self.job.id in (event.job, winner):
             found, other = (self.evicted_for, winner) if event.job == self.job.id else (self.evicted, event.job)
             found[other] = found.get(other, 0) + (event.count or 0)
 
-    def _hear_own(self, event: Event) -> None:
+    def _add_own(self, event: Event) -> None:
         count = event.count or 0
         self.events.append(event)
         if event.kind in ("failed", "fail") and (why := event.more.get("reason")):
@@ -112,7 +112,7 @@ def past(cell: "Queries", job: "Job") -> Past:
     found = Past(job)
     kinds: set[str] = set()
     for event in events(cell, start, to):
-        found.hear(event)
+        found.add_event(event)
         if event.job == job.id:
             kinds.add(event.kind)
     found.complete = "submit" in kinds and ("ended" in kinds or to == kept.newest)

@@ -60,7 +60,7 @@ class _Past:
     conflict_fraction: float | None = None
     history: "deque[float]" = field(default_factory=lambda: deque(maxlen=HISTORY))
 
-    def hear(self, now: Figures) -> None:
+    def add_event(self, now: Figures) -> None:
         """Record a heartbeat unless it is the last one again."""
         last = self.figures.get("seconds", 0.0)
         if not now.keys() >= set(FIGURES) or now["seconds"] == last:
@@ -230,7 +230,7 @@ class Monitor:
 
     def _member(self, name: str, known: tuple[int, bool, dict[str, Any]]) -> Member:
         past = self._members.setdefault(name, _Past({}))
-        past.hear(known[2])
+        past.add_event(known[2])
         return Member(as_plain(name, *known), past.busyness, past.conflict_fraction, tuple(past.history))
 
     # The log

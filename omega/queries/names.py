@@ -30,7 +30,7 @@ class Names:
         found = self._cell.jobs_by_id(unknown)
         self._jobs |= {job_id: found[job_id].name if job_id in found else "" for job_id in unknown}
 
-    def hear(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """Learn the names that an event brings."""
         if event.kind == "submit" and event.job:
             self._jobs[event.job] = event.more["name"]

@@ -33,7 +33,7 @@ class Recently:
     total: "Counter[str]" = field(default_factory=Counter)
     machines: "dict[int, Counter[str]]" = field(default_factory=dict)
 
-    def hear(self, event: Event) -> None:
+    def add_event(self, event: Event) -> None:
         """Count an event."""
         if event.kind in KINDS and event.machine is not None:
             count = 1 if event.kind == "conflict" else event.count or 0
@@ -57,7 +57,7 @@ def recently(cell: "Queries", now_ms: int) -> Recently:
     found = Recently()
     for event in events(cell, since, kept.newest, KINDS):
         if event.at_ms >= now_ms - 1000 * LATELY_SECONDS:
-            found.hear(event)
+            found.add_event(event)
     first = cell.facts(since, 1) if kept.newest - since >= MOST_VERSIONS else []
     if first:
         found.seconds, found.whole = min(LATELY_SECONDS, max(0, now_ms - first[0].at_ms) // 1000), False

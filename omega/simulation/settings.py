@@ -57,7 +57,7 @@ class Settings:
             ("sharing", self.sharing or SHARINGS[0], SHARINGS),
         ):
             if value not in known:
-                raise BadInput(f"simulation: unknown {what} {value!r}; there is {', '.join(known)}")
+                raise BadInput(f"simulation: unknown {what} {value!r}; known: {', '.join(known)}")
         times = {"t_job_batch": self.t_job_batch, "t_job_service": self.t_job_service, "t_task": self.t_task}
         if self.t_task_service is not None:
             times["t_task_service"] = self.t_task_service

@@ -83,7 +83,7 @@ class Size:
 def preset(name: str) -> Preset:
     """Find a preset by its name. BadInput names those there are."""
     if name not in PRESETS:
-        raise BadInput(f"workload {name!r}: no such preset; there is {', '.join(PRESETS)}, or give a FILE.csv")
+        raise BadInput(f"workload {name!r}: no such preset; known: {', '.join(PRESETS)}, or give a FILE.csv")
     return PRESETS[name]
 
 

@@ -41,4 +41,4 @@ def _unknown(name: str, there: list[str]) -> str:
     near = get_close_matches(name, there, 1)
     hint = f"did you mean {near[0]}? " if near else ""
     more = ", …" if len(there) > SHOWN else ""
-    return f"no machine has the attribute {name}; {hint}there is {', '.join(there[:SHOWN])}{more}"
+    return f"no machine has the attribute {name}; {hint}known: {', '.join(there[:SHOWN])}{more}"

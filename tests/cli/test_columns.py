@@ -52,4 +52,4 @@ def test_nothing_to_list_is_no_error(omega: Omega, noun: str) -> None:
 
 def test_not_with_what_goes_on(omega: Omega) -> None:
     said = omega.error("events", "--follow", "-o", "kind", code=2)
-    assert said.startswith("omega events: --output is for a list that ends; leave --follow away")
+    assert said.startswith("omega events: --output and --follow exclude each other; give one of them")

@@ -69,7 +69,7 @@ def test_a_figure_is_two_files(sim: Omega, tmp_path: Path) -> None:
 
 def test_wrong_figures_and_cells(sim: Omega) -> None:
     assert "draws figures 2 to 10" in sim.error("sim", "figure", "12")
-    assert "no such preset; there is A, B, C" in sim.error("sim", "figure", "5", "--cluster", "A", "D")
+    assert "no such preset; known: A, B, C" in sim.error("sim", "figure", "5", "--cluster", "A", "D")
 
 
 def test_the_report_is_a_page_with_its_figures(sim: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

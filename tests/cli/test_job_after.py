@@ -54,7 +54,7 @@ def test_what_cannot_come_true_is_stopped_and_says_why(omega: Omega, cell: Redis
     assert listed(omega)["load"] == ("pending", "NO_SCHEDULER")
     assert f"extract ({ids['extract'][:4]}), which did not finish" in omega.text("job", "status", ids["check"])
     said = omega.text("events")
-    assert f"stopped check ({ids['check'][:4]}), 1 task not placed any more: extract (" in said
+    assert f"stopped check ({ids['check'][:4]}), 1 task unplaced: extract (" in said
     assert f"released load ({ids['load'][:4]}), now that check (" in said
 
 

@@ -110,7 +110,7 @@ def test_a_job_is_submitted_only_if_it_is_new(omega: Omega, cell: RedisCell) -> 
 
 
 def test_an_index_goes_with_one_job(omega: Omega, a: str) -> None:
-    assert "--check-index goes with one job" in omega.error("job", "hold", "a", "b", "--check-index", "3", code=2)
+    assert "--check-index needs exactly one JOB" in omega.error("job", "hold", "a", "b", "--check-index", "3", code=2)
 
 
 def test_a_job_that_is_run_says_whose_it_is(omega: Omega, cell: RedisCell) -> None:

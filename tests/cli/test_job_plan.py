@@ -89,7 +89,7 @@ def test_the_same_job_again_changes_nothing(omega: Omega, ready: RedisCell, tmp_
     [
         ("name: a\ntasks: [{cuont: 1}]", "unknown field; did you mean count?"),
         ("name: a\ntasks: [{constraints: ['rack = 1']}]", "position 6"),
-        ("name: a\nkind: odd\ntasks: [{count: 1}]", "scheduler 'odd': there is"),
+        ("name: a\nkind: odd\ntasks: [{count: 1}]", "unknown scheduler 'odd'; known:"),
     ],
 )
 def test_errors_end_with_1(omega: Omega, ready: RedisCell, tmp_path: Path, text: str, error: str) -> None:

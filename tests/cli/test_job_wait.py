@@ -163,7 +163,7 @@ def test_follow_tells_of_tasks_that_come_back(omega: Omega, cell: RedisCell) -> 
     told = [line.strip().split("  ", 1)[1].strip() for line in text.splitlines()[1:]]
     assert told == [
         "2 tasks placed by batch/0 in 1 transaction (0 conflicts)",
-        "2 tasks evicted, to be placed again",
+        "2 tasks evicted, pending again",
         "2 stopped",
     ]
 

@@ -201,7 +201,7 @@ def test_attributes_are_set_and_taken_away(omega: Omega, cell: RedisCell) -> Non
     assert said == {"cell": cell.name, "name": "m1", "index": 1, "attributes": {"gpu": "yes", "rack": "r7"}}
     assert omega.text("machine", "set", "m1", "gpu=") == "machine m1 has rack=r7\n"
     assert cell.machines()[1].attributes == {"rack": "r7"}
-    assert "m1 has other attributes from now on" in omega.text("events", "--kind", "machine")
+    assert "m1 has new attributes" in omega.text("events", "--kind", "machine")
     assert "'rack' is not KEY=VALUE" in omega.error("machine", "set", "m1", "rack", code=2)
     assert "not in cell" in omega.error("machine", "set", "m9", "rack=r1")
 

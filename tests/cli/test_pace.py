@@ -90,5 +90,5 @@ def test_an_unknown_metric_ends_a_sweep_after_its_first_point(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     words = ("sim", "sweep", "--vary", "seed=0..30", "--days", "0.001", "--machines", "50", "--workers", "1")
     said = Omega(None).error(*words, "--metric", "waits")
-    assert said.startswith("unknown metric 'waits'; there is ")
+    assert said.startswith("unknown metric 'waits'; known: ")
     assert said.endswith("1 finished point in omega-sweep.jsonl; run it again to resume")

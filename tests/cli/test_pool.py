@@ -94,7 +94,7 @@ def test_a_pool_is_created_changed_and_removed(omega: Omega) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--weight", "0"], "weights are above 0"),
+        (["--weight", "0"], "weights are from 0.001"),
         (["--parent", "x"], "its parent 'x' is no pool"),
         (["--guarantee", "gpu=1"], "--guarantee: unknown resource 'gpu'"),
         (["--limit", "cpu=much"], "--limit: cpu: 'much' is not an amount"),

@@ -30,4 +30,4 @@ def test_both_jobs_tell_of_an_eviction(omega: Omega, cell: RedisCell) -> None:
 
 def test_a_policy_that_is_not_there_is_refused_before_anything_starts(omega: Omega) -> None:
     said = omega.error("scheduler", "run", "batch", "--preemption", "precedense")
-    assert said == "preemption 'precedense': did you mean precedence?"
+    assert said == "unknown preemption 'precedense'; did you mean precedence?"

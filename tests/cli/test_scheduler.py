@@ -158,7 +158,7 @@ def test_a_scheduler_started_twice_under_one_name(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("nope",), 1, f"scheduler 'nope': there is {', '.join(sorted(offers('schedulers')))}"),
+        (("nope",), 1, f"unknown scheduler 'nope'; known: {', '.join(sorted(offers('schedulers')))}"),
         ((), 2, "omega scheduler run: give either a KIND or --file; see omega scheduler run --help"),
         (("batch", "--name", "a b"), 1, "scheduler name 'batch/a b': want kind/instance, for example batch/0"),
         (
@@ -181,7 +181,7 @@ def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) 
     told = (
         "is already up (batch/0, pid 7 on h; batch/1); stop it first (omega down), or choose another cell with --cell"
     )
-    assert omega.error("up") == f"cell {cell.name}: {told}"
+    assert omega.error("up") == f"cell {cell.name} {told}"
 
 
 def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:

@@ -93,8 +93,8 @@ def test_people_get_tables(sim: Omega) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--architecture", "anarchy"), "unknown architecture 'anarchy'; there is monolithic-single"),
-        (("--workload", "D"), "no such preset; there is A, B, C"),
+        (("--architecture", "anarchy"), "unknown architecture 'anarchy'; known: monolithic-single"),
+        (("--workload", "D"), "no such preset; known: A, B, C"),
         (("--workload", "nowhere.csv"), "no such file"),
         (("--placement", "worst"), "unknown placement 'worst'"),
         (("--offers", "none"), "unknown offers 'none'"),

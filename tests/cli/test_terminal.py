@@ -88,7 +88,7 @@ def test_ctrl_c_detaches(omega: Omega, cell: RedisCell) -> None:
     terminal.process.send_signal(signal.SIGINT)
     lines = plain(terminal.read())
     assert terminal.close() == 130
-    assert any(x.startswith("detached; the job goes on, see omega job status ") for x in lines)
+    assert any(x.startswith("detached; the job continues, see omega job status ") for x in lines)
     eventually(lambda: omega.json("job", "status", "long")["state"] == "pending")
 
 

@@ -8,7 +8,7 @@ import pytest
 from cellstate.model import Gang, GroupStatus, Job, JobState
 from cellstate.resources import Dimensions
 from cli import words
-from cli.job.story import Story
+from cli.job.progress_lines import ProgressLines
 from cli.recently import text as recently_text
 from omega.queries.events import Event
 from omega.queries.job_state import state, tally
@@ -99,71 +99,71 @@ def test_the_word_for_a_state(counts: dict[str, int], stored: JobState, word: st
     assert tally([state(job(counts, state=stored))])[word] == 1
 
 
-def test_a_story_from_submission_to_end() -> None:
-    story = Story(job({"unplaced": 3}))
-    assert story.look(job({"unplaced": 3}), 1000) == []
-    story.hear(place(5, 0, "batch/1", 1020))
-    assert story.look(job({"unplaced": 2, "placed": 1}), 1100) == []
-    story.hear(Event(6, 1040, "batch/0", "conflict", "4f1c", 0, 1, {"verdict": "full"}))
-    story.hear(place(7, 0, "batch/0", 1250))
+def test_progress_lines_from_submission_to_end() -> None:
+    lines = ProgressLines(job({"unplaced": 3}))
+    assert lines.update(job({"unplaced": 3}), 1000) == []
+    lines.add_event(place(5, 0, "batch/1", 1020))
+    assert lines.update(job({"unplaced": 2, "placed": 1}), 1100) == []
+    lines.add_event(Event(6, 1040, "batch/0", "conflict", "4f1c", 0, 1, {"verdict": "full"}))
+    lines.add_event(place(7, 0, "batch/0", 1250))
     told = "  0.25 s  3 tasks placed by batch/1, batch/0 in 2 transactions (1 conflict)"
-    assert story.look(job({"placed": 3}), 1300) == [told]
-    assert story.look(job({"placed": 1, "finished": 2}), 2000) == []
-    assert story.look(job({"finished": 2, "failed": 1}), 10_400) == ["  9.4 s   2 finished, 1 failed"]
-    assert story.look(job({"finished": 2, "failed": 1}), 11_000) == []
+    assert lines.update(job({"placed": 3}), 1300) == [told]
+    assert lines.update(job({"placed": 1, "finished": 2}), 2000) == []
+    assert lines.update(job({"finished": 2, "failed": 1}), 10_400) == ["  9.4 s   2 finished, 1 failed"]
+    assert lines.update(job({"finished": 2, "failed": 1}), 11_000) == []
 
 
-def test_a_story_of_several_groups_names_them() -> None:
-    story = Story(job({"unplaced": 2}, {"unplaced": 1}, names=("fetch", "")))
-    story.hear(place(5, 0, "batch/0", 1020))
-    told = story.look(job({"placed": 2}, {"unplaced": 1}, names=("fetch", "")), 1500)
+def test_progress_lines_of_several_groups_names_them() -> None:
+    lines = ProgressLines(job({"unplaced": 2}, {"unplaced": 1}, names=("fetch", "")))
+    lines.add_event(place(5, 0, "batch/0", 1020))
+    told = lines.update(job({"placed": 2}, {"unplaced": 1}, names=("fetch", "")), 1500)
     assert told == ["  20 ms   fetch: 2 tasks placed by batch/0 in 1 transaction (0 conflicts)"]
-    told = story.look(job({"placed": 2}, {"finished": 1}, names=("fetch", "")), 3000)
+    told = lines.update(job({"placed": 2}, {"finished": 1}, names=("fetch", "")), 3000)
     assert told == ["  2.0 s   1: 1 task placed", "  2.0 s   1: 1 finished"]
 
 
-def test_a_story_of_tasks_that_come_back() -> None:
-    story = Story(job({"placed": 2}))
-    story.look(job({"placed": 2}), 1100)
-    story.hear(Event(9, 3000, "ada", "lost", "4f1c", 0, 2, {"group": 0}))
-    back = "  2.0 s   2 tasks lost with their machine, to be placed again"
-    assert story.look(job({"unplaced": 2}), 3000) == [back]
-    story.hear(place(10, 0, "batch/0", 4000))
-    told = story.look(job({"placed": 2}), 4000)
+def test_progress_lines_of_tasks_that_come_back() -> None:
+    lines = ProgressLines(job({"placed": 2}))
+    lines.update(job({"placed": 2}), 1100)
+    lines.add_event(Event(9, 3000, "ada", "lost", "4f1c", 0, 2, {"group": 0}))
+    back = "  2.0 s   2 tasks lost with their machine, pending again"
+    assert lines.update(job({"unplaced": 2}), 3000) == [back]
+    lines.add_event(place(10, 0, "batch/0", 4000))
+    told = lines.update(job({"placed": 2}), 4000)
     assert told == ["  3.0 s   2 tasks placed by batch/0 in 1 transaction (0 conflicts)"]
 
 
-def test_a_story_read_after_its_job_does_not_place_anew_what_came_back_meanwhile() -> None:
-    story = Story(job({"unplaced": 2}))
-    story.hear(place(5, 0, "batch/0", 2000))
-    assert len(story.look(job({"placed": 2}), 2000)) == 1
-    story.hear(Event(9, 3000, "ada", "lost", "4f1c", 0, 2, {"group": 0}))
-    back = "  2.0 s   2 tasks lost with their machine, to be placed again"
-    assert story.look(job({"placed": 2}), 3000) == [back]
-    assert story.look(job({"unplaced": 2}), 3100) == []
+def test_progress_lines_read_after_its_job_does_not_place_anew_what_came_back_meanwhile() -> None:
+    lines = ProgressLines(job({"unplaced": 2}))
+    lines.add_event(place(5, 0, "batch/0", 2000))
+    assert len(lines.update(job({"placed": 2}), 2000)) == 1
+    lines.add_event(Event(9, 3000, "ada", "lost", "4f1c", 0, 2, {"group": 0}))
+    back = "  2.0 s   2 tasks lost with their machine, pending again"
+    assert lines.update(job({"placed": 2}), 3000) == [back]
+    assert lines.update(job({"unplaced": 2}), 3100) == []
 
 
-def test_a_story_of_surplus_that_comes_late_and_is_given_up() -> None:
+def test_progress_lines_of_surplus_that_comes_late_and_is_given_up() -> None:
     def seen(surplus: dict[str, int]) -> Job:
         found = job({"placed": 2}, surplus, names=("workers", "surplus"))
         found.groups[1].optional = True
         return found
 
-    story = Story(seen({}))
-    assert story.look(seen({}), 1100) == ["  0.10 s  workers: 2 tasks placed"]
-    assert story.look(seen({"placed": 3}), 2000) == ["  1.0 s   surplus: 3 tasks placed"]
-    story.hear(Event(9, 3000, "service/0", "evicted", "4f1c", 0, 1, {"group": 1}))
-    assert story.look(seen({"placed": 2}), 3000) == ["  2.0 s   surplus: 1 task evicted, given up"]
-    assert story.look(seen({}), 4000) == []
+    lines = ProgressLines(seen({}))
+    assert lines.update(seen({}), 1100) == ["  0.10 s  workers: 2 tasks placed"]
+    assert lines.update(seen({"placed": 3}), 2000) == ["  1.0 s   surplus: 3 tasks placed"]
+    lines.add_event(Event(9, 3000, "service/0", "evicted", "4f1c", 0, 1, {"group": 1}))
+    assert lines.update(seen({"placed": 2}), 3000) == ["  2.0 s   surplus: 1 task evicted, not placed again (optional)"]
+    assert lines.update(seen({}), 4000) == []
 
 
-def test_a_story_of_waiting_says_each_reason_once() -> None:
-    story = Story(job({"unplaced": 2}))
-    assert story.wait("RESOURCES", 3000) == ["  2.0 s   2 tasks pending: no machine has room for what is left"]
-    assert story.wait("RESOURCES", 5000) == []
-    assert story.wait("LIMIT", 6000) == ["  5.0 s   2 tasks pending: the limits of its kind are reached"]
+def test_progress_lines_of_waiting_says_each_reason_once() -> None:
+    lines = ProgressLines(job({"unplaced": 2}))
+    assert lines.pending("RESOURCES", 3000) == ["  2.0 s   2 tasks pending: no machine has room for what is left"]
+    assert lines.pending("RESOURCES", 5000) == []
+    assert lines.pending("LIMIT", 6000) == ["  5.0 s   2 tasks pending: the limits of its kind are reached"]
 
 
-def test_a_story_of_a_job_that_is_stopped_before_it_is_placed() -> None:
-    story = Story(job({"unplaced": 2}))
-    assert story.look(job({"stopped": 2}, state=JobState.STOPPED), 3000) == ["  2.0 s   2 stopped"]
+def test_progress_lines_of_a_job_that_is_stopped_before_it_is_placed() -> None:
+    lines = ProgressLines(job({"unplaced": 2}))
+    assert lines.update(job({"stopped": 2}, state=JobState.STOPPED), 3000) == ["  2.0 s   2 stopped"]

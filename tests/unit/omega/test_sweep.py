@@ -41,7 +41,7 @@ def test_an_axis(text: str, name: str, values: list[object]) -> None:
     [
         ("batch", "want PARAMETER=VALUES"),
         ("batch=", "want PARAMETER=VALUES"),
-        ("bacth=1", "unknown parameter 'bacth'; there is architecture"),
+        ("bacth=1", "unknown parameter 'bacth'; known: architecture"),
         ("batch=1.5", "want a whole number"),
         ("batch=two", "want a whole number"),
         ("rate=4..1", "'4..1' is no range"),

@@ -107,8 +107,8 @@ def test_a_broken_one_is_one_line_and_the_rest_works(stranger: Path, name: str, 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("batsch", "scheduler 'batsch': did you mean batch?"),
-        ("xyz", "scheduler 'xyz': there is batch, "),
+        ("batsch", "unknown scheduler 'batsch'; did you mean batch?"),
+        ("xyz", "unknown scheduler 'xyz'; known: batch, "),
         ("stranger:number", "scheduler 'stranger:number': is a int; want an omega.Scheduler, or a function of a seed"),
         ("stranger:make", "scheduler 'stranger:make': made a int; want"),
         ("stranger:fail", "scheduler 'stranger:fail': RuntimeError: no luck; want"),

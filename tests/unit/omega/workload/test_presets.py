@@ -71,5 +71,5 @@ def test_same_seed_same_workload() -> None:
 
 
 def test_there_is_no_other_preset() -> None:
-    with pytest.raises(BadInput, match="there is A, B, C"):
+    with pytest.raises(BadInput, match="known: A, B, C"):
         draw("D", 0, 1.0)

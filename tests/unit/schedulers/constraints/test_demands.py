@@ -140,11 +140,11 @@ def test_nothing_suspicious() -> None:
 
 def test_an_attribute_that_no_machine_has() -> None:
     assert warned({"constraints": ["rakc == 'a'"]}, {"rack": "a", "zone": "b"}) == [
-        "constraint rakc == 'a': no machine has the attribute rakc; did you mean rack? there is machine, rack, zone",
+        "constraint rakc == 'a': no machine has the attribute rakc; did you mean rack? known: machine, rack, zone",
         "constraint rakc == 'a': matches no machine",
     ]
     assert warned({"constraints": ["qqq != 'a'"]}, {"rack": "a"}) == [
-        "constraint qqq != 'a': no machine has the attribute qqq; there is machine, rack"
+        "constraint qqq != 'a': no machine has the attribute qqq; known: machine, rack"
     ]
 
 
@@ -157,11 +157,11 @@ def test_a_value_that_no_machine_has() -> None:
 def test_a_domain_that_no_machine_has() -> None:
     asked = {"spread": [{"domain": "powr", "most": 1}], "near": {"job": "db", "domain": "row"}, "apart_from": "x"}
     assert warned(asked, {"power": "p"}) == [
-        "spread powr ≤ 1: no machine has the attribute powr; did you mean power? there is machine, power",
-        "near db: no machine has the attribute row; there is machine, power",
+        "spread powr ≤ 1: no machine has the attribute powr; did you mean power? known: machine, power",
+        "near db: no machine has the attribute row; known: machine, power",
     ]
 
 
 def test_many_attributes_are_not_all_told() -> None:
     (said,) = warned({"spread": ["x"]}, {f"a{i}": "1" for i in range(50)})
-    assert said.endswith("there is a0, a1, a10, a11, a12, a13, a14, a15, …")
+    assert said.endswith("known: a0, a1, a10, a11, a12, a13, a14, a15, …")
