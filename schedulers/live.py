@@ -1,7 +1,7 @@
 """The live answerer of the attempt loop: the store and the wall clock.
 
-One commit is in flight while the next jobs are decided; several jobs go in one round trip, each still
-its own transaction (docs/decisions/0003). A lost connection is retried with back-off by sending the
+One commit is in flight while the next jobs are decided, unless conflicts are frequent; several jobs go in one round
+trip, each still its own transaction (docs/decisions/0003). A lost connection is retried with back-off by sending the
 same call again; a lapsed lease means a new incarnation and a fresh start.
 """
 
@@ -21,7 +21,7 @@ from cellstate.transaction import Basis, Detection, Intake, Outcome, Position, T
 from schedulers.constraints.fetching import Fetch, fetch
 from schedulers.instruments import Instrument
 from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Note, Receive, Reread, Sync, Think, attempts
-from schedulers.outcomes import accepted_by_machine, rebase
+from schedulers.outcomes import ConflictRate, accepted_by_machine, rebase
 from schedulers.queue.intake import Intakes
 from schedulers.resizing import Measure, Resize, measure, resize
 from schedulers.scheduler import Scheduler
@@ -83,6 +83,7 @@ class Live:
     _flight: tuple[Transaction, ...] | None = None
     _asked: Intake = field(default_factory=lambda: Intake("-", (), 0, ""))
     _intakes: Intakes = field(init=False)
+    _conflicts: ConflictRate = field(default_factory=ConflictRate)
     ahead: float = 0.0
     """Seconds by which the server's clock is ahead of `now`, as of the last heartbeat."""
     _since: float = 0.0
@@ -298,14 +299,13 @@ class Live:
                 self._jobs.append(PendingJob(0, job))
 
     def _abandon(self, job_id: str) -> None:
-        job = self.cell.job(job_id)
-        keep = job is not None and keeps_running(job)
+        keep = (job := self.cell.job(job_id)) is not None and keeps_running(job)
         self.cell.stop(job_id, self._ms(), self.member, JobState.ABANDONED, keep=keep)
 
     # Committing
 
     def _commit(self, transactions: tuple[Transaction, ...]) -> Committed:
-        """Commit transactions. The call is sent before the last reply is read: the store does not wait for that."""
+        """Send transactions before the last reply is read; wait for their own reply while conflicts are frequent."""
         arrived = self._arrive()
         coarse = self.scheduler.detection is Detection.COARSE
         if arrived is not None and transactions and not coarse:
@@ -315,10 +315,9 @@ class Live:
             results = self._land(arrived)
             if transactions and not self._renewed:
                 if coarse and results:
-                    own = accepted_by_machine(results)
-                    transactions = tuple(rebase(transaction, own) for transaction in transactions)
+                    transactions = rebase(transactions, accepted_by_machine(results))
                 self._launch(transactions, self.snapshot.position)
-        if self._flight is not None and not self.pipelined:
+        if self._flight is not None and (self._conflicts.frequent or not self.pipelined):
             results += self._land(self._arrive())
         now = self.now()
         for instrument in self.scheduler.instruments:
@@ -359,6 +358,7 @@ class Live:
         self.snapshot.land(reply)
         self._learn_lanes()
         self._take(reply, asked)
+        self._conflicts.count(reply.outcomes)
         self._fresh = True
         return list(zip(transactions, reply.outcomes, strict=True))
 

@@ -11,7 +11,32 @@ from cellstate.transaction import Claim, Columns, Detection, Outcome, Singles, T
 from cellstate.usage import Usage, times
 from schedulers.work import Work
 
+MANY_CONFLICTS = 0.2
+"""Share of transactions with a conflict above which conflicts count as frequent."""
+OF_LAST_CALL = 0.2
+"""Weight of the last call in the moving average of conflicts."""
 _PLACED = frozenset({Verdict.PLACED})
+
+
+class ConflictRate:
+    """Moving average of the share of transactions with a conflict, by call."""
+
+    __slots__ = ("share",)
+
+    def __init__(self) -> None:
+        """Begin without conflicts."""
+        self.share = 0.0
+
+    def count(self, outcomes: Sequence[Outcome]) -> None:
+        """Add the outcomes of a call."""
+        if outcomes:
+            conflicts = sum([outcome.conflicted for outcome in outcomes])
+            self.share += OF_LAST_CALL * (conflicts / len(outcomes) - self.share)
+
+    @property
+    def frequent(self) -> bool:
+        """Whether more than MANY_CONFLICTS of the recent transactions had a conflict."""
+        return self.share > MANY_CONFLICTS
 
 
 def book(work: Work, claims: Sequence[Claim], usage: Usage) -> None:
@@ -67,14 +92,18 @@ def count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[
     return verdicts
 
 
-def rebase(transaction: Transaction, own: dict[int, int]) -> Transaction:
-    """Raise the numbers that a coarse transaction saw by the scheduler's own accepted transactions since.
+def rebase(transactions: Sequence[Transaction], own: dict[int, int]) -> tuple[Transaction, ...]:
+    """Raise the numbers that coarse transactions saw by the scheduler's own accepted transactions since.
 
-    `own` counts, per machine, accepted transactions of the commit that was in flight when this one was decided.
+    `own` counts, per machine, accepted transactions of the commit that was in flight when these were decided.
     Changes by others are not counted, so they still show as a move.
     """
-    if transaction.detection is Detection.FINE or not own:
-        return transaction
+    if not own:
+        return tuple(transactions)
+    return tuple(_rebase(each, own) if each.detection is Detection.COARSE else each for each in transactions)
+
+
+def _rebase(transaction: Transaction, own: dict[int, int]) -> Transaction:
     claims: list[Claim] = [claim._replace(seen=claim.seen + own.get(claim.machine, 0)) for claim in transaction.claims]
     return transaction._replace(claims=tuple(claims))
 

@@ -7,7 +7,8 @@ import pytest
 
 from cellstate.cell import PendingJob
 from cellstate.redis import RedisCell
-from schedulers.loop import Sync
+from cellstate.transaction import Verdict
+from schedulers.loop import Committed, Sync
 from schedulers.presets import batch
 from tests.unit.schedulers.rig import Rig, spec
 
@@ -73,3 +74,25 @@ def test_the_times_of_the_log_are_those_of_the_servers_clock() -> None:
     (placed,) = (fact for fact in rig.other.facts() if fact.words[0] == "place")
     assert seconds * 1000 + micros // 1000 - 1 <= (placed.began_ms or 0) <= rig.other.store_ms()
     assert placed.at_ms < 2_000_000, "the rig's own clock is far behind"
+
+
+def test_while_conflicts_are_frequent_nothing_is_decided_before_the_reply_has_come() -> None:
+    """Others take the room that each of its first transactions claims; later they leave it alone."""
+    found = batch("crowded")
+    found.jobs_per_call = 1
+    rig = Rig(*[(100, 100)] * 60, scheduler=found)
+    rig.submit(*(spec(f"j{i}") for i in range(40)), *(spec(f"theirs{i}") for i in range(8)))
+    taken, in_flight = 0, list[bool]()
+    while rig.left("j39"):
+        transaction = rig.until_commit().transactions[0]
+        if taken < 8:
+            assert rig.foreign(f"theirs{taken}", transaction.claims[0].machine, 1) is Verdict.PLACED
+            taken += 1
+        answer = rig.step()
+        assert isinstance(answer, Committed)
+        in_flight.append(answer.in_flight)
+    assert rig.figures.conflicts > 5
+    first = in_flight.index(False)
+    assert all(in_flight[:first])
+    assert in_flight[-1], "conflicts became rare again"
+    rig.check()

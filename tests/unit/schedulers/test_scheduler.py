@@ -280,15 +280,15 @@ def coarse(*seen: int) -> Transaction:
 
 
 def test_own_transactions_validated_since_are_no_move() -> None:
-    rebased = rebase(coarse(5, 6, 7), {0: 1, 2: 3, 9: 1})
+    (rebased,) = rebase([coarse(5, 6, 7)], {0: 1, 2: 3, 9: 1})
     assert [claim.seen for claim in rebased.claims] == [6, 6, 10]
 
 
 def test_fine_transactions_and_those_with_nothing_before_them_stay_as_they_are() -> None:
     fine = coarse(5)._replace(detection=Detection.FINE)
-    assert rebase(fine, {0: 1}) is fine
+    assert rebase([fine], {0: 1})[0] is fine
     same = coarse(5)
-    assert rebase(same, {}) is same
+    assert rebase([same], {})[0] is same
 
 
 # Presets
