@@ -23,11 +23,11 @@ do
     pack_numbers = function(layout, ...)
       local bytes, parts = {}, parts_of(layout)
       for i = 1, #parts, 2 do
-        local value = select((i + 1) / 2, ...)
+        local size, value = parts[i + 1], select((i + 1) / 2, ...)
         if parts[i] == 'c' then
-          bytes[#bytes + 1] = value
+          bytes[#bytes + 1] = size > 0 and string.sub(value, 1, size) or value
         else
-          for _ = 1, parts[i + 1] do
+          for _ = 1, size do
             bytes[#bytes + 1] = string.char(value % 256)
             value = math.floor(value / 256)
           end

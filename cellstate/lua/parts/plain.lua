@@ -15,26 +15,30 @@
 -- Machines alike in a call: state, executor, capacity of each resource; then this text of these numbers, and the mailbox.
 --@const S_STATE 1, S_EXECUTOR 2, S_CAPACITY 2
 
-local R = tonumber(dims)
+local R = dims + 0
 local S_FIXED, S_MAILBOX, L_HELD, L_LIVE = R + 4, R + 5, L_WANTED + R, L_WANTED + 2 * R + 1
--- A machine's record: its index as it is, its number, state and executor and capacity as they are, its amounts in use.
-local MACHINE, FIXED, VALUES, NEEDS, LANE, UNLIMITED, USED, NOTHING
+-- A machine's record: its index as it is (pack takes its first bytes), its number, state and executor and capacity as they are, its amounts in use.
+local MACHINE, WORDS, FIXED, VALUES, NEEDS, LANE, UNLIMITED, USED, NOTHING
 if R == 2 then
-  MACHINE, FIXED, VALUES = '<c8i8c32i8i8', '<i8i8i8i8', ' %d %d %d'
+  MACHINE, WORDS, FIXED, VALUES = '<c8i8c32i8i8', '<i8c32i8i8', '<i8i8i8i8', ' %d %d %d'
   NEEDS, LANE = '<I4I4', '<i8i8i8i8i8i8i8i8i8i8i8'
   UNLIMITED, USED, NOTHING = '- - - - -', '^(%d+) (%d+) (%d+)$', '- - - - - 0 0 0'
 else
   local amounts, rep = string.rep('i8', R), string.rep
-  MACHINE, FIXED, VALUES = '<c8i8c' .. 16 + 8 * R .. amounts, '<i8i8' .. amounts, ' %d' .. rep(' %d', R)
+  WORDS, FIXED, VALUES = 'i8c' .. 16 + 8 * R .. amounts, '<i8i8' .. amounts, ' %d' .. rep(' %d', R)
+  MACHINE, WORDS = '<c8' .. WORDS, '<' .. WORDS
   NEEDS, LANE = '<' .. rep('I4', R), '<' .. rep('i8', 7 + 2 * R)
   UNLIMITED, USED = '- - -' .. rep(' -', R), '^(%d+)' .. rep(' (%d+)', R) .. '$'
   NOTHING = UNLIMITED .. ' 0' .. rep(' 0', R)
 end
--- Machines by their places in the call: where the machine of a key is; key, index, number, what is alike, amounts in use of
--- the first and the second resource, text of the runs; amounts of the other resources if there are any; those with leaving tasks.
-local places, keys, heads, numbers, shapes, firsts, seconds, runs, others, holds = {}, {}, {}, {}, {}, {}, {}, {}, R > 2 and {}, nil
--- The places of machines that changed, and under which transaction last.
-local touched, stamps = {}, {}
+-- Machines by their places in the call: where the machine of a key is; keys, records, texts of the runs; amounts of the third and
+-- further resources if there are any; those with leaving tasks. The numbers of the machine at place p end at MACHINE_WORDS * p.
+--@const MACHINE_WORDS 5, M_NUMBER 4, M_SHAPE 3, M_FIRST 2, M_SECOND 1
+-- So far before that end are its number, what is alike, amounts in use of the first and the second resource; at the end is under
+-- which transaction it changed last, 0 at first.
+local places, keys, machines, rows, runs, others, holds = {}, {}, {}, nil, nil, R > 2 and {}, nil
+-- The places of machines that changed.
+local touched = {}
 local lines, mailboxes, kinds, lanes_of, changed_lanes = {}, {}, {}, {}, {}
 -- Of the last job: lane, bytes of its need, its tally, the need of the first and the second resource.
 local tally_lane, tally_bytes, tally, need, need1, need2

@@ -44,9 +44,9 @@ repeat -- the plain form
     plain = true
   end
   if not plain then break end
-  local version = tonumber(counters[1])
+  local version = counters[1] + 0
   -- Numbers of tasks by their text; where each ending stands, and the one before it of the same job.
-  local counts, sizes, ats, before, low = { 'ok', version }, {}, {}, {}, tonumber(counters[2] or 0)
+  local counts, sizes, ats, before, low = { 'ok', version }, {}, {}, {}, (counters[2] or 0) + 0
   --@include plain_ends
   if #list == 0 then return counts end
   local done, names, rows_of_jobs, placing = {}, {}, {}, false
@@ -66,7 +66,7 @@ repeat -- the plain form
   version, jobs = version + 1, rows_of_jobs
   counts[2] = version
   redis.call('HDEL', meta_key, '-')
-  local changed = { 'transactions', format('%d', tonumber(counters[3] or 0) + 1) }
+  local changed = { 'transactions', format('%d', (counters[3] or 0) + 1) }
   --@include plain_write
   local asleep = named.asleep and redis.call('HKEYS', named.asleep) or {}
   for i = 1, #asleep do

@@ -9,7 +9,8 @@ while ARGV[i] do
     if id then
       local key, placement, part, j = ARGV[at], ARGV[at + 1], parts[n], jobs[id]
       local p, amounts = places[key], j[J_TALLY][T_NEED]
-      local number = numbers[p]
+      local q = MACHINE_WORDS * p
+      local number = machines[q - M_NUMBER]
       count = sizes[part]
       if not count then
         count = 0
@@ -19,12 +20,12 @@ while ARGV[i] do
       j[J_PLACED], j[word] = j[J_PLACED] - count, j[word] + count
       if word == J_FAILED then j[J_BEGUN] = 1 end
       ats[n], before[n], j[J_ENDED] = at, j[J_ENDED], n
-      local now1, now2, value = firsts[p] - amounts[1] * count, seconds[p] - amounts[2] * count, nil
-      if not stamps[p] then
+      local now1, now2, value = machines[q - M_FIRST] - amounts[1] * count, machines[q - M_SECOND] - amounts[2] * count, nil
+      if machines[q] == 0 then
         number = number + 1
-        touched[#touched + 1], stamps[p], numbers[p] = p, true, number
+        touched[#touched + 1], machines[q], machines[q - M_NUMBER] = p, 1, number
       end
-      firsts[p], seconds[p] = now1, now2
+      machines[q - M_FIRST], machines[q - M_SECOND] = now1, now2
       if R > 2 then
         for r = 3, R do others[p][r - 2] = others[p][r - 2] - amounts[r] * count end
         value = format(VALUES, number, now1, now2, unpack(others[p], 1, R - 2))

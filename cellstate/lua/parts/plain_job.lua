@@ -40,7 +40,8 @@ for pass = claims > 1 and mode == 1 and 1 or 2, 2 do
     if list then of, count, seen = list[3 * i], list[3 * i + 1], list[3 * i + 2] end
     local key = ARGV[at + 2 + i]
     local p = places[key]
-    local shape, used1, used2 = shapes[p], firsts[p], seconds[p]
+    local q = MACHINE_WORDS * p
+    local shape, used1, used2 = machines[q - M_SHAPE], machines[q - M_FIRST], machines[q - M_SECOND]
     if of ~= 0 or count > left or count < 1 or shape[S_STATE] ~= UP or commands == 1 and shape[S_EXECUTOR] % 2 == 1 then
       plain = false
       break
@@ -52,7 +53,7 @@ for pass = claims > 1 and mode == 1 and 1 or 2, 2 do
     end
     if counts then counts[i] = count end
     if count > 0 then
-      firsts[p], seconds[p] = now1, now2
+      machines[q - M_FIRST], machines[q - M_SECOND] = now1, now2
       for r = 3, R do others[p][r - 2] = others[p][r - 2] + need[r] * count end
       if pass == 2 then
         --@include plain_run
@@ -79,7 +80,8 @@ if verdicts then
   end
   outcome = concat(words, ',')
 end
-outcomes[t], count = outcome, unplaced - left
+count = unplaced - left
+if outcomes then outcomes[t] = outcome else alone = outcome end
 if count > 0 then
   --@include plain_placed
 end

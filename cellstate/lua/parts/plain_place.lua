@@ -2,8 +2,9 @@
 -- No claim may evict, and no job may have two transactions.
 --@include plain
 
-local starts, ids, jobs, names, outcomes, layouts = {}, {}, {}, named.asleep and {}, {}, nil
-local placed_jobs, placements, version, low = 0, tonumber(counters[4] or 0), tonumber(counters[1]) + 1, tonumber(counters[2] or 0)
+local starts, ids, jobs, names, outcomes, layouts = {}, {}, {}, named.asleep and {}, nil, nil
+local alone  -- the outcome of a call with one transaction
+local placed_jobs, placements, version, low = 0, (counters[4] or 0) + 0, counters[1] + 1, (counters[2] or 0) + 0
 local duration, duration_text, diverged
 local plain = counters[6] ~= "POOLS_LIMITED"
 repeat -- the plain form
@@ -28,6 +29,7 @@ repeat -- the plain form
   end
   if not plain then break end
   local job_records = fetch(jobs_key, ids)
+  if n > 1 then outcomes = {} end
   for t = 1, n do
     if not job_records[t] or byte(job_records[t]) ~= 0 then plain = false end
   end
@@ -43,7 +45,7 @@ repeat -- the plain form
   local by, placing = member, true
   local changed = {}
   if placed_jobs > 0 then
-    changed = { 'placements', format('%d', placements), 'transactions', format('%d', tonumber(counters[5] or 0) + placed_jobs) }
+    changed = { 'placements', format('%d', placements), 'transactions', format('%d', (counters[5] or 0) + placed_jobs) }
   end
   --@include plain_count plain_write plain_notify plain_answer
   return words

@@ -1,5 +1,5 @@
 -- Place `count` tasks on a machine: they are the first of those that wait, which must be one range, or all.
-local tasks, number = waiting, numbers[p]
+local tasks, number = waiting, machines[q - M_NUMBER] + 1
 if count < left or first then
   if not first then
     first, last = match(waiting, '^(%d+)%-(%d+)$')
@@ -13,13 +13,14 @@ if count < left or first then
   if count > 1 then tasks = tasks .. format('-%d', first + count - 1) end
   first = first + count
 end
-if stamps[p] == t then  -- a machine twice in a transaction: its lines of the log have what it holds in the end
+local stamp = machines[q]
+if stamp == t then  -- a machine twice in a transaction: its lines of the log have what it holds in the end
   plain = false
   break
 end
-if not stamps[p] then touched[#touched + 1] = p end
-placements, number = placements + 1, number + 1
-stamps[p], numbers[p] = t, number
+if stamp == 0 then touched[#touched + 1] = p end
+placements = placements + 1
+machines[q], machines[q - M_NUMBER] = t, number
 local placement, value = format('%d', placements), nil
 if R > 2 then
   value = format(VALUES, number, now1, now2, unpack(others[p], 1, R - 2))

@@ -1,21 +1,33 @@
 -- Write machines, jobs, lanes, kinds and their queues; then the entries of the change list and the log. `jobs`: ids and
--- records; `by` and `changed`: author, further counters after their names.
-local records = {}
+-- records; `by` and `changed`: author, further counters after their names. What is one is written without a list.
+local records
 do
-  local rows, n = {}, #touched
+  local n, list, texts, p = #touched, nil, nil, touched[1]
+  if n > 1 then records, list, texts = {}, {}, {} end
   for i = 1, n do
-    local p = touched[i]
-    local key, record = keys[p], nil
+    p = touched[i]
+    local q, record = MACHINE_WORDS * p, nil
+    local number, fixed = machines[q - M_NUMBER], machines[q - M_SHAPE][S_FIXED]
     if R > 2 then
-      record = pack_numbers(MACHINE, heads[p], numbers[p], shapes[p][S_FIXED], firsts[p], seconds[p], unpack(others[p], 1, R - 2))
+      record = pack_numbers(MACHINE, rows[p], number, fixed, machines[q - M_FIRST], machines[q - M_SECOND], unpack(others[p], 1, R - 2))
     else
-      record = pack_numbers(MACHINE, heads[p], numbers[p], shapes[p][S_FIXED], firsts[p], seconds[p])
+      record = pack_numbers(MACHINE, rows[p], number, fixed, machines[q - M_FIRST], machines[q - M_SECOND])
     end
-    records[i], rows[2 * i - 1], rows[2 * i] = record, key, record
+    if list then
+      local key = keys[p]
+      records[i], list[2 * i - 1], list[2 * i], texts[2 * i - 1], texts[2 * i] = record, key, record, key, runs[p]
+    else
+      records = record
+    end
   end
-  in_chunks('HSET', machines_key, rows)
-  for i = 1, n do rows[2 * i] = runs[touched[i]] end
-  in_chunks('HSET', runs_key, rows)
+  if list then
+    in_chunks('HSET', machines_key, list)
+    in_chunks('HSET', runs_key, texts)
+    records = concat(records)
+  elseif n == 1 then
+    redis.call('HSET', machines_key, keys[p], records)
+    redis.call('HSET', runs_key, keys[p], runs[p])
+  end
   in_chunks('HSET', jobs_key, jobs)
   for name, k in pairs(kinds) do
     if k and k[K_CHANGED] then
@@ -24,15 +36,20 @@ do
       in_chunks('ZREM', k[K_QUEUE], k[K_GONE])
     end
   end
-  rows = {}
-  for i = 1, #changed_lanes do
+  n, list, records = #changed_lanes, nil, records or ''
+  if n > 1 then list = {} end
+  for i = 1, n do
     local l = changed_lanes[i]
     local record = pack_numbers(LANE, unpack(l, L_ROW + 1, L_ROW + 7 + 2 * R))
-    records[n + i], rows[2 * i - 1], rows[2 * i] = sub(record, 1, 8 * (4 + 2 * R)), l[L_NUMBER], record .. l[L_NAME]
+    records = records .. sub(record, 1, 8 * (4 + 2 * R))
+    if list then
+      list[2 * i - 1], list[2 * i] = l[L_NUMBER], record .. l[L_NAME]
+    else
+      redis.call('HSET', lanes_key, l[L_NUMBER], record .. l[L_NAME])
+    end
   end
-  in_chunks('HSET', lanes_key, rows)
+  if list then in_chunks('HSET', lanes_key, list) end
 end
-records = concat(records)
 redis.call('RPUSH', changes_key, tag .. records)
 do
   local number = format('%d', version)
