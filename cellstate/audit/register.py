@@ -12,7 +12,7 @@ from cellstate import ranges
 from cellstate.cell import Fact
 from cellstate.model import JobState, MachineState
 
-TOUCHED = 8_256
+TOUCHED = 8_224
 """The longest change list (semantics, Limits and sizes)."""
 _MACHINE_AT = {"place": 2, "finished": 2, "failed": 2, "lost": 2, "evicted": 2, "stopped": 2, "left": 2,
                "join": 1, "machine": 1}  # fmt: skip

@@ -111,11 +111,11 @@ def test_the_store_trims_by_itself(make: Make) -> None:
 
 
 @pytest.mark.parametrize("make", ["resp3"], indirect=True)
-@pytest.mark.parametrize(("machines", "changed", "kept"), [(10_000, 10, 523), (10_000, 300, 128), (10**5, 1, 8192)])
+@pytest.mark.parametrize(("machines", "changed", "kept"), [(10_000, 10, 523), (10_000, 300, 32), (10**5, 1, 8192)])
 def test_the_change_list_keeps_what_is_shorter_than_a_full_read(
     stand: RedisStand, machines: int, changed: int, kept: int
 ) -> None:
-    """As many versions as have 5,000 of these rows, 10 and a tag each; but never fewer than 128 or more than 8,192."""
+    """As many versions as have 5,000 of these rows, 10 and a tag each; but never fewer than 32 or more than 8,192."""
     cell, client, meta, changes = stand.cell, stand.cell.client, stand.key("meta"), stand.key("changes")
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 8))], 0)
