@@ -43,7 +43,7 @@ Redis Cluster.
 
 import re
 
-SCHEMA = 5
+SCHEMA = 6
 """Raised when records change their form; a cell of another schema is refused and can only be deleted."""
 
 META = frozenset(

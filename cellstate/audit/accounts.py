@@ -1,6 +1,6 @@
 """Accounts of machines, jobs, placements and needs, which a replay of the log keeps."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from cellstate import ranges
@@ -13,6 +13,8 @@ class MachineBook:
     """A machine after its last fact; None where the remaining log does not say."""
 
     number: int | None = None
+    more: int = 0
+    """By how much its number may be higher: a job may have had several transactions in one call."""
     version: int = 0
     block: int = 0
     amounts: tuple[int, ...] | None = None
@@ -22,6 +24,24 @@ class MachineBook:
     """Whether it may hold more than it has: it came back smaller and was not repaired since."""
     peak: tuple[int, ...] | None = None
     """The largest amounts after a placement while the capacity was not known."""
+    awaited: list[tuple[int, ...]] = field(default_factory=list)
+    """Amounts by evictions of a transaction, which state what the whole transaction leaves."""
+
+    def rise(self, version: int, block: int) -> None:
+        """Count a placement: once in a transaction; those of a block may be of one or of several."""
+        if self.number is not None and (self.version, self.block) != (version, block):
+            self.number += 1
+        elif self.number is not None:
+            self.more += 1
+        self.version, self.block = version, block
+
+    def hold(self, amounts: tuple[int, ...] | None) -> None:
+        """Note what it holds after a fact."""
+        self.amounts = amounts
+        if self.awaited:
+            self.awaited = [each for each in self.awaited if amounts is not None and each != amounts]
+        if amounts is not None and self.over is not False and self.capacity is not None:
+            self.over = exceeds(amounts, self.capacity)
 
 
 @dataclass(slots=True)
@@ -56,40 +76,32 @@ class PlacementBook:
 
 
 class Needs:
-    """What a task of each group takes, as far as the amounts of machines in the log show it.
-
-    A fact of a transaction gives the amounts after the whole transaction, so a version shows the need of a group only
-    on a machine where it alone changed. All tasks of a group need the same.
-    """
+    """What a task of each group takes: placements state it; ends show it where the amounts before are known."""
 
     def __init__(self) -> None:
         """Nothing is known."""
-        self._known: dict[tuple[str, str], Amounts] = {}
-        self._open: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[tuple[str, str], int]]] = {}
-        """Per machine: amounts before and after this version; by job and group the tasks placed less those ended."""
+        self.known: dict[tuple[str, str], Amounts] = {}
 
-    def changed(
-        self, machine: str, before: tuple[int, ...] | None, after: tuple[int, ...], owner: tuple[str, str], tasks: int
-    ) -> None:
-        """Tasks were placed on a machine, or (negative) ended there."""
-        if before is not None:
-            first, _, counts = self._open.get(machine, (before, after, {}))
-            counts[owner] = counts.get(owner, 0) + tasks
-            self._open[machine] = first, after, counts
+    def state(self, job: str, group: str, need: Amounts) -> bool:
+        """Note what a task takes; return whether it is what was known."""
+        return self.known.setdefault((job, group), need) == need
 
-    def close(self) -> None:
-        """The version is over."""
-        for before, after, counts in self._open.values():
-            (owner, tasks), *others = counts.items()
-            if tasks and not others:
-                pairs = zip(before, after, strict=True)
-                self._known[owner] = tuple(Fraction(now - was, tasks) for was, now in pairs)
-        self._open.clear()
+    def learn(self, job: str, group: str, before: tuple[int, ...], after: tuple[int, ...], tasks: int) -> None:
+        """Note what a task takes, as the end of some showed."""
+        each = tuple(Fraction(was - now, tasks) for was, now in zip(before, after, strict=True))
+        self.known.setdefault((job, group), each)
 
     def of(self, job: str, group: str, tasks: int) -> Amounts | None:
         """What so many tasks take together; None when the log does not show it."""
-        need = self._known.get((job, group))
+        need = self.known.get((job, group))
         return None if need is None else tuple(amount * tasks for amount in need)
+
+
+def moved(amounts: tuple[int, ...] | None, need: Amounts | None, sign: int) -> tuple[int, ...] | None:
+    """Return amounts with a need added or, by the sign, taken off; None when one of them is not known."""
+    if amounts is None or need is None:
+        return None
+    return tuple(int(amount + sign * each) for amount, each in zip(amounts, need, strict=True))
 
 
 def exceeds(amounts: tuple[int, ...], capacity: tuple[int, ...]) -> bool:

@@ -22,7 +22,7 @@ def numbers_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[V
         if book is None:
             if replay.complete:
                 yield Violation(3, "never joined by the log", f"machine {index}")
-        elif book.number != row[1]:
+        elif book.number is not None and not 0 <= row[1] - book.number <= book.more:
             yield Violation(3, f"its number is {row[1]}, after its last fact it was {book.number}", f"machine {index}")
     for index in replay.machines.keys() - cell_state.rows.keys():
         yield Violation(3, "is in the log and not in the cell", f"machine {index}")
@@ -42,6 +42,15 @@ def records_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[V
         ):
             if known is not None and known != now:
                 yield Violation(1, f"its {word} is {now}, after its last fact it was {known}", f"machine {index}")
+
+
+def needs_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
+    """1: a task takes what the facts of its placements say."""
+    for (job_id, number), need in replay.needs.known.items():
+        job, group = cell_state.jobs.get(job_id), int(number)
+        if job and group < len(job.groups) and job.groups[group].need != need:
+            what = f"takes {list(job.groups[group].need)} a task, by the log {[int(amount) for amount in need]}"
+            yield Violation(1, what, f"job {job_id} group {group}")
 
 
 def nothing_is_over(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
@@ -173,6 +182,7 @@ def sets_were_legal_when_decided(cell_state: CellState, replay: Replay) -> Itera
 COMPARISONS: tuple[Comparison, ...] = (
     numbers_follow_from_log,
     records_follow_from_log,
+    needs_follow_from_log,
     nothing_is_over,
     placements_follow_from_log,
     counts_follow_from_log,

@@ -5,10 +5,12 @@ directories.
 """
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cellstate import ranges
+from cellstate.audit.accounts import MachineBook
 from cellstate.cell import Fact
 from cellstate.model import JobState, MachineState
 
@@ -18,8 +20,6 @@ _MACHINE_AT = {"place": 2, "finished": 2, "failed": 2, "lost": 2, "evicted": 2, 
                "join": 1, "machine": 1}  # fmt: skip
 _JOB_AT = {"late": 3, "place": 3, "finished": 3, "failed": 3, "lost": 3, "evicted": 3, "stopped": 3}
 """Position of the machine and of the job among a fact's words."""
-_NUMBER_AT = {"place": 6, "finished": 6, "failed": 6, "lost": 6, "evicted": 6, "stopped": 6, "machine": 4}
-"""Position of the machine's new number among a fact's words; its amounts follow."""
 _ENDS = ("finished", "failed", "lost", "evicted", "stopped")
 _LENGTHS = {
     "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "release": (2, 3), "resize": (6, 6),
@@ -33,7 +33,7 @@ _MAY_REPEAT = ("conflict", "awaited", "drop", "assert")
 """Facts that may repeat in a version: two claims may have the same conflict; a job may wait for the end and for the
 success of another; two placements of optional tasks may end in one call (totals reveal an extra fact)."""
 _LENGTHS_WITH_AMOUNTS = {
-    "place": (7, 7), **dict.fromkeys(_ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
+    "place": (6, 6), **dict.fromkeys(_ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
 }  # fmt: skip
 KINDS = _LENGTHS.keys() | _LENGTHS_WITH_AMOUNTS.keys()
 """The words that facts begin with."""
@@ -168,17 +168,23 @@ class Register:
         if at is None:
             return
         index = int(words[at])
-        was = self._machines_now.get(index, Touch(amounts=(0,) * self.size if self.complete else None))
-        numbers = tuple(map(int, words[_NUMBER_AT[words[0]] :][: 1 + self.size])) if words[0] in _NUMBER_AT else ()
+        was = self._machines_now.get(index, Touch())
         if words[0] == "join":
-            was = Touch(int(words[3]), int(MachineState.UP), fact.by, tuple(map(int, words[4:])), was.amounts)
-        elif numbers:
-            was = was._replace(number=numbers[0], amounts=numbers[1:])
+            was = Touch(None, int(MachineState.UP), fact.by, tuple(map(int, words[4:])))
         if words[0] == "machine" and words[2] == "state":
             was = was._replace(state=int(words[3]))
         elif words[0] == "machine" and words[2] == "capacity":
             was = was._replace(capacity=tuple(map(int, words[3].split(","))))
         self._machines_now[index] = self.touched[-1][1][index] = was
+
+    def settle(self, version: int, books: Mapping[int, MachineBook]) -> None:
+        """Note what the machines of a version have after it."""
+        if not self.touched or self.touched[-1][0] != version:
+            return
+        now = self.touched[-1][1]
+        for index in now:
+            if book := books.get(index):
+                now[index] = now[index]._replace(number=None if book.more else book.number, amounts=book.amounts)
 
     def _join(self, fact: Fact) -> None:
         entry = self.machines.setdefault(int(fact.words[1]), MachineEntry())

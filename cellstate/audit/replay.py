@@ -5,8 +5,10 @@ compares the books of machines, jobs and placements with a cell state. Where the
 checked as far as they are known.
 """
 
+from fractions import Fraction
+
 from cellstate import ranges
-from cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, exceeds
+from cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, exceeds, moved
 from cellstate.audit.copies import Copies
 from cellstate.audit.losses import ENDS, Losses
 from cellstate.audit.register import Register
@@ -38,11 +40,13 @@ class Replay:
         self.register = Register(size, complete=self.complete)
         self.losses = Losses()
         self.copies = Copies(start)
-        self._needs = Needs()
+        self.needs = Needs()
         self._block, self._actor = 0, ""
         self._placers: set[str] = set()
         self._victims: set[str] = set()
         self._evictors: dict[str, str] = {}
+        # Machines that tasks were evicted from in the present block.
+        self._emptied: dict[str, MachineBook] = {}
         self._sets = Sets(lambda what, where: self.say(5, what, where), self._is_emptied)
         # The eviction checked by the previous fact, and the numbers of doubts and violations before it.
         self._unless_dropped: tuple[str, int, int] = "", 0, 0
@@ -111,7 +115,15 @@ class Replay:
         for evictor, placement in self._evictors.items():
             if evictor not in self._placers:
                 self.say(5, f"evicted for {evictor}, which placed nothing", f"placement {placement}")
-        self._placers, self._victims, self._evictors = set(), set(), {}
+        for index, book in self._emptied.items():
+            for amounts in book.awaited:
+                self.say(
+                    1,
+                    f"{list(amounts)} allocated after an eviction, which its transaction does not leave",
+                    f"machine {index}",
+                )
+            book.awaited = []
+        self._placers, self._victims, self._evictors, self._emptied = set(), set(), {}, {}
         self._sets.close()
 
     def _restore(self, words: tuple[str, ...]) -> None:
@@ -123,7 +135,7 @@ class Replay:
 
     def _close_version(self) -> None:
         self._close_block()
-        self._needs.close()
+        self.register.settle(self.version, self.machines)
         self._block, self._actor = self._block + 1, ""
 
     def _act(self, actor: str) -> None:
@@ -143,14 +155,9 @@ class Replay:
             same = book.version == self.version and book.block == self._block
             # One job may have several transactions in one call, which facts do not separate.
             allowed = ((0, 1) if self._actor else (0,)) if same else (1,)
-            if step not in allowed and not (jump and step > 1):
+            if not allowed[0] <= step <= allowed[-1] + book.more and not (jump and step > 1):
                 self.say(3, f"its number went from {book.number} to {number}", f"machine {index}")
-        book.number, book.version, book.block = number, self.version, self._block
-
-    def _amounts(self, book: MachineBook, amounts: tuple[int, ...]) -> None:
-        book.amounts = amounts
-        if book.over is not False and book.capacity is not None:
-            book.over = exceeds(amounts, book.capacity)
+        book.number, book.more, book.version, book.block = number, 0, self.version, self._block
 
     def _join(self, words: tuple[str, ...]) -> None:
         self._act("")
@@ -176,12 +183,12 @@ class Replay:
         now = tuple(map(int, amounts))
         if book.amounts is not None and book.amounts != now:
             self.say(1, f"{list(now)} allocated at a change of it, {list(book.amounts)} before", f"machine {index}")
-        self._amounts(book, now)
+        book.hold(now)
 
     # Placements
 
     def _place(self, words: tuple[str, ...]) -> None:
-        _, placement, index, job_id, group, tasks, number, *rest = words
+        _, placement, index, job_id, group, tasks, *amounts = words
         self._act(job_id)
         name = int(placement)
         if self.last_placement is not None and name != self.last_placement + 1:
@@ -189,16 +196,18 @@ class Replay:
         self.first_placement = name if self.first_placement is None else self.first_placement
         self.last_placement = name if self.last_placement is None else max(self.last_placement, name)
         self.placements[name] = PlacementBook((index, job_id, group), tasks)
-        book, amounts = self._machine(index), tuple(map(int, rest))
-        self._number(book, index, int(number))
-        if book.capacity is None:
-            book.peak = amounts if book.peak is None else tuple(map(max, amounts, book.peak))
-        elif exceeds(amounts, book.capacity):
-            what = f"placement {placement} left {list(amounts)} allocated of {list(book.capacity)}"
-            self.say(1, what, f"machine {index}")
-        job, count = self._owner(job_id), ranges.count(tasks)
-        self._needs.changed(index, book.amounts, amounts, (job_id, group), count)
-        self._amounts(book, amounts)
+        book, job, count = self._machine(index), self._owner(job_id), ranges.count(tasks)
+        need = tuple(Fraction(int(amount)) for amount in amounts)
+        if not self.needs.state(job_id, group, need):
+            self.say(1, f"takes {', '.join(amounts)} a task, others of its group do not", f"placement {placement}")
+        book.rise(self.version, self._block)
+        book.hold(moved(book.amounts, tuple(amount * count for amount in need), 1))
+        if book.amounts is not None:
+            if book.capacity is None:
+                book.peak = book.amounts if book.peak is None else tuple(map(max, book.amounts, book.peak))
+            elif exceeds(book.amounts, book.capacity):
+                what = f"placement {placement} left {list(book.amounts)} allocated of {list(book.capacity)}"
+                self.say(1, what, f"machine {index}")
         job.unplaced -= count
         job.placed += count
         self._placers.add(job_id)
@@ -212,9 +221,8 @@ class Replay:
         self._act(evictor)
         book = self._machine(index)
         job, count = self._owner(job_id), ranges.count(tasks)
-        self._needs.changed(index, book.amounts, amounts, (job_id, group), -count)
         self._number(book, index, int(number))
-        self._amounts(book, amounts)
+        self._give_up(book, words, amounts, count, in_transaction=bool(evictor))
         self._take_off(words)
         job.placed -= count
         if how == "finished":
@@ -230,9 +238,29 @@ class Replay:
             if cause == "fair-share" and evictor:
                 self._victims.add(job_id)
                 self._evictors[evictor] = placement
-                self._sets.evicted(placement, job_id, evictor, count, self._needs.of(job_id, group, count))
+                self._sets.evicted(placement, job_id, evictor, count, self.needs.of(job_id, group, count))
             else:
                 self._check_eviction(placement, job_id, evictor, reason)
+
+    def _give_up(
+        self, book: MachineBook, words: tuple[str, ...], amounts: tuple[int, ...], count: int, *, in_transaction: bool
+    ) -> None:
+        """1: an end leaves what its tasks do not hold; an eviction of a transaction states what all of that leaves."""
+        _, placement, index, job_id, group = words[:5]
+        before = book.amounts
+        left = moved(before, self.needs.of(job_id, group, count), -1)
+        if in_transaction:
+            book.hold(left)
+            if left is not None and left != amounts:
+                book.awaited.append(amounts)
+                self._emptied[index] = book
+            return
+        if left is None and before is not None:
+            self.needs.learn(job_id, group, before, amounts, count)
+        elif left is not None and left != amounts:
+            what = f"{list(amounts)} allocated after the end of placement {placement}, by the facts {list(left)}"
+            self.say(1, what, f"machine {index}")
+        book.hold(amounts)
 
     def _take_off(self, words: tuple[str, ...]) -> None:
         """5: tasks end once, on the machine of their placement."""

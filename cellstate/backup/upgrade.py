@@ -93,11 +93,20 @@ def _from_4(backup: Backup) -> None:
             jobs[job_id] = encode({**job, "name": ""})
     names = backup.bulk["jobnames"]
     names.update({name: b"" for name, job_id in names.items() if job_id == name})
+    backup.log, backup.schema = [], 5
+    _set_meta(backup, {b"schema": 5})
+
+
+def _from_5(backup: Backup) -> None:
+    """Schema 5: placements in the log have the amounts of their machines, not what a task takes.
+
+    Events before the step are left out.
+    """
     backup.log, backup.schema = [], keys.SCHEMA
     _set_meta(backup, {b"schema": keys.SCHEMA})
 
 
-_STEPS: Mapping[int, Callable[[Backup], None]] = {2: _from_2, 4: _from_4}
+_STEPS: Mapping[int, Callable[[Backup], None]] = {2: _from_2, 4: _from_4, 5: _from_5}
 
 
 def _set_meta(backup: Backup, values: Mapping[bytes, int]) -> None:

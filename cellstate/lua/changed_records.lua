@@ -33,14 +33,13 @@ local function note(list, known, name)
   end
 end
 
-local PLACEMENT = ' (%d+) [%d,-]+' .. string.rep(' %d+', 1 + R)
-
 local function collect(text)
   for line in gmatch(text, '[^\n]+') do
     local word, first, second, third = match(line, '^(%S+) ?(%S*) ?(%S*) ?(%S*)')
     if word == 'places' then
       note(ids, known_ids, first)
-      for index in gmatch(match(line, '^places %S+ %d+ %d+( .*)$') or '', PLACEMENT) do note(indices, known_indices, index) end
+      local items = match(line, '^places %S+ %d+ %S+ %d+( .*)$') or ''
+      for index in gmatch(items, ' (%d+) [%d,-]+') do note(indices, known_indices, index) end
     elseif OF_TASKS[word] then
       note(indices, known_indices, second)
       note(ids, known_ids, third)

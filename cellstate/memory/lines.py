@@ -24,7 +24,8 @@ def _write(line: Line) -> str:
     word = line[0]
     if word in OF_TASKS or word == "+":
         _, placement, index, g, tasks, *rest = line
-        line = word, placement, index, g.job.id, g.number, spell(tasks), *_values(rest)
+        words = g.amounts if word == "place" else _values(rest)
+        line = word, placement, index, g.job.id, g.number, spell(tasks), *words
     elif word == "-":
         line = (*line[:-1], spell(line[-1]))
     elif word == "machine":

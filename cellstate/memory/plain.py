@@ -80,7 +80,7 @@ def place_all(
         m.runs[placement] = g, tasks
         if loud:
             ledger.message(m, "+", placement, m.index, g, tasks, g.duration, 1 if m.leaving or g.leaving else 0)
-            ledger.fact("place", placement, m.index, g, tasks, m.number, m.capacity, m.free)
+            ledger.fact("place", placement, m.index, g, tasks)
     g.waiting = span_take(waiting, total)[1] if singles else waiting
     g.runs.update(zip(range(ledger.placements + 1, placement + 1), [m.index for m in stands], strict=True))
     ledger.placements = placement

@@ -51,7 +51,7 @@ def place(ledger: Ledger, j: JobRow, group: int, m: MachineRow, count: int) -> N
     count_admitted(ledger, j, before)
     ledger.touch_job(j)
     ledger.message(m, "+", placement, m.index, g, tasks, g.duration, hold)
-    ledger.fact("place", placement, m.index, g, tasks, m.number, m.capacity, m.free)
+    ledger.fact("place", placement, m.index, g, tasks)
 
 
 def take_off(ledger: Ledger, m: MachineRow, placement: int, part: Spans, how: How, reason: str) -> int:

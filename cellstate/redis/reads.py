@@ -263,10 +263,9 @@ class RedisReads(RedisCalls):
     def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
         """See Cell.facts."""
         entries = self._plain(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
-        size = len(self.dimensions)
         found: list[Fact] = []
         for key, fields in entries:
-            found += self._record("log", key, _facts, key, fields, size, kinds) or []
+            found += self._record("log", key, _facts, key, fields, kinds) or []
         return found
 
     def job_id(self, name: str) -> str | None:
@@ -359,7 +358,7 @@ def _kind(text: bytes, size: int) -> KindUse:
     return KindUse(*records.read_kind(text.decode(), size))
 
 
-def _facts(key: bytes, fields: Mapping[bytes, bytes], size: int, kinds: Container[str] | None) -> list[Fact]:
+def _facts(key: bytes, fields: Mapping[bytes, bytes], kinds: Container[str] | None) -> list[Fact]:
     version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
     lines = fields[b"facts"].decode()
     since, began = map(int, fields[b"basis"].split()) if b"basis" in fields else (None, None)
@@ -368,7 +367,7 @@ def _facts(key: bytes, fields: Mapping[bytes, bytes], size: int, kinds: Containe
     found = lines.split("\n")
     if kinds is not None:  # most lines of a log are skipped without parsing
         found = [line for line in found if _kind_of(line) in kinds]
-    return [Fact(version, at, by, words, since, began) for line in found for words in records.fact_words(line, size)]
+    return [Fact(version, at, by, words, since, began) for line in found for words in records.fact_words(line)]
 
 
 _KINDS = {"places": "place", "submits": "submit"}

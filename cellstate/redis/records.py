@@ -236,21 +236,21 @@ def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outc
     return outcomes
 
 
-def fact_words(line: str, dimensions: int) -> list[tuple[str, ...]]:
+def fact_words(line: str) -> list[tuple[str, ...]]:
     """Return the facts in a line of the log: one, or one for each placement of a line ``places``.
 
-    The placements of a line have the ids after that of the first. ``submits`` is of a job whose name is its id.
+    The placements of a line have the ids after that of the first, and the same need of a task, in the end of each fact.
+    ``submits`` is of a job whose name is its id.
     """
     word, *words = line.split(" ")
     if word == "submits":
         return [("submit", words[0], *words)]
     if word != "places":
         return [(word, *words)]
-    job, group, first, *items = words
-    width = 3 + dimensions
+    job, group, amounts, first, *items = words
+    need = amounts.split(",")
     return [
-        ("place", str(int(first) + n), items[i], job, group, *items[i + 1 : i + width])
-        for n, i in enumerate(range(0, len(items), width))
+        ("place", str(int(first) + i // 2), items[i], job, group, items[i + 1], *need) for i in range(0, len(items), 2)
     ]
 
 

@@ -111,11 +111,13 @@ def test_the_store_trims_by_itself(make: Make) -> None:
 
 
 @pytest.mark.parametrize("make", ["resp3"], indirect=True)
-@pytest.mark.parametrize(("machines", "changed", "kept"), [(10_000, 10, 523), (10_000, 300, 32), (10**5, 1, 8192)])
+@pytest.mark.parametrize(
+    ("machines", "changed", "kept"), [(10_000, 10, 523), (10_000, 300, 32), (10**5, 1, 8192), (5, 10, 104)]
+)
 def test_the_change_list_keeps_what_is_shorter_than_a_full_read(
     stand: RedisStand, machines: int, changed: int, kept: int
 ) -> None:
-    """As many versions as have 5,000 of these rows, 10 and a tag each; but never fewer than 32 or more than 8,192."""
+    """As many versions as have 5,000 of these rows, 10 and a tag each: 32 to 8,192, and at least 1,000 rows."""
     cell, client, meta, changes = stand.cell, stand.cell.client, stand.key("meta"), stand.key("changes")
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 8))], 0)
@@ -289,7 +291,7 @@ def test_facts_are_read_by_version(cell: AnyCell, member: Member) -> None:
         (version - 2, 5, "ada"),
         (version - 1, 0, "batch/0"),
     ]
-    assert facts[-1].words == ("place", "1", "1", "a", "0", "0", "2", "1", "2")
+    assert facts[-1].words == ("place", "1", "1", "a", "0", "0", "1", "2")
     assert cell.facts(version - 2) == facts[-1:], "the last call left no fact"
     assert cell.facts(0, 1) == [fact for fact in facts if fact.version == 1]
 

@@ -163,6 +163,21 @@ def test_another_schema_is_refused(client: Any, placed: str) -> None:
         migrate(client, placed, AT, "ada")
 
 
+def test_placements_in_the_log_of_schema_5_are_left_out(client: Any, name: str) -> None:
+    """They had number and amounts of their machine, which the need of a task replaced."""
+    cell = RedisCell.create(client, name)
+    cell.register_executor("e0", "nonce", 60_000, AT)
+    prefix = keys.prefix(name)
+    client.delete(f"{prefix}lease:e0")
+    client.xadd(f"{prefix}log", {"at": AT, "by": "b", "facts": "places a 0 1 0 0 2 1 1 1 1 2 1 1"}, id="2-0")
+    client.hset(f"{prefix}meta", mapping={"schema": 5, "version": 2})
+    client.rpush(f"{prefix}changes", "0123456789")
+    assert migrate(client, name, AT, "ada") == 5
+    migrated = RedisCell.open(client, name)
+    assert [fact.words[0] for fact in migrated.facts()] == ["restore"]
+    assert verify(migrated).ok
+
+
 def test_the_backup_is_one_of_schema_2() -> None:
     backup = old()
     assert backup.schema == 2

@@ -16,17 +16,20 @@ if more_wide + c_runs + delayed ~= 0 or at_rest + 3 + 4 * R ~= #record then brea
 local blob, bytes, length = ARGV[at + 1], sub(record, at_rest + 4), sub(record, group, group + 3)
 --@include plain_tally
 if not tally then break end
+if bytes ~= need_bytes then
+  need_bytes, need_text = bytes, R == 2 and format('%d,%d', need1, need2) or concat(need, ',', 1, R)
+end
 if length ~= duration then duration, duration_text = length, format('%d', (unpack_numbers('<I4', length))) end
 
 local claims, lead = (#blob - 16) / 24, '+ ' .. id .. ' 0 ' .. duration_text
 local mode, detection, of, count, seen = unpack_numbers('<i8i8i8i8i8', blob)
-local list, items, values, placings, verdicts, counts = nil, nil, nil, '', nil, nil
+local list, items, placings, verdicts, counts = nil, nil, '', nil, nil
 local waiting, left, first, last = sub(record, group + WAITING_AT + 4, at_runs - 1), unplaced, nil, nil
 local n, total, said, mailbox, hold, claimed = 0, 0, nil, nil, nil, nil
 if claims > 1 then
   layouts = layouts or {}
   layouts[claims] = layouts[claims] or '<' .. string.rep('i8', 2 + 3 * claims)
-  list, items, values, placings = { unpack_numbers(layouts[claims], blob) }, {}, {}, {}
+  list, items, placings = { unpack_numbers(layouts[claims], blob) }, {}, {}
 end
 if gang > 0 then
   local sum = count

@@ -5,7 +5,7 @@
 local starts, ids, jobs, names, outcomes, layouts = {}, {}, {}, named.asleep and {}, nil, nil
 local alone  -- the outcome of a call with one transaction
 local placed_jobs, placements, version, low = 0, (counters[4] or 0) + 0, counters[1] + 1, (counters[2] or 0) + 0
-local duration, duration_text, diverged
+local duration, duration_text, need_bytes, need_text, diverged
 local plain = counters[6] ~= "POOLS_LIMITED"
 repeat -- the plain form
   if not plain then break end

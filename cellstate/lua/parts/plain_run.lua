@@ -14,19 +14,14 @@ if count < left or first then
   first = first + count
 end
 local stamp = machines[q]
-if stamp == t then  -- a machine twice in a transaction: its lines of the log have what it holds in the end
+if stamp == t then  -- a machine twice in a transaction: its number rises once
   plain = false
   break
 end
 if stamp == 0 then touched[#touched + 1] = p end
 placements = placements + 1
 machines[q], machines[q - M_NUMBER] = t, number
-local placement, value = format('%d', placements), nil
-if R > 2 then
-  value = format(VALUES, number, now1, now2, unpack(others[p], 1, R - 2))
-else
-  value = format(VALUES, number, now1, now2)
-end
+local placement = format('%d', placements)
 local item, held = ' ' .. key .. ' ' .. tasks, holds and holds[p] and ' 1' or ' 0'
 runs[p] = runs[p] .. ' ' .. placement .. ':' .. id .. ':0:' .. tasks
 if items then
@@ -35,15 +30,15 @@ if items then
   if mailbox ~= shape[S_MAILBOX] or held ~= hold then
     if n > 0 then
       --@include plain_send
-      items, values, n = {}, {}, 0
+      items, n = {}, 0
     end
     mailbox, hold = shape[S_MAILBOX], held
   end
   n, total = n + 1, total + 1
   if n == 1 then item = ' ' .. placement .. item end
-  items[n], values[n], placings[total] = item, item .. value, placement .. '@' .. key
+  items[n], placings[total] = item, placement .. '@' .. key
 else
   item = ' ' .. placement .. item
-  mailbox, placings, said = shape[S_MAILBOX], placement .. '@' .. key .. ',', 'places ' .. id .. ' 0' .. item .. value
+  mailbox, placings, said = shape[S_MAILBOX], placement .. '@' .. key .. ',', 'places ' .. id .. ' 0 ' .. need_text .. item
   mailbox[#mailbox + 1] = lead .. held .. item
 end

@@ -1,3 +1,4 @@
 -- A line of the log and a message for placements of a job.
-said = (said and said .. '\n' or '') .. 'places ' .. id .. ' 0' .. concat(values)
-mailbox[#mailbox + 1] = lead .. hold .. concat(items)
+local text = concat(items)
+said = (said and said .. '\n' or '') .. 'places ' .. id .. ' 0 ' .. need_text .. text
+mailbox[#mailbox + 1] = lead .. hold .. text

@@ -45,19 +45,20 @@ local function mailbox_of(executor)
   return mailbox
 end
 
--- Placements of one group that follow one another share a line of the log, "places job group placement (machine tasks number
--- amount*R)…", and a message, "+ job group duration hold placement (machine tasks)…"; their ids follow the first one's.
+-- Placements of one group that follow one another share a line of the log, "places job group need placement (machine tasks)…",
+-- and a message, "+ job group duration hold placement (machine tasks)…"; their ids follow the first one's, and numbers and
+-- amounts of the machines follow from the need, "amount,…" of a task.
 -- group: its number as text; n: how many so far, none while nothing is open.
-local open = { n = 0, job = false, group = '', hold = '', duration = '', executor = 0, items = {}, facts = {} }
+local open = { n = 0, job = false, group = '', hold = '', need = '', duration = '', executor = 0, items = {} }
 
 local function close()
   local o, n = open, open.n
   if n == 0 then return end
   o.n = 0
-  local lead = o.job.id .. ' ' .. o.group .. ' '
-  facts[#facts + 1] = 'places ' .. lead .. concat(o.facts, ' ', 1, n)
+  local lead, items = o.job.id .. ' ' .. o.group .. ' ', ' ' .. concat(o.items, ' ', 1, n)
+  facts[#facts + 1] = 'places ' .. lead .. o.need .. items
   local mailbox = mailbox_of(o.executor)
-  mailbox[#mailbox + 1] = '+ ' .. lead .. o.duration .. ' ' .. o.hold .. ' ' .. concat(o.items, ' ', 1, n)
+  mailbox[#mailbox + 1] = '+ ' .. lead .. o.duration .. ' ' .. o.hold .. items
 end
 
 local function fact(line)
@@ -92,6 +93,8 @@ local function touch_job(j)
   end
 end
 
+local NEED_TEXT = '%d' .. string.rep(',%d', R - 1)
+
 -- A list of words whose first ones are these, ended by number and amounts of a machine after the change.
 local with_values
 do
@@ -99,15 +102,16 @@ do
   function with_values(text, m) return text .. format(VALUES, m[NUMBER], unpack(m, USED + 1, USED + R)) end
 end
 
-local function announce_place(j, group, duration, hold, m, placement, tasks)
+local function announce_place(j, group, g, hold, m, placement, tasks)
   local o = open
   if o.n == 0 or o.job ~= j or o.group ~= group or o.hold ~= hold or o.executor ~= m[EXECUTOR] then
     close()
-    o.job, o.group, o.duration, o.hold, o.executor = j, group, format('%d', duration), hold, m[EXECUTOR]
+    o.job, o.group, o.duration, o.hold, o.executor = j, group, format('%d', g[DURATION]), hold, m[EXECUTOR]
+    o.need = format(NEED_TEXT, unpack(g, NEED + 1, NEED + R))
   end
   local item, n = m.key .. ' ' .. tasks, o.n + 1
   if n == 1 then item = placement .. ' ' .. item end
-  o.n, o.items[n], o.facts[n] = n, item, with_values(item, m)
+  o.n, o.items[n] = n, item
 end
 
 -- When the first delayed task of a job is due, of a gang the last: it is placed as a whole. Nil when there is none.

@@ -77,7 +77,7 @@ local function place(j, group, m, count)
   m.runs = m.runs .. ' ' .. placement .. ':' .. j.id .. ':' .. number .. ':' .. tasks
   far.move(j, number, g, placement .. '@' .. m.key, false, '-', tasks)
   j.placed, j.unplaced = j.placed + count, j.unplaced - count
-  announce_place(j, number, g[DURATION], hold, m, placement, tasks)
+  announce_place(j, number, g, hold, m, placement, tasks)
 end
 
 local strict = {}

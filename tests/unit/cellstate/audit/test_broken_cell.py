@@ -34,6 +34,8 @@ RECORDS: list[tuple[str, int, str, str, Edit]] = [
      lambda t: t.words("machines", 6, CAPACITY, 1500)),
     ("records_follow_from_log", 1, "machine 4", "state is 0",
      lambda t: t.words("machines", 4, STATE, 0)),
+    ("needs_follow_from_log", 1, "job done group 0", "takes [11, 10] a task, by the log [10, 10]",
+     lambda t: t.group("done", need=(11, 10))),
     ("nothing_is_over", 1, "machine 0", "did not come back smaller",
      lambda t: t.words("machines", 0, CAPACITY, 999)),
     ("runs_are_in_job_records", 2, "job gang group 0", "in the job's record only",

@@ -54,7 +54,7 @@ def test_an_eviction_at_equal_precedence_stands_as_a_violation_unless_its_own_ta
 ) -> None:
     replay = Replay(1, 1)
     for version, text in enumerate(
-        ["join 0 m0 1 9", SUBMIT.format("low", "low", 4), SUBMIT.format("high", "high", 4), "place 1 0 low 0 0 2 1"],
+        ["join 0 m0 1 9", SUBMIT.format("low", "low", 4), SUBMIT.format("high", "high", 4), "place 1 0 low 0 0 1"],
         1,
     ):
         replay.feed([fact(version, text)])

@@ -14,14 +14,14 @@ def replayed(*lines: str) -> list[str]:
     begin = [
         (1, "join 0 m0 1 20"),
         (2, "submit a1 a1 batch 10 20"), (2, "submit b1 b1 batch 10 20"),
-        (3, "place 1 0 a1 0 0-3 2 4"), (4, "place 2 0 b1 0 0-7 3 12"),
+        (3, "place 1 0 a1 0 0-3 1"), (4, "place 2 0 b1 0 0-7 1"),
     ]  # fmt: skip
     facts = [*begin, *((5, line) for line in lines)]
     replay.feed([Fact(version, 0, "batch/0", tuple(line.split())) for version, line in facts])
     return [each.what for each in replay.violations]
 
 
-EVICT, PLACE = "evicted 2 0 b1 0 6-7 4 10 fair-share:a1", "place 3 0 a1 0 4-5 4 12"
+EVICT, PLACE = "evicted 2 0 b1 0 6-7 4 10 fair-share:a1", "place 3 0 a1 0 4-5 1"
 
 
 def test_legal() -> None:

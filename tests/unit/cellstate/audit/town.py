@@ -192,7 +192,7 @@ class Town:
         self.client.delete(key)
         for name, fields in entries:
             lines = fields[b"facts"].decode().split("\n")
-            facts = [" ".join(words) for line in lines for words in fact_words(line, len(self.cell.dimensions))]
+            facts = [" ".join(words) for line in lines for words in fact_words(line)]
             fields[b"facts"] = change("\n".join(facts))
             if int(name.split(b"-")[0]) >= start:
                 self.client.xadd(key, fields, id=name)
