@@ -85,7 +85,7 @@ def test_what_is_said_wins_over_a_preset() -> None:
     assert settings.repeat == 2
     assert settings.batch == (4,)
     assert chosen("headline").gang == (False, True)
-    with pytest.raises(BadInput, match="there is headline, contended"):
+    with pytest.raises(BadInput, match="known: headline, contended"):
         chosen("other")
     with pytest.raises(BadInput, match="cpu and memory"):
         chosen(need=(1,))
