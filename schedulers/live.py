@@ -180,7 +180,7 @@ class Live:
                 return self.now()
             case Commit():
                 self._decided()
-                return self._commit(effect.transactions)
+                return self._commit(tuple(effect.transactions))
             case Note():
                 self._patiently(lambda: self.cell.note_attempts(effect.jobs, self._ms(), self.member))
                 return None

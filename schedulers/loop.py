@@ -6,6 +6,7 @@ wall clock, the simulator from its event queue, so the paper's retry rules exist
 """
 
 from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from cellstate.cell import PendingJob
@@ -30,8 +31,12 @@ class Receive(NamedTuple):
     until: float | None
 
 
-class Arrived(NamedTuple):
-    """The answer to Receive: jobs, the time (seconds), and changes of the scheduler's buckets."""
+@dataclass(slots=True)
+class Arrived:
+    """The answer to Receive: jobs, the time (seconds), and changes of the scheduler's buckets.
+
+    The loop reads an answer at once: a driver may use the same object for its next one.
+    """
 
     now: float
     jobs: Sequence[PendingJob] = ()
@@ -56,25 +61,34 @@ class Synced(NamedTuple):
     now: float
 
 
-class Think(NamedTuple):
-    """Decide for `seconds` (t_job + t_task × tasks); the answer is the time afterwards."""
+@dataclass(slots=True)
+class Think:
+    """Decide for `seconds` (t_job + t_task × tasks); the answer is the time afterwards.
 
-    works: tuple[Work, ...]
-    seconds: float
+    The loop yields the same object for each attempt: it is valid until it is answered.
+    """
 
-
-class Commit(NamedTuple):
-    """Commit transactions; the answer is Committed, possibly of earlier ones (one call in flight)."""
-
-    transactions: tuple[Transaction, ...]
+    works: Sequence[Work] = ()
+    seconds: float = 0.0
 
 
-class Committed(NamedTuple):
-    """Transactions with their outcomes, and whether another call is in flight."""
+@dataclass(slots=True)
+class Commit:
+    """Commit transactions; the answer is Committed, possibly of earlier ones (one call in flight).
+
+    One object for all attempts, as Think.
+    """
+
+    transactions: Sequence[Transaction] = ()
+
+
+@dataclass(slots=True)
+class Committed:
+    """The answer to Commit: transactions with their outcomes, and whether another call is in flight."""
 
     now: float
     results: Sequence[tuple[Transaction, Outcome]]
-    in_flight: bool
+    in_flight: bool = False
 
 
 class Reread(NamedTuple):
@@ -96,24 +110,22 @@ Attempts = Generator[Effect, Answer, None]
 
 
 _SYNC, _WAIT, _GO_ON = Sync(), Receive(None), Receive(0.0)
-_new = tuple.__new__
-"""Makes the named tuples of each attempt: a call of the class would take a third of a microsecond longer."""
 
 
 def attempts(scheduler: Scheduler) -> Attempts:
     """Run `scheduler` without end; the module's docstring has the order of effects."""
-    in_flight, outbox = False, scheduler.outbox
+    in_flight, outbox, think, commit = False, scheduler.outbox, Think(), Commit()
     known = cast("Snapshot", _SYNC)  # none yet
     while True:
         until = 0.0 if in_flight else scheduler.next_due()
         arrived = yield _WAIT if until is None else Receive(until) if until else _GO_ON
         if type(arrived) is not Arrived:
             raise TypeError(arrived)
-        began, jobs, owned, renewed, works, snapshot = arrived
-        if jobs or renewed or owned is not None:
+        began, snapshot = arrived.now, arrived.snapshot
+        if arrived.jobs or arrived.renewed or arrived.owned is not None:
             _take_in(scheduler, arrived)
-            in_flight = in_flight and not renewed
-        scheduler.take(works)
+            in_flight = in_flight and not arrived.renewed
+        scheduler.take(arrived.works)
         if snapshot is None:
             synced = yield _SYNC
             if synced is not known:  # in most rounds it is the same object
@@ -130,18 +142,20 @@ def attempts(scheduler: Scheduler) -> Attempts:
         if (asked := scheduler.wanted(chosen, snapshot)) is not None:
             yield asked
         announce(scheduler.instruments, chosen, began)
-        thought = yield _new(Think, (tuple(chosen), scheduler.think_seconds(chosen)))
+        think.works, think.seconds = chosen, scheduler.think_seconds(chosen)
+        thought = yield think
         now = thought if type(thought) is float else began
         transactions = scheduler.decide(chosen, snapshot, now)
         if (machines := scheduler.suspects()) is not None:
             transactions += yield from _preempt(scheduler, machines, snapshot, now)
         if transactions or in_flight:
-            committed = yield _new(Commit, (tuple(transactions),))
+            commit.transactions = transactions
+            committed = yield commit
             if type(committed) is not Committed:
                 raise TypeError(committed)
-            now, results, in_flight = committed
-            if results:
-                scheduler.settle(results, now)
+            in_flight = committed.in_flight
+            if committed.results:
+                scheduler.settle(committed.results, committed.now)
         if outbox:
             yield from _follow_up(outbox)
 

@@ -17,6 +17,7 @@ from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import Meter
 from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
 from omega.simulation.worker_pools import WorkerPools
 from omega.simulation.world import Answers, World
@@ -111,7 +112,7 @@ class ChangingWorld(World):
         self.hold((0,) * self.dimensions, 0)
         return list(self._spent)
 
-    def _start(self, number: int, job: Job, placed: Placed) -> None:
+    def _start(self, number: int, job: Job, placed: Placed | SimpleJob) -> None:
         group = job.groups[placed.group]
         self.hold(group.need, placed.tasks)
         if self.pools.configured:
@@ -125,7 +126,7 @@ class ChangingWorld(World):
         if until <= self.horizon:
             self.engine.at(until, self._end, (number, job.order, group.need, placed))
 
-    def _end(self, what: tuple[int, int, Resources, Placed]) -> None:
+    def _end(self, what: tuple[int, int, Resources, Placed | SimpleJob]) -> None:
         _, order, need, placed = what
         self.ended(placed.endings(), order, need)
 

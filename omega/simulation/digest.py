@@ -1,8 +1,8 @@
 """The digest of a run: a hash over all decisions and ends in order."""
 
-from array import array
 from collections.abc import Sequence
 from hashlib import blake2b
+from struct import pack
 
 from cellstate.transaction import Outcome, Transaction
 
@@ -15,32 +15,31 @@ class Digest:
     def __init__(self) -> None:
         """Create an empty digest."""
         self._hash = blake2b(digest_size=16)
-        self._numbers = array("q")
-        self.ended = self._numbers.fromlist
-        """Adds finished tasks of a job: [time, -1, order of the job, number of tasks]. Called for each end of tasks."""
+        self._numbers: list[int] = []
+        self.ended = self._numbers.extend
+        """Adds finished tasks of a job: (time, -1, order of the job, number of tasks). Called for each end of tasks."""
 
     def decided(self, now: int, scheduler: int, order: int, transaction: Transaction, outcome: Outcome) -> None:
         """Add a validated transaction of the job with this order."""
         numbers = self._numbers
-        numbers.extend((now, scheduler, order, len(outcome.claims)))
+        numbers += (now, scheduler, order, len(outcome.claims))
         for claim, (placed, verdict) in zip(transaction.claims, outcome.claims, strict=True):
-            numbers.extend((claim.machine, claim.group, placed, verdict))
+            numbers += (claim.machine, claim.group, placed, verdict)
         if len(numbers) >= FLUSH:
             self._take()
 
     def placed(self, now: int, scheduler: int, order: int, group: int, machines: Sequence[int]) -> None:
         """As `decided`, for single tasks of a group that all stand."""
         numbers = self._numbers
-        numbers.fromlist([now, scheduler, order, -1 - len(machines), group, *machines])
+        numbers += (now, scheduler, order, -1 - len(machines), group)
+        numbers += machines
         if len(numbers) >= FLUSH:
             self._take()
 
     def _take(self) -> None:
         numbers = self._numbers
-        if numbers.itemsize != 8 or array("H", [1]).tobytes() != b"\1\0":
-            numbers.byteswap()
-        self._hash.update(numbers.tobytes())
-        del numbers[:]
+        self._hash.update(pack(f"<{len(numbers)}q", *numbers))
+        numbers.clear()
 
     def hexdigest(self) -> str:
         """Return the current digest."""

@@ -19,9 +19,7 @@ from schedulers.loop import Arrived, Commit, Committed, Note, Receive, Reread, S
 from schedulers.scheduler import Scheduler
 from schedulers.work import Work
 
-Results = list[tuple[Transaction, Outcome]]
-_new = tuple.__new__
-"""Makes the named tuples of each attempt, as in the loop."""
+Results = Sequence[tuple[Transaction, Outcome]]
 
 
 class Architecture:
@@ -50,7 +48,7 @@ class Architecture:
         return simulated.carry_out(transactions, simulated.copy)
 
     def over(self, simulated: "SimulatedScheduler") -> None:
-        """Called at the end of an attempt, after its results were applied."""
+        """Called at the end of an attempt, after its results were applied, where `grants`."""
 
     def gave_up(self, simulated: "SimulatedScheduler", job_id: str) -> None:
         """Called when the scheduler abandons a job."""
@@ -85,6 +83,8 @@ class SimulatedScheduler:
         self._answers: Answers = {**own, **world.answers(scheduler.kind, name)}
         self.began = 0.0
         """When the last attempt began (seconds)."""
+        # The answers of each attempt.
+        self._arrival, self._committed = Arrived(0.0), Committed(0.0, ())
         # The jobs of the attempt at hand.
         self._deciding: Sequence[Work] = ()
 
@@ -130,11 +130,12 @@ class SimulatedScheduler:
 
     def _arrived(self, now: float, works: Sequence[Work]) -> Arrived:
         """Return the answer to Receive, with the copy of the cell where that does not take time."""
-        if self.architecture.grants:
-            return _new(Arrived, (now, (), None, False, works, None))
-        world = self.world
-        self._frees, self._placements = world.frees, world.placements
-        return _new(Arrived, (now, (), None, False, works, self.architecture.sync(self)))
+        arrival, world = self._arrival, self.world
+        arrival.now, arrival.works = now, works
+        if not self.architecture.grants:
+            self._frees, self._placements = world.frees, world.placements
+            arrival.snapshot = self.architecture.sync(self)
+        return arrival
 
     def _thought(self, _: Any) -> None:
         if self.architecture.decides_late:
@@ -152,16 +153,16 @@ class SimulatedScheduler:
         while True:
             kind = type(effect)
             if kind is Commit:
-                results = architecture.commit(self, effect[0])
-                self._over(results)
-                effect = send(_new(Committed, (engine.seconds, results, False)))
+                committed = self._committed
+                committed.now, committed.results = engine.seconds, architecture.commit(self, effect.transactions)
+                self._over(committed.results)
+                effect = send(committed)
                 continue
             if self._deciding and kind is not Fetch:
                 self._over([])
             if kind is Think:
-                self._deciding, seconds = effect
-                self.began = engine.seconds
-                self.until = until = engine.now + round(seconds * SECOND)
+                self._deciding, self.began = effect.works, engine.seconds
+                self.until = until = engine.now + round(effect.seconds * SECOND)
                 if not architecture.overlapping:
                     if not (last and engine.pass_to(until)):
                         engine.at(until, self._thought)
@@ -170,26 +171,12 @@ class SimulatedScheduler:
                         architecture.ready(self)
                 effect = send(engine.seconds)
             elif kind is Receive:
-                architecture.over(self)
-                now = engine.seconds
-                until = effect.until
-                # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
-                blocked = self.scheduler.queue.has_blocked
-                missed = blocked and self.world.frees != self._frees
-                if blocked or self._awaited:
-                    missed = self._missed_placement() or missed
-                if not (self._inbox or missed) and (until is None or round(until * SECOND) > engine.now):
-                    self.idle, self.alarm = True, -1
-                    if until is not None:
-                        self.alarm = round(until * SECOND)
-                        engine.at(self.alarm, self._due, until)
-                    if blocked:
-                        self.world.watching[self.number] = self.nudge
+                if architecture.grants:
+                    architecture.over(self)
+                arrival = self._next(effect.until)
+                if arrival is None:
                     return
-                works, self._inbox = self._inbox, []
-                # A time that is due may be a rounding error ahead; a later one has not come.
-                at = now if until is None or round(until * SECOND) > engine.now else max(now, until)
-                effect = send(self._arrived(at, works))
+                effect = send(arrival)
             elif kind is Sync:
                 self._frees, self._placements = self.world.frees, self.world.placements
                 snapshot = self.architecture.sync(self)
@@ -198,6 +185,27 @@ class SimulatedScheduler:
                 effect = send(snapshot)
             else:
                 effect = send(self._answers[kind](effect))
+
+    def _next(self, until: float | None) -> Arrived | None:
+        """Return the answer to Receive; None, and the scheduler is idle, when there is nothing to do now."""
+        engine, queue = self.engine, self.scheduler.queue
+        # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
+        blocked = bool(queue.blocked.groups or queue.limited.groups)
+        missed = blocked and self.world.frees != self._frees
+        if blocked or self._awaited:
+            missed = self._missed_placement() or missed
+        due = -1 if until is None else round(until * SECOND)
+        if not (self._inbox or missed) and (until is None or due > engine.now):
+            self.idle, self.alarm = True, due
+            if until is not None:
+                engine.at(due, self._due, until)
+            if blocked:
+                self.world.watching[self.number] = self.nudge
+            return None
+        works, self._inbox = self._inbox, []
+        # A time that is due may be a rounding error ahead; a later one has not come.
+        now = engine.seconds
+        return self._arrived(now if until is None or due > engine.now else max(now, until), works)
 
     def _missed_placement(self) -> bool:
         """Register the placements that blocked jobs wait for; return whether one was made since the last sync."""

@@ -135,6 +135,9 @@ class Meter(Instrument):
                 began, day = until, day + 1
         self._day.book(now - began, first, wasted)
 
+    def committed_all(self, results: Sequence[tuple[Transaction, Outcome]], now: float) -> None:
+        """See Instrument.committed_all; `attempted` counts them."""
+
     def placed(self, work: Work, now: float) -> None:
         """See Instrument.placed."""
         self.scheduled[work.job.kind] += 1

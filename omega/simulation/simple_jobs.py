@@ -6,8 +6,7 @@ anything reads the ledger.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from cellstate.lanes import lane_of
 from cellstate.memory.lanes import lane_named, leave_lane, write_lanes
@@ -17,38 +16,70 @@ from cellstate.memory.words import Group, JobRow, KindRow, LaneRow
 from cellstate.model import JobSpec, JobState
 from cellstate.packing import packed
 from cellstate.resources import LARGEST, MOST_TOGETHER, Resources
-from cellstate.transaction import Detection, Mode, Outcome, Placed, Singles, Transaction, all_placed
+from cellstate.transaction import Detection, Ending, Mode, Outcome, Placed, Singles, Transaction, all_placed
 from omega.simulation.packed_snapshot import PackedSnapshot
 
 _ACTIVE, _GANG, _COARSE = JobState.ACTIVE, Mode.GANG, Detection.COARSE
-_new = tuple.__new__
+_new = object.__new__
 
 
-class Entry(NamedTuple):
-    """Fields of a job's row that only its submission sets."""
+class Submission:
+    """The jobs that one call submits to a lane: what they share.
 
-    order: int
-    arrival: int
-    submitted: int
-    submitter: str
-    modified: int
+    `jobs` is their number, `last` the order of the last one; an order and `ahead` are an arrival in the lane's queue.
+    """
 
-
-class SimpleJob(NamedTuple):
-    """A job of `total` tasks with packed amounts `need` each."""
-
-    spec: JobSpec
-    total: int
-    need: int
+    __slots__ = ("ahead", "at_ms", "by", "jobs", "kind", "lane", "last", "modified")
     kind: KindRow
     lane: LaneRow
-    entry: Entry
+
+    def __init__(self, ledger: Ledger, at_ms: int, by: str) -> None:
+        """Create without jobs."""
+        self.ahead, self.modified = ledger.arrivals - ledger.submissions, ledger.version + 1
+        self.at_ms, self.by, self.jobs, self.last = at_ms, by, 0, 0
+
+
+class SimpleJob:
+    """A job of `total` tasks with packed amounts `need` each.
+
+    Once its tasks are placed, `first` is the first of their placement ids, 0 before, and this is their `Placed`: one
+    task on each of `machines`.
+    """
+
+    __slots__ = ("first", "machines", "need", "order", "spec", "submission", "total")
+    counts, group = None, 0
+    spec: JobSpec
+    submission: Submission
+    order: int
+    total: int
+    need: int
+    first: int
+    machines: Sequence[int]
+
+    @property
+    def placements(self) -> Sequence[int]:
+        """See Placed."""
+        return range(self.first, self.first + self.total)
+
+    @property
+    def tasks(self) -> int:
+        """See Placed."""
+        return self.total
+
+    def endings(self) -> list[Ending]:
+        """See Placed."""
+        return self.placed().endings()
+
+    def placed(self) -> Placed:
+        """Return its tasks as those of any other job."""
+        return Placed(self.placements, self.machines, None, 0)
 
 
 class SimpleJobs:
     """The jobs of a ledger without rows: none of their tasks is placed, or all of them are.
 
-    The ledger keeps no log, no finished jobs and no counts of its lanes, and has no pools.
+    The ledger keeps no log, no finished jobs and no counts of its lanes, and has no pools. The rows of kinds and lanes
+    count placed and pending jobs only from when these have rows.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -56,16 +87,13 @@ class SimpleJobs:
         self._ledger = ledger
         self.numbered = True
         """With False, sequence numbers stay constant: for simulations that do not read them."""
-        self._waiting: dict[str, SimpleJob] = {}
-        self._running: dict[int, tuple[SimpleJob, Sequence[int]]] = {}
-        # By the id of a running job: its first placement.
-        self._first: dict[str, int] = {}
+        self._jobs: dict[str, SimpleJob] = {}
         # By need: the maximum number of tasks of a job, and the packed amounts of one.
         self._needs: dict[Resources, tuple[int, int]] = {}
 
     # Submission
 
-    def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str) -> bool:
+    def submit(self, specs: Sequence[JobSpec], at_ms: int, by: str) -> bool:
         """Submit new jobs as `cellstate.memory.jobs.submit` does; False, without effect, unless all are simple.
 
         A simple job has one group and no further fields. A job that `submit` would refuse is not simple, so that
@@ -74,50 +102,58 @@ class SimpleJobs:
         ledger = self._ledger
         if ledger.log or ledger.mailboxes or ledger.counted or ledger.pools_state or ledger.keep_jobs:
             return False
-        if not (ledger.shortcut and self._are_simple(jobs)):
+        ids, names = [spec.id for spec in specs], [spec.name for spec in specs]
+        if not (ledger.shortcut and self._are_new(ids, names)):
             return False
-        waiting, needs, modified = self._waiting, self._needs, ledger.version + 1
-        order, arrival = ledger.submissions, ledger.arrivals
-        rows: dict[tuple[str, int], tuple[KindRow, LaneRow]] = {}
-        for spec in jobs:
-            whose = spec.kind, spec.precedence
-            found = rows.get(whose)
-            if found is None:
-                lane = lane_named(ledger, lane_of(spec.kind, spec.precedence, spec.extra))
-                found = rows[whose] = ledger.kind(spec.kind), lane
-            kind, lane = found
-            (group,) = spec.groups
-            order, arrival = order + 1, arrival + 1
-            entry = _new(Entry, (order, arrival, at_ms, by, modified))
-            waiting[spec.id] = _new(SimpleJob, (spec, group.count, needs[group.need][1], kind, lane, entry))
-            lane.live += 1
-            lane.pending += 1
-            lane.arrival = arrival
-        ledger.names.update([(spec.name, spec.id) for spec in jobs])
-        ledger.submissions, ledger.arrivals = order, arrival
-        for kind, lane in rows.values():
-            lane.version = modified
-            wake(ledger, kind.name)
+        submissions = dict[tuple[str, int], Submission]()
+        jobs = self._simple(specs, submissions, at_ms, by)
+        if jobs is None or not all(ledger.kind(kind).plain for kind, _ in submissions):
+            return False
+        self._jobs.update(zip(ids, jobs, strict=True))
+        ledger.names.update(zip(names, ids, strict=True))
+        ledger.submissions += len(jobs)
+        ledger.arrivals += len(jobs)
+        for (kind, precedence), each in submissions.items():
+            each.kind = ledger.kind(kind)
+            each.lane = lane = lane_named(ledger, lane_of(kind, precedence, {}))
+            lane.live += each.jobs
+            lane.arrival, lane.version = each.last + each.ahead, each.modified
+            wake(ledger, kind)
         announce(ledger, at_ms, by)
         return True
 
-    def _are_simple(self, jobs: Sequence[JobSpec]) -> bool:
-        """Return whether all jobs are new, valid, and have one group and no further fields."""
-        ledger, needs = self._ledger, self._needs
-        ids, names = {spec.id for spec in jobs}, {spec.name for spec in jobs}
-        if not len(ids) == len(names) == len(jobs) or not names.isdisjoint(ledger.names):
+    def _are_new(self, ids: Sequence[str], names: Sequence[str]) -> bool:
+        """Return whether there are some, and no other job has the id or the name of one."""
+        ledger, distinct, named = self._ledger, set(ids), set(names)
+        if not len(distinct) == len(named) == len(ids) > 0 or not named.isdisjoint(ledger.names):
             return False
-        if not (ids.isdisjoint(self._waiting) and ids.isdisjoint(self._first) and ids.isdisjoint(ledger.J)):
-            return False
-        for spec in jobs:
+        return distinct.isdisjoint(self._jobs) and distinct.isdisjoint(ledger.J)
+
+    def _simple(
+        self, specs: Iterable[JobSpec], submissions: dict[tuple[str, int], Submission], at_ms: int, by: str
+    ) -> list[SimpleJob] | None:
+        """Return valid jobs of one group without further fields, and their submissions; None when one is not simple."""
+        ledger, needs, jobs = self._ledger, self._needs, list[SimpleJob]()
+        whose, submission = ("", -1), Submission(ledger, at_ms, by)
+        for order, spec in enumerate(specs, ledger.submissions + 1):
             groups = spec.groups
             if len(groups) != 1 or spec.extra or spec.after:
-                return False
+                return None
             group = groups[0]
-            known = needs.get(group.need) or self._measure(spec.name, group.need)
-            if group.extra or group.count > known[0] or not 0 <= group.duration_ms <= LARGEST:
-                return False
-        return bool(jobs) and all(ledger.kind(kind).plain for kind in {spec.kind for spec in jobs})
+            most, need = needs.get(group.need) or self._measure(spec.name, group.need)
+            if group.extra or group.count > most or not 0 <= group.duration_ms <= LARGEST:
+                return None
+            if whose != (spec.kind, spec.precedence):
+                whose = spec.kind, spec.precedence
+                submission = submissions.get(whose) or Submission(ledger, at_ms, by)
+                submissions[whose] = submission
+            submission.jobs += 1
+            submission.last = order
+            job = _new(SimpleJob)
+            job.spec, job.submission, job.order, job.total = spec, submission, order, group.count
+            job.need, job.first = need, 0
+            jobs.append(job)
+        return jobs
 
     def _measure(self, name: str, need: Resources) -> tuple[int, int]:
         """Return the entry of a new need. Raises BadInput when it is no vector of the cell."""
@@ -127,7 +163,7 @@ class SimpleJobs:
 
     # Placement
 
-    def place(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, list[Placed]] | None:
+    def place(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, SimpleJob] | None:
         """Place all tasks of a simple job, one by one, as `commit` does; None, without effect, for anything else.
 
         A decision on a `copy` needs no second validation when the cell did not change since. Its machines count as
@@ -135,15 +171,15 @@ class SimpleJobs:
         snapshots read their amounts.
         """
         job_id, claims, mode, detection, asserted = transaction
-        job = self._waiting.get(job_id)
-        if job is None or type(claims) is not Singles or asserted is not None:
+        job = self._jobs.get(job_id)
+        if job is None or job.first or type(claims) is not Singles or asserted is not None:
             return None
-        ledger, machines = self._ledger, claims.machines
-        spec, total, need, kind, lane, _ = job
-        if len(machines) != total or claims.group or (spec.gang and mode is not _GANG):
+        machines, total, need = claims.machines, job.total, job.need
+        if len(machines) != total or claims.group or (job.spec.gang and mode is not _GANG):
             return None
-        free, trail, shut = ledger.free, ledger.trail, ledger.shut
-        if shut and not shut.isdisjoint(machines):
+        ledger = self._ledger
+        free, trail = ledger.free, ledger.trail
+        if ledger.shut and not ledger.shut.isdisjoint(machines):
             return None
         if detection is _COARSE and not self._unmoved(machines, claims.seen):
             return None
@@ -156,21 +192,17 @@ class SimpleJobs:
                 copy.changes += 1
         elif not take_singles(ledger, machines, need):
             return None
-        del self._waiting[job_id]
-        first = self._first[job_id] = ledger.placements + 1
-        self._running[first] = job, machines
+        job.machines, job.first = machines, ledger.placements + 1
         ledger.placements += total
         if self.numbered:
             self.raise_numbers(machines)
         trail += machines
-        kind.kept = True
-        kind.used += need * total
-        kind.jobs += 1
-        lane.pending -= 1
         ledger.transactions += 1
         ledger.behind += 1
-        lane.version = ledger.version = ledger.version + 1
-        return all_placed(total), [_new(Placed, (range(first, first + total), machines, None, 0))]
+        submission = job.submission
+        submission.kind.kept = True
+        submission.lane.version = ledger.version = ledger.version + 1
+        return all_placed(total), job
 
     def _unmoved(self, machines: Sequence[int], seen: Sequence[int] | None) -> bool:
         numbers = self._ledger.numbers
@@ -184,66 +216,69 @@ class SimpleJobs:
 
     # Endings
 
-    def end(self, placed: Placed) -> int:
-        """End all tasks of a running job and delete it. Returns their number, 0 when these are not of a simple job."""
-        found = self._running.pop(placed.placements[0], None)
-        if found is None:
+    def end(self, job: SimpleJob) -> int:
+        """End all tasks of a running job and delete it. Returns their number, 0 when the job has rows."""
+        ledger, spec = self._ledger, job.spec
+        if self._jobs.get(spec.id) is not job:
             return 0
-        job, machines = found
-        spec, total, need, kind, lane, _ = job
-        ledger = self._ledger
         if ledger.done:
-            self._running[placed.placements[0]] = found
             self.write()
             return 0
-        free = ledger.free
+        free, need, machines = ledger.free, job.need, job.machines
         for machine in machines:
             free[machine] += need
         if self.numbered and ledger.release_moves_number:
             self.raise_numbers(machines)
         ledger.trail += machines
-        kind.used -= need * total
-        kind.jobs -= 1
         ledger.transactions += 1
-        leave(ledger, lane)
+        leave(ledger, job.submission.lane)
         ledger.version += 1
         ledger.behind += 1
-        del self._first[spec.id], ledger.names[spec.name]
-        return total
+        del self._jobs[spec.id], ledger.names[spec.name]
+        return job.total
 
     # Rows
 
     def write(self) -> None:
         """Write the rows of all jobs into the ledger."""
-        for job in self._waiting.values():
-            self._write(job)
-        self._waiting.clear()
-        for first, (job, machines) in self._running.items():
-            g = self._write(job, placed=job.total).groups[0]
-            self._ledger.blocks[first] = g, machines, None, 0
-        if self._running:
-            self._ledger.blocks = dict(sorted(self._ledger.blocks.items()))
-        self._running.clear()
-        self._first.clear()
+        if not self._jobs:
+            return
+        ledger, jobs = self._ledger, self._jobs
+        self._jobs = {}
+        for job in jobs.values():
+            if not job.first:
+                self._write(job)
+        running = sorted((job for job in jobs.values() if job.first), key=lambda job: job.first)
+        for job in running:
+            g = self._write(job).groups[0]
+            ledger.blocks[job.first] = g, job.machines, None, 0
+        if running:
+            ledger.blocks = dict(sorted(ledger.blocks.items()))
 
     def write_one(self, job_id: str) -> None:
         """Write the rows of a job that is waiting."""
-        job = self._waiting.pop(job_id, None)
-        if job is not None:
+        job = self._jobs.get(job_id)
+        if job is not None and not job.first:
+            del self._jobs[job_id]
             self._write(job)
 
-    def _write(self, job: SimpleJob, placed: int = 0) -> JobRow:
-        spec, total, _, kind, lane, (order, arrival, submitted, submitter, modified) = job
+    def _write(self, job: SimpleJob) -> JobRow:
+        spec, total, submission = job.spec, job.total, job.submission
+        kind, lane = submission.kind, submission.lane
         j = self._ledger.J[spec.id] = JobRow(spec.id, spec.name, kind, spec.precedence, _ACTIVE, spec.gang)
         g = Group(j, 0, spec.groups[0], total)
         j.groups.append(g)
-        j.order, j.submitted, j.submitter, j.modified, j.lane = order, submitted, submitter, modified, lane
-        if placed:
-            j.placed, g.placed, g.unplaced, g.waiting = placed, placed, 0, ()
+        j.order, j.submitted, j.submitter, j.lane = job.order, submission.at_ms, submission.by, lane
+        j.modified = submission.modified
+        if job.first:
+            j.placed, g.placed, g.unplaced, g.waiting = total, total, 0, ()
+            kind.used += job.need * total
+            kind.jobs += 1
         else:
-            j.unplaced, j.arrival = total, arrival
-            at = bisect_left(lane.arrivals, arrival)
-            lane.arrivals.insert(at, arrival)
+            j.unplaced, j.arrival = total, job.order + submission.ahead
+            lane.pending += 1
+            at = bisect_left(lane.arrivals, j.arrival)
+            lane.arrivals.insert(at, j.arrival)
             lane.queue.insert(at, j)
         return j
 

@@ -15,6 +15,7 @@ from cellstate.ports import Cell
 from cellstate.resources import Dimensions
 from cellstate.transaction import Basis, Detection, Ending, How, Outcome, Placed, Position, Transaction, placed_runs
 from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin
 
 EXECUTOR = "simulated"
@@ -40,10 +41,10 @@ class SimulatedStore(Protocol):
 
     def commit(
         self, member: str, transaction: Transaction, copy: PackedSnapshot, at_ms: int
-    ) -> tuple[Outcome, list[Placed]]:
+    ) -> tuple[Outcome, Sequence[Placed | SimpleJob]]:
         """Validate a transaction decided on `copy` and apply the accepted claims; also returns the placements."""
 
-    def end(self, placed: Placed, at_ms: int) -> int:
+    def end(self, placed: Placed | SimpleJob, at_ms: int) -> int:
         """Finish tasks; returns their number."""
 
     def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
@@ -153,7 +154,7 @@ class ServerStore:
 
     def commit(
         self, member: str, transaction: Transaction, copy: PackedSnapshot, at_ms: int
-    ) -> tuple[Outcome, list[Placed]]:
+    ) -> tuple[Outcome, Sequence[Placed | SimpleJob]]:
         """See SimulatedStore.commit."""
         membership = self._membership(member)
         self._numbers[member] += 1
@@ -182,7 +183,7 @@ class ServerStore:
                     continue
         return outcome, placed
 
-    def end(self, placed: Placed, at_ms: int) -> int:
+    def end(self, placed: Placed | SimpleJob, at_ms: int) -> int:
         """See SimulatedStore.end."""
         count = sum(self.server.end(placed.endings(), at_ms, EXECUTOR))
         if count != placed.tasks:

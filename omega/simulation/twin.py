@@ -31,7 +31,7 @@ from cellstate.transaction import (
     placed_runs,
 )
 from omega.simulation.packed_snapshot import PackedSnapshot
-from omega.simulation.simple_jobs import SimpleJobs, leave, take_singles
+from omega.simulation.simple_jobs import SimpleJob, SimpleJobs, leave, take_singles
 
 _ACTIVE, _GANG, _COARSE = JobState.ACTIVE, Mode.GANG, Detection.COARSE
 """Members that are compared for each transaction; reading one from its class costs as much as a call."""
@@ -96,14 +96,14 @@ class SimulatedTwin(MemoryCell):
 
     def carry_out(
         self, member: str, transaction: Transaction, copy: PackedSnapshot | None, at_ms: int
-    ) -> tuple[Outcome, list[Placed]]:
+    ) -> tuple[Outcome, Sequence[Placed | SimpleJob]]:
         """Validate a transaction and apply its accepted claims, as `commit` does with this one alone.
 
         Decisions on a `copy` need no second validation when the cell did not change since.
         """
         whole = self.simple.place(transaction, copy)
         if whole is not None:
-            return whole
+            return whole[0], (whole[1],)
         ledger = self._ledger
         ledger.diverged = False
         self.simple.write_one(transaction.job)
@@ -256,9 +256,9 @@ class SimulatedTwin(MemoryCell):
 
     # Endings
 
-    def finish_placed(self, placed: Placed, at_ms: int) -> int:
+    def finish_placed(self, placed: Placed | SimpleJob, at_ms: int) -> int:
         """End all of these tasks as finished, as `end` for each of the runs. Returns their number."""
-        if total := self.simple.end(placed):
+        if type(placed) is SimpleJob and (total := self.simple.end(placed)):
             return total
         ledger = self._ledger
         block = ledger.blocks.pop(placed.placements[0], None)

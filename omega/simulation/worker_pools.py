@@ -10,6 +10,7 @@ from cellstate.resources import Resources
 from cellstate.shards import MAP, PHASES, REDUCE, Errand, ShardDurations, Worker
 from cellstate.transaction import Ending, How, Placed
 from omega.simulation.engine import SECOND, Engine
+from omega.simulation.simple_jobs import SimpleJob
 from schedulers.resizing import PLAN
 
 Ended = Callable[[Sequence[Ending], int, Resources], None]
@@ -62,7 +63,7 @@ class WorkerPools:
         found = self.worker_pools.items()
         return {job_id: (pool.ended - pool.arrived) / SECOND for job_id, pool in found if pool.ended is not None}
 
-    def start(self, job_id: str, placed: Placed) -> None:
+    def start(self, job_id: str, placed: Placed | SimpleJob) -> None:
         """Start placed workers."""
         pool = self.worker_pools[job_id]
         new = set(placed.placements)

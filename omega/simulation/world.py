@@ -16,6 +16,7 @@ from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
 from omega.simulation.meter import Meter
 from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
 from schedulers.work import keeps_running
 
@@ -96,7 +97,7 @@ class World:
             if job.name in awaited or ANY_JOB in awaited:
                 notify()
 
-    def _start(self, number: int, job: Job, placed: Placed) -> None:
+    def _start(self, number: int, job: Job, placed: Placed | SimpleJob) -> None:
         group, now = job.groups[placed.group], self.engine.now
         until = now + group.duration_ms * 1000
         need, horizon, spans = group.need, self.horizon, self._spans
@@ -112,13 +113,13 @@ class World:
         """Amounts × microseconds, by dimension."""
         return [sum(need[d] * span for need, span in self._spans.items()) for d in range(self.dimensions)]
 
-    def _end(self, what: tuple[int, int, tuple[int, ...], Placed]) -> None:
+    def _end(self, what: tuple[int, int, Resources, Placed | SimpleJob]) -> None:
         number, order, need, placed = what
         if self._stopped and placed.placements[0] in self._stopped:
             self._spans[need] += placed.tasks * (self.horizon - self.engine.now)
             return
         tasks = self.store.end(placed, self.engine.now // 1000)
-        self.digest.ended([self.engine.now, -1, order, tasks])
+        self.digest.ended((self.engine.now, -1, order, tasks))
         if self.on_end is not None:
             amounts, freed = packed_need(need), dict[int, int]()
             counts = repeat(1, tasks) if placed.counts is None else placed.counts
@@ -159,7 +160,7 @@ class World:
             freed[run.machine] = freed.get(run.machine, 0) + packed_need(need) * count
             tasks += count
         self._stopped.update(run.placement for run in runs)
-        self.digest.ended([now, -1, job.order, tasks])
+        self.digest.ended((now, -1, job.order, tasks))
         self.engine.at(now, self._tell_freed, (freed, number))
 
     def _tell_freed(self, what: tuple[dict[int, int], int]) -> None:

@@ -23,17 +23,15 @@ class EvictingJobs:
         """Scan these jobs."""
         self._blocked = blocked
         self._scan_at = 0.0
-        self._scanned = self._to_scan = self._epoch = 0
+        self._scanned = self._epoch = 0
+        self.to_scan = 0
+        """Number of groups of the current scan that have not been scanned; 0 while no job is blocked."""
         self._changes = -1
         """Changes of the snapshot at the last scan for victims."""
 
     def next_due(self) -> float | None:
         """Return when the next scan is due (seconds); None when there is nothing to scan."""
-        return self._scan_at if self._to_scan and len(self._blocked) else None
-
-    def forget(self) -> None:
-        """Scan nothing: no job is blocked."""
-        self._to_scan = 0
+        return self._scan_at if self.to_scan and len(self._blocked) else None
 
     def requeue(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
         """Remove and return the blocked jobs that may evict now."""
@@ -48,11 +46,11 @@ class EvictingJobs:
         """Return the first jobs of some groups that might evict newly placed tasks; the groups take turns."""
         blocked = self._blocked
         if not preemption.evicts or not len(blocked):
-            self._to_scan = 0
+            self.to_scan = 0
             return []
         if snapshot.changes != self._changes:
-            self._changes, self._to_scan = snapshot.changes, len(blocked.groups)
-        if not self._to_scan or now < self._scan_at:
+            self._changes, self.to_scan = snapshot.changes, len(blocked.groups)
+        if not self.to_scan or now < self._scan_at:
             return []
         self._scan_at = now + SCAN_SECONDS
         groups = list(blocked.groups)
@@ -64,7 +62,7 @@ class EvictingJobs:
                 found.append(work)
                 blocked.discard(work.id)
         self._scanned += MOST_SCANNED
-        self._to_scan = max(0, self._to_scan - MOST_SCANNED)
+        self.to_scan = max(0, self.to_scan - MOST_SCANNED)
         return found
 
     def _of_leaves(self, leaves: Collection[str]) -> list[Work]:

@@ -35,11 +35,10 @@ class Queue:
         """Create an empty queue."""
         self.ordering = ordering
         self.ranks = Ranks(ordering)
+        self._take_note()
         self.ready = Ready(self.ranks)
         self.blocked = Blocked(self.ranks)
         self.limited = Limited(self.ranks)
-        self.follows_use = type(ordering).observe is not Ordering.observe
-        """Whether ranks depend on the use of users and pools."""
         self._snapshot: Snapshot | None = None
         self._until: list[tuple[float, str]] = []
         self._evicting = EvictingJobs(self.blocked)
@@ -54,12 +53,18 @@ class Queue:
         self.joined: list[Work] = []
         """Jobs that `choose` blocked without an attempt, until the scheduler has reported them."""
 
+    def _take_note(self) -> None:
+        """Keep what is asked of the ordering for each job."""
+        self.follows_use = type(self.ordering).observe is not Ordering.observe
+        """Whether ranks depend on the use of users and pools."""
+        self._by_use = self.follows_use or self.ordering.portion is not None
+
     def follow(self, ordering: Ordering) -> None:
         """Use another ordering for the jobs that are queued and those to come."""
         works = [*self.ready.clear(), *self.blocked.clear(), *self.limited.clear()]
         self.ordering = ordering
         self.ranks.follow(ordering)
-        self.follows_use = type(ordering).observe is not Ordering.observe
+        self._take_note()
         for work in sorted(works, key=lambda each: each.job.order):
             work.requeued_by = None
             self.ready.add(work)
@@ -233,7 +238,8 @@ class Queue:
                 self.blocked.again = []
             snapshot.forget_freed()
             snapshot.use = None
-            self._evicting.forget()
+            if self._evicting.to_scan:
+                self._evicting.to_scan = 0
             if snapshot.moved:
                 snapshot.moved = set()
             if self._until:
@@ -289,9 +295,8 @@ class Queue:
 
     def choose(self, now: float, most: int) -> list[Work]:
         """Remove and return the next jobs by the policy, at most `most`."""
-        portion = self.ordering.portion
-        if self.follows_use or portion is not None:
-            return self._choose_by_use(now, most, portion)
+        if self._by_use:
+            return self._choose_by_use(now, most, self.ordering.portion)
         bound = None if self._held_back or self.bound is None else self.bound()
         blocked, chosen = self.blocked, list[Work]()
         while len(chosen) < most and (found := self.ready.pop_many(now, bound, most - len(chosen))):

@@ -1,7 +1,7 @@
 """What the simulator asks of the twin gives what the port gives: the same outcomes, the same records in the end."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,6 +23,7 @@ from cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, Machine
 from cellstate.packing import packed
 from cellstate.transaction import Claim, Detection, Ending, How, Mode, Outcome, Placed, Position, Singles, Transaction
 from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin
 from tests.property.worlds import DIMENSIONS, KEEP_JOBS, KEEP_MS
 
@@ -56,7 +57,7 @@ class Simulated(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.copy, self.late = PackedSnapshot(2), PackedSnapshot(2, numbered=False)
-        self.placed: list[Placed] = []
+        self.placed: list[Placed | SimpleJob] = []
         self.number = self.now = self.jobs = 0
         self.broken = False
 
@@ -146,7 +147,8 @@ class Simulated(RuleBasedStateMachine):
         first = self.port.ledger.placements + 1
         same = transaction._replace(claims=tuple(transaction.claims))
         expected = self.port.commit(self.membership, self.number, [same], Position(), at).outcomes[0]
-        outcome, placed = self.quick.carry_out(MEMBER, transaction, None, at)
+        outcome, found = self.quick.carry_out(MEMBER, transaction, None, at)
+        placed = list(found)
         self.broken = outcome != expected
         assert outcome == expected
         self.check_placed(transaction, outcome, placed, first)
@@ -164,7 +166,9 @@ class Simulated(RuleBasedStateMachine):
     def place_anything(self, data: st.DataObject) -> None:
         self.carry_out(data, self.shape)
 
-    def check_placed(self, transaction: Transaction, outcome: Outcome, placed: list[Placed], first: int) -> None:
+    def check_placed(
+        self, transaction: Transaction, outcome: Outcome, placed: Sequence[Placed | SimpleJob], first: int
+    ) -> None:
         """The placements named are those that were made, in order."""
         told = [
             (placement, machine, count)

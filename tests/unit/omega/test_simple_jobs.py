@@ -9,6 +9,7 @@ from cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, Ta
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Ending, How, Mode, Outcome, Placed, Singles, Transaction, Verdict
 from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin
 
 BY = "ada"
@@ -42,12 +43,12 @@ class Both:
 
     def place(self, job: str, *machines: int, group: int = 0, mode: Mode = Mode.INCREMENTAL) -> tuple[Outcome, Any]:
         claims = Singles(list(machines), group)
-        found: tuple[Outcome, Any] = self.do(
-            lambda cell: cell.carry_out("batch/0", Transaction(job, claims, mode), None, 2)
-        )
-        return found
+        outcome, placed = self.quick.carry_out("batch/0", Transaction(job, claims, mode), None, 2)
+        plain = [each.placed() if isinstance(each, SimpleJob) else each for each in placed]
+        assert (outcome, plain) == self.full.carry_out("batch/0", Transaction(job, claims, mode), None, 2)
+        return outcome, placed
 
-    def end(self, placed: Placed) -> int:
+    def end(self, placed: Placed | SimpleJob) -> int:
         found: int = self.do(lambda cell: cell.finish_placed(placed, 3))
         return found
 

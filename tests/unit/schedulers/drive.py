@@ -1,6 +1,7 @@
 """Jobs, private copies and outcomes in a line each, and a few lines that answer the attempt loop from scripts."""
 
 from collections.abc import Callable, Sequence
+from copy import copy as copied
 from typing import Any
 
 import numpy as np
@@ -129,7 +130,7 @@ class Driver:
 
     def step(self) -> Effect:
         """Answer one effect; returns it."""
-        effect = self.effect
+        effect = copied(self.effect)  # the loop uses it again
         self.effects.append(effect)
         self.effect = self.loop.send(self.answer(effect))
         return effect
@@ -158,11 +159,11 @@ class Driver:
     def commit(self, effect: Commit) -> Committed:
         if effect.transactions:
             self.snapshot.launch()
-        lands = self.flight if self.in_flight else effect.transactions
+        lands = self.flight if self.in_flight else tuple(effect.transactions)
         results = [(transaction, self.validate(transaction)) for transaction in lands]
         if lands:
             self.snapshot.land(Reply(self.snapshot.position, full=False, rows=rows([])))
-        self.flight = effect.transactions if self.in_flight else ()
+        self.flight = tuple(effect.transactions) if self.in_flight else ()
         return Committed(self.now, results, bool(self.flight))
 
     def until(self, *kinds: type, most: int = 10_000) -> Effect:

@@ -3,6 +3,7 @@ a connection that fails when told to.
 """
 
 from collections.abc import Callable
+from copy import copy as copied
 from typing import Any
 
 import fakeredis
@@ -130,7 +131,7 @@ class Rig:
 
     def step(self) -> Answer:
         answer = self.live.answer(self.effect)
-        self.answers.append((self.effect, answer))
+        self.answers.append((copied(self.effect), answer))  # the loop uses it again
         self.effect = self.loop.send(answer)
         return answer
 

@@ -34,7 +34,7 @@ def test_receive_sync_think_commit_and_again() -> None:
     assert isinstance(think, Think)
     assert ([w.id for w in think.works], think.seconds) == (["a"], 1.0)
     commit = loop.send(11.0)
-    assert commit == Commit((Transaction("a", (Claim(0, 0, 2),), Mode.INCREMENTAL, Detection.FINE),))
+    assert commit == Commit([Transaction("a", (Claim(0, 0, 2),), Mode.INCREMENTAL, Detection.FINE)])
     assert isinstance(commit, Commit)
     assert loop.send(
         Committed(12.0, [(commit.transactions[0], outcome((2, Verdict.PLACED)))], in_flight=False)
@@ -64,7 +64,7 @@ def test_a_commit_in_flight_is_fetched_without_waiting_for_work() -> None:
     assert driver.effect == Receive(0.0), "the outcome is due: do not sleep"
     driver.idle()
     assert driver.kinds() == ["Receive", "Sync", "Think", "Commit", "Receive", "Sync", "Think", "Commit"]
-    assert driver.effects[-1] == Commit(())
+    assert driver.effects[-1] == Commit([])
     assert heard.of("placed") == [("a", 100.0)]
 
 
