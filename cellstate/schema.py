@@ -87,6 +87,11 @@ def width(field: Field, form: int) -> int:
     return widths.get(field.form) or int(field.form)
 
 
+def blank(section: Sequence[Field]) -> dict[str, str | int]:
+    """Return the fields of a section, empty or 0."""
+    return {field.name: "" if is_text(field) else 0 for field in section}
+
+
 def bare(section: Sequence[Field]) -> int:
     """Bytes of a section of a job when all its texts are empty."""
     return sum(width(field, 0) for field in section)
@@ -149,6 +154,13 @@ def constants() -> str:
         f"COUNTS_AT {bare(GROUP[:1])}", f"WAITING_AT {bare(_numbers(GROUP))}",
     ]  # fmt: skip
     return f"--@const {', '.join([*places, f'NEED {len(GROUP)}', f'NEVER {NEVER}', *offsets])}"
+
+
+def texts() -> str:
+    """Return lines of a script that find the fixed texts of a `record` after the first, and its `group`."""
+    _, *names = (field.name for field in FIXED if is_text(field))
+    pairs = zip(["LANE_AT", *names], [*names, "group"], strict=True)
+    return "\n".join(f"local {name} = {before} + 1 + byte(record, {before})" for before, name in pairs)
 
 
 def lua() -> str:

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cellstate import keys, ranges
+from cellstate import keys, ranges, schema
 from cellstate.backup import Backup, Key
 from cellstate.errors import Unsuitable
 from cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, MOST_WANTED, lane_of
@@ -127,12 +127,12 @@ def _job_of_2(job_id: str, record: str, spec: Mapping[str, Any], size: int) -> d
     name, kind, precedence, order, state, gang, submitted, _, links = head.split(" ")
     modified = links.partition("<")[0].partition(">")[0]
     fields = [_group_of_2(text.split(" "), size) for text in groups]
-    return {
+    return schema.blank((*schema.CHANGING, *schema.FIXED)) | {
         "state": int(state), "begun": any(group["unplaced"] < group["total"] for group in fields),
-        "commands": runs_commands(spec), "leaving": False, "size": len(fields), "modified": int(modified),
+        "commands": runs_commands(spec), "size": len(fields), "modified": int(modified),
         "links": links.removeprefix(modified), "gang": int(gang), "bucket": f"{bucket_of(job_id):02x}",
         "precedence": int(precedence), "order": int(order), "submitted": int(submitted), "lane": "0", "name": name,
-        "kind": kind, "submitter": "", "groups": fields,
+        "kind": kind, "groups": fields,
     }  # fmt: skip
 
 

@@ -68,6 +68,7 @@ class _Section(NamedTuple):
         return b"".join(parts)
 
 
+_BLANK = schema.blank((*CHANGING, *FIXED))
 _CHANGING, _FIXED = _Section.of(CHANGING), _Section.of(FIXED)
 _GROUPS = [_Section.of(GROUP, form) for form in range(8)]
 WIDEST = 7
@@ -130,11 +131,10 @@ def new_job(spec: JobSpec, *, held: bool) -> tuple[bytes, bytes]:
     """Return the record and the opaque spec of a job for submit.lua, which fills in the numbers."""
     waits = "".join(f"<{wait.job}{'+' if wait.any_end else ''}" for wait in spec.after)
     whole = opaque(spec.extra, spec.groups)
-    fields = {
-        "state": 0, "begun": False, "commands": runs_commands(whole), "leaving": False, "modified": 0,
-        "links": ("<*" if held else "") + waits, "gang": int(spec.gang), "bucket": f"{bucket_of(spec.id):02x}",
-        "precedence": spec.precedence, "order": 0, "submitted": 0, "lane": "", "submitter": "",
-        "name": stored_name(spec.id, spec.name), "kind": spec.kind,
+    fields = _BLANK | {
+        "commands": runs_commands(whole), "links": ("<*" if held else "") + waits, "gang": int(spec.gang),
+        "bucket": f"{bucket_of(spec.id):02x}", "precedence": spec.precedence, "kind": spec.kind,
+        "name": stored_name(spec.id, spec.name),
         "groups": [_new_group(group, group.count) for group in spec.groups],
     }  # fmt: skip
     return encode(fields), pack(whole)
@@ -245,6 +245,7 @@ _HEAD = Struct(f"<B{_wanted(_CHANGING)}{_CODES[_CHANGING.texts[0]]}{_wanted(_FIX
 """The form, the wanted numbers with the length of the links between them, the length of the lane: without links."""
 _UNLINKED: tuple[bool, tuple[After, ...], tuple[str, ...]] = False, (), ()
 _LINKS_AT = 1 + _CHANGING.numbers.size
+_AFTER_NAME = _FIXED.names[_FIXED.names.index("name") + 1 :]
 _LANE_AT, _read_head, _new = _HEAD.size, _HEAD.unpack_from, object.__new__
 
 
@@ -282,9 +283,9 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
     at = start + record[at]
     name, rest = record[start:at], record[at:]
     if apart is None:
-        job.kind, job.submitter, groups = _rest(rest, size, form, dimensions)
+        (job.kind, job.submitter, *_), groups = _rest(rest, size, form, dimensions)
     else:
-        job.kind, job.submitter, at = _kind_and_submitter(rest)
+        (job.kind, job.submitter, *_), at = _last_texts(rest)
         found = _whole_groups(rest, at, size, form, dimensions)
         groups = tuple(_group(group, apart.get(i, "")) for i, group in enumerate(found))
     job.id, job.name, job.state, job.gang = job_id, name.decode() if name else job_id, _STATES[state], _GANGS[gang]
@@ -293,18 +294,21 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
 
 
 @lru_cache(maxsize=4096)
-def _rest(text: bytes, size: int, form: int, dimensions: int) -> tuple[str, str, tuple[GroupStatus, ...]]:
+def _rest(text: bytes, size: int, form: int, dimensions: int) -> tuple[tuple[str, ...], tuple[GroupStatus, ...]]:
     """Read what follows the name of a job, without runs; the groups of jobs alike are the same objects."""
-    kind, submitter, at = _kind_and_submitter(text)
+    texts, at = _last_texts(text)
     groups = _whole_groups(text, at, size, form, dimensions)
-    return kind, submitter, tuple(_group(group, None) for group in groups)
+    return texts, tuple(_group(group, None) for group in groups)
 
 
-def _kind_and_submitter(text: bytes) -> tuple[str, str, int]:
-    """Return the last fixed texts of a job, and where its groups begin."""
-    middle = 1 + text[0]
-    end = middle + 1 + text[middle]
-    return text[1:middle].decode(), text[middle + 1 : end].decode(), end
+def _last_texts(text: bytes) -> tuple[tuple[str, ...], int]:
+    """Return the fixed texts of a job after its name, and where its groups begin."""
+    found, at = list[str](), 0
+    for _ in _AFTER_NAME:
+        end = at + 1 + text[at]
+        found.append(text[at + 1 : end].decode())
+        at = end
+    return tuple(found), at
 
 
 _ORDER_AT = _Section.of(FIXED[: _FIXED.names.index("order")]).numbers.size

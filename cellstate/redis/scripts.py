@@ -4,10 +4,10 @@ A header line ``-- KEYS   meta machines | box:*`` fixes the order of the keys an
 bar; ``-- ARGV   dims at | texts`` does the same for arguments. The loader writes the matching local
 variables in front of the script, so positions cannot drift between Lua and Python.
 
-``--@include words ranges`` stands for those files of ``lua/parts``, ``--@schema`` for the codec of jobs' records and
-``--@fields`` for its constants alone (cellstate/schema.py). ``--@const UP 0, DOWN 2`` names numbers: they
-are written into the text in place of the names, because Lua has room for 200 local variables in a script and
-looks each one up for every function that uses it, at every call.
+``--@include words ranges`` stands for those files of ``lua/parts``, ``--@schema`` for the codec of jobs' records,
+``--@fields`` for its constants alone and ``--@texts`` for lines that find the texts of a record (cellstate/schema.py).
+``--@const UP 0, DOWN 2`` names numbers: they are written into the text in place of the names, because Lua has room for
+200 local variables in a script and looks each one up for every function that uses it, at every call.
 """
 
 import re
@@ -39,7 +39,9 @@ def _include(source: str) -> str:
         else:
             lines.append(line)
     text = "\n".join(lines)
-    return text.replace("--@schema\n", schema.lua()).replace("--@fields\n", f"{schema.constants()}\n")
+    for word, of_schema in (("schema", schema.lua), ("fields", schema.constants), ("texts", schema.texts)):
+        text = text.replace(f"--@{word}\n", f"{of_schema().rstrip()}\n")
+    return text
 
 
 def _with_constants(source: str) -> str:

@@ -3,10 +3,7 @@ if not record then break end
 local form, state, begun, _, leaving, size, more = byte(record, 1, 7)
 local a, b, c, d = byte(record, LINKS_AT, LINKS_AT + 3)
 if form + state + leaving + more + a + b + c + d ~= 0 or size ~= 1 then break end
-local name = LANE_AT + 1 + byte(record, LANE_AT)
-local kind = name + 1 + byte(record, name)
-local submitter = kind + 1 + byte(record, kind)
-local group = submitter + 1 + byte(record, submitter)
+--@texts
 local unplaced, placed, finished, failed, _, delayed, _, _, optional, wide, more_wide =
   byte(record, group + COUNTS_AT + 2, group + COUNTS_AT + 12)
 local at_runs = group + WAITING_AT + 4 + wide
