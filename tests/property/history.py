@@ -165,7 +165,7 @@ class History:
         """The last call is sent again, or an older one."""
         self.commit()
         if self.last and self.rng.random() < 0.5:
-            self.last = self.last[0] - 1, *self.last[1:]
+            self.last = max(0, self.last[0] - 1), *self.last[1:]  # numbers begin with 1
             self.commit()
 
     # Tasks
