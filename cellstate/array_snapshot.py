@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from cellstate.cell import Reply, Rows, StaleSnapshot
 from cellstate.model import MachineState
 from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
+from cellstate.snapshot import Snapshot, wanted_amounts
 
 Take = tuple[int, Resources, int]
 """(machine, amounts per task, tasks)"""
 
 
+Wanted = tuple[tuple["array[int]", int], ...]
+"""Free amounts of the dimensions that a task needs something of, with the amounts that it needs."""
+MOST_NEEDS = 1_024
+"""Needs whose arrays are kept."""
 FREED_KEPT = 1_024
 """Freed machines that are noted before repeated ones are dropped."""
 _UP = int(MachineState.UP)
@@ -47,11 +51,15 @@ class ArraySnapshot(Snapshot):
         self._freed: list[NDArray[np.int64]] = []
         self._freed_count = 0
         self._open: list[Take] = []
-        self._flights: list[list[Take]] = []
+        self._flights: list[tuple[list[int], list[Take]]] = []
+        """The machines of the claims of each call in flight, and the claims."""
+        self._records = np.empty(0, dtype=np.dtype((np.void, 8 * (4 + 2 * dimensions))))
+        """The memory of `rows`, a record for each machine: one is copied as a whole."""
         self._base = np.empty((dimensions, 0), dtype=np.int64)
         self._free: list[array[int]] = [array("q") for _ in range(dimensions)]
         self._room: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64) for _ in range(dimensions)]
         self._number: NDArray[np.int64] = self.rows[1]
+        self._wanted: dict[Resources, Wanted] = {}
 
     @property
     def free(self) -> Sequence["array[int]"]:
@@ -76,35 +84,33 @@ class ArraySnapshot(Snapshot):
     def _resize(self, size: int) -> None:
         old = self.size
         width = 4 + 2 * self.dimensions
-        rows = np.zeros((width, size), dtype=np.int64)
-        rows[2, :] = MachineState.GONE
+        table = np.zeros((size, width), dtype=np.int64)
+        table[:, 2] = MachineState.GONE
         base = np.full((self.dimensions, size), -1, dtype=np.int64)
         if old:
-            rows[:, :old] = self.rows
+            table[:old] = self.rows.T
             base[:, :old] = self._base
-        self.rows, self._base, self.size = rows, base, size
+        self.rows, self._records, self._base, self.size = table.T, self._as_records(table), base, size
         words = [array("q", bytes(8 * size)) for _ in range(self.dimensions)]
         rooms = [np.frombuffer(word, dtype=np.int64) for word in words]
         for d in range(self.dimensions):
             rooms[d][:] = base[d]
             if old:
                 rooms[d][:old] = self._room[d]
-        self._free, self._room, self._number = words, rooms, rows[1]
+        self._free, self._room, self._number, self._wanted = words, rooms, self.rows[1], {}
+
+    def _as_records(self, table: NDArray[np.int64]) -> NDArray[np.void]:
+        return np.ascontiguousarray(table).view(self._records.dtype)[:, 0]
 
     # Updates from the store
 
     def apply(self, reply: Reply) -> None:
         """See Snapshot.apply."""
-        self._apply(reply, set())
-
-    def _apply(self, reply: Reply, machines: set[int]) -> None:
-        """Apply a reply; `machines` have the room of the store without the claims of this scheduler."""
         if reply.full:
             # Machines that a full read does not list do not exist: they have no room.
             self.rows[2, :] = MachineState.GONE
             self._base[:] = -1
-            for room in self._room:
-                room[:] = -1
+            self._restore()
             self.residents.forget()
             self.attributes.stale[:] = True
         elif reply.position.version < self.position.version:
@@ -112,37 +118,40 @@ class ArraySnapshot(Snapshot):
         if reply.lanes is not None:
             self.lanes.apply(reply.lanes, full=reply.full)
         if len(reply.rows):
-            self._apply_rows(reply.rows, machines)
-        elif reply.full:
-            self._restore()
-        elif machines:
-            self._retake(machines)
+            self._apply_rows(reply.rows)
         self.position = reply.position
 
-    def _apply_rows(self, rows: Rows, others: set[int]) -> None:
-        """Apply changed machines; a repeated one has its last state. `others` are claimed again with them."""
-        index = rows[:, 0]
+    def _apply_rows(self, rows: Rows) -> None:
+        """Apply changed machines; a repeated one has its last state. Claims of this scheduler stay deducted."""
+        index = rows[:, 0].copy()
         top = int(index.max()) + 1
         if top > self.size:
             self._resize(max(top, self.size + self.size // 4))
-        size = self.dimensions
+        records, size = self._records, self.dimensions
         before = self.rows[:, index] if self.attributes.used else None
         # Of repeated rows the last one wins: NumPy assigns in order.
-        self.rows[:, index] = rows.T
-        now = self.rows[:, index]
+        records[index] = self._as_records(rows)
+        now = records[index].view(np.int64).reshape(-1, 4 + 2 * size).T
         if before is not None:
             self.attributes.note(index, before, now)
             restated = rows[rows[:, 2] != MachineState.UP, 0]
             self.attributes.stale[restated[self.rows[2, restated] == MachineState.UP]] = True
-        free = now[4 : 4 + size] - now[4 + size :]
-        free[:, (now[2] != _UP) | (np.minimum.reduce(free) < 0)] = -1
-        grown = np.logical_or.reduce(free > self._base[:, index])
-        if grown.any():
+        free = [now[4 + d] - now[4 + size + d] for d in range(size)]
+        closed = now[2] != _UP
+        for amounts in free:
+            closed |= amounts < 0
+        if np.count_nonzero(closed):
+            for amounts in free:
+                amounts[closed] = -1
+        grown = np.zeros(len(index), dtype=np.bool_)
+        for room, base, amounts in zip(self._room, self._base, free, strict=True):
+            more = amounts - base[index]
+            grown |= more > 0
+            base[index] = amounts
+            more += room[index]
+            room[index] = more
+        if np.count_nonzero(grown):
             self._free_again(index[grown])
-        self._base[:, index] = free
-        for room, amounts in zip(self._room, free, strict=True):
-            room[index] = amounts
-        self._retake(others.union(index.tolist()))
         self.changes += len(index)
 
     def _restore(self) -> None:
@@ -175,27 +184,29 @@ class ArraySnapshot(Snapshot):
     def launch(self) -> list[int]:
         """Move the open claims to the claims in flight, until `land`; return their machines."""
         flight, self._open = self._open, []
-        self._flights.append(flight)
+        machines = [machine for machine, _, _ in flight]
+        self._flights.append((machines, flight))
         self.usage.launch()
-        return [machine for machine, _, _ in flight]
+        return machines
 
     def land(self, reply: Reply) -> None:
         """Drop the oldest claims in flight, which were validated, and apply the reply.
 
         Room from a rejected claim counts as freed: a job may have been blocked because of it.
         """
-        machines = {machine for machine, _, _ in self._flights.pop(0)}
+        machines, _ = self._flights.pop(0)
         self.usage.land()
-        index = np.fromiter(machines, np.int64, len(machines))
+        index = np.frombuffer(array("q", machines), dtype=np.int64)
         before = [room[index] for room in self._room]
         if not reply.full:
             for room, base in zip(self._room, self._base, strict=True):
                 room[index] = base[index]
-        self._apply(reply, machines)
+            self._retake(set(machines))
+        self.apply(reply)
         grown = np.zeros(len(index), dtype=np.bool_)
         for room, earlier in zip(self._room, before, strict=True):
             grown |= room[index] > earlier
-        if grown.any():
+        if np.count_nonzero(grown):
             self._free_again(index[grown])
 
     def forget(self) -> None:
@@ -205,14 +216,13 @@ class ArraySnapshot(Snapshot):
         self._restore()
 
     def _retake(self, machines: set[int] | None) -> None:
-        for takes in (*self._flights, self._open):
-            self._take_again(takes, machines)
-
-    def _take_again(self, takes: Sequence[Take], machines: set[int] | None) -> None:
-        for machine, need, count in takes:
-            if machines is None or machine in machines:
-                for word, amount in zip(self._free, need, strict=True):
-                    word[machine] -= amount * count
+        """Deduct the claims on some machines, or on all, whose room is that of the store."""
+        for held, takes in (*self._flights, ([machine for machine, _, _ in self._open], self._open)):
+            if machines is None or not machines.isdisjoint(held):
+                for machine, need, count in takes:
+                    if machines is None or machine in machines:
+                        for word, amount in zip(self._free, need, strict=True):
+                            word[machine] -= amount * count
 
     # Decisions
 
@@ -230,6 +240,44 @@ class ArraySnapshot(Snapshot):
         for d, amount in enumerate(need):
             free[d][machine] -= amount * count
         self._open.append((machine, need, count))
+
+    def fill(self, need: Resources, count: int, start: int, window: int) -> tuple[list[int], list[int], int]:
+        """See Snapshot.fill; written out for two resources, which most tasks need."""
+        wanted = self._wanted.get(need) or self._words(need)
+        if len(wanted) != 2:
+            return super().fill(need, count, start, window)
+        (first, a), (second, b) = wanted
+        machines: list[int] = []
+        counts: list[int] = []
+        machine, size, claimed = start, self.size, self._open
+        for _ in range(window):
+            has = first[machine]
+            if has >= a and (also := second[machine]) >= b:
+                fits, x, y = count, a * count, b * count
+                if has < x or also < y:
+                    fits = min(has // a, also // b)
+                    x, y = a * fits, b * fits
+                first[machine], second[machine] = has - x, also - y
+                claimed.append((machine, need, fits))
+                if fits == count:
+                    if not machines:
+                        return [machine], [count], 0
+                    machines.append(machine)
+                    counts.append(count)
+                    return machines, counts, 0
+                machines.append(machine)
+                counts.append(fits)
+                count -= fits
+            machine += 1
+            if machine == size:
+                machine = 0
+        return machines, counts, count
+
+    def _words(self, need: Resources) -> "Wanted":
+        if len(self._wanted) >= MOST_NEEDS:
+            self._wanted.clear()
+        found = self._wanted[need] = tuple((self._free[d], amount) for d, amount in wanted_amounts(need))
+        return found
 
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
         """See Snapshot.take_each."""
@@ -274,6 +322,8 @@ class Narrowed(ArraySnapshot):
         self._taken: list[tuple[int, Take]] = []
         self._free = [array("q", amounts.tobytes()) for amounts in room]
         self._room = [np.frombuffer(word, dtype=np.int64) for word in self._free]
+
+    fill = Snapshot.fill
 
     @property
     def base(self) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ store, `PackedSnapshot` (omega/simulation/packed_snapshot.py) by values.
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,12 @@ from cellstate.residents import Residents
 from cellstate.resources import Resources
 from cellstate.transaction import Position
 from cellstate.usage import Usage
+
+
+@lru_cache(maxsize=1024)
+def wanted_amounts(need: Resources) -> tuple[tuple[int, int], ...]:
+    """Return the dimensions that a task needs something of, with the amounts; the first one if it needs nothing."""
+    return tuple((d, amount) for d, amount in enumerate(need) if amount) or ((0, 0),)
 
 
 class Snapshot(ABC):
@@ -155,6 +162,33 @@ class Snapshot(ABC):
     @abstractmethod
     def take(self, machine: int, need: Resources, count: int) -> None:
         """Mark tasks as claimed in the working amounts."""
+
+    def fill(self, need: Resources, count: int, start: int, window: int) -> tuple[list[int], list[int], int]:
+        """Claim as many of `count` tasks as fit on each machine in turn: `window` machines from `start` on.
+
+        Return the machines, the tasks on each, and the number of tasks without a machine.
+        """
+        machines: list[int] = []
+        counts: list[int] = []
+        machine, size, words = start, self.size, self.free
+        wanted = [(words[d], amount) for d, amount in wanted_amounts(need)]
+        for _ in range(window):
+            fits = count
+            for word, amount in wanted:
+                free = word[machine]
+                if free < amount * fits or free < 0:
+                    fits = free // amount if amount else 0
+                    if fits <= 0:
+                        break
+            else:
+                self.take(machine, need, fits)
+                machines.append(machine)
+                counts.append(fits)
+                count -= fits
+                if not count:
+                    break
+            machine = machine + 1 if machine + 1 < size else 0
+        return machines, counts, count
 
     @abstractmethod
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:

@@ -8,8 +8,9 @@ construction.
 from abc import abstractmethod
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from random import Random
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,20 @@ class Placement(Protocol):
         """
 
 
+class PlacesAll(Protocol):
+    """A placement that can also place several jobs in one call, which costs less than a call for each."""
+
+    @abstractmethod
+    def place_all(
+        self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
+    ) -> tuple[list[Sequence[Claim]], int]:
+        """Return the claims of the first jobs, with the same result as `place` for one after another, and their number.
+
+        It ends before a job that `place` is to place, once there are `most` claims, and after a job that fits nowhere,
+        whose claims are empty.
+        """
+
+
 class Sizing(Protocol):
     """Number of workers of an elastic job. Pure; sees sums over the cell, never single machines."""
 
@@ -163,6 +178,18 @@ class Scoring(Protocol):
         self, work: Work, group: int, snapshot: Snapshot, machines: NDArray[np.intp]
     ) -> Mapping[str, NDArray[np.float64]]:
         """Return the points of one more task of a group on each of these machines, by criterion; their sum decides."""
+
+
+def as_places_all(placement: Placement) -> PlacesAll | None:
+    """Return a placement that can place several jobs in one call; None for one that cannot."""
+    return cast("PlacesAll", placement) if _places_all(type(placement)) else None
+
+
+@lru_cache(maxsize=256)
+def _places_all(kind: type[Placement]) -> bool:
+    """Return whether a class has `place_all`, and inherits it no further than it inherits `place`."""
+    owners = [name for each in kind.__mro__ for name in ("place_all", "place") if name in vars(each)]
+    return owners[:1] == ["place_all"]
 
 
 def claims_of(policy: Placement | Preemption, claims: Sequence[Claim] | None) -> Sequence[Claim]:

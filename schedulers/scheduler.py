@@ -18,7 +18,17 @@ from schedulers.outbox import Outbox
 from schedulers.outcomes import admitted, book, count, seen
 from schedulers.placement.arranging import arranged
 from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import Asserting, Ordering, Placement, Preemption, Sizing, claims_of, reads_attributes
+from schedulers.policies import (
+    Asserting,
+    Ordering,
+    Placement,
+    PlacesAll,
+    Preemption,
+    Sizing,
+    as_places_all,
+    claims_of,
+    reads_attributes,
+)
 from schedulers.preemption.fair_share import FairShare
 from schedulers.preemption.none import NoPreemption
 from schedulers.preemption.precedence import Precedence
@@ -81,6 +91,8 @@ class Scheduler:
     counts_use: bool = field(default=False, init=False)
     """Whether a policy may read the use of users and pools."""
     _reads_attributes: bool = field(default=False, init=False)
+    _places_all: PlacesAll | None = field(default=None, init=False)
+    """The placement, if it can place several jobs in one call."""
     _asserting: Asserting | None = field(default=None, init=False)
     _without_pools: tuple[Ordering, Preemption] | None = field(default=None, init=False)
     """The policies of its own, while those of the cell's pools are in use."""
@@ -93,6 +105,10 @@ class Scheduler:
         """Keep what is asked of the policies for each job."""
         self.counts_use = self.queue.follows_use or self.preemption.evicts
         self._asserting = self.preemption if isinstance(self.preemption, Asserting) else None
+        self._read_placement()
+
+    def _read_placement(self) -> None:
+        self._places_all = as_places_all(self.placement)
         self._reads_attributes = reads_attributes(self.placement) or reads_attributes(self.preemption)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -103,7 +119,7 @@ class Scheduler:
         if name in ("ordering", "sizing", "preemption"):
             self.__post_init__()
         elif name == "placement":
-            self._reads_attributes = reads_attributes(self.placement) or reads_attributes(self.preemption)
+            self._read_placement()
 
     def fresh(self, seed: str) -> "Scheduler":
         """Return the same composition, idle, with random numbers from the stream `seed`.
@@ -242,8 +258,8 @@ class Scheduler:
         Once the transactions have CALL_CLAIMS claims together, the remaining jobs go back to the queue.
         """
         snapshot.now = now
-        transactions, left = [], CALL_CLAIMS
-        for work in works:
+        transactions, left, tried = self._decide_together(works, snapshot)
+        for work in works[len(transactions) :]:
             if left <= 0:
                 self.working.pop(work.id, None)
                 self.queue.ready.add(work)
@@ -253,7 +269,11 @@ class Scheduler:
                 report_blocked(self.instruments, [work], now)
                 continue
             work.attempts += 1
-            claims = arranged(self.placement, work if work.admitted is None else admitted(work), snapshot, self.rng)
+            if work is tried:
+                claims: Sequence[Claim] = ()
+            else:
+                wanted = work if work.admitted is None else admitted(work)
+                claims = arranged(self.placement, wanted, snapshot, self.rng)
             if count := len(claims):
                 transactions.append(self._transaction(work, claims, snapshot, count))
                 left -= count
@@ -271,6 +291,29 @@ class Scheduler:
         if self.queue.follows_use:
             snapshot.usage.forget_promises()
         return transactions
+
+    def _decide_together(self, works: Sequence[Work], snapshot: Snapshot) -> tuple[list[Transaction], int, Work | None]:
+        """Place the first jobs in one call, where the placement can do that.
+
+        Return their transactions, how many claims are left to the call, and the job that fitted nowhere, if one did.
+        """
+        place_all = self._places_all
+        if place_all is None or len(works) < 2 or self.queue.blocked.groups:
+            return [], CALL_CLAIMS, None
+        placed, size = place_all.place_all(works, snapshot, self.rng, CALL_CLAIMS)
+        mode, detection = self.mode, self.detection
+        simple = not (detection or self.counts_use or size > MOST_CLAIMS)
+        transactions: list[Transaction] = []
+        for work, claims in zip(works, placed, strict=False):
+            if work is works[len(placed) - 1] and not len(claims):
+                return transactions, CALL_CLAIMS - size, work
+            work.attempts += 1
+            if simple:
+                job = work.job
+                transactions.append(_new(Transaction, (job.id, claims, _GANG if job.gang else mode, detection, None)))
+            else:
+                transactions.append(self._transaction(work, claims, snapshot, len(claims)))
+        return transactions, CALL_CLAIMS - size, None
 
     def suspects(self) -> tuple[int, ...] | None:
         """Machines to be looked up before `preempt`; None when nobody is to be evicted for any job in hand."""

@@ -83,15 +83,24 @@ def announce(ledger: Ledger, at: int, by: str, basis: Basis | None = None) -> No
     ledger.tags.append(ledger.new_tag())
     ledger.marks.append(ledger.cut + len(ledger.trail))
     if ledger.version - ledger.floor > 2 * ledger.changes_kept:
-        drop = ledger.version - ledger.changes_kept - ledger.floor
-        ledger.floor += drop
-        del ledger.trail[: ledger.marks[drop - 1] - ledger.cut]
-        ledger.cut = ledger.marks[drop - 1]
-        del ledger.tags[:drop], ledger.marks[:drop]
-        ledger.restated = [each for each in ledger.restated if each[0] > ledger.floor]
-        ledger.gone_lanes = [each for each in ledger.gone_lanes if each.version > ledger.floor]
+        trim(ledger, ledger.version - ledger.changes_kept)
     if ledger.log:
         ledger.entries.append((ledger.version, at, by, ledger.facts_now, basis))
+
+
+def trim(ledger: Ledger, floor: int) -> None:
+    """Forget which machines the versions up to `floor` changed; ``lua/parts/trim.lua``.
+
+    The store chooses the floor by the length of its entries, which the twin does not have.
+    """
+    catch_up(ledger)
+    drop = floor - ledger.floor
+    ledger.floor = floor
+    del ledger.trail[: ledger.marks[drop - 1] - ledger.cut]
+    ledger.cut = ledger.marks[drop - 1]
+    del ledger.tags[:drop], ledger.marks[:drop]
+    ledger.restated = [each for each in ledger.restated if each[0] > floor]
+    ledger.gone_lanes = [each for each in ledger.gone_lanes if each.version > floor]
 
 
 def catch_up(ledger: Ledger) -> None:

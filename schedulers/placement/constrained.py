@@ -10,7 +10,7 @@ from schedulers.constraints.demands import NONE, asks_anything, demands
 from schedulers.constraints.evaluation import Mask, kept_from_simulated, permitted
 from schedulers.placement.first_fit import RandomFirstFit
 from schedulers.placement.service import Service
-from schedulers.policies import Placement
+from schedulers.policies import Placement, as_places_all
 from schedulers.work import Work
 
 
@@ -38,6 +38,18 @@ class Constrained:
             return self.careful.place(work, snapshot, rng)
         masks = {group: permitted(work, group, snapshot) for group in groups}
         return self._narrowed(work, snapshot, rng, masks)
+
+    def place_all(
+        self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
+    ) -> tuple[list[Sequence[Claim]], int]:
+        """See PlacesAll: jobs without demands, as far as the inner placement places jobs together."""
+        inner = as_places_all(self.inner)
+        if inner is None or snapshot.pools.divided:
+            return [], 0
+        for number, work in enumerate(works):
+            if work.job.commands or work.job.spec:
+                return inner.place_all(works[:number], snapshot, rng, most)
+        return inner.place_all(works, snapshot, rng, most)
 
     def _narrowed(self, work: Work, snapshot: Snapshot, rng: Random, masks: dict[int, Mask | None]) -> Sequence[Claim]:
         """Place group by group, each on its own narrowed snapshot."""

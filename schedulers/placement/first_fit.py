@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from random import Random
 
 import numpy as np
@@ -37,34 +36,36 @@ class RandomFirstFit:
             claims += found
         return claims
 
+    def place_all(
+        self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
+    ) -> tuple[list[Sequence[Claim]], int]:
+        """See PlacesAll."""
+        found: list[Sequence[Claim]] = []
+        left, size, window = most, snapshot.size, min(self.window, snapshot.size)
+        random, fill = rng.random, snapshot.fill
+        for work in works:
+            wanted = work.left
+            if left <= 0 or len(wanted) != 1 or work.admitted is not None or not size:
+                break
+            need, start = work.job.groups[0].need, int(random() * size)
+            machines, counts, missing = fill(need, wanted[0], start, window)
+            if missing and self._search(need, missing, snapshot, start, machines, counts) and work.gang:
+                snapshot.undo(snapshot.mark() - len(machines))
+                machines, counts = [], []
+            found.append(Columns(machines, counts))
+            if not machines:
+                break
+            left -= len(machines)
+        return found, most - left
+
     def _place_group(self, work: Work, group: int, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """Claim machines for the tasks of a group; none for a gang whose group does not fit as a whole."""
         need, left, size = work.job.groups[group].need, work.left[group], snapshot.size
         if not left or not size:
             return []
-        machine = start = int(rng.random() * size)
-        free_of, wanted = snapshot.free, _wanted(need)
-        machines: list[int] = []
-        counts: list[int] = []
-        for _ in range(min(self.window, size)):
-            count = left
-            for d, amount in wanted:
-                free = free_of[d][machine]
-                if free < amount * count or free < 0:
-                    count = free // amount if amount else 0
-                    if count <= 0:
-                        break
-            else:
-                snapshot.take(machine, need, count)
-                machines.append(machine)
-                counts.append(count)
-                left -= count
-                if not left:
-                    return Columns(machines, counts, group)
-            machine += 1
-            if machine == size:
-                machine = 0
-        if self._search(need, left, snapshot, start, machines, counts) and work.gang:
+        start = int(rng.random() * size)
+        machines, counts, left = snapshot.fill(need, left, start, min(self.window, size))
+        if left and self._search(need, left, snapshot, start, machines, counts) and work.gang:
             snapshot.undo(snapshot.mark() - len(machines))
             return []
         return Columns(machines, counts, group)
@@ -86,9 +87,3 @@ class RandomFirstFit:
             if not left:
                 break
         return left
-
-
-@lru_cache(maxsize=1024)
-def _wanted(need: Resources) -> tuple[tuple[int, int], ...]:
-    """Return the dimensions that a task needs something of, with the amounts; the first one if it needs nothing."""
-    return tuple((d, amount) for d, amount in enumerate(need) if amount) or ((0, 0),)

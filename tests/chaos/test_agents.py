@@ -14,7 +14,8 @@ from cellstate.model import JobSpec
 from cellstate.redis import RedisCell
 from tests.chaos.book import Book
 from tests.chaos.disorder import Disorder
-from tests.integration.stage import Ledger, all_facts, embedded_store, made_cell, started_processes
+from tests.integration.ledger import Ledger
+from tests.integration.stage import all_facts, embedded_store, made_cell, started_processes
 
 pytestmark = pytest.mark.server
 SHORT_SECONDS, LONG_SECONDS = 4.0, 60.0

@@ -6,6 +6,7 @@ import pytest
 
 from cellstate.cell import Fact
 from tests.chaos.book import Book
+from tests.integration.ledger import Ledger
 
 PLACED = Fact(1, 0, "batch/0", ("place", "7", "0", "a", "0", "0"))
 
@@ -39,3 +40,13 @@ def test_the_book_finds_each_fault(tmp_path: Path, page: str, facts: list[Fact],
     faults = {name for name in ("overlaps", "doubled", "invented", "lost") if getattr(account, name)}
     assert faults == found
     assert account.clean is (not found)
+
+
+def test_the_ledger_counts_a_late_end_in_place_of_the_loss() -> None:
+    lost = Fact(2, 0, "batch/1", ("lost", "7", "0", "a", "0", "0", "4", "0", "0", "agent"))
+    task = ("a", "0", 0)
+    for how, finished_times in (("finished", 1), ("failed", 0)):
+        ledger = Ledger.of([PLACED, lost, late(7, how)])
+        assert (ledger.placed[task], ledger.returned[task], ledger.finished[task]) == (1, 0, finished_times)
+    ledger = Ledger.of([PLACED, lost, PLACED, finished(7)])
+    assert (ledger.placed[task], ledger.returned[task], ledger.finished[task]) == (2, 1, 1)

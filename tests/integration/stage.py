@@ -5,15 +5,13 @@ import os
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from shutil import rmtree
 
-from cellstate import ranges
 from cellstate.audit import verify
 from cellstate.cell import Fact
 from cellstate.errors import StoreError
@@ -26,6 +24,7 @@ from omega.live.processes.supervisor import TIME, ProcessSupervisor, supervised
 from omega.live.simulated.executor import SimulatedExecutor
 from schedulers.sharing import owned
 from tests.conftest import absent, find_server, socket_directory, wait_for
+from tests.integration.ledger import Ledger, lives_of
 
 TIMEOUT_SECONDS = 60.0
 """No test waits longer for anything; what is waited for takes a few seconds on an idle machine."""
@@ -311,43 +310,20 @@ def seen(cell: RedisCell, *words: str) -> list[Fact]:
     return [fact for fact in all_facts(cell) if fact.words[: len(words)] == words]
 
 
-Task = tuple[str, str, int]
-
-
-@dataclass(slots=True)
-class Ledger:
-    """Every task as the log tells it: how often it was placed, ended and put back."""
-
-    placed: "Counter[Task]" = field(default_factory=Counter)
-    finished: "Counter[Task]" = field(default_factory=Counter)
-    returned: "Counter[Task]" = field(default_factory=Counter)
-    by: "Counter[str]" = field(default_factory=Counter)
-    """Tasks placed by each scheduler."""
-
-    @classmethod
-    def of(cls, facts: Sequence[Fact]) -> "Ledger":
-        """Read it from the log alone."""
-        ledger = cls()
-        books = {"place": ledger.placed, "finished": ledger.finished}
-        books |= {"evicted": ledger.returned, "lost": ledger.returned}
-        for fact in facts:
-            if fact.words[0] in books:
-                _, _, _, job, group, tasks = fact.words[:6]
-                for task in ranges.indices(tasks):
-                    books[fact.words[0]][job, group, task] += 1
-                if fact.words[0] == "place":
-                    ledger.by[fact.by] += ranges.count(tasks)
-        return ledger
-
-
 def check_all_ended(cell: RedisCell, jobs: Sequence[JobSpec]) -> Ledger:
     """Every task of `jobs` ran to its end exactly once, none lost, none doubled, and the cell is as its rules say."""
-    ledger = Ledger.of(all_facts(cell))
+    facts = all_facts(cell)
+    ledger = Ledger.of(facts)
     groups = [(job.id, str(number), group.count) for job in jobs for number, group in enumerate(job.groups)]
     wanted = {(job, number, task) for job, number, count in groups for task in range(count)}
-    assert set(ledger.finished) == wanted
-    assert max(ledger.finished.values()) == 1
-    assert all(ledger.placed[task] == 1 + ledger.returned[task] for task in wanted)
+    uneven = {task for task in wanted if ledger.placed[task] != 1 + ledger.returned[task]}
+    for what, tasks in {
+        "not finished": wanted - set(ledger.finished),
+        "finished and not submitted": set(ledger.finished) - wanted,
+        "finished twice": {task for task, times in ledger.finished.items() if times > 1},
+        "placed oftener or less often than returned and ended": uneven,
+    }.items():
+        assert not tasks, f"{what}: {lives_of(facts, tasks)}"
     check(cell)
     return ledger
 

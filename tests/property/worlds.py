@@ -9,6 +9,7 @@ from cellstate.audit import verify
 from cellstate.cell import Membership, Reply
 from cellstate.errors import OmegaError
 from cellstate.memory import MemoryCell
+from cellstate.memory.publish import trim
 from cellstate.model import BUCKETS, MachineState
 from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
@@ -17,6 +18,8 @@ from cellstate.transaction import Ask, Ending, How, Intake, Position
 DIMENSIONS = Dimensions(("cpu", "memory"))
 MEMBERS = ("batch/0", "service/0")
 KEEP_JOBS, KEEP_MS = 4, 1_000
+TRIM_EVERY, KEPT_LEAST = 64, 128
+"""The store trims its change list at each 64th version and keeps at least 128 versions (``lua/parts/trim.lua``)."""
 HOUR_MS = 3600 * 1000
 LEASE_MS = 36_500 * 24 * HOUR_MS
 """Leases that no history outlasts, however slow or halted its process is: only `World.expire_lease` ends one."""
@@ -133,7 +136,7 @@ class Worlds:
         long.ledger.shortcut = False
         self.store = RedisCell.create(client, name, DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
         self.store.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]
-        self.now = 0
+        self.now = self._trimmed = 0
         self.store.store_ms = lambda: self.now  # type: ignore[method-assign]
         self.twin = short
         self.all = [World(cell) for cell in (short, long, self.store)]
@@ -147,7 +150,21 @@ class Worlds:
         answers = [world.answer(operation) for world in self.all]
         assert answers[1] == answers[0], "the short way differs from the long way"
         assert answers[2] == answers[0], f"the scripts differ from the twin: {answers[2]} and {answers[0]}"
+        self._trim()
         return answers[0]
+
+    def _trim(self) -> None:
+        """Trim the twins' changes as the store trimmed its own: what it keeps follows from its entries' length."""
+        version, floor = self.twin.ledger.version, self.twin.ledger.floor
+        if version // TRIM_EVERY == self._trimmed // TRIM_EVERY:
+            return
+        self._trimmed = version
+        stored = int(self.store.client.hget(f"{self.store._prefix}meta", "floor") or 0)
+        assert floor <= stored <= max(floor, version - KEPT_LEAST)
+        for world in self.all[:2]:
+            assert isinstance(world.cell, MemoryCell)
+            if stored > world.cell.ledger.floor:
+                trim(world.cell.ledger, stored)
 
     def compare(self) -> None:
         """Compare every record."""

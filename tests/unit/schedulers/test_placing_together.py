@@ -1,0 +1,90 @@
+"""The jobs of a call are placed in one call of the placement, as they are one after another."""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cellstate.snapshot import Snapshot
+from cellstate.transaction import Claim
+from omega.testing.placement import COPIES, cells
+from omega.testing.scenes import filled, for_all, room, snapshot, work
+from schedulers.placement.constrained import Constrained
+from schedulers.placement.first_fit import RandomFirstFit
+from schedulers.policies import as_places_all
+from schedulers.scheduler import Scheduler
+from schedulers.work import Work
+
+
+def jobs_of_one_group(dimensions: int) -> st.SearchStrategy[list[Work]]:
+    need = st.tuples(*[st.integers(0, 5)] * dimensions)
+    one = st.tuples(need, st.integers(1, 20), st.booleans())
+    return st.lists(one, min_size=2, max_size=6).map(
+        lambda drawn: [work((need, count), gang=gang, name=f"j{i}") for i, (need, count, gang) in enumerate(drawn)]
+    )
+
+
+@pytest.mark.parametrize("kind", COPIES, ids=lambda kind: kind.__name__)
+@settings(for_all, max_examples=40)
+@given(data=st.data())
+def test_the_result_is_that_of_one_job_after_another(kind: Callable[[int], Snapshot], data: st.DataObject) -> None:
+    dimensions, window = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([0, 1, 3, 64]))
+    free, works = data.draw(cells(dimensions)), data.draw(jobs_of_one_group(dimensions))
+    together, single = filled(kind(dimensions), free), filled(kind(dimensions), free)
+    placed, size = RandomFirstFit(window).place_all(works, together, Random(1), 40)
+    rng, expected, claims = Random(1), list[Sequence[Claim]](), 0
+    for each in works:
+        if claims >= 40 or not free:
+            break
+        expected.append(RandomFirstFit(window).place(each, single, rng))
+        claims += len(expected[-1])
+        if not expected[-1]:
+            break
+    assert [list(each) for each in placed] == [list(each) for each in expected]
+    assert (size, together.mark(), room(together)) == (claims, single.mark(), room(single))
+
+
+@settings(for_all, max_examples=40)
+@given(cells(2), jobs_of_one_group(2), st.booleans())
+def test_a_scheduler_decides_the_same_with_and_without(
+    free: list[tuple[int, ...]], works: list[Work], use: bool
+) -> None:
+    found = []
+    for together in (True, False):
+        scheduler = Scheduler("batch", placement=Constrained(), jobs_per_call=8, rng=Random(3))
+        scheduler.counts_use = use
+        if not together:
+            scheduler._places_all = None
+        copy = filled(snapshot((0, 0)), free) if free else snapshot((0, 0))
+        mine = [Work.of(each.job) for each in works]
+        decided = scheduler.decide(mine, copy, 1.0)
+        claims = [(each.job, list(each.claims), each.mode) for each in decided]
+        found.append((claims, [each.attempts for each in mine], room(copy), scheduler.queue.blocked_jobs))
+    assert found[0] == found[1]
+
+
+def test_a_job_with_demands_ends_the_call() -> None:
+    works = [work(((1, 1), 2), name="a"), work(((1, 1), 2), name="b", extra={"groups": [{"constraints": ["x = 1"]}]})]
+    placed, size = Constrained().place_all(works, snapshot((9, 9)), Random(0), 100)
+    assert ([list(each) for each in placed], size) == ([[Claim(0, 0, 2)]], 1)
+    assert Constrained().place_all(works[1:], snapshot((9, 9)), Random(0), 9) == ([], 0)
+
+
+class Reversed(RandomFirstFit):
+    """A policy that changes one job's placement alone."""
+
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        snapshot.take(snapshot.size - 1, work.need(0), 1)
+        return [Claim(snapshot.size - 1, 0, 1)]
+
+
+def test_a_policy_that_overrides_place_alone_is_asked_for_each_job() -> None:
+    assert as_places_all(RandomFirstFit()) is not None
+    assert as_places_all(Reversed()) is None
+    scheduler = Scheduler("batch", placement=Reversed(), jobs_per_call=8)
+    works = [work(((1, 1), 1), name="a"), work(((1, 1), 1), name="b")]
+    decided = scheduler.decide(works, snapshot((9, 9), (9, 9), (9, 9)), 1.0)
+    assert [list(each.claims) for each in decided] == [[Claim(2, 0, 1)], [Claim(2, 0, 1)]]
+    assert Constrained(Reversed()).place_all(works, snapshot((9, 9)), Random(0), 9) == ([], 0)
