@@ -18,8 +18,8 @@ from cellstate.transaction import Ask, Ending, How, Intake, Position
 DIMENSIONS = Dimensions(("cpu", "memory"))
 MEMBERS = ("batch/0", "service/0")
 KEEP_JOBS, KEEP_MS = 4, 1_000
-TRIM_EVERY, KEPT_LEAST = 64, 128
-"""The store trims its change list at each 64th version and keeps at least 128 versions (``lua/parts/trim.lua``)."""
+TRIM_EVERY = KEPT_LEAST = 32
+"""The store trims its change list at each 32nd version and keeps at least 32 versions (``lua/parts/trim.lua``)."""
 HOUR_MS = 3600 * 1000
 LEASE_MS = 36_500 * 24 * HOUR_MS
 """Leases that no history outlasts, however slow or halted its process is: only `World.expire_lease` ends one."""
