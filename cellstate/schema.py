@@ -37,7 +37,7 @@ CHANGING = (
 )
 """Fields of a job that change after its submission."""
 
-FIXED = (
+FIXED: tuple[Field, ...] = (
     Field("gang", "1", "model.Gang"),
     Field("bucket", "h", "model.bucket_of its id"),
     Field("precedence", "4", ""),

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cellstate import schema
 from cellstate.schema import Field
 
-_ADDED = {Field("rank", "4", "a number"): 70_000, Field("ticket", "t", "a text"): "T-77"}
+_ADDED: dict[Field, str | int] = {Field("rank", "4", "a number"): 70_000, Field("ticket", "t", "a text"): "T-77"}
 _blank = schema.blank
 
 
