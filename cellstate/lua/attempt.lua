@@ -1,10 +1,10 @@
--- Jobs were tried and nothing of them was placed: their first wait is over, whoever tries them next.
+-- Record attempts at jobs that placed nothing: the first wait of these jobs is over, also for other schedulers.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping
 -- ARGV   dims tag at by | jobs
--- Reply  {"ok", jobs of which this was not known}
+-- Reply  {"ok", number of jobs that changed}
 -- Types  as in commit.lua
--- Rules  a job that has begun, or has ended, is left as it is (semantics 14)
+-- Rules  a job that has begun or ended stays unchanged (semantics 14)
 
 --@include lists listing binary rows named counters announce ranges words done pools lanes publish
 

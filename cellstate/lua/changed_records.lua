@@ -1,12 +1,11 @@
--- Everything the facts after a version name, as it is now, in one look: machines with their runs, jobs
--- with their place in queue and name, and the cell's counters. Read only; for the audit, which reads a
--- live cell in chunks and then asks what changed meanwhile until it has caught up, and for backups, which do
--- the same.
+-- Read the present records that the facts after a version name, in one call: machines with their runs, jobs with
+-- their queue entry and name, and the cell's counters. Read only. Audit and backup read a live cell in chunks and then
+-- call this for the changes made meanwhile, until they have caught up.
 --
 -- KEYS   meta machines runs placed static jobs specs jobnames kinds log | pending:*
 -- ARGV   dims since most
--- most: after the fact with which this many machines and jobs are reached no further facts are read, so
--- that the server is held up for some milliseconds only; 0 reads the counters alone.
+-- most: maximum number of machines and jobs, which bounds the call to some milliseconds; after the fact that reaches it
+-- no further facts are read. 0 reads the counters alone.
 -- Reply  {"ok", version, seen, first, length, placements, machines, jobs, chunks,
 --         (index, record, runs, static part) per machine, (id, record, pending 1 or 0, holder of its name,
 --         spec) per job,
@@ -55,7 +54,7 @@ end
 
 local function full() return #indices + #ids >= tonumber(most) end
 
--- Read facts up to version, or until there is enough to look at. Returns the last version read.
+-- Read facts up to `version`, or until `most` records are named. Returns the last version read.
 local function walk(version)
   local seen = tonumber(since)
   while seen < version and not full() do

@@ -1,18 +1,18 @@
--- A worker of a MapReduce job asks what to do: the maps first and, when all are done, the reduces.
+-- Give a worker of a MapReduce job its next shard: the maps first and, when all are done, the reduces.
 --
 -- KEYS   meta runs placed jobs shards
 -- ARGV   dims job machine placement task maps reduces at most expire_ms
--- maps, reduces: how many shards each phase has; they count when the job's first worker asks. at: the time (ms) by
--- the store's clock; most: a machine on which so many shards in a row failed is left out.
--- Reply  {"map", shard} or {"reduce", shard}; {"wait"} while others work on what is left of the phase, or what is
---        left failed here or just now; {"out"} on a machine that is left out; {"done"};
---        {"failed", shard, phase} when that shard was tried too often; {"fenced"} when the worker's placement is
+-- maps, reduces: number of shards of each phase, used in the call of the job's first worker. at: the time (ms) by the
+-- store's clock; most: number of failed shards in a row after which a machine is excluded.
+-- Reply  {"map", shard} or {"reduce", shard}; {"wait"} while other workers hold the remaining shards of the phase, or
+--        the remaining ones failed here or just now; {"out"} on an excluded machine; {"done"};
+--        {"failed", shard, phase} when that shard has used up its attempts; {"fenced"} when the worker's placement is
 --        no longer live
 -- Types  runs, placed, jobs: hash; shards: hash of the job that expires (parts/shards.lua)
--- Rules  a shard belongs to a placement: that of a worker evicted, lost or ended goes back (semantics 1); asking
---        again gives the same shard (14); begins with HSET (13). Shards that failed come after all others, when
---        their time has come, and on a machine where they failed only if they failed on every machine of the job
---        that is not left out. If all are left out, none is.
+-- Rules  a shard belongs to a placement: the shard of an evicted, lost or ended worker is free again (semantics 1); a
+--        repeated call returns the same shard (14); begins with HSET (13). Failed shards come after all others, after
+--        their delay, and on a machine where they failed only if they failed on every machine of the job that is not
+--        excluded. If all machines are excluded, none is.
 
 --@include lists listing binary ranges rows words placements shards
 
@@ -36,7 +36,7 @@ if p.done == p.total then return { 'done' } end
 local _, _, mine = find_held(machine, placement, task)
 if mine then return { what, mine } end
 
--- The machines where the job runs that are not left out, all of them if that is none.
+-- The machines of the job that are not excluded; all of them if all are excluded.
 local function usable()
   load_jobs({ job })
   local all, good = {}, {}
@@ -52,7 +52,7 @@ end
 local good = failures == '' and {} or usable()
 if failures ~= '' and not good[machine] then return { 'out' } end
 
--- What waits and never failed, and what failed, of this phase.
+-- The waiting shards of this phase that never failed, and those that failed.
 local function sorted()
   local fresh, again, inside = p.waiting, {}, nil
   for phase, shard, count, not_before, where in gmatch(failures, FAILURE) do
@@ -73,7 +73,7 @@ local function may_try(failure)
   return true
 end
 
--- What is held is looked at only when nothing else is left.
+-- Held shards are examined only when no others are left.
 local fresh, again = sorted()
 if fresh == '-' then
   held = string.gsub(held, ' (%d+):(%d+):(%d+):(%d+)', function(index, run, number, shard)

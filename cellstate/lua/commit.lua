@@ -1,5 +1,5 @@
--- Validate the transactions of one scheduler in order, apply what stands, and answer with what its
--- working copy lacks and its next jobs. THE SPECIFICATION of what a conflict is.
+-- Validate the transactions of one scheduler in order, apply the accepted claims, and reply with the changes that its
+-- snapshot lacks and with its next jobs. This script is the specification of a conflict.
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
 -- ARGV   dims tag at member incarnation number since since_tag kind asked most owned basis | transactions
@@ -10,12 +10,12 @@
 -- (parts/shares.lua); and the machine of every claim.
 -- Reply  {"ok", version, tag, outcomes, mode, text, arrivals, counts, (id, arrival, record, spec)…}, or
 --        {"fenced"} / {"stale"} / {"keys", name…} with nothing done.
---        outcomes: per transaction "+" when all stands, else "placed verdict,…" per claim; joined by ";".
+--        outcomes: per transaction "+" when all claims are placed, else "placed verdict,…" per claim; joined by ";".
 -- Types  meta, machines, runs, placed, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
 --        log: stream; lease: string; pending: sorted set
 -- Rules  Omega §3.4, docs/semantics.md; validation: semantics 7, 8, 9, 11; loss: 14, 15, 16.
---        Verdicts, the first that applies wins: unknown, down, duplicate, incomplete, limit, share, precedence,
---        moved, full, placed; in a gang that fails the placed ones become aborted.
+--        Verdicts, the first that applies: unknown, down, duplicate, incomplete, limit, share, precedence, moved, full,
+--        placed; in a gang that fails the placed ones become aborted.
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9, SHARE 10
 --@include lists binary named fence
@@ -87,7 +87,7 @@ local function load(transactions, machines, ids, evicting)
   end
 end
 
--- Single tasks that may be evicted for a claim, in the written order; one already gone is ignored.
+-- Single tasks that may be evicted for a claim, in the given order; tasks that have ended are ignored.
 -- Nil, and the verdict, when one of them is not of strictly lower precedence, and no assertion covers its pool or job;
 -- optional tasks count as of precedence 0, unless a strict gang goes with them.
 local function victims_of(t, i, m)
@@ -148,8 +148,8 @@ local function evict(t, m, units, from, to, sign)
   end
 end
 
--- Place as many of want as fit, evicting one task after another and only while that helps: a task
--- that does not fit in the end evicts nothing (semantics 7). Returns the number and what stopped it.
+-- Place as many of `want` tasks as fit, evicting one task after another only while needed: a task that does not fit in
+-- the end evicts nothing (semantics 7). Returns the number of placed tasks and the verdict of the others.
 local function fit(t, i, m, g, want, units)
   local n, taken, tried = 0, 0, 0
   local verdict = PLACED_OK
@@ -203,8 +203,8 @@ function shares.fit(t, i, m, g, want, units)
   return n, verdict
 end
 
--- Validate one claim against the running copy. Returns how many tasks stand, and the verdict of the
--- rest: a run of identical tasks shares the verdict of the first that failed.
+-- Validate one claim against the working copy. Returns the number of placed tasks and the verdict of the rest:
+-- identical tasks share the verdict of the first that failed.
 local function validate(t, i)
   local j, m, numbers = t.job, M[ARGV[t.at + i]], t.numbers
   local group, count, seen = numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]
@@ -221,7 +221,7 @@ local function validate(t, i)
   if t.evict then units, refusal = victims_of(t, i, m) end
   if t.share and not shares.below(t.share, g) then units, refusal = nil, SHARE end
   if not units then return 0, admitted(t, g) <= 0 and LIMIT or refusal end
-  -- Own earlier transactions of this call are no interference: only a foreign change is a move.
+  -- Earlier transactions of this call do not count: only a change by another client is `moved`.
   if t.coarse and (has_diverged() or seen + m.own ~= m[NUMBER]) then return 0, admitted(t, g) <= 0 and LIMIT or MOVED end
   local want = count < left and count or left
   local n, verdict = want, PLACED_OK
@@ -246,7 +246,7 @@ end
 
 local apply
 do
-  -- Evict what the claim took: the last tasks of each victim's run.
+  -- Evict the victims of a claim: the last tasks of each victim's run.
   local function apply_evictions(taken, units, m, reason)
     local counts, order = {}, {}
     for i = 1, taken do
@@ -287,7 +287,7 @@ do
   end
 end
 
--- A failed gang leaves nothing behind: what would have stood is aborted, and the running copy is as it was.
+-- Undo a failed gang: its placed claims become aborted, and the working copy is restored.
 local function abort(t, changed)
   for i = 1, t.n do
     local n = t.placed[i]
@@ -305,7 +305,7 @@ end
 
 local decide
 do
-  -- A gang job takes only transactions that cover all its unplaced required tasks as a gang (semantics 8).
+  -- A transaction of a gang must cover all its unplaced required tasks, in gang mode (semantics 8).
   local function covers(t)
     local sums = {}
     for i = 1, t.n do
@@ -318,7 +318,7 @@ do
     return t.gang
   end
 
-  -- What conflicts, for the log; returns the outcome's words.
+  -- Write the conflicts to the log; returns the words of the outcome.
   local function announce_failure(t)
     local words = {}
     for i = 1, t.n do

@@ -1,4 +1,4 @@
--- Make a cell, or find that it exists.
+-- Create a cell, or return the existing one.
 --
 -- KEYS   meta
 -- ARGV   schema resources keep_jobs keep_ms

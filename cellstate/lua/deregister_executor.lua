@@ -1,18 +1,18 @@
--- An executor leaves, or is found gone: what ran on its machines is lost and goes back to pending, once.
+-- Deregister an executor that leaves or whose lease expired: tasks on its machines are lost and pending again, once.
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names executors agents serving lease
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now member incarnation name reaped step | machines
 -- now: the server's time in ms.
--- reaped "1": somebody found its lease gone; it must still be so (the caller asks only when the store has been up for a
--- lease: after an outage every lease is gone). "0": it leaves by itself.
+-- reaped "1": another process found its lease expired; it must still be expired (the caller checks that the store has
+-- been up for a lease: after an outage every lease has expired). "0": it leaves by itself.
 -- step "whole": an agent, whose only machine is `name`; the machine is offline afterwards, or stays as it is when it
 -- was not up; one that leaves takes it along. A simulated executor takes several calls, as its tasks are many:
--- "begin": nobody takes the name, and none of its machines comes up, from here on; "part": these machines are given up;
--- "end": all are, the name is free.
+-- "begin": from now on the name cannot be taken and none of its machines comes up; "part": release these machines;
+-- "end": all are released, the name is free.
 -- Reply  {"ok", 1 or 0, tasks put back}, or {"keys", name…} with nothing done
 -- Types  names, executors, agents, serving: hash; lease: string that expires; others as in commit.lua
--- Rules  semantics 2 (what an executor that does not live left is gone), 17, 23; begins with a deletion (13)
+-- Rules  semantics 2 (leaving tasks of an executor without a lease have ended), 17, 23; begins with a deletion (13)
 
 --@include lists listing binary rows named counters announce ranges words done pools lanes publish links placements losses tasks serving leases
 

@@ -1,9 +1,9 @@
--- A scheduler leaves, or is found gone: its record goes, its jobs belong to the others.
+-- Deregister a scheduler that leaves or whose lease expired: its record is deleted; the others take over its jobs.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease
 -- ARGV   dims tag at member incarnation reaped
--- reaped "1": somebody else found its lease gone; it must still be so (the caller asks only when the store
--- has been up for a lease: after an outage every lease is gone, semantics 17). "0": it leaves by itself.
+-- reaped "1": another process found its lease expired; it must still be expired (the caller checks that the store has
+-- been up for a lease: after an outage every lease has expired, semantics 17). "0": it leaves by itself.
 -- Reply  {"ok", 1 or 0}
 -- Types  as in register_scheduler.lua
 

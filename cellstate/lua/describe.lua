@@ -1,12 +1,12 @@
--- Give a machine other attributes, if it still has those that the caller saw.
+-- Change the attributes of a machine if it still has those that the caller read.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping static | wake:* asleep
 -- ARGV   dims tag at by index before after count
--- before, after: name and opaque attributes, as kept; count: how many attributes there are then.
--- Reply  {"ok", version}, {"unknown"}, or {"moved"} when somebody changed them meanwhile
+-- before, after: name and opaque attributes, as stored; count: number of attributes after the change.
+-- Reply  {"ok", version}, {"unknown"}, or {"moved"} when they were modified concurrently
 -- Types  static: hash; others as in commit.lua
--- Rules  what it has already changes nothing (14); begins with HSET (13). The change list names the machine
---        twice, first as drained: a copy that sees it reads its attributes anew, whatever else changed meanwhile.
+-- Rules  equal attributes change nothing (14); begins with HSET (13). The change list names the machine twice, first as
+--        drained: a snapshot that reads the entry fetches the attributes again, whatever else changed.
 
 --@include lists listing binary rows named counters announce ranges words done pools lanes publish
 

@@ -1,15 +1,15 @@
--- Tasks end: finished, failed, lost, evicted for another reason than a claim, stopped; and the end of
--- leaving tasks is acknowledged. Another placement id than the live one has no effect (semantics 1).
+-- End tasks: finished, failed, lost, stopped, or evicted for another reason than a claim; acknowledge the end of leaving
+-- tasks. A placement id other than the live one has no effect (semantics 1).
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now | endings
--- now: the server's time in ms. Endings alike stand together: what they say, "how tasks job reason"; how many there are;
+-- now: the server's time in ms. Equal endings are grouped: their words "how tasks job reason", their number, and
 -- machine and placement of each. how: finished failed lost evicted stopped left; tasks: ranges, or "*" for the whole run;
 -- job: "-" or their job (needed for the end of lost tasks, 27); reason: "-" for none.
--- Reply  {"ok", version, count…} with the tasks each ending took effect on (for an evicted member of a
+-- Reply  {"ok", version, count…} with the number of tasks that each ending changed (for an evicted member of a
 --        strict gang the rest of it too, semantics 8), or {"keys", name…}.
 -- Types  as in commit.lua
--- Rules  begins with a deletion, so a full server lets it pass (semantics 13); idempotent (14).
+-- Rules  begins with a deletion, which a full server accepts (semantics 13); idempotent (14).
 
 --@include lists binary named
 do

@@ -1,14 +1,14 @@
--- A worker of a MapReduce job is done with its shard, or failed on it. With the last reduce, what was learnt
--- of how long activities take is kept under the job's name.
+-- Record that a worker of a MapReduce job finished its shard or failed on it. With the last reduce, the mean durations of
+-- shards are stored under the job's name.
 --
 -- KEYS   meta shards durations
 -- ARGV   dims machine placement task phase shard how milliseconds at most wait_ms expire_ms learnt_ms
--- how: done, failed; at: when it failed (ms, the store's clock); most: so many failures of one shard and the job
--- gives up; wait_ms: how long a shard waits after its first failure, twice as long after each further one.
+-- how: done, failed; at: when it failed (ms, the store's clock); most: number of failures of one shard after which the
+-- job fails; wait_ms: delay of a shard after its first failure, doubled after each further one.
 -- Reply  {"ok"}, or {"stale"} with nothing done: the worker does not hold this shard (any more)
 -- Types  shards: hash of the job that expires (parts/shards.lua); durations: string of the job's name that
 --        expires, "runs map reduce" with the mean milliseconds of a map and a reduce; the last ten runs weigh most
--- Rules  a shard is finished exactly once, by who holds it (semantics 1); the same again is ok (14); begins
+-- Rules  a shard is finished exactly once, by the worker that holds it (semantics 1); a repeated call is ok (14); begins
 --        with HSET (13)
 
 --@include lists listing binary ranges rows words shards

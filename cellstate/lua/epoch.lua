@@ -1,11 +1,11 @@
--- Publish the fair shares of an epoch: the first of a number wins.
+-- Publish the fair shares of an epoch; only the first publication of a number has an effect.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping epoch
 -- ARGV   dims tag at by number version pools_version now period digest totals shares leaves
--- version: of the cell when it was read; now: the server's time in ms; period: how long an epoch lasts at least, ms;
+-- version: of the cell when it was read; now: the server's time in ms; period: minimum length of an epoch in ms;
 -- totals: "tN words;…", what each tree has some of whose pools lend in part only (parts/pools.lua).
--- Reply  {"ok", version}, {"late", number} (there is that one already), {"early", its time} or {"pools", version}: the
---        pools are others than those that it was computed with
+-- Reply  {"ok", version}, {"late", number} (it is published already), {"early", its time} or {"pools", version}: the
+--        pools were changed since it was computed
 -- Types  epoch: hash; others as in commit.lua
 -- Rules  semantics 34
 

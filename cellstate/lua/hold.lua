@@ -1,12 +1,12 @@
--- Hold a job, or release it. A held job gets no new placements; what runs of it runs on. Released, it
--- arrives anew at its schedulers, unless it waits for other jobs as well.
+-- Hold a job, or release it. A held job gets no new placements; its running tasks continue. A released job arrives at its
+-- schedulers as a new one, unless it waits for other jobs as well.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | pending:* wake:*
 -- ARGV   dims tag at by job action check
 -- action: "hold" or "release"; check: the modify index the caller read, "-" for any.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, or {"keys", name…}
 -- Types  as in commit.lua
--- Rules  what is so already changes nothing (semantics 14)
+-- Rules  a state that the job has already changes nothing (semantics 14)
 
 --@include lists listing binary rows named counters announce ranges words done pools lanes publish links
 

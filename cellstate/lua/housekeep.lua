@@ -1,13 +1,13 @@
--- What any live scheduler does for all, a bounded part per call: end tasks of stopped and abandoned jobs; queue lost
--- tasks again when their delay is over; note the last placement id by the minute.
+-- Housekeeping, which any live scheduler does in bounded calls: end tasks of stopped and abandoned jobs; queue lost tasks
+-- again when their delay is over; record the last placement id once per minute.
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now most
--- now: the server's time in ms; most: runs ended in one call (some 10 us of the server's time each).
+-- now: the server's time in ms; most: maximum number of runs ended in one call (about 10 µs of the server's time each).
 -- Reply  {"ok", tasks ended, tasks queued again, 1 when more is due now else 0}, or {"keys", name…} with nothing done
--- Types  housekeeping: sorted set, job id by the time from which something is to be done for it; others as in
+-- Types  housekeeping: sorted set of job ids by the time (ms) at which they are due; others as in
 --        commit.lua
--- Rules  semantics 24, 26; what is done already changes nothing (14); begins with a deletion (13)
+-- Rules  semantics 24, 26; a repeated call changes nothing (14); begins with a deletion (13)
 
 --@include lists listing binary rows named counters announce ranges words done pools lanes publish links placements losses tasks
 
@@ -15,7 +15,7 @@
 local ids = redis.call('ZRANGEBYSCORE', housekeeping_key, '-inf', now, 'LIMIT', 0, JOBS)
 load_jobs(ids)
 
--- Runs of jobs that end, {placement, machine}, at most so many.
+-- Runs of the jobs to end, {placement, machine}, at most `most`.
 local function runs_to_end()
   local list, left = {}, tonumber(most)
   for _, id in ipairs(ids) do
@@ -49,7 +49,7 @@ local function tick()
   local ticks, list, kept, last = redis.call('HGET', meta_key, 'ticks') or '', {}, {}, nil
   local newest = tonumber(match(ticks, '^%d+') or 0)
   if tonumber(now) - newest < TICK_MS then return end
-  if redis.call('EXISTS', meta_key) == 0 then return end  -- there is no such cell, and this must not begin one
+  if redis.call('EXISTS', meta_key) == 0 then return end  -- there is no such cell, and a write would create a part of one
   for each in gmatch(now .. format(':%d ', meta.placements) .. ticks, '%S+') do list[#list + 1] = each end
   for i = #list, 1, -1 do
     local at = tonumber(match(list[i], '^%d+'))

@@ -1,4 +1,4 @@
--- Machines join the cell, or come back (perhaps with another capacity) under their name.
+-- Add machines to the cell, or bring removed ones back under their name, perhaps with another capacity.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names static executors serving
 --        | box:* wake:* asleep

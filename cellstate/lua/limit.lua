@@ -1,11 +1,11 @@
--- Set what all jobs of one kind may hold together (semantics 9).
+-- Set the limits on all jobs of a kind together (semantics 9).
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | wake:*
 -- ARGV   dims tag at by kind limits
 -- limits: "max_jobs lowest highest max*R", "-" for none.
 -- Reply  {"ok", version}
 -- Types  as in commit.lua
--- Rules  the limits it has already change nothing (14)
+-- Rules  equal limits change nothing (14)
 
 --@include lists listing binary rows named counters announce ranges words done pools lanes publish
 

@@ -3,11 +3,11 @@
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors serving | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now index action change
 -- now: the server's time in ms.
--- action "state": change is 0 up, 1 drained, 2 down, 3 gone. Tasks of a machine that goes down or away are pending
--- again at once; while its executor lives they are also leaving (reason "down"), otherwise they are gone. A machine
--- that is to be up is offline when its executor does not live. action "capacity": change is "capacity*R", then
--- " placement*count" for each eviction it needs, taken in that order and only while it is over; refused
--- when it would leave the machine over. What is so already changes nothing.
+-- action "state": change is 0 up, 1 drained, 2 down, 3 gone. Tasks of a machine that becomes down or gone are pending
+-- again at once; while its executor lives they are also leaving (reason "down"), otherwise they have ended. A machine
+-- that is set up is offline when its executor does not live. action "capacity": change is "capacity*R", then
+-- " placement*count" for each allowed eviction, in that order and only while the machine is over; refused when the
+-- machine would stay over. An equal state or capacity changes nothing.
 -- Reply  {"ok", version, tasks put back}, {"unknown"}, {"over", placements…}, {"sum", resource} (too much together), or {"keys", name…}
 -- Types  executors, serving: hash; others as in commit.lua
 -- Rules  semantics 2, 5, 8, 23, 31; idempotent (14)
@@ -54,8 +54,8 @@ local function exceeds(used, capacity)
   return false
 end
 
--- The runs to evict from, in order, and how many tasks of each, so that what stays fits; nil when not
--- even all of them are enough.
+-- The runs to evict from, in order, and the number of tasks of each, so that the remaining tasks fit; nil when evicting
+-- all of them is not enough.
 local function needed(capacity)
   local used, counts, order = { unpack(m, USED + 1, USED + R) }, {}, {}
   for placement, count in gmatch(change, '(%d+)%*(%d+)') do

@@ -1,4 +1,4 @@
--- Machines of an executor that lives are up again: those that were offline.
+-- Bring the offline machines of a live executor up.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors agents lease
 --        | box:* wake:* asleep
@@ -6,7 +6,7 @@
 -- Reply  {"ok", machines that are up now}, {"fenced"} when its lease lapsed or another incarnation has the name, or
 --        {"keys", name…} with nothing done
 -- Types  executors, agents: hash; lease: string that expires; others as in commit.lua
--- Rules  semantics 31; a machine that is drained or down stays so; what is so already changes nothing (14)
+-- Rules  semantics 31; a drained or down machine stays unchanged; a repeated call changes nothing (14)
 
 --@include lists listing binary rows named counters announce ranges words done pools lanes publish
 

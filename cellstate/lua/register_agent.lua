@@ -1,4 +1,4 @@
--- An agent takes its name: a new incarnation, unless this nonce already has it.
+-- Register an agent under its name: a new incarnation, unless this nonce already has the name.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names executors agents serving lease
 -- ARGV   dims tag at member name nonce lease_ms
@@ -6,8 +6,8 @@
 -- Reply  {"ok", incarnation}, {"taken"} when a live agent has the name, {"lapsed", incarnation} when the tasks
 --        of one that is gone were not put back yet (deregister_executor.lua), {"machine"} when another executor has the machine
 -- Types  names, executors, agents, serving: hash; lease: string that expires; others as in commit.lua
--- Rules  counter + nonce: resending is idempotent, and an agent that crashed comes back to its tasks with the
---        nonce it kept (semantics 15); whether one lives is told by its lease alone (17)
+-- Rules  counter + nonce: resending is idempotent, and an agent that crashed resumes its tasks with the nonce on its
+--        disk (semantics 15); an agent lives exactly while its lease holds (17)
 
 --@include lists listing binary rows named counters announce ranges words done pools lanes publish serving leases
 

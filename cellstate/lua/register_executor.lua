@@ -1,13 +1,13 @@
--- A simulated executor takes its name: a new incarnation, unless this nonce already has it. Its machines are brought up
--- afterwards (online.lua). What runs on them goes on, as simulated tasks exist in the store alone.
+-- Register a simulated executor under its name: a new incarnation, unless this nonce already has the name. Its machines
+-- are brought up afterwards (online.lua). Their tasks continue, as simulated tasks exist in the store alone.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors agents serving lease
 -- ARGV   dims tag at member nonce lease_ms
 -- member is the executor's name.
 -- Reply  {"ok", incarnation}, {"taken"} when a live one has the name, {"lapsed", incarnation} while the machines of the
---        last one are being given up (deregister_executor.lua)
+--        last one are being released (deregister_executor.lua)
 -- Types  executors, agents, serving: hash; lease: string that expires; others as in commit.lua
--- Rules  counter + nonce: resending is idempotent (semantics 15); whether one lives is told by its lease alone (17)
+-- Rules  counter + nonce: resending is idempotent (semantics 15); an executor lives exactly while its lease holds (17)
 
 --@include lists listing binary rows named counters announce ranges words done pools lanes publish serving leases
 

@@ -1,4 +1,4 @@
--- A scheduler takes its name: a new incarnation, unless this nonce already has it.
+-- Register a scheduler under its name: a new incarnation, unless this nonce already has the name.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease
 -- ARGV   dims tag at member nonce lease_ms

@@ -1,4 +1,4 @@
--- An agent renews its lease and learns what its machine is to run.
+-- Renew the lease of an agent and return the runs of its machine.
 --
 -- KEYS   meta machines runs agents lease
 -- ARGV   member incarnation lease_ms index
@@ -6,8 +6,8 @@
 -- Reply  {"ok", agents in the cell, machine record, runs}, or {"fenced"} when the lease lapsed or another
 --        incarnation has the name; record and runs are empty when there are none
 -- Types  machines, runs, agents: hash; lease: string that expires
--- Rules  expiry is the server's alone, a lapsed lease is not revived (semantics 15, 17); what is to run comes
---        with the heartbeat's reply (19); begins with PEXPIRE, so a full server lets it pass (13)
+-- Rules  leases expire on the server's clock, an expired lease is not revived (semantics 15, 17); the runs come with the
+--        heartbeat's reply (19); begins with PEXPIRE, which a full server accepts (13)
 
 local record = redis.call('HGET', agents_key, member)
 if not record or string.match(record, '^%d+') ~= incarnation then return { 'fenced' } end

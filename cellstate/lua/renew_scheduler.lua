@@ -1,12 +1,12 @@
--- A scheduler renews its lease, leaves its figures and learns who else lives.
+-- Renew the lease of a scheduler, store its figures and return which other members live.
 --
 -- KEYS   meta schedulers lease stats | lease:*
 -- ARGV   member incarnation lease_ms figures
 -- Reply  {"ok", known member, live (1 or 0), …} for every member whose lease key was given,
 --        or {"fenced"} when the lease lapsed or another incarnation has the name
 -- Types  schedulers, stats: hash; lease: string that expires
--- Rules  expiry is the server's alone; a lapsed lease is not revived (semantics 15, 17); begins with
---        PEXPIRE, so a full server lets it pass (13)
+-- Rules  leases expire on the server's clock; an expired lease is not revived (semantics 15, 17); begins with
+--        PEXPIRE, which a full server accepts (13)
 
 local record = redis.call('HGET', schedulers_key, member)
 if not record or string.match(record, '^%d+') ~= incarnation then return { 'fenced' } end

@@ -1,6 +1,6 @@
--- Change how many tasks groups of a job have. What is added waits, with new indices; what is taken away is
--- first of the waiting tasks, then of those that run, newest index first: they are stopped and leave. What still
--- waits arrives anew: a gang that fitted nowhere may fit now.
+-- Change the number of tasks of groups of a job. Added tasks wait under new indices; waiting tasks are removed first, then
+-- running ones, newest index first, which are stopped and leave. A job with waiting tasks arrives at its schedulers as a
+-- new one: a gang that fitted nowhere may fit now.
 --
 -- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by job check step most stops | groups
@@ -89,7 +89,7 @@ local function grow(g, count)
   g[TOTAL], g[INDICES] = g[TOTAL] + count, indices + count
 end
 
--- Stop so many running tasks, newest index first. Each run is ended once.
+-- Stop a number of running tasks, newest index first. Each run is ended once.
 local function stop_newest(g, count)
   local parts, order = {}, {}
   for _, s in ipairs(newest[g]) do

@@ -1,9 +1,9 @@
--- Forget finished jobs that are older than the cell keeps them. Whoever notices calls this from time to time.
+-- Delete finished jobs that are older than the cell keeps them. Schedulers call this periodically.
 --
 -- KEYS   meta jobs specs done times
 -- ARGV   now most
 -- now: milliseconds since 1970 by the server's clock, read with TIME just before; most: entries examined in one call.
--- Reply  {jobs forgotten}
+-- Reply  {number of deleted jobs}
 -- Types  meta, jobs, specs: hash; done: list of "id version"; times: list of "version ms", what the server's clock
 --        showed at some versions, oldest first, some 64 of them at most
 -- Rules  the age of a job counts from the first entry of times at or after the version in which it ended, so no
@@ -13,7 +13,7 @@
 --@include lists done
 
 local counters = redis.call('HMGET', meta_key, 'version', 'keep_ms')
-if not counters[1] then return { 0 } end  -- there is no such cell, and this must not begin one
+if not counters[1] then return { 0 } end  -- there is no such cell, and a write would create a part of one
 local version, keep_ms = tonumber(counters[1]) or 0, tonumber(counters[2]) or 0
 local marks, limit, outdated = redis.call('LRANGE', times_key, 0, -1), -1, 0
 local last_version, last = match(marks[#marks] or '-1 0', '^(%S+) (%S+)$')

@@ -1,12 +1,12 @@
--- An update of a job comes to its end: it is done, or it stopped because its new tasks do not work.
+-- End an update of a job: it is complete, or it stopped because its new tasks fail.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping updates
 -- ARGV   dims tag at by job reason
--- reason: why it stopped; "" when it is done, or the job is.
+-- reason: why it stopped; "" when the update is complete or the job has ended.
 -- Reply  {"ok", 1 when this changed anything, else 0}
 -- Types  updates: hash; others as in commit.lua
--- Rules  of an update that is not under way nothing is settled (semantics 14); one that stopped is forgotten,
---        without a word, once its job is no longer kept
+-- Rules  without an update in progress nothing changes (semantics 14); the record of a stopped update is deleted, without
+--        a fact, once its job is no longer kept
 
 --@include lists listing binary rows named counters announce ranges words done pools lanes publish
 

@@ -1,12 +1,12 @@
--- May these runs start? Read only: an executor asks for runs it was told to hold (semantics 2).
+-- Return which runs may start. Read only: an executor asks for the runs that it holds (semantics 2).
 --
 -- KEYS   meta machines runs placed jobs settling
 -- ARGV   dims | asked
 -- Asked is "machine placement".
--- Reply  per question "go", "wait" (what leaves is not gone yet, or the cell was just restored) or "gone" (no such run any more)
+-- Reply  per run "go", "wait" (leaving tasks have not ended yet, or the cell was just restored) or "gone" (no such run)
 -- Types  machines, runs, placed, jobs: hash; settling: string that expires
--- Rules  for a lease after a restore nothing starts that was placed after the backup: executors that were cut off
---        may still run other copies until their lease ends (semantics 16)
+-- Rules  for a lease after a restore no task starts that was placed after the backup: disconnected executors may still run
+--        other copies until their lease ends (semantics 16)
 
 --@include lists listing binary ranges rows words placements
 
@@ -29,7 +29,7 @@ local function physically_fits(m)
   return true
 end
 
--- Whether one of these tasks still leaves another machine.
+-- Whether one of these tasks is still leaving another machine.
 local function still_elsewhere(j, group, tasks)
   for _, p in ipairs(far.leaving(j, group, j.groups[group + 1])) do
     load_machines({ p[2] })

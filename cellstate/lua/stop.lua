@@ -1,9 +1,10 @@
--- Stop or abandon a job: its unplaced tasks end at once, later claims answer unknown. The job enters the
--- housekeeping set, so that what runs is ended in bounded batches whoever asked and whoever died (semantics 4, 24).
+-- Stop or abandon a job: its unplaced tasks end at once, later claims get the verdict unknown. The job enters the
+-- housekeeping set, so that its running tasks are ended in bounded calls whichever process asked or died (semantics 4, 24).
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | pending:*
 -- ARGV   dims tag at by job state check keep
--- state: 2 stopped, 3 abandoned; keep "1": what runs is to run on (of an abandoned job; stopping it later ends that too); check: the modify index the caller read, "-" for any.
+-- state: 2 stopped, 3 abandoned; keep "1": running tasks of an abandoned job continue (stopping the job later ends them);
+-- check: the modify index the caller read, "-" for any.
 -- Reply  {"ok", record} with the job's record afterwards, {"unknown"}, {"moved", record}, or {"keys", name…}
 -- Types  as in commit.lua
 
@@ -20,7 +21,7 @@ local lack = lacking()
 if lack then return lack end
 local stopped = stop_unplaced(j)
 j.state = tonumber(state)
-if j.state == ABANDONED then touch_job(j) else modify(j) end -- no person abandons
+if j.state == ABANDONED then touch_job(j) else modify(j) end -- no user abandons a job
 if keep == '1' or j.placed == 0 then settled = { job } else chores = { 0, job } end
 fact(format('%s %s %d', j.state == ABANDONED and 'abandon' or 'stop', job, stopped))
 end_waits()

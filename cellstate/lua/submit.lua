@@ -35,7 +35,7 @@ if #names > 0 then return answering({ 'keys' }, names) end
 
 local records, specs, holders = fetch(jobs_key, ids), fetch(specs_key, ids), fetch(jobnames_key, jobnames)
 
--- What stays the same of a job: everything but state, links, counts and ranges.
+-- The fields of a job that never change: all but state, links, counts and ranges.
 local function essence(j)
   local parts = { j.name, j.kind, j.precedence, j.gang, j.commands and 1 or 0 }
   for _, g in ipairs(j.groups) do
@@ -77,8 +77,8 @@ end
 
 local answers, fresh, by_id, by_name = {}, {}, {}, {}
 
--- What holds a new job back, less what has come true; nil and why not when the job cannot be taken: it waits
--- for one that is not there, or that has ended otherwise than it should.
+-- The unmet dependencies of a new job; nil and the answer when the job is refused: it waits for a job that does not exist,
+-- or that ended in another state than required.
 local function open_links(links)
   local kept = {}
   for link in gmatch(links, '<[^<>]+') do
@@ -97,7 +97,7 @@ local function open_links(links)
   return concat(kept)
 end
 
--- A number that no lane has: one that was given back, or the next.
+-- An unused number for a lane: a freed one, or the next.
 local function free_number()
   if not lanes.spare then lanes.spare = redis.call('HGET', lanes_key, 'spare') or '' end
   local rest, last = match(lanes.spare, '^(.-)(%d+) $')
@@ -112,7 +112,7 @@ local function free_number()
   return format('%d', known + 1)
 end
 
--- A lane by its name, made when there is none.
+-- The lane of a name, created when it does not exist.
 local function lane_named(name, number)
   if number then
     lanes.load({ number })
@@ -128,7 +128,7 @@ local function lane_named(name, number)
   return l
 end
 
--- The numbers of the lanes that are there, by their names.
+-- The numbers of the existing lanes, by name.
 local lane_numbers, lane_names = {}, {}
 for i, a in ipairs(asked) do lane_names[i] = a.lane_name end
 for i, number in ipairs(fetch(lanenames_key, lane_names)) do lane_numbers[lane_names[i]] = number end

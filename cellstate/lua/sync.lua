@@ -1,4 +1,4 @@
--- What a working copy lacks, and the next jobs, without committing anything. Read only.
+-- Return the changes that a snapshot lacks, and the next jobs of a scheduler. Read only.
 --
 -- KEYS   meta machines runs jobs specs lanes changes | pending:*
 -- ARGV   dims since since_tag kind asked most owned

@@ -1,11 +1,11 @@
--- The last words of tasks, for whoever asks from another machine: so many of them, and for so long.
+-- Store the last output of tasks for readers on other machines, bounded in number and time.
 --
 -- KEYS   meta output outputs
 -- ARGV   most expire_ms | pairs
 -- A pair is a field "job group task stream" and a text; the text replaces the one before it.
 -- Reply  {"ok", fields kept}
 -- Types  output: hash; outputs: list of its fields, the oldest first; both expire together
--- Rules  bounded: the oldest give way; begins with HSET, which a full server refuses (semantics 13)
+-- Rules  bounded: the oldest are deleted; begins with HSET, which a full server refuses (semantics 13)
 
 for i = fixed_args + 1, #ARGV, 2 do
   if redis.call('HSET', output_key, ARGV[i], ARGV[i + 1]) == 1 then redis.call('RPUSH', outputs_key, ARGV[i]) end

@@ -1,14 +1,13 @@
--- Begin an update of a job: what its tasks are from now on, as further groups that are empty at first. Who
--- looks after updates then moves tasks from the old groups to the new ones (resize.lua), a few at a time. The
--- number of a group names the same tasks for good, so old groups stay in the record.
+-- Begin an update of a job: its new tasks are further groups, empty at first. The scheduler in charge of the update then
+-- moves tasks from the old groups to the new ones (resize.lua), a few at a time. The number of a group names the same
+-- tasks permanently, so old groups stay in the record.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping updates | pending:* wake:*
 -- ARGV   dims tag at by job check most commands whose spec | groups
 -- spec: what only schedulers and executors read, of all groups. A group is the record of one without tasks
 -- (cellstate/schema.py); most: groups a job may have; commands: 1 when tasks of the job then run commands, else 0; whose:
 -- pool, user and class of expected duration by this spec, which must be those of the job's lane. check: the modify index
--- the caller read, "-"
--- for any.
+-- the caller read, "-" for any.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"often", record} (too many groups),
 --        {"lane", record}, or {"keys", name…}
 -- Types  updates: hash; others as in commit.lua

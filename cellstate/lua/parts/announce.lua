@@ -1,4 +1,4 @@
--- What a call that changes anything leaves behind: messages, tokens, an entry of the change list and one of the log.
+-- What a call that changes the cell writes for others: messages, wake-up tokens, an entry of the change list and of the log.
 
 local facts, mailboxes = {}, {}
 
@@ -11,7 +11,7 @@ end
 local function write_mailboxes()
   for executor, lines in pairs(mailboxes) do
     local key = named['box:' .. executor]
-    -- Nobody reads it: keep a mark that tells its executor to read everything afresh.
+    -- Its executor does not read it: replace it by a mark, upon which the executor reads all its runs.
     if redis.call('RPUSH', key, concat(lines, '\n')) > MAILBOX_MOST then
       redis.call('DEL', key)
       redis.call('RPUSH', key, format('! %d', meta.version + 1))

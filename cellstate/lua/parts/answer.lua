@@ -1,9 +1,9 @@
 -- The reply to a commit.
 
--- The reply to this call, whose outcomes are stored for the call sent again; version, low, arrivals: counters of the cell.
+-- The reply to this call, whose outcomes are stored for a repeated call; version, low, arrivals: counters of the cell.
 local answer
--- Whether the copy belongs to a lost history, which this store does not have, because it went back in time: its numbers mean
--- nothing (semantics 16). What was trimmed cannot be told from what is known.
+-- Whether the snapshot belongs to a history that this store lost when it went back in time: its machine numbers are invalid
+-- (semantics 16). A trimmed version counts as known.
 local has_diverged
 do
   local function reply(outcomes, version, low, arrivals, latest)

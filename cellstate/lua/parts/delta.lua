@@ -1,4 +1,4 @@
--- What a working copy lacks, in one reply (semantics 16, 18).
+-- The changes that a snapshot lacks, in one reply (semantics 16, 18).
 
 -- {version, tag, mode, text}: mode "delta" with the records changed after (since, since_tag),
 -- or "full" when the version is unknown here (trimmed, or the store went back in time).

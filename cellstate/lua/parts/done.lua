@@ -1,8 +1,8 @@
 --@fields
 -- The list of finished jobs, "id version" each, oldest first.
 
--- Forget the first entries of the list; those whose tasks are still leaving go to the back instead.
--- Returns how many jobs were forgotten.
+-- Delete the jobs of the first entries of the list; jobs with leaving tasks are moved to its end instead.
+-- Returns the number of deleted jobs.
 local function forget(oldest)
   local ids, gone, back = {}, {}, {}
   for i = 1, #oldest do ids[i] = match(oldest[i], '^%S+') end
@@ -21,9 +21,9 @@ local function forget(oldest)
   return #gone
 end
 
--- Jobs ended under a version. Finished jobs beyond the number that is kept are forgotten, a few per call (semantics 21);
--- retire.lua forgets them by age. An entry names the version in which its job ended: the time of a client decides nothing
--- (30). A job whose tasks are still leaving goes to the back, because what is placed in their room needs its amounts (2).
+-- Add jobs that ended in a version. Finished jobs beyond the stored number are deleted, a few per call (semantics 21);
+-- retire.lua deletes them by age. An entry names the version in which its job ended, because times of clients decide
+-- nothing (30). A job with leaving tasks is moved to the end: tasks placed in their room need its amounts (2).
 local function retire(names, ids, version, keep)
   local entries, ended = {}, format(' %d', version)
   for i = 1, #ids do entries[i] = ids[i] .. ended end

@@ -1,4 +1,4 @@
--- Whether the sender of a commit may still commit, and whether it sends its last call again (semantics 14, 15).
+-- Whether the sender of a commit may still commit, and whether it repeats its last call (semantics 14, 15).
 
 local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'arrivals', 'placements', 'transactions', 'pools', 'schema')
 if counters[7] and counters[7] ~= "SCHEMA" then return redis.error_reply('SCHEMA another') end

@@ -1,6 +1,6 @@
 -- The next jobs of a scheduler, in the reply to its call.
 
--- A lane with so few pending jobs is read at once; otherwise each bucket gives a few.
+-- A lane with at most READ_AT_ONCE pending jobs is read with one command; otherwise a few jobs of each bucket are read.
 --@const READ_AT_ONCE 256, OWNED 49
 
 local intake
@@ -49,7 +49,7 @@ do
       if #entries == 2 * few then open[#open + 1] = { start, last } end
     end
     table.sort(found)
-    -- A bucket that has more in front of the last that is wanted is asked again.
+    -- A bucket with more jobs before the last wanted one is read again.
     local bound, before = found[want] or math.huge, #found
     for i = 1, few < want and #open or 0 do
       local start = open[i][1]

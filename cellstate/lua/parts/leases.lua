@@ -1,10 +1,10 @@
 -- Names taken under a lease, by schedulers and agents alike (semantics 15): a record begins "incarnation nonce".
 
--- The nonce on record of a simulated executor whose machines are being given up (deregister_executor.lua): nobody has it.
+-- The nonce on record of a simulated executor whose machines are being released (deregister_executor.lua): no process has it.
 local LAPSING = '!'
 
--- Who has the member's name: nil when nobody ever took it, "ok" when this nonce did (its lease is renewed), "taken"
--- while another lives, "lapsed" when that one is gone; then its incarnation.
+-- The holder of the member's name: nil when it was never taken, "ok" when this nonce has it (its lease is renewed),
+-- "taken" while another holder lives, "lapsed" when that holder's lease expired; then the incarnation.
 local function holder(members_key)
   local record = redis.call('HGET', members_key, member)
   if not record then return nil end
@@ -16,7 +16,7 @@ local function holder(members_key)
   return redis.call('EXISTS', lease_key) == 1 and 'taken' or 'lapsed', incarnation
 end
 
--- Give the name to this nonce as a new incarnation; `rest` ends its record.
+-- Assign the name to this nonce as a new incarnation; `rest` is appended to its record.
 local function take_name(members_key, rest)
   redis.call('HINCRBY', meta_key, 'incarnations', 1)
   local incarnation = redis.call('HGET', meta_key, 'incarnations')

@@ -1,14 +1,14 @@
--- What may change of a job after its submission: its modify index, what it waits for, its groups' totals.
--- links is "<*" (a person holds it), "<ID" (waits until that job finished), "<ID+" (until it ended in whatever way),
+-- What may change of a job after its submission: its modify index, its dependencies, the totals of its groups.
+-- links is "<*" (a user holds it), "<ID" (waits until that job finished), "<ID+" (until it ended in any state),
 -- ">ID" (that job waits for this one), in any order.
 
--- A change by a person: the modify index is the version that this call will leave.
+-- A change by a user: the modify index becomes the version of this call.
 local function modify(j)
   j.modified = meta.version + 1
   touch_job(j)
 end
 
--- Whether the caller read another modify index ("-": any will do).
+-- Whether the caller read another modify index ("-": any).
 local function overtaken(j, check) return check ~= '-' and j.modified ~= tonumber(check) end
 
 local function has_link(j, link)
@@ -29,7 +29,7 @@ end
 
 local function waits(j) return find(j.links, '<', 1, true) ~= nil end
 
--- Nothing holds it back any more: it arrives anew at its schedulers.
+-- Release a job that nothing holds any more: it arrives at its schedulers as a new one.
 local function set_free(j)
   j.state, j.returned = ACTIVE, true
   touch_job(j)
@@ -37,7 +37,7 @@ end
 
 local function optional(g) return g[OPTIONAL] == 1 end
 
--- Jobs that wait for those read so far, and for these in turn: a call that may end jobs decides about them.
+-- Read the jobs that wait for those read so far, transitively: a call that may end jobs releases or stops them.
 local function load_awaiting()
   local ids
   repeat
@@ -53,7 +53,7 @@ local function load_awaiting()
   until #ids == 0
 end
 
--- Whether a job that has nothing left to do finished: all of it, and nobody stopped it.
+-- Whether a job without remaining tasks finished: no task failed, and it was not stopped.
 local function finished(j)
   if j.state == JOB_STOPPED or j.state == ABANDONED then return false end
   for _, g in ipairs(j.groups) do
@@ -62,19 +62,19 @@ local function finished(j)
   return true
 end
 
--- Unplaced tasks of a job, delayed ones too, are stopped. Returns how many.
+-- Stop the unplaced tasks of a job, delayed ones too. Returns their number.
 local function stop_unplaced(j)
   local count = j.unplaced + j.delayed
   for _, g in ipairs(j.groups) do
     g[STOPPED] = g[STOPPED] + g[UNPLACED] + g[DELAYED]
-    waiting_of(g)  -- nothing is kept apart any more
+    waiting_of(g)  -- merges the collected changes into the text
     g[UNPLACED], g[WAITING], g.losses, g.loss_list, g[DELAYED] = 0, '-', false, false, 0
   end
   j.unplaced, j.delayed = 0, 0
   return count
 end
 
--- What it waits for can no longer come true: it is stopped, and keeps saying what it waited for.
+-- Stop a job with a dependency that can no longer be met; its record keeps the dependency.
 local function give_up(j, awaited)
   local count = stop_unplaced(j)
   j.state = JOB_STOPPED
@@ -82,8 +82,8 @@ local function give_up(j, awaited)
   fact(format('stop %s %d after:%s', j.id, count, awaited))
 end
 
--- Jobs that ended in this call let go of those that wait for them: these are set free, or given up, and
--- then those that wait for them in turn. Called when everything else of the call has happened.
+-- Release or stop the jobs that wait for jobs that ended in this call, transitively. Called after all other changes of the
+-- call.
 local function end_waits()
   local todo = {}
   for i, j in ipairs(changed_jobs) do todo[i] = j end

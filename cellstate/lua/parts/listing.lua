@@ -1,4 +1,4 @@
--- Lists of any length in commands and replies, and of what is to be read.
+-- Lists of any length in commands and replies, and lists of fields to read.
 
 local function store(key, pairs_flat) in_chunks('HSET', key, pairs_flat) end
 
@@ -8,7 +8,7 @@ local function answering(words, list)
   return words
 end
 
--- Those of the wanted fields that were not looked for yet; noted as not there until somebody finds them.
+-- The wanted fields that were not read yet; each is marked as absent until it is found.
 local function missing(wanted, known)
   local list, n = {}, 0
   for i = 1, #wanted do

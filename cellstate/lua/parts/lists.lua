@@ -3,7 +3,7 @@
 local match, gmatch, find, sub, format = string.match, string.gmatch, string.find, string.sub, string.format
 local byte, char, concat, floor = string.byte, string.char, table.concat, math.floor
 
--- unpack fails near 8,000 arguments (semantics 11): ask in chunks.
+-- unpack fails near 8,000 arguments (semantics 11): read in chunks.
 local function fetch(key, fields)
   local n = #fields
   if n == 0 then return {} end

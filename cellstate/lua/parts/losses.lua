@@ -8,14 +8,14 @@
 local lost_at = 0
 local proven_to = nil
 
--- Count tasks as delayed, or (below 0) not any more.
+-- Count tasks as delayed, or (below 0) as no longer delayed.
 local function delay(j, g, count)
   j.delayed, g[DELAYED], j.lossy, g.losses = j.delayed + count, g[DELAYED] + count, true, true
 end
 
 -- Call f(loss, inside, rest, place) for each loss that has some of these tasks. The search begins where the last one
--- ended, and ends with the last of the tasks: a call goes through many placements mostly in one order, and each would
--- look at every loss.
+-- ended, and ends with the last of the tasks: a call goes through many placements mostly in order, and each search would
+-- otherwise examine every loss.
 local function each_loss(g, gone, f)
   local list = losses_of(g)
   local n, left = #list, span_count(gone)
@@ -36,7 +36,7 @@ local function each_loss(g, gone, f)
   end
 end
 
--- The losses of tasks that ended are forgotten; with `unlinked` they are kept, for a placement of no effect any more.
+-- Drop the losses of tasks that ended; with `unlinked` they are kept for a placement that has no effect any more.
 local function forget_losses(j, g, gone, unlinked)
   local kept, delayed = {}, 0
   each_loss(g, gone, function(loss, inside, rest, at)
@@ -52,7 +52,7 @@ local function forget_losses(j, g, gone, unlinked)
   delay(j, g, delayed)
 end
 
--- Whether a placement ran for ten minutes: "ticks" tells the last placement id by the minute, newest first.
+-- Whether a placement ran for ten minutes: "ticks" has the last placement id by the minute, newest first.
 local function proven(placement)
   if not proven_to then
     proven_to = 0
@@ -115,8 +115,8 @@ local function requeue(j, g, at_ms)
   return back
 end
 
--- Tasks ended before they were taken for lost, and were not placed since: the end counts, however late it is told
--- (semantics 27). Returns how many.
+-- Apply the end of tasks that ended before they were marked as lost and were not placed since, however late the report is
+-- (semantics 27). Returns their number.
 local function end_late(j, machine, placement, part, how)
   local count = 0
   for number, g in ipairs(j.state <= HELD and j.groups or {}) do

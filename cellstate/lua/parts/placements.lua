@@ -8,7 +8,7 @@
 --@const CHUNK 256
 do  -- Lua has room for 200 local variables
 
--- A dropped run is replaced by nothing.
+-- A dropped run is replaced by an empty text.
 local function drop_run(list, item)
   list.dropped = list.dropped or {}
   list.dropped[item .. ','] = ''
@@ -29,7 +29,7 @@ end
 -- The chunk of a run of these tasks; 0: it stands in the record.
 local function chunk_of(tasks) return find(tasks, '%d%d%d$') and floor(match(tasks, '%d+$') / CHUNK) or 0 end
 
--- The list of runs of a chunk, which is read when it is first asked for: a table like that of a group.
+-- The list of runs of a chunk, read on first use: a table like that of a group.
 local function list_of(j, group, g, chunk, leaving)
   if chunk == 0 then return g end
   local name = format(leaving and '%s %s !%d' or '%s %s %d', j.id, group, chunk)
@@ -45,7 +45,7 @@ local function list_of(j, group, g, chunk, leaving)
   return list
 end
 
--- A run of a group has other tasks than before: the first ones, others, or none any more ("-").
+-- Change the tasks of a run of a group: its first tasks, other tasks, or none ("-").
 function far.move(j, group, g, item, leaving, before, after)
   local from, to = before ~= '-' and chunk_of(before), after ~= '-' and chunk_of(after)
   if from == to then return end
@@ -76,7 +76,7 @@ function far.runs_in(j, group, g, chunk)
   return list
 end
 
--- The live runs of a group by chunk and id, {id, machine} each; no more chunks are read once there are so many.
+-- The live runs of a group by chunk and id, {id, machine} each; chunks are read until the requested number is reached.
 function far.runs(j, group, g, most)
   local list = {}
   for _, chunk in ipairs(far.chunks(g)) do

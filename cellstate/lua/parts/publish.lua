@@ -1,4 +1,4 @@
--- What this call announces, and its writes.
+-- The announcements and the writes of a call.
 -- Every call that changes anything raises the cell's version by one and leaves, under that version,
 -- one entry in the change list (its tag, then the touched machines' records) and one in the log.
 
@@ -6,14 +6,13 @@ pools.limited = meta.pools == POOLS_LIMITED
 local pend, unpend, retired = {}, {}, {}
 -- Members of the housekeeping set that this call adds, each after its score, and removes.
 local chores, settled = {}, {}
--- Whether room was freed, or a machine came or changed: jobs that fitted nowhere may fit now.
+-- Whether room was freed, or a machine was added or changed: blocked jobs may fit now.
 local freed = false
 -- Jobs of which this call placed tasks: blocked jobs may wait for them.
 local gained = {}
 
--- What this call would write but was not given: reported before anything is validated, so that the
--- caller sends it again with those keys. Checked first, because nothing is rolled back (semantics 12).
--- Returns the reply {"keys", name…}, or nil when nothing is lacking.
+-- Keys that this call would write and that are not in KEYS: the caller repeats the call with them. Checked before the
+-- validation, because nothing is rolled back (semantics 12). Returns the reply {"keys", name…}, or nil.
 local function lacking()
   local names, seen = {}, {}
   local function want(name)
@@ -205,7 +204,7 @@ local function write_pending()
   end
 end
 
--- The record of a machine as if it were drained, to stand before the true one: it has other attributes now.
+-- The record of a machine as drained, written before the true one to mark changed attributes.
 local function restated(m)
   local state = m[STATE]
   m[STATE] = DRAINED

@@ -1,6 +1,6 @@
--- Executors: who runs what is placed on machines. An executor lives from the moment it takes its name (register_agent.lua,
--- register_executor.lua) until it leaves or is found gone (deregister_executor.lua): meanwhile `serving` has its number. Agents, "agent/NAME", run
--- commands; all others simulate.
+-- Executors run the tasks of machines. An executor lives from its registration (register_agent.lua, register_executor.lua)
+-- until it leaves or its lease is found expired (deregister_executor.lua): meanwhile `serving` has its number. Agents,
+-- "agent/NAME", run commands; all others simulate.
 
 -- The number of an executor, and whether it has it already: the n-th is 2n, or 2n - 1 when it simulates.
 local function number_of(executor)
@@ -12,7 +12,7 @@ end
 
 local function lives(number) return redis.call('HEXISTS', serving_key, format('%d', number)) == 1 end
 
--- Note that an executor lives.
+-- Record that an executor lives.
 local function serve(executor)
   local number, known = number_of(executor)
   local text = format('%d', number)

@@ -1,10 +1,10 @@
 -- The shards of a MapReduce job, kept in one hash:
---   map, reduce  "total waiting done milliseconds"; waiting: ranges nobody works on; milliseconds: of all done
+--   map, reduce  "total waiting done milliseconds"; waiting: ranges without a worker; milliseconds: of all done
 --   held         " machine:placement:task:shard" per worker, of the phase that runs
---   failures     " phase:shard:count:until:machine,machine" per shard that failed: how often, not again before this
---                time (ms), and where; failed: "phase shard", tried too often
---   machines     " machine:count": how many shards in a row failed there
---   m0 r0 …      who finished that shard, "placement-task"
+--   failures     " phase:shard:count:until:machine,machine" per failed shard: number of failures, time (ms) of the
+--                next attempt, machines; failed: "phase shard" without attempts left
+--   machines     " machine:count": number of shards that failed there in a row
+--   m0 r0 …      the worker that finished the shard, "placement-task"
 
 local table_of = redis.call('HMGET', shards_key, 'map', 'reduce', 'held', 'failures', 'failed', 'machines')
 local held, failures, failed, machines = table_of[3] or '', table_of[4] or '', table_of[5], table_of[6] or ''
@@ -30,7 +30,7 @@ local function find_held(machine, placement, task)
   return from, to + #shard, shard
 end
 
--- How many shards in a row failed on a machine.
+-- The number of shards that failed on a machine in a row.
 local function failed_on(machine) return tonumber((match(machines, ' ' .. machine .. ':(%d+)')) or 0) end
 
 -- The machines with another count for one of them; without it when that is 0.

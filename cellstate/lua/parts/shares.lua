@@ -48,7 +48,7 @@ function shares.use()
     return found
   end
 
-  -- What follows the victims of a transaction; false when it asserts nothing.
+  -- The assertion after the victims of a transaction; false when there is none.
   function shares.read(text)
     local serial, rest = match(text, '|(%d+)|(.*)$')
     if not serial then return false end
@@ -65,7 +65,7 @@ function shares.use()
     return s
   end
 
-  -- Read the lanes that the assertions of a call need, and those of the jobs at hand.
+  -- Read the lanes that the assertions of a call need, and those of its jobs.
   function shares.load(transactions)
     local numbers, all = {}, false
     for _, t in ipairs(transactions) do
@@ -88,7 +88,7 @@ function shares.use()
     lanes.load(numbers)
   end
 
-  -- Take stock for a transaction: what every pool that it names holds now.
+  -- Sum what every pool that a transaction names holds now.
   function shares.begin(t)
     local s = t.share
     s.own = s.evictor and (s.evictor.job == t.id or s.evictor.leaves[shares.leaf(t.job) or false])
@@ -131,7 +131,7 @@ function shares.use()
     return false
   end
 
-  -- Whether the victim may go as far as pools are concerned; returns the verdict that refuses it, or false.
+  -- Return the verdict by which pools refuse the eviction of a victim, or false.
   function shares.refusal(t, victim, rank)
     local lower = rank < t.job.precedence
     local leaf = (t.share or shares.configured) and shares.leaf(victim)
@@ -228,14 +228,14 @@ function shares.use()
     return s.own
   end
 
-  -- The set is validated: the next one begins here.
+  -- Begin the next set after a validated one.
   function shares.close(s)
     for _, threshold in ipairs({ s.evictor, unpack(s.victims) }) do
       threshold.before, threshold.units = { unpack(threshold.now) }, {}
     end
   end
 
-  -- Count a task of the evictor and the units that go for it; a strict gang is one unit. sign -1: not after all.
+  -- Count a task of the evictor and the units evicted for it; a strict gang is one unit. sign -1: undo.
   function shares.count(s, g, units, from, to, sign)
     add(s.evictor.now, g, sign)
     for i = from, to do

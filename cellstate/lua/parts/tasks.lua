@@ -1,5 +1,5 @@
--- What happens to tasks: placed, ended, put back. Amounts on machines (occupy) and of kinds (book)
--- are separate from the records, because a commit validates with the first and writes the second later.
+-- Changes of tasks: placed, ended, pending again. Amounts on machines (occupy) and of kinds (book) are separate from the
+-- records, because a commit validates with the former and writes the latter afterwards.
 
 local function occupy(m, g, count)
   for d = 1, R do m[USED + d] = m[USED + d] + g[NEED + d] * count end
@@ -68,7 +68,7 @@ end
 local function place(j, group, m, count)
   local g = j.groups[group + 1]
   local tasks = take_waiting(g, count)
-  -- Starts only when what leaves this machine, or this group elsewhere, is gone (semantics 2).
+  -- The run starts only after leaving tasks of this machine, and of these tasks elsewhere, have ended (semantics 2).
   local hold = (find(m.runs, '!', 1, true) or has_leaving(g)) and '1' or '0'
   meta.placements = meta.placements + 1
   local placement = format('%d', meta.placements)
@@ -137,7 +137,7 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   return count
 end
 
--- The end of leaving tasks is acknowledged: they are physically gone.
+-- Apply the acknowledged end of leaving tasks: their processes have ended.
 local function acknowledge(m, placement, part)
   local from, to, id, group, tasks = find_run(m, placement, true)
   if not from then return 0 end
@@ -155,7 +155,7 @@ local function acknowledge(m, placement, part)
   return count
 end
 
--- Free the amounts of tasks and take them off; part "*" means the whole run. Returns how many.
+-- Free the amounts of tasks and take them off; part "*" means the whole run. Returns the number of tasks.
 local function end_tasks(m, placement, part, how, reason, transaction)
   local from, to, id, group, tasks = find_run(m, placement, false)
   if not from then return 0 end
@@ -172,7 +172,7 @@ local function end_tasks(m, placement, part, how, reason, transaction)
   return take_off(m, placement, gone, how, reason, from, to, id, group, tasks)
 end
 
--- Evicting one member of a strict gang evicts all: their machines are needed too (semantics 8).
+-- Evicting one member of a strict gang evicts all: read their machines too (semantics 8).
 local function load_strict_gangs()
   local machines = {}
   for _, j in pairs(J) do
@@ -185,7 +185,7 @@ local function load_strict_gangs()
   load_machines(machines)
 end
 
--- The rest of every strict gang that lost a member to an eviction follows it. Returns how many.
+-- Evict the rest of every strict gang that lost a member to an eviction. Returns the number of tasks.
 local function evict_gangs(reason, transaction)
   local count, jobs = 0, strict
   for _, j in ipairs(jobs) do

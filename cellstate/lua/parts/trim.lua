@@ -8,5 +8,5 @@ if version - low > kept then
   redis.call('LTRIM', changes_key, -kept, -1)
   low = version - kept
 end
--- The log, too: with each entry that would cost a tenth of writing it.
+-- The log is trimmed here, too: trimming it with each entry would cost a tenth of writing the entry.
 redis.call('XTRIM', log_key, 'MAXLEN', '~', LOG_KEPT)

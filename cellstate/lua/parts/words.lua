@@ -33,12 +33,12 @@ local function loss_of(tasks, count, due, placement)
     high = tonumber(match(tasks, '%d+$')) }
 end
 
--- Add a loss to a list, which knows the first and the last task of all.
+-- Add a loss to a list, which has the first and the last task of all losses.
 local function add_loss(list, loss)
   list[#list + 1], list.low, list.high = loss, math.min(list.low, loss.low), math.max(list.high, loss.high)
 end
 
--- The losses of a group, read when they are first asked for. at: where the last search in them ended.
+-- The losses of a group, read on first use. at: where the last search in them ended.
 local function losses_of(g)
   if not g.loss_list then
     local list = { low = math.huge, high = -1, at = 1 }
@@ -96,11 +96,11 @@ local function load_jobs(wanted)
   end
 end
 
--- How many tasks of a group ended: finished, failed, stopped.
+-- The number of ended tasks of a group: finished, failed, stopped.
 local function ended_of(g) return g[FINISHED] + g[FAILED] + g[STOPPED] end
 
--- The text of a group's runs. What one call adds and drops is kept apart until somebody asks: a job on
--- thousands of machines has a long text, which would be copied for each of its tasks.
+-- The text of a group's runs. Additions and removals of a call are collected until the text is needed: the text of a job
+-- on thousands of machines is long and would be copied for each task.
 local function runs_of(g)
   local text = g[RUNS]
   if g.added then
@@ -122,8 +122,8 @@ local function has_leaving(g)
   return g.leaves
 end
 
--- The unplaced tasks as text. What one call takes and puts back is kept apart until somebody asks: first, last: what is
--- left of one range; queue, at: of several; back: what was put back.
+-- The unplaced tasks as text. Tasks taken and put back by a call are collected until the text is needed: first, last: the
+-- rest of one range; queue, at: of several; back: tasks that are pending again.
 local function waiting_of(g)
   if g.first then
     g[WAITING] = g.first == g.last and format('%d', g.first) or format('%d-%d', g.first, g.last)
