@@ -99,12 +99,17 @@ def announce(instruments: Sequence[Instrument], works: Iterable[Work], now: floa
     """Report the first attempt of each job that has none yet."""
     first = []
     for work in works:
-        if work.attempts or work.announced or work.job.begun:
+        if work.attempts or work.announced:
             continue
-        for group in work.job.groups:
-            if group.unplaced != group.total:
-                break
+        job = work.job
+        if job.begun:
+            continue
+        groups = job.groups
+        if len(groups) == 1:
+            whole = groups[0].unplaced == groups[0].total
         else:
+            whole = all(group.unplaced == group.total for group in groups)
+        if whole:
             work.announced = True
             first.append(work)
     if first:
@@ -144,8 +149,7 @@ class Waits:
             return
         self.last.extend(durations)
         self.count += len(durations)
-        for seconds in durations:
-            self.total += seconds
+        self.total = sum(durations, self.total)
 
     def mean(self) -> float:
         """Mean of all, 0 when there were none."""
@@ -235,7 +239,9 @@ class Figures(Instrument):
 
     def began_all(self, works: Sequence[Work], now: float) -> None:
         """See Instrument.began_all."""
-        waits = [max(0.0, now - work.submitted) for work in works]
+        waits = [now - work.submitted for work in works]
+        if min(waits) < 0:
+            waits = [max(0.0, seconds) for seconds in waits]
         self.jobs += len(waits)
         self.waits.add_all(waits)
         self.wait.add_all(waits)

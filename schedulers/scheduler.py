@@ -1,6 +1,7 @@
 """A scheduler: the composition of its policies, its queue, and the processing of outcomes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from random import Random
@@ -9,7 +10,7 @@ from typing import cast
 from cellstate.cell import Awaited, PendingJob
 from cellstate.model import MOST_CLAIMS, JobState
 from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction, Verdict
+from cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Transaction, Verdict
 from schedulers.constraints.fetching import Fetch, wanted
 from schedulers.instruments import Instrument, announce, report_blocked
 from schedulers.ordering.fair_pools import FairPools
@@ -42,6 +43,7 @@ RETRY_LIMIT = 1_000
 """Conflicted attempts after which a job is abandoned (Omega §4)."""
 
 _PLACED, _ACTIVE, _GANG = Verdict.PLACED, JobState.ACTIVE, Mode.GANG  # read once: each access is as slow as a call
+_ACCEPTED = frozenset({Verdict.PLACED})
 _new = tuple.__new__
 """Makes the transactions, as in the loop."""
 
@@ -145,6 +147,9 @@ class Scheduler:
 
     def admit(self, arrivals: Iterable[PendingJob]) -> None:
         """Take up jobs that became pending, or news of jobs already in hand."""
+        arrivals = list(arrivals)
+        if self._admits_new(arrivals):
+            return
         queue, working, sizes, add = self.queue, self.working, self.sizing is not None, self.queue.ready.add
         queued, blocked = queue.ready.works, queue.has_blocked
         for _, job in arrivals:
@@ -164,6 +169,17 @@ class Scheduler:
                 work.not_before = 0.0
             if any(work.left):
                 add(work)
+
+    def _admits_new(self, arrivals: Sequence[PendingJob]) -> bool:
+        """Queue jobs of which none is known yet, together; return whether that was possible."""
+        if len(arrivals) < 2 or self.sizing is not None or self.queue.has_blocked:
+            return False
+        jobs = [job for _, job in arrivals if job.state is _ACTIVE]
+        ids = {job.id for job in jobs}
+        if not (len(ids) == len(jobs) and ids.isdisjoint(self.working) and ids.isdisjoint(self.queue.ready.works)):
+            return False
+        self.queue.ready.add_all([work for work in Work.of_all(jobs) if any(work.left)])
+        return True
 
     def disown(self, keeps: Callable[[str], bool]) -> None:
         """Drop queued and blocked jobs that now belong to another member."""
@@ -370,16 +386,27 @@ class Scheduler:
         """
         for instrument in self.instruments:
             instrument.committed_all(results, now)
-        done, pop, sizes = list[Work](), self.working.pop, self.sizing is not None
+        done: list[Work] = []
+        pop, sizes = self.working.pop, self.sizing is not None
         for transaction, outcome in results:
             if transaction.assertion is not None and self._asserting is not None:
                 self._asserting.settled(transaction, outcome, now)
-            work = pop(transaction.job, None)
+            work = pop(transaction[0], None)
             if work is None:
                 continue
             if work.requeued_by is not None:
                 self.queue.tried(work)
-            verdicts = count(work, transaction.claims, outcome)
+            claims = transaction[1]
+            if outcome.accepted and type(claims) is Columns and not sizes:
+                left, placed = work.left, outcome.placed
+                left[claims.group] -= placed
+                work.placed += placed
+                if left[0] == 0 and len(left) == 1:
+                    done.append(work)
+                    continue
+                verdicts: AbstractSet[Verdict] = _ACCEPTED
+            else:
+                verdicts = count(work, claims, outcome)
             if sizes:
                 self._spare(work, now)
             if not outcome.placed and _PLACED not in verdicts:

@@ -28,6 +28,7 @@ from cellstate.model import (
 from cellstate.redis import job_records, records
 from cellstate.redis.housekeeping import RedisHousekeeping
 from cellstate.redis.jobs import RedisJobs
+from cellstate.redis.jobs_alike import read_alike
 from cellstate.redis.link import Link, Words
 from cellstate.redis.machines import RedisMachines
 from cellstate.redis.pools import RedisPools
@@ -263,9 +264,14 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
 
     def _read_jobs(self, reply: list[Any]) -> list[PendingJob]:
         """Read the jobs of a reply, without those that cannot be read."""
-        found, size, read = list[PendingJob](), len(self.dimensions), job_records.read_job
-        rest = iter(reply[8:])
-        for name, arrival, record, spec in zip(rest, rest, rest, rest, strict=True):
+        size, read = len(self.dimensions), job_records.read_job
+        names, arrivals, records_, specs = (reply[8 + i :: 4] for i in range(4))
+        if records_ and all(records_):
+            ids = b" ".join(names).decode().split(" ")
+            if jobs := read_alike(ids, records_, specs, size):
+                return list(map(partial(_new, PendingJob), zip(map(int, arrivals), jobs, strict=True)))
+        found: list[PendingJob] = []
+        for name, arrival, record, spec in zip(names, arrivals, records_, specs, strict=True):
             if record:
                 job_id = name.decode()
                 try:

@@ -311,7 +311,25 @@ def _last_texts(text: bytes) -> tuple[tuple[str, ...], int]:
     return tuple(found), at
 
 
-_ORDER_AT = _Section.of(FIXED[: _FIXED.names.index("order")]).numbers.size
+def _place(section: _Section, fields: Sequence[Field], name: str, start: int) -> int:
+    """Return where a number of a section stands that begins at `start`."""
+    return start + _Section.of(fields[: section.names.index(name)]).numbers.size
+
+
+_ORDER_AT = _place(_FIXED, FIXED, "order", 0)
+MODIFIED_AT = _place(_CHANGING, CHANGING, "modified", 1)
+BUCKET_AT, ORDER_AT, SUBMITTED_AT = (
+    _place(_FIXED, FIXED, name, _LINKS_AT + 4) for name in ("bucket", "order", "submitted")
+)
+"""Where the numbers of a job stand in its record, those of the fixed section in a record without links."""
+
+
+def name_span(record: bytes) -> tuple[int, int]:
+    """Return where the name begins and ends in a record without links. Raises ValueError for one with links."""
+    if record[_LINKS_AT : _LINKS_AT + 4] != bytes(4):
+        raise ValueError("a record with links")
+    at = _LANE_AT + record[_LANE_AT - 1]
+    return at + 1, at + 1 + record[at]
 
 
 def read_order(record: bytes) -> int:

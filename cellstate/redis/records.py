@@ -25,7 +25,7 @@ from cellstate.model import (
     Pairs,
     Run,
 )
-from cellstate.redis.link import Numbers, Words, word, words_of
+from cellstate.redis.link import NO_WORDS, Numbers, Words, word, words_of
 from cellstate.transaction import Claim, Columns, Detection, Ending, Finished, How, Mode, Outcome, Transaction, Verdict
 
 UNREADABLE = (
@@ -111,21 +111,27 @@ def write_transactions(transactions: Sequence[Transaction]) -> Words:
     It is built as text, in which a character is a byte, because text is formatted faster than bytes. Raises BadInput
     for a transaction with too many claims, or none.
     """
+    if not transactions:
+        return NO_WORDS
     parts: list[str] = []
     count, length, incremental, gang, machine_word = 0, _LENGTHS, *_usual, _machine_words
     for job, claims, mode, detection, assertion in transactions:
+        if type(claims) is Columns and detection is _FINE and not claims.group and assertion is None:
+            machines, usual = claims.machines, incremental if mode is _INCREMENTAL else gang
+            size = len(machines)
+            if size == 1:
+                count += 4
+                parts.append(f"{length[len(job)]}{job}{usual[claims.counts[0]]}{machine_word[machines[0]]}")
+                continue
+            if 0 < size <= MOST_CLAIMS:
+                count += 3 + size
+                parts += (length[len(job)], job, usual[tuple(claims.counts)])
+                parts += [machine_word[each] for each in machines]
+                continue
         size = len(claims)
         if not 0 < size <= MOST_CLAIMS:
             raise BadInput(f"job {job}: {size} claims in a transaction; want 1 to {MOST_CLAIMS}")
         count += 3 + size
-        if type(claims) is Columns and detection is _FINE and not claims.group and assertion is None:
-            counts, machines = claims.counts, claims.machines
-            usual = incremental if mode is _INCREMENTAL else gang
-            if size == 1:
-                parts += (length[len(job)], job, usual[counts[0]], machine_word[machines[0]])
-            else:
-                parts += (length[len(job)], job, usual[tuple(counts)], *[machine_word[each] for each in machines])
-            continue
         said = _victims(claims) + (write_assertion(assertion) if assertion is not None else "")
         parts += (word(job), _numbers(mode, detection, claims), word(said))
         parts += [machine_word[claim[0]] for claim in claims]
@@ -210,9 +216,18 @@ def write_endings(endings: Sequence[Ending]) -> Words:
     return words_of(words)
 
 
-@lru_cache(maxsize=4096)
-def _all_placed(counts: tuple[int, ...]) -> Outcome:
-    return Outcome(tuple((count, Verdict.PLACED) for count in counts))
+class _AllPlaced(dict[int | tuple[int, ...], Outcome]):
+    """Outcomes of transactions whose claims were all accepted, by the tasks of the claims, or of the only claim."""
+
+    def __missing__(self, tasks: int | tuple[int, ...]) -> Outcome:
+        if len(self) >= MOST_USUAL:
+            self.clear()
+        counts = (tasks,) if isinstance(tasks, int) else tasks
+        outcome = self[tasks] = Outcome(tuple((count, Verdict.PLACED) for count in counts))
+        return outcome
+
+
+_all_placed = _AllPlaced()
 
 
 @lru_cache(maxsize=8192)
@@ -225,14 +240,15 @@ def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outc
     """Read the outcomes of a call's transactions; ``+`` is a completely accepted one."""
     if not text:
         return []
-    outcomes = []
+    outcomes: list[Outcome] = []
+    placed = _all_placed
     for part, transaction in zip(text.decode().split(";"), transactions, strict=True):
-        if part == "+":
-            claims = transaction.claims
-            counts = tuple(claims.counts if type(claims) is Columns else [claim.count for claim in claims])
-            outcomes.append(_all_placed(counts))
-        else:
+        if part != "+":
             outcomes.append(_outcome(part))
+            continue
+        claims = transaction[1]
+        counts = claims.counts if type(claims) is Columns else [claim.count for claim in claims]
+        outcomes.append(placed[counts[0]] if len(counts) == 1 else placed[tuple(counts)])
     return outcomes
 
 

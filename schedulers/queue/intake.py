@@ -100,7 +100,7 @@ class Intakes:
                 at += count or 0
                 continue
             stream.more, stream.seen = count >= ask.most, reply.arrivals
-            mine = _of_lane(jobs[at:], ask.lane, count)
+            mine = jobs[:count] if len(asked.lanes) == 1 else _of_lane(jobs[at:], ask.lane, count)
             at += len(mine)
             if mine:
                 stream.after, stream.last = mine[-1].arrival, Work.of(mine[-1].job)

@@ -298,7 +298,8 @@ class Queue:
         if self._by_use:
             return self._choose_by_use(now, most, self.ordering.portion)
         bound = None if self._held_back or self.bound is None else self.bound()
-        blocked, chosen = self.blocked, list[Work]()
+        blocked = self.blocked
+        chosen: list[Work] = []
         while len(chosen) < most and (found := self.ready.pop_many(now, bound, most - len(chosen))):
             for work in found:
                 work.not_before = 0.0

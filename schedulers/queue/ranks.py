@@ -30,7 +30,8 @@ class Ranks:
         self.ordering = ordering
         self.lane = ordering.lane
         """The lane of a job."""
-        self._key, self._rejoins = ordering.key, ordering.rejoins
+        self.key, self.rejoins = ordering.key, ordering.rejoins
+        """The key of a job in its lane; whether a retried job joins behind those with its key."""
         self.forget()
 
     def rank(self, lane: Hashable) -> float:
@@ -46,7 +47,7 @@ class Ranks:
 
     def within(self, work: Work) -> tuple[float, int]:
         """The place of a job within its lane."""
-        return self._key(work), work.joined if self._rejoins else work.job.order
+        return self.key(work), work.joined if self.rejoins else work.job.order
 
     def place(self, work: Work) -> Place:
         """The place of a job among all."""

@@ -1,7 +1,7 @@
 """Jobs that may be tried now, by lane, and jobs that back off until they are due."""
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from heapq import heappop, heappush
 
 from schedulers.queue.heads import MANY, Heads
@@ -10,6 +10,10 @@ from schedulers.work import Work
 
 Entry = tuple[float, int, int, str]
 """Key and tie of a job, its number in the queue, its id."""
+
+
+SORTED = 16
+"""Jobs of the only lane, as a multiple of those asked for, up to which it is sorted: each pop of a heap costs more."""
 
 
 class Ready:
@@ -25,7 +29,6 @@ class Ready:
         self._joined = 0
         # The only ready job, while it is the only one that is queued: it has no entry in a heap.
         self._only: Work | None = None
-        self._counted: dict[str, int] = {}
         self._counts = Counter[int]()
         self._now = 0.0
         self._heads: Heads | None = None
@@ -45,6 +48,36 @@ class Ready:
         else:
             self._push(work)
 
+    def add_all(self, works: Sequence[Work]) -> None:
+        """Add several jobs that were not queued before, in this order."""
+        if len(works) < 2:
+            for work in works:
+                self.add(work)
+            return
+        if self._only is not None:
+            self._give_way()
+        joined, ranks, queued = self._joined, self._ranks, self.works
+        lane_of, key_of, rejoins = ranks.lane, ranks.key, ranks.rejoins
+        for work in works:
+            joined += 1
+            work.joined, job = joined, work.job
+            queued[job.id] = work
+            if work.not_before > 0:
+                heappush(self._later, (work.not_before, joined, job.id))
+                continue
+            lane = work.lane = lane_of(work)
+            entry = key_of(work), joined if rejoins else job.order, joined, job.id
+            heap = self._lanes.get(lane)
+            if heap is None:
+                self._lanes[lane] = [entry]
+            else:
+                heappush(heap, entry)
+            if self._heads is not None:
+                self._heads.changed.append(lane)
+            work.counted = job.lane
+        self._joined = joined
+        self._count_all(works, 1)
+
     def _give_way(self) -> None:
         """Give the only ready job its entry in a heap."""
         work, self._only = self._only, None
@@ -55,15 +88,15 @@ class Ready:
         """Return the number of due jobs of a lane of the store."""
         return self._counts[lane]
 
-    def _uncount(self, job_id: str) -> None:
-        lane = self._counted.pop(job_id, 0)
-        if lane:
-            self._counts[lane] -= 1
+    def _uncount(self, work: Work) -> None:
+        if work.counted:
+            self._counts[work.counted] -= 1
+            work.counted = 0
 
     def _push(self, work: Work) -> None:
         job = work.job
-        if job.lane and job.id not in self._counted:
-            self._counted[job.id] = job.lane
+        if job.lane and not work.counted:
+            work.counted = job.lane
             self._counts[job.lane] += 1
         key, tie = self._ranks.within(work)
         entry, lane = (key, tie, work.joined, job.id), self._ranks.lane(work)
@@ -138,7 +171,7 @@ class Ready:
         work = self.works.pop(heappop(heap)[3])
         if not heap:
             del self._lanes[best[1]]
-        self._uncount(work.id)
+        self._uncount(work)
         return work
 
     def _pop_of_many(self, now: float, bound: Place | None) -> Work | None:
@@ -160,8 +193,7 @@ class Ready:
                 continue  # it left, or the clock was set back
             heappop(heap)
             del self.works[job_id]
-            if job_id in self._counted:
-                self._uncount(job_id)
+            self._uncount(work)
             return work
 
     def _head_of(self, lane: Hashable) -> Entry | None:
@@ -182,7 +214,7 @@ class Ready:
         if bound is None and self._only is not None and most:
             only, self._only = self._only, None
             return [self.works.pop(only.job.id)]
-        works = list[Work]()
+        works: list[Work] = []
         if bound is None and len(self._lanes) == 1 and not self._later:
             works = self._pop_only(now, most)
         while len(works) < most and (work := self.pop(now, bound)) is not None:
@@ -192,27 +224,64 @@ class Ready:
     def _pop_only(self, now: float, most: int) -> list[Work]:
         """Remove and return the first jobs when there is only one lane, at most `most`."""
         (heap,) = self._lanes.values()
-        works, counted, counts, found = self.works, self._counted, self._counts, list[Work]()
+        works, taken = self.works, 0
+        found: list[Work] = []
+        if len(heap) > SORTED * most:
+            return self._pop_heap(heap, now, most)
+        heap.sort()  # mostly it is in order, as a sorted list is a heap
+        for _, _, joined, job_id in heap:
+            if len(found) == most:
+                break
+            taken += 1
+            work = works.get(job_id)
+            if work is None or work.joined != joined:
+                continue
+            if work.not_before > now:  # the clock was set back since it was due
+                heappush(self._later, (work.not_before, joined, job_id))
+                continue
+            del works[job_id]
+            found.append(work)
+        del heap[:taken]
+        if not heap:
+            self._lanes.clear()
+        self._count_all(found, -1)
+        return found
+
+    def _pop_heap(self, heap: list[Entry], now: float, most: int) -> list[Work]:
+        """As `_pop_only`, for a lane with many more jobs than are asked for."""
+        found: list[Work] = []
         while len(found) < most:
             head = self._head(heap, now)
             if head is None:
                 self._lanes.clear()
                 break
-            heappop(heap)
-            job_id = head[3]
-            if job_id in counted:
-                counts[counted.pop(job_id)] -= 1
-            found.append(works.pop(job_id))
+            found.append(self.works.pop(heappop(heap)[3]))
+        self._count_all(found, -1)
         return found
+
+    def _count_all(self, works: Sequence[Work], sign: int) -> None:
+        """Count jobs in their lanes, or with -1 no more; most of those that come or go together are of one lane."""
+        number, lane = 0, 0
+        for work in works:
+            if work.counted != lane:
+                if lane:
+                    self._counts[lane] += number
+                number, lane = 0, work.counted
+            number += sign
+            if sign < 0:
+                work.counted = 0
+        if lane:
+            self._counts[lane] += number
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job."""
         if self._only is not None and self._only.job.id == job_id:
             self._only = None
-        self._uncount(job_id)
         work = self.works.pop(job_id, None)
-        if work is not None and self._heads is not None:
-            self._heads.changed.append(work.lane)
+        if work is not None:
+            self._uncount(work)
+            if self._heads is not None:
+                self._heads.changed.append(work.lane)
         return work
 
     def get(self, job_id: str) -> Work | None:
@@ -258,7 +327,9 @@ class Ready:
         """Remove and return all jobs, in the order in which they joined."""
         works = sorted(self.works.values(), key=lambda work: work.joined)
         self._lanes, self._later, self.works, self._only, self._heads = {}, [], {}, None, None
-        self._counted, self._counts = {}, Counter()
+        self._counts = Counter()
+        for work in works:
+            work.counted = 0
         return works
 
     def __len__(self) -> int:
