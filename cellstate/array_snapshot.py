@@ -20,6 +20,8 @@ Take = tuple[int, Resources, int]
 """(machine, amounts per task, tasks)"""
 
 
+Earlier = tuple[NDArray[np.int64], Sequence[NDArray[np.int64]], bool]
+"""Machines, what was free there by dimension, and whether that is the store's state or this scheduler's room."""
 Wanted = tuple[tuple["array[int]", int], ...]
 """Free amounts of the dimensions that a task needs something of, with the amounts that it needs."""
 MOST_NEEDS = 1_024
@@ -49,9 +51,10 @@ class ArraySnapshot(Snapshot):
         """Create an empty snapshot of a cell with `dimensions` resources."""
         super().__init__(dimensions)
         self._freed: list[NDArray[np.int64]] = []
+        self._earlier: list[Earlier] = []
         self._freed_count = 0
         self._open: list[Take] = []
-        self._flights: list[tuple[list[int], list[Take]]] = []
+        self._flights: list[tuple[NDArray[np.int64], list[Take]]] = []
         """The machines of the claims of each call in flight, and the claims."""
         self._records = np.empty(0, dtype=np.dtype((np.void, 8 * (4 + 2 * dimensions))))
         """The memory of `rows`, a record for each machine: one is copied as a whole."""
@@ -143,15 +146,13 @@ class ArraySnapshot(Snapshot):
         if np.count_nonzero(closed):
             for amounts in free:
                 amounts[closed] = -1
-        grown = np.zeros(len(index), dtype=np.bool_)
-        for room, base, amounts in zip(self._room, self._base, free, strict=True):
-            more = amounts - base[index]
-            grown |= more > 0
+        earlier = [base[index] for base in self._base]
+        for room, base, amounts, known in zip(self._room, self._base, free, earlier, strict=True):
             base[index] = amounts
+            more = amounts - known
             more += room[index]
             room[index] = more
-        if np.count_nonzero(grown):
-            self._free_again(index[grown])
+        self._note(index, earlier, stated=True)
         self.changes += len(index)
 
     def _restore(self) -> None:
@@ -161,17 +162,27 @@ class ArraySnapshot(Snapshot):
 
     def freed(self) -> NDArray[np.int64]:
         """See Snapshot.freed."""
-        parts, self._freed, self._freed_count = self._freed, [], 0
+        parts, earlier = self._freed, self._earlier
+        self._freed, self._earlier, self._freed_count = [], [], 0
+        for index, before, stated in earlier:
+            grown = np.zeros(len(index), dtype=np.bool_)
+            for now, amounts in zip(self._base if stated else self._room, before, strict=True):
+                grown |= now[index] > amounts
+            parts.append(index[grown])
         return distinct(parts)
 
     def forget_freed(self) -> None:
         """See Snapshot.forget_freed."""
         self._freed.clear()
+        self._earlier.clear()
         self._freed_count = 0
 
-    def _free_again(self, machines: NDArray[np.int64]) -> None:
-        """Note freed room. A snapshot whose owner never asks for it keeps each machine a few times at most."""
-        self._freed.append(machines)
+    def _note(self, machines: NDArray[np.int64], amounts: Sequence[NDArray[np.int64]], *, stated: bool) -> None:
+        """Note what was free on machines that changed; whether that has grown is compared when `freed` is called.
+
+        A snapshot whose owner never calls it keeps each machine a few times at most.
+        """
+        self._earlier.append((machines, amounts, stated))
         self._freed_count += len(machines)
         if self._freed_count > 2 * self.size + FREED_KEPT:
             self._freed = [self.freed()]
@@ -179,12 +190,13 @@ class ArraySnapshot(Snapshot):
 
     def _gained(self, machines: Sequence[int]) -> None:
         if machines:
-            self._free_again(np.array(machines, dtype=np.int64))
+            self._freed.append(np.array(machines, dtype=np.int64))
+            self._freed_count += len(machines)
 
-    def launch(self) -> list[int]:
+    def launch(self) -> NDArray[np.int64]:
         """Move the open claims to the claims in flight, until `land`; return their machines."""
         flight, self._open = self._open, []
-        machines = [machine for machine, _, _ in flight]
+        machines = np.frombuffer(array("q", [machine for machine, _, _ in flight]), dtype=np.int64)
         self._flights.append((machines, flight))
         self.usage.launch()
         return machines
@@ -194,20 +206,14 @@ class ArraySnapshot(Snapshot):
 
         Room from a rejected claim counts as freed: a job may have been blocked because of it.
         """
-        machines, _ = self._flights.pop(0)
+        index, _ = self._flights.pop(0)
         self.usage.land()
-        index = np.frombuffer(array("q", machines), dtype=np.int64)
-        before = [room[index] for room in self._room]
+        self._note(index, [room[index] for room in self._room], stated=False)
         if not reply.full:
             for room, base in zip(self._room, self._base, strict=True):
                 room[index] = base[index]
-            self._retake(set(machines))
+            self._retake(set(index.tolist()))
         self.apply(reply)
-        grown = np.zeros(len(index), dtype=np.bool_)
-        for room, earlier in zip(self._room, before, strict=True):
-            grown |= room[index] > earlier
-        if np.count_nonzero(grown):
-            self._free_again(index[grown])
 
     def forget(self) -> None:
         """Drop every claim with an outcome that stays unknown (a new incarnation)."""
@@ -217,12 +223,11 @@ class ArraySnapshot(Snapshot):
 
     def _retake(self, machines: set[int] | None) -> None:
         """Deduct the claims on some machines, or on all, whose room is that of the store."""
-        for held, takes in (*self._flights, ([machine for machine, _, _ in self._open], self._open)):
-            if machines is None or not machines.isdisjoint(held):
-                for machine, need, count in takes:
-                    if machines is None or machine in machines:
-                        for word, amount in zip(self._free, need, strict=True):
-                            word[machine] -= amount * count
+        for takes in (*(flight for _, flight in self._flights), self._open):
+            for machine, need, count in takes:
+                if machines is None or machine in machines:
+                    for word, amount in zip(self._free, need, strict=True):
+                        word[machine] -= amount * count
 
     # Decisions
 
@@ -255,23 +260,46 @@ class ArraySnapshot(Snapshot):
             if has >= a and (also := second[machine]) >= b:
                 fits, x, y = count, a * count, b * count
                 if has < x or also < y:
-                    fits = min(has // a, also // b)
+                    fits, most = has // a, also // b
+                    fits = min(fits, most)
                     x, y = a * fits, b * fits
                 first[machine], second[machine] = has - x, also - y
                 claimed.append((machine, need, fits))
-                if fits == count:
-                    if not machines:
-                        return [machine], [count], 0
-                    machines.append(machine)
-                    counts.append(count)
-                    return machines, counts, 0
                 machines.append(machine)
                 counts.append(fits)
                 count -= fits
+                if not count:
+                    break
             machine += 1
             if machine == size:
                 machine = 0
         return machines, counts, count
+
+    def fill_all(
+        self, need: Resources, tasks: Sequence[int], starts: Sequence[int], window: int
+    ) -> list[tuple[list[int], list[int], int]]:
+        """See Snapshot.fill_all; what is free on the first machines is read at once."""
+        wanted = self._wanted.get(need) or self._words(need)
+        if len(wanted) != 2 or not window or len(starts) < 2:
+            return super().fill_all(need, tasks, starts, window)
+        (first, a), (second, b) = wanted
+        index, (d, _), (e, _) = np.frombuffer(array("q", starts), dtype=np.int64), *wanted_amounts(need)
+        columns = zip(tasks, starts, self._room[d][index].tolist(), self._room[e][index].tolist(), strict=True)
+        found: list[tuple[list[int], list[int], int]] = []
+        claimed, touched = self._open, set[int]()
+        for count, start, has, also in columns:
+            if has >= (x := a * count) and also >= (y := b * count) and start not in touched:
+                first[start], second[start] = has - x, also - y
+                claimed.append((start, need, count))
+                touched.add(start)
+                found.append(([start], [count], 0))
+                continue
+            filled = self.fill(need, count, start, window)
+            found.append(filled)
+            touched.update(filled[0])
+            if filled[2]:
+                break
+        return found
 
     def _words(self, need: Resources) -> "Wanted":
         if len(self._wanted) >= MOST_NEEDS:
@@ -323,7 +351,7 @@ class Narrowed(ArraySnapshot):
         self._free = [array("q", amounts.tobytes()) for amounts in room]
         self._room = [np.frombuffer(word, dtype=np.int64) for word in self._free]
 
-    fill = Snapshot.fill
+    fill, fill_all = Snapshot.fill, Snapshot.fill_all
 
     @property
     def base(self) -> NDArray[np.int64]:

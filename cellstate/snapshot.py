@@ -120,9 +120,9 @@ class Snapshot(ABC):
         simulated: NDArray[np.bool_] = self.rows[3] % 2 == 1
         return simulated
 
-    def executors(self, machines: Sequence[int]) -> set[int]:
+    def executors(self, machines: Sequence[int] | NDArray[np.int64]) -> set[int]:
         """Return the executor numbers of some machines."""
-        return set(self.rows[3, machines].tolist())
+        return set(self.rows[3][machines].tolist())
 
     # Updates from the cell
 
@@ -189,6 +189,17 @@ class Snapshot(ABC):
                     break
             machine = machine + 1 if machine + 1 < size else 0
         return machines, counts, count
+
+    def fill_all(
+        self, need: Resources, tasks: Sequence[int], starts: Sequence[int], window: int
+    ) -> list[tuple[list[int], list[int], int]]:
+        """Call `fill` for so many `tasks` from each start, one after another, until some have no machine."""
+        found: list[tuple[list[int], list[int], int]] = []
+        for count, start in zip(tasks, starts, strict=True):
+            found.append(self.fill(need, count, start, window))
+            if found[-1][2]:
+                break
+        return found
 
     @abstractmethod
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:

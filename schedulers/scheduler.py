@@ -37,6 +37,7 @@ from schedulers.queue.queue import Queue, stagger
 from schedulers.resizing import Elastic, Measured
 from schedulers.retry_policy import RetryPolicy
 from schedulers.retrying import persist, resume
+from schedulers.together import admit_together, decide_together
 from schedulers.work import Work
 
 RETRY_LIMIT = 1_000
@@ -46,9 +47,6 @@ _PLACED, _ACTIVE, _GANG = Verdict.PLACED, JobState.ACTIVE, Mode.GANG  # read onc
 _ACCEPTED = frozenset({Verdict.PLACED})
 _new = tuple.__new__
 """Makes the transactions, as in the loop."""
-
-CALL_CLAIMS = 2_000
-"""Claims after which a call to the store takes no further job: about 30 ms of the server's time."""
 
 
 @dataclass(slots=True)
@@ -93,7 +91,7 @@ class Scheduler:
     counts_use: bool = field(default=False, init=False)
     """Whether a policy may read the use of users and pools."""
     _reads_attributes: bool = field(default=False, init=False)
-    _places_all: PlacesAll | None = field(default=None, init=False)
+    places_all: PlacesAll | None = field(default=None, init=False)
     """The placement, if it can place several jobs in one call."""
     _asserting: Asserting | None = field(default=None, init=False)
     _without_pools: tuple[Ordering, Preemption] | None = field(default=None, init=False)
@@ -110,7 +108,7 @@ class Scheduler:
         self._read_placement()
 
     def _read_placement(self) -> None:
-        self._places_all = as_places_all(self.placement)
+        self.places_all = as_places_all(self.placement)
         self._reads_attributes = reads_attributes(self.placement) or reads_attributes(self.preemption)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -148,7 +146,7 @@ class Scheduler:
     def admit(self, arrivals: Iterable[PendingJob]) -> None:
         """Take up jobs that became pending, or news of jobs already in hand."""
         arrivals = list(arrivals)
-        if self._admits_new(arrivals):
+        if admit_together(self, arrivals):
             return
         queue, working, sizes, add = self.queue, self.working, self.sizing is not None, self.queue.ready.add
         queued, blocked = queue.ready.works, queue.has_blocked
@@ -169,17 +167,6 @@ class Scheduler:
                 work.not_before = 0.0
             if any(work.left):
                 add(work)
-
-    def _admits_new(self, arrivals: Sequence[PendingJob]) -> bool:
-        """Queue jobs of which none is known yet, together; return whether that was possible."""
-        if len(arrivals) < 2 or self.sizing is not None or self.queue.has_blocked:
-            return False
-        jobs = [job for _, job in arrivals if job.state is _ACTIVE]
-        ids = {job.id for job in jobs}
-        if not (len(ids) == len(jobs) and ids.isdisjoint(self.working) and ids.isdisjoint(self.queue.ready.works)):
-            return False
-        self.queue.ready.add_all([work for work in Work.of_all(jobs) if any(work.left)])
-        return True
 
     def disown(self, keeps: Callable[[str], bool]) -> None:
         """Drop queued and blocked jobs that now belong to another member."""
@@ -274,7 +261,7 @@ class Scheduler:
         Once the transactions have CALL_CLAIMS claims together, the remaining jobs go back to the queue.
         """
         snapshot.now = now
-        transactions, left, tried = self._decide_together(works, snapshot)
+        transactions, left, unfit = decide_together(self, works, snapshot)
         for work in works[len(transactions) :]:
             if left <= 0:
                 self.working.pop(work.id, None)
@@ -285,13 +272,13 @@ class Scheduler:
                 report_blocked(self.instruments, [work], now)
                 continue
             work.attempts += 1
-            if work is tried:
+            if work is unfit:
                 claims: Sequence[Claim] = ()
             else:
-                wanted = work if work.admitted is None else admitted(work)
-                claims = arranged(self.placement, wanted, snapshot, self.rng)
+                part = work if work.admitted is None else admitted(work)
+                claims = arranged(self.placement, part, snapshot, self.rng)
             if count := len(claims):
-                transactions.append(self._transaction(work, claims, snapshot, count))
+                transactions.append(self.transaction(work, claims, snapshot, count))
                 left -= count
                 continue
             if self.queue.follows_use:
@@ -308,29 +295,6 @@ class Scheduler:
             snapshot.usage.forget_promises()
         return transactions
 
-    def _decide_together(self, works: Sequence[Work], snapshot: Snapshot) -> tuple[list[Transaction], int, Work | None]:
-        """Place the first jobs in one call, where the placement can do that.
-
-        Return their transactions, how many claims are left to the call, and the job that fitted nowhere, if one did.
-        """
-        place_all = self._places_all
-        if place_all is None or len(works) < 2 or self.queue.blocked.groups:
-            return [], CALL_CLAIMS, None
-        placed, size = place_all.place_all(works, snapshot, self.rng, CALL_CLAIMS)
-        mode, detection = self.mode, self.detection
-        simple = not (detection or self.counts_use or size > MOST_CLAIMS)
-        transactions: list[Transaction] = []
-        for work, claims in zip(works, placed, strict=False):
-            if work is works[len(placed) - 1] and not len(claims):
-                return transactions, CALL_CLAIMS - size, work
-            work.attempts += 1
-            if simple:
-                job = work.job
-                transactions.append(_new(Transaction, (job.id, claims, _GANG if job.gang else mode, detection, None)))
-            else:
-                transactions.append(self._transaction(work, claims, snapshot, len(claims)))
-        return transactions, CALL_CLAIMS - size, None
-
     def suspects(self) -> tuple[int, ...] | None:
         """Machines to be looked up before `preempt`; None when nobody is to be evicted for any job in hand."""
         if not self._preempting:
@@ -345,7 +309,7 @@ class Scheduler:
             claims = claims_of(self.preemption, self.preemption.place(work, snapshot, self.placement, self.rng))
             if claims:
                 asserted = self._asserting.assertion(work) if self._asserting is not None else None
-                transactions.append(self._transaction(work, claims, snapshot, len(claims))._replace(assertion=asserted))
+                transactions.append(self.transaction(work, claims, snapshot, len(claims))._replace(assertion=asserted))
             elif self.preemption.suspects(work, snapshot, self.rng):
                 self.working.pop(work.id, None)
                 work.not_before = now  # behind those that are due
@@ -354,7 +318,8 @@ class Scheduler:
                 self._found_unfit(work, now)
         return transactions
 
-    def _transaction(self, work: Work, claims: Sequence[Claim], snapshot: Snapshot, size: int) -> Transaction:
+    def transaction(self, work: Work, claims: Sequence[Claim], snapshot: Snapshot, size: int) -> Transaction:
+        """Return the transaction of the last claims on the snapshot, which are `size`."""
         if size > MOST_CLAIMS:
             snapshot.undo(snapshot.mark() - size + MOST_CLAIMS)
             claims = claims[:MOST_CLAIMS]

@@ -63,7 +63,11 @@ def lane_row(record: bytes, dimensions: int) -> tuple[bytes, int, Lane]:
 def apart(rows: Rows) -> tuple[Rows, Rows]:
     """Rows of machines and rows of lanes."""
     lanes = rows[:, 0] >= BASE
-    return (rows[~lanes], rows[lanes]) if lanes.any() else (rows, rows[:0])
+    if not lanes.any():
+        return rows, rows[:0]
+    width = rows.shape[1]
+    whole = rows.view(f"V{8 * width}")[:, 0]  # a row is copied as one value
+    return whole[~lanes].view(rows.dtype).reshape(-1, width), whole[lanes].view(rows.dtype).reshape(-1, width)
 
 
 def read_rows(text: bytes, dimensions: int) -> Rows:

@@ -9,8 +9,11 @@ import numpy as np
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Columns
+from schedulers.draws import drawn_by
 from schedulers.fitting import fitting
 from schedulers.work import Work
+
+_new = object.__new__
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +44,36 @@ class RandomFirstFit:
     ) -> tuple[list[Sequence[Claim]], int]:
         """See PlacesAll."""
         found: list[Sequence[Claim]] = []
-        left, size, window = most, snapshot.size, min(self.window, snapshot.size)
-        random, fill = rng.random, snapshot.fill
-        for work in works:
-            wanted = work.left
-            if left <= 0 or len(wanted) != 1 or work.admitted is not None or not size:
+        size, window = 0, min(self.window, snapshot.size)
+        works = _of_one_group(works) if snapshot.size else []
+        starts = drawn_by(rng)(snapshot.size, len(works))
+        while len(found) < len(works) and size < most:
+            at = len(found)
+            need, end = works[at].job.groups[0].need, at + 1
+            while end < len(works) and works[end].job.groups[0].need == need:
+                end += 1
+            tasks = [work.left[0] for work in works[at:end]]
+            for machines, counts, missing in snapshot.fill_all(need, tasks, starts[at:end], window):
+                if missing:
+                    work, start = works[len(found)], starts[len(found)]
+                    if self._search(need, missing, snapshot, start, machines, counts) and work.gang:
+                        snapshot.undo(snapshot.mark() - len(machines))
+                        machines.clear()
+                        counts.clear()
+                claims = _new(Columns)  # field by field, in two thirds of the time of a call of the class
+                claims.machines, claims.counts, claims.group, claims.seen = machines, counts, 0, None
+                found.append(claims)
+                size += len(machines)
+            if not found[-1]:
                 break
-            need, start = work.job.groups[0].need, int(random() * size)
-            machines, counts, missing = fill(need, wanted[0], start, window)
-            if missing and self._search(need, missing, snapshot, start, machines, counts) and work.gang:
-                snapshot.undo(snapshot.mark() - len(machines))
-                machines, counts = [], []
-            found.append(Columns(machines, counts))
-            if not machines:
-                break
-            left -= len(machines)
-        return found, most - left
+        return found, size
 
     def _place_group(self, work: Work, group: int, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """Claim machines for the tasks of a group; none for a gang whose group does not fit as a whole."""
         need, left, size = work.job.groups[group].need, work.left[group], snapshot.size
         if not left or not size:
             return []
-        start = int(rng.random() * size)
+        (start,) = drawn_by(rng)(size, 1)
         machines, counts, left = snapshot.fill(need, left, start, min(self.window, size))
         if left and self._search(need, left, snapshot, start, machines, counts) and work.gang:
             snapshot.undo(snapshot.mark() - len(machines))
@@ -87,3 +97,11 @@ class RandomFirstFit:
             if not left:
                 break
         return left
+
+
+def _of_one_group(works: Sequence[Work]) -> Sequence[Work]:
+    """Return the first jobs, those before one with several groups or with a part that may not be placed."""
+    for number, work in enumerate(works):
+        if len(work.left) != 1 or work.admitted is not None:
+            return works[:number]
+    return works

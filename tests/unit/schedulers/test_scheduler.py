@@ -11,7 +11,8 @@ from schedulers.outcomes import rebase
 from schedulers.placement.scored import BestFit
 from schedulers.placement.service import Service
 from schedulers.presets import BATCH_JOBS, batch, service
-from schedulers.scheduler import CALL_CLAIMS, Scheduler
+from schedulers.scheduler import Scheduler
+from schedulers.together import CALL_CLAIMS
 from schedulers.work import Work
 from tests.unit.schedulers.drive import Heard, copy, group, job, outcome, pending, room, say
 
