@@ -130,24 +130,23 @@ class Waits:
 
     count: int = 0
     total: float = 0.0
-    last: "array[float]" = field(default_factory=lambda: array("d"))
+    last: "array[float]" = field(default_factory=lambda: array("d", bytes(8 * WAITS_KEPT)))
+    """As long as it may become: growing copies, one per heartbeat, would fragment the memory of the process."""
 
     def add(self, seconds: float) -> None:
         """Record one waiting time."""
-        if self.count < WAITS_KEPT:
-            self.last.append(seconds)
-        else:
-            self.last[self.count % WAITS_KEPT] = seconds
+        self.last[self.count % WAITS_KEPT] = seconds
         self.count += 1
         self.total += seconds
 
     def add_all(self, durations: Sequence[float]) -> None:
         """Record some waiting times."""
-        if self.count + len(durations) > WAITS_KEPT:
+        start = self.count % WAITS_KEPT
+        if start + len(durations) > WAITS_KEPT:
             for seconds in durations:
                 self.add(seconds)
             return
-        self.last.extend(durations)
+        self.last[start : start + len(durations)] = array("d", durations)
         self.count += len(durations)
         self.total = sum(durations, self.total)
 
@@ -157,7 +156,8 @@ class Waits:
 
     def p90(self) -> float:
         """The 90th percentile."""
-        return float(np.percentile(np.frombuffer(self.last), 90)) if self.last else 0.0
+        kept = min(self.count, WAITS_KEPT)
+        return float(np.percentile(np.frombuffer(self.last, count=kept), 90)) if kept else 0.0
 
 
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

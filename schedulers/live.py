@@ -1,8 +1,7 @@
 """The live answerer of the attempt loop: the store and the wall clock.
 
 One commit is in flight while the next jobs are decided, unless conflicts are frequent; several jobs go in one round
-trip, each still its own transaction (docs/decisions/0003). A lost connection is retried with back-off by sending the
-same call again; a lapsed lease means a new incarnation and a fresh start.
+trip, each its own transaction (docs/decisions/0003). Lost calls are sent again; a lapsed lease means a fresh start.
 """
 
 from collections.abc import Callable
@@ -143,6 +142,8 @@ class Live:
             effect = loop.send(self.answer(effect))
             self.steps += 1
         self.scheduler.settle(self._land(self._arrive()), self.now())
+        if tried := self.scheduler.outbox.take_tried():
+            self.cell.note_attempts(tried, self._ms(), self.member)
         if self._awaited is not None:
             self.cell.set_blocked(self.member, blocked=False)
         self.cell.deregister_scheduler(self.membership, self._ms())
@@ -167,8 +168,7 @@ class Live:
                 self._since, self._version = self.now(), self.snapshot.position.version
                 return self.snapshot
             case Fetch():
-                self._patiently(lambda: fetch(effect, self.cell, self.snapshot))
-                return None
+                return self._patiently(lambda: fetch(effect, self.cell, self.snapshot))
             case Measure():
                 return self._patiently(lambda: measure(effect, self.cell, self.scheduler.kind, self._buckets))
             case Resize():

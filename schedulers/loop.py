@@ -99,7 +99,7 @@ class Reread(NamedTuple):
 
 
 class Note(NamedTuple):
-    """Jobs of which nothing was placed at their first attempt: the store notes that their wait is over."""
+    """Jobs of which nothing was placed at their first attempt or soon after; the store notes that they began."""
 
     jobs: tuple[str, ...]
 
@@ -138,6 +138,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
             yield from _resize(scheduler, snapshot, began)
         chosen = scheduler.choose(began)
         if not chosen and not in_flight:
+            yield from _follow_up(outbox, began)
             continue
         if (asked := scheduler.wanted(chosen, snapshot)) is not None:
             yield asked
@@ -157,7 +158,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
             if committed.results:
                 scheduler.settle(committed.results, committed.now)
         if outbox:
-            yield from _follow_up(outbox)
+            yield from _follow_up(outbox, now)
 
 
 def _synced(answer: Answer, began: float) -> tuple[Snapshot, float]:
@@ -190,15 +191,16 @@ def _preempt(
     return scheduler.preempt(snapshot, now)
 
 
-def _follow_up(outbox: Outbox) -> Attempts:
-    """Send the requests to the store that follow from outcomes."""
-    errands = outbox.take()
-    if errands.totals:
-        yield Resize(errands.totals)
-    if errands.reread or errands.abandon:
-        yield Reread(errands.reread, errands.abandon)
-    if errands.tried:
-        yield Note(errands.tried)
+def _follow_up(outbox: Outbox, now: float) -> Attempts:
+    """Send the requests to the store that follow from outcomes; notes only when they are due."""
+    if outbox.urgent:
+        errands = outbox.take()
+        if errands.totals:
+            yield Resize(errands.totals)
+        if errands.reread or errands.abandon:
+            yield Reread(errands.reread, errands.abandon)
+    if outbox.tried and now >= outbox.note_at and (tried := outbox.take_tried()):
+        yield Note(tried)
 
 
 def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:

@@ -334,7 +334,7 @@ class Scheduler:
 
     def _found_unfit(self, work: Work, now: float) -> None:
         """Nothing of a job could be placed."""
-        self.outbox.note(work)
+        self.outbox.note(work, now)
         self.working.pop(work.id, None)
         if self.retry_policy is not None:
             persist(self, work, self.retry_policy, now)
@@ -375,7 +375,7 @@ class Scheduler:
             if sizes:
                 self._spare(work, now)
             if not outcome.placed and _PLACED not in verdicts:
-                self.outbox.note(work)
+                self.outbox.note(work, now)
             if any(work.left):
                 resume(self, work, verdicts, outcome, now)
             else:

@@ -220,9 +220,9 @@ class Process:
         self._roll(cell)
 
     def _figures_now(self, queued: int, blocked: int) -> dict[str, Any]:
-        """Return the figures of a copy: the loop keeps counting, and an array cannot grow while it is read."""
-        figures, waits = self.figures, replace(self.figures.waits, last=self.figures.waits.last[:])
-        still = replace(figures, waits=waits, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
+        """Return the figures of a copy: the loop keeps counting, and a dict cannot grow while it is read."""
+        figures = self.figures
+        still = replace(figures, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
         preemption = self.scheduler.preemption
         evicts, by = preemption.evicts, preemption.by
         delayed = {job_id: int(until * 1000) for job_id, until in self.scheduler.queue.delayed(MOST_DELAYED).items()}

@@ -8,7 +8,7 @@ import pytest
 from cellstate.cell import PendingJob
 from cellstate.redis import RedisCell
 from cellstate.transaction import Verdict
-from schedulers.loop import Committed, Sync
+from schedulers.loop import Committed, Note, Sync
 from schedulers.presets import batch
 from tests.unit.schedulers.rig import Rig, spec
 
@@ -96,3 +96,47 @@ def test_while_conflicts_are_frequent_nothing_is_decided_before_the_reply_has_co
     assert all(in_flight[:first])
     assert in_flight[-1], "conflicts became rare again"
     rig.check()
+
+
+def test_an_attempt_in_vain_is_not_noted_when_the_job_is_placed_soon() -> None:
+    """A note is a call of its own: they are collected for a tenth of a second."""
+    found = batch("soon")
+    found.jobs_per_call = 1
+    rig = Rig(*[(100, 100)] * 40, scheduler=found)
+    rig.submit(*(spec(f"j{i}") for i in range(20)), spec("theirs"))
+    machine = rig.until_commit().transactions[0].claims[0].machine
+    assert rig.foreign("theirs", machine, 1) is Verdict.PLACED
+    rig.until(lambda: rig.figures.conflicts == 1)
+    assert rig.left("j0") == 1
+    rig.until_placed(*(f"j{i}" for i in range(20)))
+    rig.clock.pause(1.0)
+    rig.submit(spec("last"))
+    rig.until_placed("last")
+    assert [job.id for job in rig.other.jobs() if job.begun] == ["theirs"], "of which its attempt placed nothing"
+    rig.check()
+
+
+def test_attempts_in_vain_are_noted_together_when_a_tenth_of_a_second_has_passed() -> None:
+    found = batch("noting")
+    found.jobs_per_call = 1
+    rig = Rig(*[(100, 100)] * 40, scheduler=found)
+    big = [spec(f"big{i}", 1, (200 + i, 200 + i)) for i in range(3)]
+    rig.submit(*big, *(spec(f"j{i}") for i in range(9)))
+    rig.until_placed(*(f"j{i}" for i in range(9)))
+    assert not any(job.begun for job in rig.other.jobs())
+    rig.clock.pause(0.11)
+    rig.submit(spec("last"))
+    rig.until_placed("last")
+    assert [job.id for job in rig.other.jobs() if job.begun] == ["big0", "big1", "big2"]
+    assert [effect.jobs for effect, _ in rig.answers if isinstance(effect, Note)] == [("big0", "big1", "big2")]
+
+
+def test_a_scheduler_that_ends_notes_its_attempts_first() -> None:
+    found = batch("ending")
+    rig = Rig((100, 100), scheduler=found)
+    rig.submit(spec("big", 1, (200, 200)), spec("j"))
+    rig.until_placed("j")
+    assert not any(job.begun for job in rig.other.jobs())
+    rig.live.stopping = True
+    rig.live.run()
+    assert [job.id for job in rig.other.jobs() if job.begun] == ["big"]
