@@ -1,6 +1,6 @@
 """Our figures beside those of the authors' simulator, on the same day of jobs.
 
-The day (day.csv) is too large to be kept here; what they made of it is cases/results.json. A row of that file is
+The day (day.csv) is too large to be kept here; their results are cases/results.json. A row of that file is
 a configuration and, for each figure, mean and spread over seeds. Ours agree when the mean over as many seeds is no
 further away than three standard deviations, 1 % or 1e-5, whichever is most.
 """

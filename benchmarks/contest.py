@@ -109,7 +109,7 @@ class Watch:
 def hold(store: Store, course: Course, contest: Contest, seconds: float, asleep: int = 0) -> dict[str, object]:
     """Let the schedulers compete and return the run's figures. Raises Dry, StoreError.
 
-    They are watched once so many jobs are `asleep`.
+    The run is measured once this many jobs are `asleep` (blocked).
     """
     course.filled.restore()
     with supervised(

@@ -67,7 +67,7 @@ class Story:
         self._pass(self._now)
 
     def _pass(self, now: float) -> None:
-        """Time goes on: the state until then is judged."""
+        """Advance the time: evaluate the state until then."""
         if now >= 0 and not self._began:
             self._began = True
             self._above = {name for name, share in self.shares.items() if self.held.get(name, 0) > share}

@@ -1,4 +1,4 @@
-"""``omega bench intake``: what it costs the server to give a scheduler the best jobs of a long queue.
+"""``omega bench intake``: the server's cost of giving a scheduler the best jobs of a long queue.
 
 A hundred thousand jobs of fifty users wait. A scheduler that owns some of the buckets asks for the next jobs of eight
 lanes, again and again, each time behind what it got: with all jobs mixed evenly, and with the first ones of every lane

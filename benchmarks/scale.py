@@ -46,7 +46,7 @@ def transaction_of(job: str, machines: Sequence[int], mode: Mode) -> Transaction
 
 
 class Town:
-    """The cell, a scheduler, and what the server's slow log says of calls."""
+    """The cell, a scheduler, and the calls in the server's slow log."""
 
     def __init__(self, store: Store, cell: StoredCell, member: Membership) -> None:
         """Measure on `cell`."""

@@ -31,7 +31,7 @@ Awaited: TypeAlias = tuple[str, ...]
 
 
 def awaited_of(names: Iterable[str]) -> Awaited:
-    """Return what the store keeps of some names."""
+    """Return the stored form of some names: all of them, or ANY_JOB for too many."""
     listed = tuple(sorted(names))
     return listed if len(listed) <= MOST_AWAITED else (ANY_JOB,)
 

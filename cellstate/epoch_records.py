@@ -27,7 +27,7 @@ def pack_leaves(epoch: Epoch) -> bytes:
 
 
 def digest(shares: bytes, leaves: bytes) -> str:
-    """What the log says of an epoch."""
+    """Return the digest of an epoch that its fact in the log has."""
     return f"{crc32(leaves, crc32(shares)):08x}"
 
 
@@ -45,7 +45,7 @@ def unpack(known: Sequence[int], by: str, shares: bytes, leaves: bytes) -> Epoch
 
 
 class _Leaves:
-    """The packed leaves of an epoch. Most readers need the pools alone: it is unpacked when it is first asked for."""
+    """The packed leaves of an epoch. Most readers need the pools alone: it is unpacked on first use."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -60,7 +60,7 @@ class _Leaves:
 
 
 class _Lazily(Mapping[str, Value]):
-    """A mapping that is read when it is first asked for."""
+    """A mapping that is read on first use."""
 
     def __init__(self, read: Callable[[], Mapping[str, Value]]) -> None:
         self._read = read

@@ -97,11 +97,11 @@ def _check_place(pool: Pool, named: Mapping[str, Pool], trees: Mapping[str, Pool
         raise BadInput(f"{where}: mode {shown(pool.mode)}; one of {', '.join(MODES)}")
     if pool.parent == ROOT:
         if pool.tree and pool.tree not in trees:
-            raise BadInput(f"{where}: tree {shown(pool.tree)} is unknown; known: {', '.join(trees)}")
+            raise BadInput(f"{where}: tree {shown(pool.tree)} is unknown; trees: {', '.join(trees)}")
         return
     if pool.parent not in named:
-        others = ", ".join(sorted(named.keys() - {pool.name})) or "no other pool"
-        raise BadInput(f"{where}: its parent {shown(pool.parent)} is no pool; known: {others}")
+        others = ", ".join(sorted(named.keys() - {pool.name})) or "none"
+        raise BadInput(f"{where}: its parent {shown(pool.parent)} is no pool; other pools: {others}")
     if pool.tree:
         raise BadInput(f"{where}: is in the tree of its parent {pool.parent}; leave out tree")
     if named[pool.parent].mode == "fifo":

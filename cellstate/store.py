@@ -39,5 +39,5 @@ def create_cell(
 
 
 def unread_cell(client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> "StoredCell":
-    """Return a cell without reading whether it exists, for whoever deletes it or writes it anew."""
+    """Return a cell without reading whether it exists, for callers that delete or overwrite it."""
     return RedisCell(client, name, dimensions, url)

@@ -65,7 +65,7 @@ class Usage:
         """What leaf pools want, from the first query on."""
         self._unused = 0
         self.generation = 0
-        """How often sums were made anew: one that `sum_of_leaf` returned before counts nothing any more."""
+        """How often sums were rebuilt: a sum that `sum_of_leaf` returned before is no longer updated."""
         self._touched: list[Account] = []
         self._open: list[Booking] = []
         self._flights: list[list[Booking]] = []
@@ -95,11 +95,11 @@ class Usage:
         return sorted(holding.union(leaf for leaf, wants in self._leaf_wants().items() if any(wants)))
 
     def wanted_by_leaves(self) -> dict[str, Resources]:
-        """What the tasks of every leaf pool that are not placed need together, as the store last said."""
+        """Return the sum of the unplaced tasks of each leaf pool, as of the last sync."""
         return {leaf: tuple(amounts) for leaf, amounts in self._leaf_wants().items() if any(amounts)}
 
     def wanted_by_leaf(self, leaf: str) -> Resources:
-        """What the tasks of a leaf pool that are not placed need together, as the store last said."""
+        """Return the sum of the unplaced tasks of a leaf pool, as of the last sync."""
         return tuple(self._leaf_wants().get(leaf, self._nothing))
 
     def by_account(self) -> dict[Whose, tuple[Resources, Resources]]:
@@ -155,7 +155,7 @@ class Usage:
         return found
 
     def _sums(self, axis: str) -> dict[str, list[int]]:
-        """Return what is held by all of an axis, kept up to date from now on."""
+        """Return the amounts held by each user or pool, kept up to date from now on."""
         found = self._held.get(axis)
         if found is None:
             found = self._held[axis] = {}
@@ -171,7 +171,7 @@ class Usage:
         return self._wants
 
     def _remove_unused(self) -> None:
-        """Remove accounts without amounts; sums are made anew when they are asked for."""
+        """Remove accounts without amounts; sums are rebuilt on their next use."""
         booked = {
             id(each) for bookings in (*self._flights, self._open, self._promised.values()) for each, _ in bookings
         }

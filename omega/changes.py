@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from omega.updating import Change
 
 ATTEMPTS = 5
-"""How often an update is tried again when the job is changed meanwhile."""
+"""Maximum number of attempts at an update of a job that is modified concurrently."""
 RUNS_PER_CALL = 1_000
 """Runs ended per call: 10 to 20 ms of the server's time."""
 MOST_DIGITS = 15
@@ -39,7 +39,7 @@ def changed_json(job: "Job") -> dict[str, Any]:
 
 
 def group_of(job: "Job", asked: str | None) -> int:
-    """The position of the group that is meant. Refused when there are several and none is named, or none so named."""
+    """Return the position of a task group. Refused when there are several and none is named, or for an unknown name."""
     from schedulers.rolling import targets
 
     called, current = group_names(job), [target.group for target in targets(job)]
@@ -47,7 +47,7 @@ def group_of(job: "Job", asked: str | None) -> int:
     there = f"job {job.name} has the groups {', '.join(names)}"
     if asked is None:
         if len(names) > 1:
-            raise Refused(f"{there}; name the one to resize")
+            raise Refused(f"{there}; name one")
         return current[0]
     if asked in names:
         return current[names.index(asked)]
@@ -117,7 +117,7 @@ def stopped_json(before: "Job", after: "Job", ended: int) -> dict[str, Any]:
 def resize(
     cell: "JobStore", job: "Job", group: str | None, count: int, now_ms: int, by: str, check: int | None
 ) -> "Job":
-    """Give a task group of a job another number of tasks. Refused while an update of the job is under way."""
+    """Change the number of tasks of a task group. Refused while an update of the job is in progress."""
     if cell.updates().get(job.id) == "rolling":
-        raise Refused(f"job {job.name}: an update of it is under way; wait, or update it with another count")
+        raise Refused(f"job {job.name}: an update of it is in progress; wait, or update it with another count")
     return cell.resize(job.id, {group_of(job, group): count}, now_ms, by, check)

@@ -7,7 +7,7 @@ from schedulers.work import Work
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Retry a job that is not completely placed `seconds` after its attempt, whatever the reason.
+    """Retry a job that is not completely placed `seconds` after its attempt, for any reason.
 
     It is abandoned after `attempts` attempts, or after `fruitless` ones (None: no such limit) when none of its tasks
     was ever placed.

@@ -55,7 +55,7 @@ def _retry(scheduler: "Scheduler", work: Work, outcome: Outcome, now: float) -> 
 
 
 def persist(scheduler: "Scheduler", work: Work, retry_policy: RetryPolicy, now: float) -> None:
-    """Try a job again after a fixed time, or give it up, as a retry policy says."""
+    """Retry a job after a fixed time, or abandon it, by a retry policy."""
     if retry_policy.is_over(work):
         _abandon(scheduler, work, now)
     else:

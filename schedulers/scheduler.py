@@ -102,7 +102,7 @@ class Scheduler:
         self._take_note()
 
     def _take_note(self) -> None:
-        """Keep what is asked of the policies for each job."""
+        """Store the methods of the policies that are called for each job."""
         self.counts_use = self.queue.follows_use or self.preemption.evicts
         self._asserting = self.preemption if isinstance(self.preemption, Asserting) else None
         self._read_placement()

@@ -10,7 +10,7 @@ Amounts = tuple[Fraction, ...]
 
 @dataclass(slots=True)
 class MachineBook:
-    """A machine after its last fact; None where the remaining log does not say."""
+    """A machine after its last fact; None where the remaining log has no information."""
 
     number: int | None = None
     more: int = 0

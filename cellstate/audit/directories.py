@@ -195,7 +195,7 @@ def housekeeping_has_work(inspection: Inspection, cell_state: CellState, _: Regi
     for job in cell_state.jobs.values():
         running = any(group.placed for group in job.groups)
         if job.state is JobState.STOPPED and running and job.id not in inspection.chores:
-            yield Violation(4, "is stopped and runs, and housekeeping does not know of it", f"job {job.id}")
+            yield Violation(4, "is stopped with running tasks and missing in the housekeeping set", f"job {job.id}")
         due = [loss.due_ms for group in job.groups for loss in group.losses if loss.due_ms]
         if due and inspection.chores.get(job.id) != (max if job.gang else min)(due):
             yield Violation(4, "has lost tasks that housekeeping does not queue again in time", f"job {job.id}")

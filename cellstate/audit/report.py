@@ -25,8 +25,8 @@ READINGS = 9
 CONFIRMATIONS = 4
 """Readings that show a violation while the cell changes; two where nothing changed during the last one.
 
-Directories are read key by key. A job that is placed and evicted all the time is by chance in another state than its
-directory said a moment ago, also twice in a row.
+Directories are read key by key. A job that is placed and evicted all the time may by chance differ from its directory
+entry, which was read a moment before, also twice in a row.
 """
 CHUNK = 250
 """Number of versions of the log per read."""

@@ -121,7 +121,7 @@ class Reader:
         return backup
 
     def read_still(self, at_ms: int) -> Backup | None:
-        """Read a cell that nobody changes, whatever its schema is; None when somebody did."""
+        """Read a cell of any schema that no client changes; None when one did."""
         schema, version = self.client.hmget(self.prefix + "meta", "schema", "version")
         backup = Backup(self.name, self.dimensions.names, int(schema), at_ms, int(version))
         for name in BULK:

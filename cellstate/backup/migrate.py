@@ -53,7 +53,7 @@ def _migrate(client: Any, name: str, at_ms: int, by: str, url: str, told: Told) 
     client.hset(prefix + "meta", mapping={"migrating": old, "schema": keys.SCHEMA})
     backup = Reader(cell, told).read_still(at_ms)
     if backup is None:
-        raise StoreError(f"cell {name}: somebody changed it meanwhile; stop them, then repeat this")
+        raise StoreError(f"cell {name}: modified during the migration; stop all clients, then repeat this")
     backup.schema = old
     meta = backup.small["meta"].items
     at = meta[::2].index(b"migrating")

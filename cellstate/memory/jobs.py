@@ -157,7 +157,7 @@ def live(ledger: Ledger, job_id: str) -> JobRow:
 
 
 def refused(ledger: Ledger, j: JobRow, status: str) -> OmegaError:
-    """Why a job is left as it is."""
+    """Return the error for a job that a call left unchanged."""
     return refusal(ledger.name, j.id, status, job_of(ledger, j, spec=False))
 
 

@@ -33,7 +33,7 @@ Line = tuple[Any, ...]
 
 
 def numbered() -> Callable[[], str]:
-    """Return a source of tags without dice: a count."""
+    """Return a source of tags: a counter instead of random numbers."""
     source = counting(1)
     return lambda: f"{next(source):010d}"
 
@@ -197,7 +197,7 @@ class Ledger:
         return found
 
     def unfold(self) -> None:
-        """Write out the runs that are noted as blocks; for whoever looks at single runs."""
+        """Write out the runs that are noted as blocks, for callers that need single runs."""
         for placement, (g, machines, counts, task) in self.blocks.items():
             run, first = placement, task
             for machine, count in zip(machines, counts or repeat(1, len(machines)), strict=True):

@@ -7,7 +7,7 @@ from cellstate.model import JobState
 
 
 def modify(ledger: Ledger, j: JobRow) -> None:
-    """Record a change by a person: the modify index is the version of this call."""
+    """Record a change by a user: the modify index is the version of this call."""
     j.modified = ledger.version + 1
     ledger.touch_job(j)
 

@@ -164,7 +164,7 @@ class MemoryQueries:
         """See Audited.inspect: the directories of a cell in memory are its records themselves."""
 
     def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
-        """See Audited.snapshot."""
+        """See Audited.changed_records."""
         indices: dict[int, None] = {}
         ids: dict[str, None] = {}
         seen = since

@@ -14,7 +14,7 @@ class MemorySession:
     ledger: Ledger
 
     def account(self) -> str:
-        """See Session.account; nobody is verified here."""
+        """See Session.account; no user is verified here."""
         return ""
 
     def check_exists(self, *, any_schema: bool = False) -> str:

@@ -36,7 +36,7 @@ class MachineRow:
                  "runs", "stamp", "state")  # fmt: skip
 
     def __init__(self, index: int, name: str, number: int, free: list[int], numbers: list[int]) -> None:
-        """A machine that has not joined yet; `free` and `numbers` are the cell's, and long enough."""
+        """Create a machine that has not joined yet; `free` and `numbers` are the cell's lists, already long enough."""
         self._free, self._numbers, self.index = free, numbers, index
         self.name, self.number, self.before = name, number, number
         self.attributes: Mapping[str, str] = {}
@@ -46,7 +46,7 @@ class MachineRow:
 
     @property
     def free(self) -> int:
-        """What is free, packed, with guards."""
+        """The free amounts, packed, with guards."""
         return self._free[self.index]
 
     @free.setter
@@ -84,7 +84,7 @@ class Group:
                  "unplaced", "waiting", "wanted")  # fmt: skip
 
     def __init__(self, job: "JobRow", number: int, group: TaskGroup, total: int) -> None:
-        """All tasks wait."""
+        """Create with all tasks unplaced."""
         self.job, self.number, self.amounts = job, number, tuple(group.need)
         self.need, self.many = _measured(self.amounts)
         self.duration, self.optional = group.duration_ms, group.optional
@@ -99,7 +99,7 @@ class Group:
 
 @lru_cache(maxsize=4096)
 def _measured(amounts: Resources) -> tuple[int, int]:
-    """Packed amounts of a task, and how many times they can be taken within their fields."""
+    """Return the packed amounts of a task, and how many times they fit into their fields."""
     return packed(amounts), GUARD // 2 // max(1, *amounts)
 
 
@@ -118,7 +118,7 @@ class JobRow:
                  "state", "submitted", "submitter", "unplaced", "waits")  # fmt: skip
 
     def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
-        """A job without groups."""
+        """Create a job without groups."""
         self.id, self.name, self.kind, self.precedence, self.state, self.gang = id, name, kind, precedence, state, gang
         self.groups: list[Group] = []
         self.spec: Mapping[str, Any] = {}
@@ -144,7 +144,7 @@ class LaneRow:
                  "version", "wanted")  # fmt: skip
 
     def __init__(self, number: int, serial: int, lane: Lane) -> None:
-        """Nobody is in it."""
+        """Create without jobs."""
         self.number, self.serial, self.lane = number, serial, lane
         self.pending = self.arrival = self.wanted = self.held = self.live = self.version = 0
         # Pending jobs by arrival; those that left it stay until `dead` of them are swept out.
@@ -162,7 +162,7 @@ class KindRow:
     __slots__ = ("highest", "jobs", "kept", "limit", "limited", "lowest", "max_jobs", "name", "plain", "used")
 
     def __init__(self, name: str, dimensions: int) -> None:
-        """Nothing is limited, nothing is used."""
+        """Create without limits and without use."""
         self.name, self.jobs, self.used, self.kept = name, 0, 0, False
         self.max_jobs: int | None = None
         self.lowest: int | None = None
@@ -203,12 +203,12 @@ class Agent:
 
 
 def allocated(capacity: Resources, free: int) -> tuple[int, ...]:
-    """Return what is allocated where so much of a capacity is free."""
+    """Return the allocated amounts, given a capacity and the packed free amounts."""
     return tuple(capacity[d] - ((free >> FIELD * d & MASK) - GUARD) for d in range(len(capacity)))
 
 
 def room(m: MachineRow, g: Group) -> int:
-    """Return how many tasks of this group the machine still holds."""
+    """Return the number of further tasks of this group that fit on the machine."""
     most = MANY
     for d, need in enumerate(g.amounts):
         free = (m.free >> FIELD * d & MASK) - GUARD

@@ -33,5 +33,5 @@ class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, SetLimits, SetPools, P
 
         ``groups`` in `extra` lists the extras of all groups, including old ones. The update is ``rolling`` until
         `settle`: meanwhile `resize` moves tasks from old groups to new ones (schedulers/rolling.py). Refused when the
-        job does not exist, has ended, or has too many groups. the job is not there, has ended, or has too many groups.
+        job does not exist, has ended, or has too many groups.
         """

@@ -70,7 +70,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         super().__init__(client, name, dimensions, url)
         self._link = Link(client)
         self._commit_keys: tuple[tuple[str, ...], list[str]] = (), []
-        """The keys of the last commit, by what they depend on: most commits have the same."""
+        """The keys of the last commit, by their dependencies: most commits have the same keys."""
         self._flight: tuple[dict[str, object], Words, Sequence[Transaction], list[str], Intake | None] | None = None
 
     def inspect(self) -> "Inspection":

@@ -51,7 +51,7 @@ class RedisMachines(RedisExecutors):
         return self._change(index, "capacity", " ".join(words), at_ms, by)
 
     def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
-        """See Cell.set_machine_attributes. Compared and set: what somebody else changes meanwhile is kept."""
+        """See Cell.set_machine_attributes. Compare-and-set: concurrent changes are kept."""
         while True:
             before = self._plain(self.client.hget, self._prefix + "static", str(index)) or b""
             name, _, packed = before.partition(b"\n")

@@ -35,9 +35,11 @@ def _amounts(name: str, what: str) -> Callable[[settings.Command], settings.Comm
 @_amounts("flow", "Amount per second that an integral guarantee accumulates, or none")
 @_amounts("burst", "Amount that a burst guarantee may use at once, or none")
 @click.option("--user", "users", metavar="USER", multiple=True, help="User who may submit jobs; repeatable.")
-@click.option("--everybody", is_flag=True, help="Let all users submit jobs whom the parent admits.")
+@click.option("--everybody", is_flag=True, help="Let all users submit jobs that the parent admits.")
 @click.option(
-    "--reclaim", type=click.Choice(("never", "guarantee", "fair-share")), help="Up to what the pool may evict others."
+    "--reclaim",
+    type=click.Choice(("never", "guarantee", "fair-share")),
+    help="Share up to which the pool may evict tasks of others.",
 )
 @_amounts("borrowing", "Amount that the pool may hold beyond its guarantee, or none")
 @_amounts("lending", "Amount of its guarantee that others may hold, or none")

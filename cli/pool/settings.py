@@ -61,7 +61,7 @@ def text_of(amounts: Mapping[str, int]) -> str:
 
 
 def users_of(pool: "Pool") -> str:
-    """Return who may submit to a pool, by its own list."""
+    """Return the users that may submit to a pool, by its own list, as text."""
     return ", ".join(pool.users) or "all"
 
 
@@ -102,7 +102,7 @@ SPARE = ("limit", "guarantee", "dominant", "demand")
 
 
 def version_option(function: Command) -> Command:
-    """Add --check VERSION: change the pools only if nobody changed them since they had that version."""
+    """Add --check VERSION: change the pools only if they were not changed since that version."""
     return click.option(
         "--check", "version", metavar="VERSION", type=click.IntRange(0),
         help="Change the pools only if they are still of this version.",

@@ -11,7 +11,7 @@ from omega.client.client import POLL_SECONDS, Client, Document, JobLike
 
 T = TypeVar("T")
 WAIT_SECONDS = 0.25
-"""Between two looks at a job that is waited for."""
+"""Interval in seconds between two reads of a job that is waited for."""
 
 
 class AsyncClient:
@@ -84,7 +84,7 @@ class AsyncClient:
         return await self._read(self._client.logs, job, task, group=group, stream=stream, tail=tail)
 
     async def wait(self, job: str, timeout: float | None = None) -> Document:  # noqa: ASYNC109 - as the command has it
-        """See Client.wait; between two looks no thread is held."""
+        """See Client.wait; no thread is held between two reads."""
         began = anyio.current_time()
         while True:
             left = None if timeout is None else timeout - (anyio.current_time() - began)
@@ -161,7 +161,7 @@ class AsyncClient:
     async def events(
         self, after: int | None = None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
     ) -> AsyncIterator[Document]:
-        """See Client.events; between two looks no thread is held."""
+        """See Client.events; no thread is held between two reads."""
         step = await self._read(self._client.begin_events, after, kinds=kinds, job=job, follow=follow)
         while True:
             found, at_end = await self._read(step)

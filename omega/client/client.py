@@ -57,7 +57,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; calls that are under way end first."""
+        """Close all connections; calls in progress end first."""
         self._connections.close()
 
     @property
@@ -119,7 +119,7 @@ class Client:
             return JobStatus(cell, find_job(cell, job)).as_json(_now_ms())
 
     def why(self, job: str, *, machine: str | None = None) -> Document:
-        """Return why a job waits: what each of its demands excludes, and what would help. See ``omega job why``.
+        """Return why a job is pending: what each of its demands excludes, and what would help. See ``omega job why``.
 
         With `machine`, each demand is checked on that machine instead.
         """
@@ -282,7 +282,7 @@ class Client:
             return {"cell": cell.name, "schedulers": schedulers.describe(cell, everybody)}
 
     def cell_status(self) -> Document:
-        """Return the cell at a glance. See ``omega cell status``."""
+        """Return the figures of the cell. See ``omega cell status``."""
         with self._connections.cell() as cell:
             found = cells.describe(cell, cell.kinds(), recently(cell, _now_ms()))
             return {"cell": cell.name, "store": self._connections.shown_url} | found
@@ -358,7 +358,7 @@ def _known(what: str, word: str | None, words: Sequence[str]) -> None:
 
 
 def _specs(cell: "JobStore", jobs: "Iterable[JobLike]") -> list[JobSpec]:
-    """Return the jobs that are given, typed ones as they are; raises BadInput."""
+    """Return the given jobs as specs; raises BadInput."""
     found: list[JobSpec] = []
     for job in jobs:
         if isinstance(job, JobSpec):

@@ -1,4 +1,4 @@
-"""Connections to a cell that many threads share: each call takes one for itself."""
+"""A pool of connections to a cell for many threads: each call uses one of them exclusively."""
 
 import os
 import threading

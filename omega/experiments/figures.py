@@ -30,7 +30,7 @@ class PaperFigure:
         return self.form.but(days, cells, machines, scale=scale)
 
     def simulations(self, form: Form) -> list[Configuration]:
-        """What has to be run."""
+        """Return the configurations to simulate."""
         return self.sweep(form)
 
 
@@ -54,7 +54,7 @@ FIGURES = {
 
 
 def figure(number: int) -> PaperFigure:
-    """Return a figure by its number in the paper. BadInput names those there are."""
+    """Return a figure by its number in the paper. Raises BadInput with the known numbers."""
     if number not in FIGURES:
         raise BadInput(f"figure {number}: the simulator draws figures 2 to 10, 15 and 16 of the Omega paper")
     return FIGURES[number]

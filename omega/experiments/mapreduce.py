@@ -1,8 +1,8 @@
 """Effect of the sizing policies on MapReduce jobs of a cell (Omega §6, figures 15 and 16).
 
-Machines are not looked at: a cell is its sums, which is all that a sizing policy sees of it. Every few seconds of
-simulated time each running job is given the size that the policy says, in order of arrival, and goes on with
-it at the speed of the phase model. Jobs never wait for the workers they asked for.
+Machines are not simulated: a cell is its sums, the only input of a sizing policy. Every few seconds of simulated time
+each running job is resized by the policy, in order of arrival, and continues at the speed of the phase model. Jobs
+never wait for the workers that they requested.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class PolicyResult:
 
     @property
     def benefit(self) -> float:
-        """The share of jobs that were faster than as asked."""
+        """Share of jobs that were faster than with the requested workers."""
         return float((self.speedups >= GAIN).mean()) if len(self.speedups) else 0.0
 
     def quantile(self, share: float) -> float:
@@ -92,7 +92,7 @@ class _Running:
         more, self.has = size - self.has, size
         return more
 
-    def go_on(self, seconds: float) -> float | None:
+    def advance(self, seconds: float) -> float | None:
         """Work for `seconds`; return the rest of them when the job ended, None when it continues."""
         for i, phase in enumerate(self.job.phases):
             if self.left[i] and phase.seconds:
@@ -130,7 +130,7 @@ def _run(
         for each in running:
             _add(allocated, each.job.need, each.resize(policy, Totals(capacity, tuple(allocated))))
         use.append(allocated)
-        left = [(each, each.go_on(step)) for each in running]
+        left = [(each, each.advance(step)) for each in running]
         speedups += [each.job.seconds / (now + step - over - each.began) for each, over in left if over is not None]
         running = [each for each, over in left if over is None]
     return PolicyResult(name, np.array(speedups), np.array(use) / np.array(capacity))

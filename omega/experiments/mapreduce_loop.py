@@ -1,7 +1,7 @@
 """The sizing policies in the simulator: the scheduler that runs live, on single machines, beside batch and service.
 
-It is slow, a look a second at every job under way, and checks the quick model (mapreduce.py), which sees sums only
-and lets shards be cut as fine as need be.
+It is slow, because it resizes every running job each second. It checks the quick model (mapreduce.py), which uses sums
+and arbitrarily small shards.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -110,7 +110,7 @@ class Results:
         return iter(self._records.values())
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of records."""
         return len(self._records)
 
 

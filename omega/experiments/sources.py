@@ -1,4 +1,4 @@
-"""Which code simulates: a digest of the sources that decide what comes out of a simulation."""
+"""A digest of the sources that determine the results of simulations."""
 
 from functools import cache
 from hashlib import blake2b
@@ -13,7 +13,7 @@ ENDINGS = (".py", ".csv")
 
 
 def program_version() -> str:
-    """Return the version of Omega that simulates, for people."""
+    """Return the version of Omega that simulates, as text."""
     try:
         return version("omega-scheduler")
     except PackageNotFoundError:

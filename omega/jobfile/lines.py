@@ -11,21 +11,21 @@ from cellstate.errors import BadInput
 from omega.yaml_core import MERGE, MOST_DIGITS, TEXT, Loader
 
 MOST_LETTERS = 64 << 20
-"""The largest file that is read; beyond it a workload should come in pieces."""
+"""Maximum size of a file in characters; split larger workloads."""
 MOST_VALUES = 5_000_000
-"""Values in a file, aliases counted as often as they are used."""
+"""Maximum number of values in a file; an alias counts at each use."""
 FREE_ALIASED, MOST_ALIASED = 20_000, 10
-"""Values that aliases and merge keys may repeat: so many, and so many for each value that is written out."""
+"""Maximum number of values repeated by aliases and merge keys: a constant, and a factor on the values written out."""
 MOST_DEPTH = 20
-"""How deep values may be nested; no file needs more than five levels."""
+"""Maximum depth of nested values; no file needs more than five levels."""
 
 MOST_ERRORS = 4
-"""Errors that one message names."""
+"""Maximum number of errors in one message."""
 
 _DEEP = "nested too deeply; no file needs more than five levels"
 
 Path = tuple[str | int, ...]
-"""The way to a value: field names and positions in lists."""
+"""Path to a value: field names and positions in lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Document:
     root: "yaml.Node | None"
 
     def where(self, path: Path) -> str:
-        """``FILE:LINE`` of a value, or of the nearest thing around it that is there."""
+        """Return ``FILE:LINE`` of a value, or of the nearest enclosing value that exists."""
         if self.root is None:
             return self.name
         node, line = self.root, self.root.start_mark.line
@@ -71,7 +71,7 @@ class _Empty(Exception):
 
 
 def parse(name: str, text: str, content: str = "a job, with at least name and tasks") -> Document:
-    """Read a file's text; one named ``.json`` must be JSON. `content`: what belongs into the file.
+    """Read a file's text; one named ``.json`` must be JSON. `content`: the expected content, for errors.
 
     Raises BadInput with the line of what cannot be read, of a field that is there twice, and for a
     file that is empty, too large, holds several documents or repeats too much by aliases.
@@ -103,7 +103,7 @@ def _yaml(name: str, text: str) -> Document:
 
 
 def _json(name: str, text: str) -> Document:
-    """Read JSON. JSON is YAML but for tabs between values and some escapes: where those stand, no lines are known."""
+    """Read JSON. Lines are unknown in a file with tabs between values or some escapes, which are no YAML."""
     value = json.loads(text, parse_int=_json_integer, parse_constant=_json_constant)
     as_yaml = text.replace("\t", " ")
     try:
@@ -148,7 +148,7 @@ def _check_depth(name: str, value: Any, left: int) -> None:
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping that has not ended: its anchor, the values before it, and how high it is so far."""
+    """A list or mapping that has not ended: its anchor, the number of values before it, its height so far."""
 
     anchor: str | None
     before: int

@@ -23,7 +23,7 @@ MOST_SHARDS = 100_000
 SHARD_BYTES = 8 << 20
 SHARD_NUMBERS = 1_000
 RESTART = Restart(attempts=3, factor=2.0, lost=BUDGET)
-"""How often a worker that failed is run again: it goes on with the shard it had."""
+"""Number of restarts of a failed worker, which continues with its shard."""
 WORKER = ["omega", "mapreduce", "worker"]
 """The command of the tasks of a MapReduce job."""
 
@@ -31,7 +31,7 @@ _RANGES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*", re.ASCII)
 
 
 def _bytes(value: Any) -> int:
-    """Read what one map takes: bytes with or without a unit, or how many numbers."""
+    """Read the size of a map shard: bytes with or without a unit, or a count of numbers."""
     text = str(value).strip()
     try:
         size = parse_bytes(f"{text}B" if text.isdecimal() else text)
@@ -66,13 +66,13 @@ class Step(Strict):
 
 
 class Reduce(Step):
-    """A reducer, and how many parts the answer has: by default as many as workers were asked for."""
+    """A reducer, and the number of parts of the result (default: the number of requested workers)."""
 
     count: int | None = Field(None, ge=1, le=MOST_SHARDS)
 
 
 class Input(Strict):
-    """Files, by name or pattern, or numbers; and how much of it one map takes: bytes, or numbers."""
+    """Files, by name or pattern, or numbers; and the size of a map shard: bytes, or a count of numbers."""
 
     files: list[str] = Field(default_factory=list)
     ranges: Annotated[Any, AfterValidator(_ranges)] = ranges.EMPTY
@@ -100,7 +100,7 @@ class MapReduceEntry(JobEntry):
     scratch: str | None = None
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
-        """Return the workers that were asked for and, none yet, the surplus that a scheduler may add."""
+        """Return the group of requested workers and the empty group of surplus workers that a scheduler may add."""
         tasks = Tasks(
             name="workers",
             count=self.workers,
@@ -121,7 +121,7 @@ class MapReduceEntry(JobEntry):
         """Return the plan; file names are relative to the current directory."""
         output = Path(self.output).absolute()
         if any(output.glob("part-*")):
-            raise BadInput(f"output: {output} holds the answer of an earlier run; remove it or name another directory")
+            raise BadInput(f"output: {output} holds the result of an earlier run; remove it or name another directory")
         numbers, files = self.input.ranges, _found(self.input.files)
         plan = Plan(
             self.map.command,
@@ -139,12 +139,12 @@ class MapReduceEntry(JobEntry):
 
 
 def _found(patterns: list[str]) -> list[tuple[str, int]]:
-    """Return the files that are meant, each once, and their sizes."""
+    """Return the files that match the patterns, each once, and their sizes."""
     names: dict[str, int] = {}
     for pattern in patterns:
         found = [name for name in sorted(glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207 - absolute patterns too
         if not found:
-            raise BadInput(f"input: no file is called {pattern!r}; names count from the current directory")
+            raise BadInput(f"input: no file matches {pattern!r}; names are relative to the current directory")
         for name in found:
             path = Path(name).absolute()
             try:

@@ -1,8 +1,8 @@
 """Job files: YAML or JSON, one job or a list of them, read into `JobSpec`.
 
-An error is one line with file, line, field and the allowed values. Fields that
-only some schedulers and executors understand (constraints, spread, locality, pool, …) are checked in
-form and travel in `extra`.
+An error is one line with file, line, field and the allowed values. The form of
+fields that only some schedulers and executors use (constraints, spread, locality, pool, …) is checked;
+they are stored in `extra`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -49,13 +49,13 @@ class JobFile:
 
 
 def _nowhere(name: str) -> str:
-    raise BadInput(f"{name!r} is no job of this submission")
+    raise BadInput(f"{name!r} is not a job of this submission")
 
 
 def load(
     files: Iterable[JobFile], dimensions: Dimensions, new_id: Callable[[], str], find_job: FindJob = _nowhere
 ) -> list[JobSpec]:
-    """Return the jobs of all `files`, in their order, but those that others wait for before these.
+    """Return the jobs of all `files`, in their order, except that a job comes after those that it waits for.
 
     A job without an id gets one from `new_id`; `find_job` finds existing jobs that others wait for.
     Raises BadInput for the first job with errors: ``FILE:LINE: FIELD: error; allowed values``, at most four of them.
@@ -135,7 +135,7 @@ def _need(document: Document, here: Path, tasks: Tasks, dimensions: Dimensions) 
 
 
 def _field(path: Path) -> str:
-    """``tasks[0].count``."""
+    """Return a path as text, such as ``tasks[0].count``."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
@@ -182,7 +182,7 @@ def resolved(waits: Sequence[Wait], own: Mapping[str, str], find_job: FindJob) -
 
 
 def in_order(specs: Sequence[JobSpec]) -> list[JobSpec]:
-    """Return jobs after those that they wait for, otherwise in their order. Raises BadInput for a circle."""
+    """Return jobs after those that they wait for, otherwise in their order. Raises BadInput for a cycle."""
     by_id = {spec.id: spec for spec in specs}
     graph = {spec.id: [wait.job for wait in spec.after if wait.job in by_id] for spec in specs}
     if not any(graph.values()):
@@ -191,4 +191,6 @@ def in_order(specs: Sequence[JobSpec]) -> list[JobSpec]:
         return [by_id[job_id] for job_id in TopologicalSorter(graph).static_order()]
     except CycleError as error:
         circle = " waits for ".join(by_id[job_id].name for job_id in reversed(error.args[1]))
-        raise BadInput(f"job {circle}: a circle, none of them would ever begin; take one out of after") from None
+        raise BadInput(
+            f"job {circle}: a cycle, none of them would ever start; remove one of these dependencies"
+        ) from None

@@ -77,7 +77,7 @@ class TaskLog:
             self.reader = Reader(newest[1], self.stream)
 
     def _placement(self) -> int:
-        """The id of the placement it has now; 0 when it has none."""
+        """Return the id of the task's live placement; 0 without one."""
         job = patiently(lambda: self.cell.job(self.job.id)) or self.job
         there = [machine for _, machine, leaving in job.groups[self.group].runs if not leaving]
         runs = patiently(lambda: self.cell.runs(there)) if there else []

@@ -1,4 +1,4 @@
-"""Looking at jobs again and again until they end, through short outages of the store."""
+"""Waiting for jobs: read them repeatedly until they end, also through short outages of the store."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
 TIMEOUT_SECONDS = 5.0
 """Time a store may be unavailable during a wait."""
 ONE_BY_ONE = 64
-"""More jobs than this are read all together."""
+"""Number of jobs above which all jobs are read in one call."""
 T = TypeVar("T")
 
 
@@ -53,7 +53,7 @@ def read(cell: "Queries", ids: Sequence[str]) -> "list[Job]":
 def watch(
     cell: "Queries", ids: Sequence[str], see: "Callable[[Sequence[Job]], None]", seconds: float | None = None
 ) -> "list[Job]":
-    """Show the jobs to `see` until all have ended, or for at most `seconds`; returns how they are then."""
+    """Pass the jobs to `see` repeatedly until all have ended, or for at most `seconds`; returns their last state."""
     limit = None if seconds is None else time.monotonic() + seconds
     known: dict[str, Job] = {}
     pause = FIRST_PAUSE

@@ -46,7 +46,7 @@ def write(path: Path, parts: Iterable[Partition]) -> None:
 
 
 def create(path: Path) -> BinaryIO:
-    """Create a file anew for writing; a file or link that somebody put there under its name receives nothing."""
+    """Create a file for writing; an existing file or link of this name is removed first and receives nothing."""
     path.unlink(missing_ok=True)
     return path.open("xb")
 
@@ -85,5 +85,5 @@ def read(path: Path, number: int) -> Iterator[bytes]:
 
 
 def gather(paths: Iterable[Path], number: int) -> Iterator[bytes]:
-    """The lines of a reduce from all map shards, in order; those of one key follow one another."""
+    """Yield the lines of a reduce from all map shards, in order; those of one key follow one another."""
     return merge(*(read(path, number) for path in paths))

@@ -1,4 +1,4 @@
-"""A cell at a glance."""
+"""Figures of a whole cell."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,7 +61,7 @@ def _demand(names: Sequence[str], heads: "Iterable[JobHead]") -> dict[str, int]:
 
 
 def limits_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:
-    """Limits and use of a kind; null means no limit."""
+    """Return limits and use of a kind as plain values; null means no limit."""
     rows = zip(dimensions.names, use.used, use.limits.resources, strict=True)
     return {
         "jobs": _use(use.jobs, use.limits.jobs),
@@ -71,7 +71,7 @@ def limits_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:
 
 
 class Contents(NamedTuple):
-    """What a cell has: machines, live jobs, kept jobs, versions in the log, and the names of live schedulers."""
+    """Numbers of machines, live jobs, stored jobs and versions in the log, and the names of live schedulers."""
 
     machines: int
     live_jobs: int
@@ -81,13 +81,13 @@ class Contents(NamedTuple):
 
 
 def contents(cell: "Queries") -> Contents:
-    """Count what a cell has, for whoever deletes, writes or restores it."""
+    """Count the contents of a cell, for commands that delete, back up or restore it."""
     live = [member for member, (_, alive, _) in cell.members().items() if alive]
     return Contents(cell.machine_count(), len(cell.job_names()), cell.job_count(), cell.log_length(), live)
 
 
 def _use(used: int, limit: int | None) -> dict[str, int | None]:
-    """Use and limit of a resource; `over` when the limit was lowered below what is in use."""
+    """Return use and limit of a resource; `over` when the limit was lowered below the use."""
     return {"used": used, "limit": limit, "over": 0 if limit is None else max(0, used - limit)}
 
 

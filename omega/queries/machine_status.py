@@ -1,4 +1,4 @@
-"""One machine in full: what runs on it, its agent, its last events, who rejects claims on it."""
+"""One machine in full: its running tasks, its agent, its last events, the schedulers that it rejects."""
 
 from collections.abc import Mapping
 from functools import cached_property

@@ -13,7 +13,7 @@ SHORT = 4
 
 
 class Names:
-    """Names of jobs and machines, asked for once each. A job that is not kept any more has only its id."""
+    """Names of jobs and machines, read once each. A job that is no longer kept has only its id."""
 
     def __init__(self, cell: "Queries") -> None:
         self._cell = cell
@@ -21,7 +21,7 @@ class Names:
         self._machines: dict[int, str] = {}
 
     def know(self, machines: Mapping[int, str]) -> None:
-        """Learn names of machines, by index."""
+        """Add names of machines, by index."""
         self._machines.update(machines)
 
     def read_jobs(self, ids: Iterable[str | None]) -> None:
@@ -31,14 +31,14 @@ class Names:
         self._jobs |= {job_id: found[job_id].name if job_id in found else "" for job_id in unknown}
 
     def add_event(self, event: Event) -> None:
-        """Learn the names that an event brings."""
+        """Add the names in an event."""
         if event.kind == "submit" and event.job:
             self._jobs[event.job] = event.more["name"]
         elif event.kind == "join" and event.machine is not None:
             self._machines[event.machine] = event.more["name"]
 
     def job(self, job_id: str | None) -> str:
-        """``crawl (4f1c)``."""
+        """Return the name of a job with the beginning of its id: ``crawl (4f1c)``."""
         if job_id is None:
             return "?"
         if job_id not in self._jobs:

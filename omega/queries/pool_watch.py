@@ -1,4 +1,4 @@
-"""How the pools of a live cell stood while somebody watched, for the figure of pools over time."""
+"""History of the pools of a live cell during `omega pool watch`, for the figure of pools over time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -18,10 +18,10 @@ _FULL = 1e-12
 
 
 def fluid(demand: Floats, weight: Floats, start: Floats | None = None) -> Floats:
-    """Return what each user gets of its demand, infinitely divisible: shares (users, resources).
+    """Return the part of its demand, infinitely divisible, that each user gets: shares (users, resources).
 
     Progressive filling: the dominant shares of all users rise in proportion to their weights until a resource
-    is full; who needs it stops, the others go on. `demand`: (users, resources) as shares of the totals, at most
+    is full; users that need it stop, the others continue. `demand`: (users, resources) as shares of the totals, at most
     which a user takes; `start`: shares held at the beginning.
     """
     given = np.zeros_like(demand) if start is None else start.astype(float).copy()
@@ -76,7 +76,7 @@ def task_by_task(
 def fifo(machines: Floats, queue: Sequence[tuple[Floats, int]]) -> list[int]:
     """Return how many tasks of each job run: jobs in order, each packed machine by machine.
 
-    `machines`: amounts (machines, resources); one row with the sums tells what would fit without fragmentation.
+    `machines`: amounts (machines, resources); one row with the sums gives the result without fragmentation.
     `queue`: amounts of one task and the number of tasks, a job each.
     """
     left = machines.astype(float).copy()

@@ -12,7 +12,7 @@ NEGLIGIBLE = 1e-9
 
 @dataclass(frozen=True)
 class Guarantees:
-    """What pools are promised, by pool number.
+    """Guarantees of pools, by pool number.
 
     `strong` (pools, resources): share, adjusted; `flow`, `burst` (pools,): largest component of the integral
     guarantee's flow and burst as a share; `total_flow` (pools,): flow of the pool and all pools below it; `errors`:
@@ -175,7 +175,7 @@ def counted_on(tree: Tree, found: Guarantees, weights: tuple[Floats, Floats], ro
 
 
 def weights(tree: Tree, found: Guarantees) -> tuple[Floats, Floats]:
-    """Return the weights of pools and jobs: stated, else inferred from guarantees if the tree says so, else 1.
+    """Return the weights of pools and jobs: stated, else inferred from guarantees (`weight_multiplier`), else 1.
 
     Those of pools are multiplied by the decay of what they used before.
     """

@@ -179,7 +179,7 @@ class JobStandings:
         )
 
     def lost(self, job: str, amounts: Resources) -> None:
-        """Tasks of a job were evicted by this scheduler; the published epoch does not know it yet."""
+        """Record tasks of a job that this scheduler evicted and that the published epoch still counts."""
         self._lost.append(_Lost(job, amounts))
 
     def observe(self, snapshot: Snapshot, now: float) -> None:

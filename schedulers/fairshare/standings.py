@@ -66,7 +66,7 @@ class EpochShares:
         return found
 
     def of(self, name: str) -> PoolShare | None:
-        """What the epoch says of a pool; None for one that it does not know yet."""
+        """Return the share of a pool in the epoch; None for a pool that it does not have yet."""
         return self.epoch.pools.get(name)
 
     def amounts(self, name: str, what: str = "fair_share") -> tuple[float, ...]:
@@ -132,7 +132,7 @@ class Standings:
         return self.snapshot.lanes.by_leaf()
 
     def used(self, name: str) -> Resources:
-        """What the jobs of a pool and of the pools below it hold."""
+        """Return the amounts held by the jobs of a pool and of the pools below it."""
         found = self._used.get(name)
         if found is None:
             usage = self.snapshot.usage
@@ -160,7 +160,7 @@ class Standings:
                 self._used[name][d] += sign * amount
 
     def share(self, name: str) -> tuple[float, ...]:
-        """The share that a pool may claim by evictions: as its mode of reclaiming says (docs/pools.md)."""
+        """The share that a pool may claim by evictions, by its setting `reclaim` (docs/pools.md)."""
         pool = self.shares.pools.by_name.get(name)
         if pool is not None and pool.reclaim == "never":
             return (0.0,) * self.snapshot.dimensions
@@ -214,7 +214,7 @@ class Standings:
         return None
 
     def threshold(self, name: str, share: Sequence[float]) -> Threshold:
-        """What a transaction asserts of a pool."""
+        """Return the threshold of a pool that a transaction asserts."""
         leaves = tuple(self.leaves(name))
         numbers = tuple(number for leaf in leaves for number in self.lanes.get(leaf, ()))
         return Threshold(leaves, tuple(share), numbers)

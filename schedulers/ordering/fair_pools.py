@@ -251,7 +251,7 @@ class FairPools(Ordering):
             held = [max(0, amount) for amount in usage.of_pool(stored)]
             wants = [has + more for has, more in zip(held, usage.wanted_by_pool(stored), strict=True)]
             if name == also and not any(wants):
-                wants = list(usage.capacity)  # somebody waits, though the store has not counted it yet
+                wants = list(usage.capacity)  # a job waits that the store has not counted yet
             jobs.append(Job(f"jobs of {name}", name, self._named(wants), self._named(held)))
         tree = self._tree([name for name in names if name not in self.pools], jobs, [float(c) for c in usage.capacity])
         found = fair_shares(tree)
@@ -331,7 +331,7 @@ class _Measured:
                 ratio = held[d] / part
                 if ratio > most:  # noqa: PLR1730 - a call of max costs more than the division
                     most = ratio
-            if not self._known:  # its first jobs came after the epoch: it is served until the next one knows its share
+            if not self._known:  # its first jobs came after the epoch: it is served until the next epoch has its share
                 most = 1.0 if any(held) else 0.0
             elif not parts:
                 most = 1e9 + sum([held[d] for d in self._at])

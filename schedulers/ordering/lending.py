@@ -11,7 +11,7 @@ from schedulers.fairshare.standings import EpochShares
 
 
 def most_tasks(shares: EpochShares, usage: Usage, leaf: str, need: Resources, names: tuple[str, ...]) -> int | None:
-    """Return how many tasks of a leaf pool fit into the room that nobody keeps for itself; None: no bound."""
+    """Return how many tasks of a leaf pool fit into the room that no pool keeps; None: no bound."""
     pools = shares.pools
     path = shares.path(leaf)
     place = pools.trees.index(pools.tree_of(path[-1])) if path and path[-1] != ROOT else None

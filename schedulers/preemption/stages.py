@@ -18,7 +18,7 @@ STAGES: tuple[tuple[Status, Preemptible], ...] = (
     (Status.AGGRESSIVELY_STARVING, Preemptible.AGGRESSIVELY),
     (Status.STARVING, Preemptible.YES),
 )
-"""The preemptive stages in their order: whom they serve, and the least preemptible tasks that they may evict."""
+"""The preemptive stages in their order: the jobs that they serve, the least preemptible tasks that they may evict."""
 
 
 def least_for(status: Status) -> Preemptible | None:
@@ -28,7 +28,7 @@ def least_for(status: Status) -> Preemptible | None:
 
 @dataclass(slots=True)
 class Backoff:
-    """The rest of machines after evictions: `seconds` from the last accepted eviction that anybody made there."""
+    """The rest of machines after evictions: `seconds` from the last accepted eviction by any scheduler there."""
 
     seconds: float = 0.5
     _last: dict[int, float] = field(default_factory=dict, repr=False)

@@ -1,9 +1,9 @@
 """Fair shares of a live cell: every scheduler reads the published epoch, and publishes the next one when it is due.
 
 Shares are computed in a process of their own, which starts when this scheduler first has to publish: the attempt loop
-does not wait for it. Nobody leads. Live schedulers are ranked by name and the first publishes at the end of a period,
-the others a part of a period later each, only if there is no newer epoch by then: so one that died is replaced within
-a period, and schedulers seldom compute the same epoch twice (semantics 34).
+does not wait for it. There is no leader. Live schedulers are ranked by name. The first publishes at the end of a
+period, each other one a part of a period later, only if there is no newer epoch by then. So a dead scheduler is
+replaced within a period, and schedulers seldom compute the same epoch twice (semantics 34).
 """
 
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ class EpochReader:
     _cell: SchedulerStore | None = None
 
     async def step(self, snapshot: Snapshot, members: Sequence[str]) -> float:
-        """Read what is new, publish when it is due; returns the seconds until the next step."""
+        """Read the changes, publish when an epoch is due; returns the seconds until the next step."""
         try:
             mark = await anyio.to_thread.run_sync(self.read, snapshot)
             ranked = sorted(members)

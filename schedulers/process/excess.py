@@ -1,6 +1,6 @@
 """Evictions because a machine holds more than its capacity, a pool more than its limits, or a gang lost tasks.
 
-Pools say whether their tasks may go (`evict_over_capacity`, `evict_over_limit`). Victims have the lowest precedence,
+Settings of pools permit it (`evict_over_capacity`, `evict_over_limit`). Victims have the lowest precedence,
 and of equals the newest go first, no more than needed. The choice depends on the state of the cell alone, and ending a
 task twice has no effect, so several processes may do the same at once.
 """
@@ -36,7 +36,7 @@ class Excess:
     """The most that each gang held since it was whole, as far as this process saw; one that only grew holds no less."""
 
     def relieve(self, cell: SchedulerStore, snapshot: Snapshot, now: float, by: str) -> int:
-        """Evict what is too much; return the number of tasks that are pending again."""
+        """Evict the excess; return the number of tasks that are pending again."""
         pools, epoch = snapshot.pools, snapshot.epoch
         if not pools.configured:
             return 0
@@ -88,7 +88,7 @@ class Excess:
 
 
 def over_limits(cell: SchedulerStore, pools: Pools, epoch: Epoch, now: float) -> list[Victim]:
-    """Return the tasks that bring pools back to their limits, where the pools say so."""
+    """Return the tasks that bring pools back to their limits, where their settings permit it."""
     excess = {
         name: [0 if most is None else has - most for most, has in zip(use.limits, _held(use), strict=True)]
         for name, use in cell.pool_use().items()

@@ -70,7 +70,7 @@ class Blocked(ByShape):
         return alike
 
     def _index(self, alike: Alike, work: Work) -> None:
-        """Count what a new group waits for."""
+        """Count the conditions that a new group waits for."""
         if not work.job.spec:
             return
         wants = [demands(work.job, group) for group, left in enumerate(work.left) if left]
@@ -82,7 +82,7 @@ class Blocked(ByShape):
             self._nearby[alike] = near
 
     def _drop(self, alike: Alike) -> None:
-        """Forget a group that is empty."""
+        """Remove an empty group."""
         self._lines.drop(alike)
         _count_off(self._names, self._others.pop(alike, ()))
         _count_off(self._near, self._nearby.pop(alike, ()))
@@ -284,7 +284,7 @@ def _take(room: Amounts, need: Resources, mask: Mask | None, count: int) -> None
 
 
 def _count_off(counts: Counter[str], each: Iterable[str]) -> None:
-    """Count each of these once less, and leave out those that nobody counts any more."""
+    """Decrease the count of each of these, and remove those with count 0."""
     for one in each:
         counts[one] -= 1
         if not counts[one]:

@@ -54,7 +54,7 @@ class Queue:
         """Jobs that `choose` blocked without an attempt, until the scheduler has reported them."""
 
     def _take_note(self) -> None:
-        """Keep what is asked of the ordering for each job."""
+        """Store the methods of the ordering that are called for each job."""
         self.follows_use = type(self.ordering).observe is not Ordering.observe
         """Whether ranks depend on the use of users and pools."""
         self._by_use = self.follows_use or self.ordering.portion is not None
@@ -233,7 +233,7 @@ class Queue:
     def requeue(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> None:
         """Requeue the blocked jobs that may be placed now."""
         if not (self.blocked.groups or self.limited.groups):
-            # Room, limits and other jobs that changed until now concern nobody.
+            # Earlier changes of room, limits and other jobs concern no blocked job.
             if self.blocked.again:
                 self.blocked.again = []
             snapshot.forget_freed()

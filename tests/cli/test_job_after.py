@@ -97,7 +97,7 @@ def test_a_job_that_failed_cannot_be_waited_for(omega: Omega, cell: RedisCell) -
 def test_circles_are_refused(omega: Omega) -> None:
     given = "[{name: a, after: b, tasks: [{}]}, {name: b, after: c, tasks: [{}]}, {name: c, after: a, tasks: [{}]}]"
     said = omega.error("job", "submit", "-", given=given)
-    assert "a circle, none of them would ever begin; take one out of after" in said
+    assert "a cycle, none of them would ever start; remove one of these dependencies" in said
     assert listed(omega) == {}
 
 

@@ -66,7 +66,7 @@ def test_resize(omega: Omega, cell: RedisCell, a: str) -> None:
 
 def test_resize_names_a_group(omega: Omega, cell: RedisCell) -> None:
     cell.submit([JobSpec("b", "b", "batch", TWO_GROUPS)], 1, "ada")
-    assert omega.error("job", "resize", "b", "5") == ("job b has the groups fetch, merge; name the one to resize")
+    assert omega.error("job", "resize", "b", "5") == ("job b has the groups fetch, merge; name one")
     assert omega.error("job", "resize", "b", "sort", "5") == (
         "job b has the groups fetch, merge, and none called sort; name one of them"
     )

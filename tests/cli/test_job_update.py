@@ -77,7 +77,7 @@ def test_it_says_what_it_will_do_and_how_far_it_is(omega: Omega, running: Callab
     assert "  web  3 tasks to be replaced · modify index " in said
     eventually(lambda: running() == {"1": 2, "2": 1})
     assert "update        rolling: 1 of 3 tasks replaced" in omega.text("job", "status", "web")
-    assert omega.error("job", "resize", "web", "5").startswith("job web: an update of it is under way")
+    assert omega.error("job", "resize", "web", "5").startswith("job web: an update of it is in progress")
 
 
 def test_the_same_again_replaces_nothing(omega: Omega, running: Callable[[], dict[str, int]]) -> None:

@@ -197,6 +197,6 @@ def test_a_failed_gang_books_nothing(cell: AnyCell, stand: Stand) -> None:
 
 
 def test_every_writer_is_validated(cell: AnyCell) -> None:
-    with pytest.raises(BadInput, match="weights are above 0"):
+    with pytest.raises(BadInput, match="weights are from"):
         put(cell, Pool("a", weight=0))
     assert not cell.pools().configured

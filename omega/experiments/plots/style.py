@@ -1,7 +1,6 @@
-"""How every figure styles: one colour and marker an architecture, one line style a kind of job, units on axes.
+"""Style of all figures: a colour and marker per architecture, a line style per kind of job, units on axes.
 
-The colours are Okabe and Ito's, told apart by people who see colours differently; the markers tell them
-apart without colour.
+The colours are Okabe and Ito's, which colour-blind readers can distinguish; markers distinguish lines without colour.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,9 +19,9 @@ from cellstate.errors import BadInput
 
 SLO_SECONDS = 30.0
 LEAST_SECONDS = 1e-3
-"""Waits below are drawn here: an axis of logarithms has no 0."""
+"""Waits below this value are drawn at it: a logarithmic axis has no 0."""
 CHARACTERS = 15
-"""Of small print that an inch holds."""
+"""Characters of small print per inch."""
 GREY, RED = "#666666", "#B00020"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
@@ -95,7 +94,7 @@ def series(
 
 
 def slo(axes: Axes) -> None:
-    """The line of 30 seconds (Omega §4)."""
+    """Draw the line of 30 seconds (Omega §4)."""
     axes.axhline(SLO_SECONDS, color=GREY, linestyle=":", linewidth=1.2, zorder=1)
     axes.annotate(
         "SLO 30 s", (0.01, SLO_SECONDS), xycoords=("axes fraction", "data"), color=GREY, fontsize=8, va="bottom"
@@ -108,7 +107,7 @@ def handle(label: str, colour: str, marker: str) -> Line2D:
 
 
 def kind_handles() -> list[Line2D]:
-    """Line styles: batch with full lines and markers, service with dashed lines and empty markers."""
+    """Return entries of line styles: batch with full lines and markers, service with dashed lines and empty markers."""
     fill = {"batch": GREY, "service": "white"}
     return [
         Line2D([], [], color=GREY, linestyle=style, label=kind, marker="o", markerfacecolor=fill[kind])
@@ -117,7 +116,7 @@ def kind_handles() -> list[Line2D]:
 
 
 def key(figure: Figure, architectures: Iterable[str], *, kinds: bool = True, crosses: bool = False) -> None:
-    """One legend below all panels."""
+    """Draw one legend of architectures below all panels."""
     handles = [handle(STYLES[name].label, STYLES[name].colour, STYLES[name].marker) for name in architectures]
     handles += kind_handles() if kinds else []
     if crosses:
@@ -140,7 +139,7 @@ def titled(figure: Figure, title: str, details: str) -> None:
 
 
 def below(figure: Figure, handles: Sequence[Any], columns: int | None = None, title: str | None = None) -> None:
-    """A legend under the panels."""
+    """Draw a legend under the panels."""
     columns = columns or min(len(handles), max(3, int(figure.get_figwidth() / 1.7)))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, title=title, fontsize=9)
 

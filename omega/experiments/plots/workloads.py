@@ -38,7 +38,7 @@ def workload_shares(cells: Sequence[str]) -> Figure:
 
 
 def _percent(share: float) -> str:
-    """Nothing but all is called 100 %."""
+    """Return a share in per cent; only 1 is printed as 100 %."""
     return f"{share:.0%}" if share < 0.99 else f"{min(share, 0.999) if share < 1 else 1:.1%}"
 
 

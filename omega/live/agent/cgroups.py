@@ -1,4 +1,4 @@
-"""Cgroups (version 2) for tasks, where this process may make them: cores and memory as they were asked for.
+"""Cgroups (version 2) for tasks, where this process may create them: limits on cores and memory as requested.
 
 The kernel's rules (Documentation/admin-guide/cgroup-v2.rst): a cgroup that shares out controllers has no processes of
 its own, the topmost one excepted; controllers are shared out from the top down; one that has processes or cgroups in
@@ -18,7 +18,7 @@ LEAST_QUOTA = 1_000
 """Minimum quota that the kernel accepts."""
 CONTROLLERS = ("cpu", "memory")
 TRIES = 5
-"""How often to move processes aside: each of them may start another meanwhile."""
+"""Maximum number of attempts to move processes aside, since each may start another meanwhile."""
 
 
 @dataclass(slots=True)

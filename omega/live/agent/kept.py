@@ -70,7 +70,7 @@ class Kept:
                 os.kill(int((self.place / "supervisor").read_text()), signal.SIGTERM)
 
     def allow(self, seconds: float) -> None:
-        """Give the task so long from its warning on, instead of its grace."""
+        """Set the time from the task's warning to its end, instead of its grace."""
         (self.place / NOTICE).write_text(f"{seconds}")
 
     def result(self) -> dict[str, Any]:
@@ -97,7 +97,7 @@ class Kept:
 
     @property
     def measured(self) -> Measured | None:
-        """Return what the ended task used; None where its supervisor did not say."""
+        """Return the measured use of the ended task; None without a report of its supervisor."""
         found = self.result().get("measured")
         return Measured(**found) if found else None
 

@@ -1,4 +1,4 @@
-"""The time that a task has from its warning (SIGTERM) on when the store takes its machine away while its job goes on.
+"""The time between warning (SIGTERM) and end of a task that is evicted while its job continues.
 
 A pool may state it (`allocation_timeout`, docs/pools.md); otherwise, and for tasks of stopped jobs, it is the `grace`
 of the job. The evicting task holds the room already, and starts when the store has the end of the evicted one.
@@ -13,7 +13,7 @@ from omega.live.agent.kept import Kept
 
 
 def give_notice(cell: Queries, leaving: Iterable[Kept]) -> None:
-    """Write the time of tasks that are about to be warned, before the first warning of each."""
+    """Write the time of tasks that are about to be warned, once for each task."""
     new = [kept for kept in leaving if not kept.warned]
     if not new:
         return

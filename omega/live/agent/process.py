@@ -148,7 +148,7 @@ class Watch:
                 self.agent.look()
                 return
         except Fenced:
-            self.log.warning("fenced", why="its lease lapsed; it comes again")
+            self.log.warning("fenced", why="its lease lapsed; it registers again")
             self.agent.cell.check_there()
         self.agent.come(self.until_gone)
         self.come = True

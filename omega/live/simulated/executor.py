@@ -66,7 +66,7 @@ class SimulatedExecutor:
     def renew(self) -> None:
         """Renew the lease when a third of it has passed. Raises Fenced when it expired: register again."""
         if self._membership is None:
-            raise Fenced(f"executor {self.name}: has not begun yet")
+            raise Fenced(f"executor {self.name}: is not registered yet")
         if self.now() >= self._renew_at:
             self._renew_at = self.now() + self.lease_ms / 3000
             self.cell.renew_executor(self._membership, self.lease_ms, None)
@@ -158,7 +158,7 @@ class SimulatedExecutor:
         self._begin(starting)
 
     def _begin(self, starting: "_Starting") -> None:
-        """Let the tasks of these placements pass from now on."""
+        """Start simulating the tasks of these placements."""
         for due, placements in starting.batches.items():
             self._batches += 1
             heappush(self._due, (due, self._batches, placements))
@@ -187,7 +187,7 @@ class SimulatedExecutor:
         self._begin(starting)
 
     def _end_due(self) -> int:
-        """Acknowledge what left, then end what is due; what a failing call did not send is due again."""
+        """Acknowledge tasks that left, then end due tasks; those that a failing call did not send are due again."""
         if self._leaving:
             self.cell.end(self._leaving, self._ms(), self.name)
             self._leaving = []
@@ -205,7 +205,7 @@ class SimulatedExecutor:
         return ended
 
     def _ripe(self) -> tuple[list[tuple[float, int, list[str]]], list[str], list[str]]:
-        """Take what is due off the list; return it with the machines and placements whose tasks end."""
+        """Remove the due entries; return them with the machines and placements of their tasks."""
         now, due, runs, ripe = self.now(), self._due, self._runs, list[tuple[float, int, list[str]]]()
         machines: list[str] = []
         placements: list[str] = []

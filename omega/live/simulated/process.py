@@ -33,12 +33,12 @@ def run_simulated_executor(
     """
     executor = SimulatedExecutor(cell, name, time.time, speed, lease_ms)
     numbers = {
-        "omega_simulated_executor_runs": ("Placements that are played", lambda: executor.simulating),
+        "omega_simulated_executor_runs": ("Simulated placements", lambda: executor.simulating),
         "omega_simulated_executor_held": (
             "Placements that wait until others have left their room",
             lambda: executor.held,
         ),
-        "omega_simulated_executor_tasks_ended_total": ("Tasks played to their end", lambda: executor.ended),
+        "omega_simulated_executor_tasks_ended_total": ("Simulated tasks that ended", lambda: executor.ended),
     }
     with shown(os.environ.get(METRICS), cell.name, f"simulated/{name}", numbers):
         _play(executor, stop, uuid4().hex)

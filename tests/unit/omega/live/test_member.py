@@ -44,7 +44,7 @@ def test_an_error_is_one_line_and_code_1(monkeypatch: pytest.MonkeyPatch, capsys
     assert member.main(ENVIRONMENT | {"OMEGA_MEMBER": "nosuch/0"}) == 1
     refused, unknown = [TIME.sub("", line) for line in capsys.readouterr().err.splitlines()]
     assert refused == "error: scheduler batch/0: no, not on redis://nowhere c for 700 ms"
-    assert unknown.startswith("error: scheduler 'nosuch': there is ")
+    assert unknown.startswith("error: unknown scheduler 'nosuch'; known: ")
 
 
 def test_leaving_in_order_is_code_0(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,11 @@ def test_defaults() -> None:
     ("line", "instead", "said"),
     [
         ("input: {files: [texts/*.txt], shard: 1Ki}", "", "jobs.yaml:2: input: is missing"),
-        ("files: [texts/*.txt]", "files: [no/*]", "jobs.yaml:2: input: no file is called 'no/*'; names count from the"),
+        (
+            "files: [texts/*.txt]",
+            "files: [no/*]",
+            "jobs.yaml:2: input: no file matches 'no/*'; names are relative to the",
+        ),
         ("files: [texts/*.txt]", "file: [a]", "jobs.yaml:9: input.file: unknown field; did you mean files? allowed: f"),
         ("files: [texts/*.txt]", "files: [texts/a.txt], ranges: 0-9", "jobs.yaml:9: input: want either files or range"),
         ("files: [texts/*.txt], ", "", "jobs.yaml:9: input: want either files or ranges"),
@@ -125,7 +129,7 @@ def test_an_output_that_holds_an_answer(here: Path) -> None:
     (here / "counts").mkdir()
     read(WORDS)
     (here / "counts" / "part-00000").touch()
-    assert "holds the answer of an earlier run; remove it" in refused(WORDS)
+    assert "holds the result of an earlier run; remove it" in refused(WORDS)
 
 
 def test_a_file_named_twice_counts_once() -> None:
