@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cellstate.ports import Queries
 
 MOST_TRIES = 8
-"""Times in a row that a job waits for a time of a policy and is not placed then, before the rest counts as pending."""
+"""Maximum number of consecutive waits for a time named by a policy without a placement; the rest is then pending."""
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from schedulers.fairshare import tree as calculator
 from schedulers.fairshare.update import Shares, fair_shares
 
 PRECEDENCE_SPAN = 1 << 33
-"""In a FIFO pool jobs come by precedence, then by submission: both in one sort key."""
+"""Factor of the sort key of FIFO pools, which orders jobs by precedence, then by submission."""
 CPU_QUANTUM = 10
 """Inferred guarantees are cut to hundredths of a CPU, in thousandths."""
 

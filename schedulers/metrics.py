@@ -19,15 +19,15 @@ MOST_MACHINES = 20
 
 DURATIONS: Mapping[str, str] = {
     "wait": "From a job's submission to its first attempt",
-    "dequeue": "Asking for jobs, waiting for some included",
-    "sync": "Bringing the working copy up to date",
+    "dequeue": "Requesting jobs, including the wait for some",
+    "sync": "Synchronising the snapshot",
     "think": "Deciding on the jobs of an attempt",
     "submit": "From sending transactions until their outcome is known",
 }
 COUNTS: Mapping[str, tuple[str, str]] = {
-    "jobs": ("jobs", "Jobs taken up for the first time"),
+    "jobs": ("jobs", "Jobs attempted for the first time"),
     "jobs_placed": ("finished_jobs", "Jobs placed whole"),
-    "jobs_abandoned": ("abandoned_jobs", "Jobs given up after too many conflicts"),
+    "jobs_abandoned": ("abandoned_jobs", "Jobs abandoned after too many conflicts"),
     "jobs_blocked": ("times_blocked", "Times a job was blocked because no task of it fitted"),
     "tasks_placed": ("tasks", "Tasks placed"),
     "attempts": ("attempts", "Decisions on a job"),
@@ -38,7 +38,7 @@ COUNTS: Mapping[str, tuple[str, str]] = {
     "busy_seconds": ("busy_seconds", "Time spent deciding and committing"),
     "resyncs": ("resyncs", "Full reads of the cell"),
     "fencings": ("fencings", "Times its lease lapsed or its name was taken"),
-    "store_losses": ("stalls", "Times the store did not serve"),
+    "store_losses": ("stalls", "Times the store was unavailable"),
 }
 
 
@@ -113,7 +113,7 @@ class SchedulerMetrics(Collector):
         yield GaugeMetricFamily("omega_epoch", "Number of the epoch of fair shares in use", value=epoch.number)
 
     def _utilisation(self, names: list[str], values: list[str]) -> Metric:
-        about = "Allocated share of the cell's capacity that is up, as this scheduler's copy has it"
+        about = "Allocated share of the capacity of machines that are up, by this scheduler's snapshot"
         found = GaugeMetricFamily("omega_cell_utilisation", about, labels=[*names, "resource"])
         live = self.live()
         if live is not None:

@@ -1,4 +1,4 @@
-"""Requests of a scheduler to the store beside commits: jobs to reread, jobs to abandon, surplus workers to give up."""
+"""Requests of a scheduler to the store beside commits: jobs to reread, jobs to abandon, surplus workers to drop."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple

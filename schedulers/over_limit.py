@@ -1,6 +1,6 @@
-"""Victims where a kind, a pool or a machine holds too much: the lowest precedence, and of equals the newest, no more.
+"""Victims where a kind, a pool or a machine exceeds its limit: lowest precedence first, then newest, only as needed.
 
-Schedulers use it for pools that evict by themselves (process/excess.py), commands for limits that operators lower.
+Schedulers use it for pools with automatic eviction (process/excess.py), commands for limits that operators lower.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class Victim(NamedTuple):
-    """The last `number` tasks of a run, which are to go; all tasks of its job where they go together."""
+    """The last `number` tasks of a run, to be evicted; all tasks of the job of a strict gang."""
 
     resident: Resident
     number: int
 
     @property
     def amounts(self) -> tuple[int, ...]:
-        """Tasks, then amounts by resource, that go."""
+        """Number of evicted tasks, then their amounts by resource."""
         tasks = self.resident.together or self.number
         return tasks, *(amount * tasks for amount in self.resident.need)
 
 
 def together(victims: Iterable[Victim]) -> list[int]:
-    """Return tasks, then amounts by resource, that go with victims; a strict gang goes once."""
+    """Return the number of tasks of victims, then their amounts by resource; a strict gang counts once."""
     sums, gangs = list[int](), set[str]()
     for each in victims:
         if each.resident.job not in gangs:

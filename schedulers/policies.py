@@ -62,7 +62,7 @@ class Ordering:
         return None
 
     def kin(self, lane: Hashable) -> Hashable | None:
-        """Return what a lane has in common with those whose ranks change with its own; None: all ranks may change."""
+        """Return a key shared by the lanes whose ranks change together; None: all ranks may change with any lane."""
         return None
 
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
@@ -142,7 +142,7 @@ class Preemption(Protocol):
 
 @runtime_checkable
 class Asserting(Protocol):
-    """A preemption whose evictions are legal only while pools stand as it saw them (semantics 33)."""
+    """A preemption with evictions that are legal only under the use of pools that it read (semantics 33)."""
 
     @abstractmethod
     def observe(self, snapshot: Snapshot, now: float) -> None:
@@ -162,11 +162,11 @@ class Asserting(Protocol):
 
     @abstractmethod
     def assertion(self, work: Work) -> Assertion | None:
-        """Return what the transaction asserts that takes the claims which `place` returned just now for a job."""
+        """Return the assertion of the transaction with the claims that `place` just returned for a job."""
 
     @abstractmethod
     def settled(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
-        """The store answered a transaction with an assertion."""
+        """Process the outcome of a transaction with an assertion."""
 
 
 @runtime_checkable

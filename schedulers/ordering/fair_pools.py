@@ -25,15 +25,15 @@ UNNAMED = "<none>"
 """The pool of jobs that name none."""
 _SMALL = 1e-9
 PROVISIONAL_SECONDS = 5.0
-"""How long shares computed before the first epoch are used."""
+"""Maximum age in seconds of shares computed before the first epoch."""
 WAIT_SECONDS = 0.05
-"""For how long freed room is left to pools below their shares (docs/pools.md)."""
+"""Time in seconds for which freed room is left to pools below their shares (docs/pools.md)."""
 FORGET_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSettings:
-    """What an operator sets of a pool. Amounts by resource in the cell's smallest units."""
+    """Settings of a pool in a scheduler file. Amounts by resource in the cell's smallest units."""
 
     parent: str = ROOT
     weight: float = 1.0
@@ -295,7 +295,7 @@ def _parts(lane: Hashable) -> tuple[str, str, tuple[bool, ...]]:
 
 @dataclass(slots=True)
 class _Leave:
-    """What two leaf pools held when the one began to leave room to the other, and since when (seconds)."""
+    """Use of two leaf pools when one began to leave room to the other, and the time of that (seconds)."""
 
     held: Resources
     mine: Resources

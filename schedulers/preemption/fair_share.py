@@ -33,7 +33,7 @@ from schedulers.preemption.stages import Backoff, Exchanges
 from schedulers.work import Work
 
 AGAIN_SECONDS = 0.1
-"""After which a job is tried again for which no legal set was found, at least."""
+"""Minimum time in seconds before a job without a legal set is tried again."""
 MOST_AGES = 256
 """Maximum number of times with the newest task that was known then."""
 _SPREAD = 2_654_435_761
@@ -58,7 +58,7 @@ class FairShare(Preemption):
     newest_first: bool = True
     """Whether victims are the newest tasks; else they are spread over all, in an order of their own."""
     members: tuple[int, int] = (0, 1)
-    """This scheduler's number among those of its kind, and how many they are: each begins with machines of its own."""
+    """Number of this scheduler among those of its kind, and their count: each begins with its own machines."""
     jobs: JobStandings = field(default_factory=JobStandings, repr=False)
     """How jobs stand within their pools."""
     _standings: StandingsOf = field(default_factory=StandingsOf, repr=False)
@@ -68,7 +68,7 @@ class FairShare(Preemption):
     _rules: dict[str, tuple[float, float, float]] = field(default_factory=dict, repr=False)
     _units: dict[str, Sequence[float]] = field(default_factory=dict, repr=False)
     _flights: dict[str, Flight] = field(default_factory=dict, repr=False)
-    """Evictions whose outcome is not known, by the job that evicts."""
+    """Evictions with an unknown outcome, by the evicting job."""
     _stirred: set[str] = field(default_factory=set, repr=False)
     _seen: int = field(default=0, repr=False)
     """Number of the epoch at the last look."""
@@ -146,7 +146,7 @@ class FairShare(Preemption):
                     self.jobs.lost(victim.job, tuple(amount * tasks for amount in victim.need))
 
     def _plans(self, work: Work, found: Standings) -> Iterator[Plan]:
-        """The plans that a job may try, in order: between pools, lowest level first, then within its pool.
+        """Yield the plans that a job may try, in order: between pools, lowest level first, then within its pool.
 
         A job whose pool will starve unless something changes is tried again by then, and one that will itself if it
         is one of those that the queue tries for its pool.
@@ -208,7 +208,7 @@ class FairShare(Preemption):
         return self.jobs.victim_starves(job, stand, self._rules_of(leaf, found), found.snapshot.now)
 
     def leaving(self, job: str, size: int) -> Resources:
-        """What a job loses by the evictions in flight."""
+        """See PlanningPolicy.leaving."""
         gone = [0] * size
         for flight in self._flights.values():
             for placement, count in flight.gone.items():
@@ -219,7 +219,7 @@ class FairShare(Preemption):
         return tuple(gone)
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
-        """See Asserting.observe: pools that reached their share meanwhile begin anew."""
+        """See Asserting.observe: the starvation of pools that reached their share restarts."""
         self.jobs.observe(snapshot, now)
         if self._starving.followed():
             for machine in self._exchanges.seen(snapshot.rows):
@@ -251,7 +251,7 @@ class FairShare(Preemption):
         return found
 
     def opened(self, snapshot: Snapshot) -> Standings | None:
-        """How pools stand when the evictions in flight are carried out."""
+        """Return the standings of pools after the evictions in flight."""
         found = self._standings.of(snapshot)
         if found is not None:
             for flight in self._flights.values():
@@ -260,7 +260,7 @@ class FairShare(Preemption):
         return found
 
     def gone(self) -> dict[int, int]:
-        """Tasks that go with the evictions in flight, by placement."""
+        """See PlanningPolicy.gone."""
         found: dict[int, int] = {}
         for flight in self._flights.values():
             for placement, count in flight.gone.items():
@@ -272,7 +272,7 @@ class FairShare(Preemption):
         return {name for flight in self._flights.values() for name in flight.gaining}
 
     def freed(self, machine: int) -> list[Resources]:
-        """Room that the evictions in flight make on a machine."""
+        """See PlanningPolicy.freed."""
         return [amounts for flight in self._flights.values() for at, amounts in flight.freed if at == machine]
 
     def spares(self, resident: Resident, leaf: str, found: Standings, planned: int) -> bool:
@@ -292,7 +292,7 @@ class FairShare(Preemption):
         return len(spent) + planned >= rules.evictions_per_minute
 
     def learn_ages(self, snapshot: Snapshot) -> None:
-        """Note the newest task that is known: all older ones began before now."""
+        """Record the newest known task: all older ones began before now."""
         residents, known = snapshot.residents, np.flatnonzero(snapshot.residents.known(snapshot.number)).tolist()
         newest = max((each.placement for machine in known for each in residents.on(machine)), default=0)
         if not self._newest or newest > self._newest[-1]:
@@ -315,7 +315,7 @@ class FairShare(Preemption):
         return -resident.placement if self.newest_first else resident.placement * _SPREAD % (1 << 32)
 
     def rests(self, machine: int, now: float, seconds: float | None) -> bool:
-        """Whether no task is evicted from a machine now, because somebody evicted there `seconds` ago at most."""
+        """See PlanningPolicy.rests: any scheduler evicted there at most `seconds` ago."""
         return self._backoff.rests(machine, now, seconds)
 
     def entitled(self, leaf: str, snapshot: Snapshot) -> Iterable[str]:

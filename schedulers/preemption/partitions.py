@@ -25,15 +25,15 @@ from schedulers.work import Work
 
 
 class _Victim:
-    """A job that may lose tasks: what it holds, its bounds, and the least preemptible of its tasks that may go."""
+    """A job that may lose tasks: its use, its bounds, and the least preemptible of its tasks that may be evicted."""
 
     def __init__(self, stand: JobStand, bounds: Bounds, least: Preemptible) -> None:
         self.stand, self.bounds, self.least = stand, bounds, least
         self.newer: dict[int, Floats] = {}
-        """What newer tasks of the job hold on known machines, by placement."""
+        """Use of newer tasks of the job on known machines, by placement."""
 
     def before(self, resident: Resident, count: int) -> Floats:
-        """What the job holds before the last `count` tasks of a run began."""
+        """Return the use of the job before the last `count` tasks of a run began."""
         taken = self.stand.parts([amount * count for amount in resident.need])
         found: Floats = self.stand.usage - self.newer.get(resident.placement, 0.0) - taken
         return found
@@ -81,7 +81,7 @@ class PartitionPlan(Plan):
 
     @property
     def assertion(self) -> Assertion:
-        """What the transaction asserts: the element's share, and what each victim's job keeps."""
+        """Return the assertion of the transaction: the element's share, and the floor of each victim's job."""
         found = self.found
         threshold = Threshold((), tuple(self.share()), job=self.work.id)
         if self._job is None:
@@ -131,7 +131,7 @@ class PartitionPlan(Plan):
         return same and not (self.pool and self.pool in path)
 
     def _victim(self, resident: Resident) -> _Victim | None:
-        """The job of a task; None where precedence admits its eviction whatever it holds."""
+        """Return the job of a task; None where precedence alone admits its eviction."""
         below = resident.precedence < self.work.job.precedence and self._path(resident)[0] == self.path[0]
         if below and self.policy.by_precedence:
             return None
@@ -191,5 +191,5 @@ class PartitionPlan(Plan):
 
 
 def _whole(resident: Resident, stand: JobStand) -> Floats:
-    """What a strict gang holds, when all its tasks are alike."""
+    """Return the use of a strict gang with equal tasks."""
     return stand.parts([amount * resident.together for amount in resident.need])

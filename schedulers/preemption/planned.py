@@ -1,4 +1,4 @@
-"""What a plan evicts and starts: victims, rooms, what pools hold and lose meanwhile."""
+"""Planned evictions of one job: victims, room on machines, amounts that pools gain and lose."""
 
 from collections.abc import Sequence
 
@@ -38,7 +38,7 @@ class PlannedEvictions:
         self.before = dict(self.gone)
 
     def flight(self) -> Flight:
-        """What is evicted when all of it stands."""
+        """The planned evictions, if all are accepted."""
         own = {name: count - self.before.get(name, 0) for name, count in self.gone.items()}
         gone = {name: count for name, count in own.items() if count}
         return Flight(self.lost, gone, self.freed, self.evicted, self.path)
@@ -52,7 +52,7 @@ class PlannedEvictions:
         return "" if pair is None else pair[1]
 
     def _unit(self, resident: Resident) -> Resources | None:
-        """What goes with a task: all of a strict gang; None when that was counted before."""
+        """Return the amounts evicted with a task: those of a whole strict gang; None when they were counted before."""
         if not resident.together:
             return resident.need
         if resident.job in self.strict:
@@ -60,14 +60,14 @@ class PlannedEvictions:
         return tuple(amount * resident.together for amount in resident.need)
 
     def _free(self, machine: int) -> list[int]:
-        """What is free when the evictions in flight are carried out."""
+        """Return the free amounts of a machine after the evictions in flight."""
         free = [int(room[machine]) for room in self.snapshot.room]
         for amounts in self.policy.freed(machine):
             free = [has + more for has, more in zip(free, amounts, strict=True)]
         return free
 
     def _room(self, machine: int) -> list[int]:
-        """What is free on a machine, with what is planned."""
+        """Return the free amounts of a machine after the planned evictions and placements."""
         if machine not in self.room:
             self.room[machine], self.planned[machine] = self._free(machine), [0] * len(self.need)
         return self.room[machine]

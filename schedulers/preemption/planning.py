@@ -1,4 +1,4 @@
-"""What a plan of evictions asks the policy that makes it: evictions in flight, damping, order of victims."""
+"""The policy as a plan of evictions uses it: evictions in flight, damping, order of victims."""
 
 from typing import Protocol
 
@@ -28,16 +28,16 @@ class PlanningPolicy(Protocol):
         """Whether precedence alone decides between jobs of different precedence of one pool."""
 
     def gone(self) -> dict[int, int]:
-        """Tasks that go with the evictions in flight, by placement."""
+        """Return the number of tasks in the evictions in flight, by placement."""
 
     def gaining(self) -> set[str]:
         """The pools that the evictions in flight are for."""
 
     def freed(self, machine: int) -> list[Resources]:
-        """Room that the evictions in flight make on a machine."""
+        """Return the amounts that the evictions in flight free on a machine."""
 
     def leaving(self, job: str, size: int) -> Resources:
-        """What a job loses by the evictions in flight."""
+        """Return the amounts that a job loses by the evictions in flight."""
 
     def job_starves(self, job: str, stand: JobStand, leaf: str, found: Standings) -> bool:
         """Whether a job that may lose tasks starves itself."""

@@ -35,7 +35,7 @@ MOST_EVICTIONS, MOST_STARTS = 200, 500
 
 
 class Plan(PlannedEvictions):
-    """Victims of one job at one level of its path: siblings of the pool `own` and what is below them."""
+    """Victims of one job at one level of its path: siblings of the pool `own` and the pools below them."""
 
     last = False
     """Whether precedence within the pool is tried before it."""
@@ -50,11 +50,11 @@ class Plan(PlannedEvictions):
         self.rested = False
         """Whether such pools have tasks on machines that rest: then no others lose tasks."""
         self.gaining = policy.gaining()
-        """Pools for which this scheduler evicts: what they hold on the snapshot is not committed yet."""
+        """Pools for which this scheduler evicts: part of their use in the snapshot is not committed yet."""
 
     @property
     def assertion(self) -> Assertion:
-        """What the transaction asserts."""
+        """Return the assertion of the transaction."""
         found = self.found
         return Assertion(
             found.threshold(self.own, found.share(self.own)),
@@ -81,7 +81,7 @@ class Plan(PlannedEvictions):
         return self._with_victims(claims)
 
     def _quota(self) -> int:
-        """How many tasks this scheduler plans: its part of the deficit, as far as one transaction goes."""
+        """Return how many tasks this scheduler plans: its part of the deficit, at most one transaction."""
         share, used = self.share(), self.used()
         deficit = min(
             (ceil((part - has) / amount) for part, has, amount in zip(share, used, self.need, strict=True) if amount),
@@ -94,7 +94,7 @@ class Plan(PlannedEvictions):
     # The evictor
 
     def used(self) -> Resources:
-        """What the evictor's pool holds, with what is planned."""
+        """Return the amounts held by the evictor's pool, planned tasks included."""
         return self.found.used(self.own)
 
     def share(self) -> Sequence[float]:
@@ -102,7 +102,7 @@ class Plan(PlannedEvictions):
         return self.found.share(self.own)
 
     def planners(self) -> int:
-        """How many schedulers plan for the evictor at the same time."""
+        """Return the number of schedulers that plan for the evictor at the same time."""
         return self.policy.members[1]
 
     def _choose(self) -> int:
@@ -170,7 +170,7 @@ class Plan(PlannedEvictions):
                 losses.units.setdefault(pool, []).extend([unit] * (1 if resident.together else count))
 
     def _legal(self, taken: Resources, losses: "Losses") -> bool:
-        """Whether a set is legal on the snapshot, with what this plan evicts already."""
+        """Return whether a set is legal on the snapshot, given the evictions planned before."""
         sets = [Loss(losses.held[name], self.found.due(name), units) for name, units in losses.units.items()]
         return (
             bool(sets)
@@ -180,7 +180,7 @@ class Plan(PlannedEvictions):
         )
 
     def _is_worth(self, taken: Resources, losses: Losses) -> bool:
-        """Whether a set starts enough for what it evicts, by the `eviction_cost` of the evictor's pool."""
+        """Return whether a set starts enough for its evictions, by the `eviction_cost` of the evictor's pool."""
         cost = self.found.shares.preemption(self.path[0]).eviction_cost or 0.0
         return is_worth(cost, [unit for units in losses.units.values() for unit in units], taken, self.snapshot.total())
 

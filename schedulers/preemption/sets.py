@@ -1,4 +1,4 @@
-"""Sets of evictions: what their evictor wants next, what pools lose, and what is in flight."""
+"""Sets of evictions: the next unit of the evictor, the losses of pools, and the evictions in flight."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
@@ -26,10 +26,10 @@ def unit_of(work: Work, need: Resources) -> Sequence[float]:
 
 
 class Flight(NamedTuple):
-    """Evictions whose outcome is not known.
+    """Evictions with an unknown outcome.
 
-    What leaf pools lose, tasks that go by placement, the room on machines, the victims by placement, and the pools that
-    gain.
+    `lost`: amounts by leaf pool; `gone`: number of tasks by placement; `freed`: amounts by machine; `victims` by
+    placement; `gaining`: the pools that gain.
     """
 
     lost: Sequence[tuple[str, Resources]]
@@ -40,7 +40,7 @@ class Flight(NamedTuple):
 
 
 class Losses:
-    """What the pools of victims held before a set, and the units that go (tasks, strict gangs)."""
+    """Amounts that the pools of victims held before a set, and the evicted units (tasks, strict gangs)."""
 
     def __init__(self) -> None:
         self.held: dict[str, Resources] = {}
@@ -76,7 +76,7 @@ def within_shares(runs: Iterable[Resident], due: Callable[[Resident], float | No
 
 
 def is_worth(cost: float, gone: Sequence[Resources], taken: Resources, totals: Resources) -> bool:
-    """Return whether a set starts at least `cost` × what it evicts, each by the largest part of a resource."""
+    """Return whether a set starts at least `cost` × the evicted amounts, each by its largest part of a resource."""
     lost = tuple(sum(unit[d] for unit in gone) for d in range(len(taken)))
     evicted, started = (
         max((amount / total for amount, total in zip(each, totals, strict=True) if total), default=0.0)

@@ -22,12 +22,12 @@ from schedulers.epochs import epoch_of
 from schedulers.pool_machines import fetch_attributes, totals_of
 
 PERIOD_MS = 1_000
-"""How long an epoch lasts at least, by the server's clock."""
+"""Minimum length of an epoch in milliseconds, by the server's clock."""
 STAGGER = 0.25
 """The part of a period by which each next scheduler in rank waits longer, up to one period."""
 POLL_SECONDS = 0.2
 IDLE_SECONDS = 1.0
-"""How often a cell without pools is read."""
+"""Interval in seconds of reads of a cell without pools."""
 
 
 def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_MS) -> bool:
@@ -55,7 +55,7 @@ class Publisher:
     snapshot: Snapshot = field(init=False)
 
     def __post_init__(self) -> None:
-        """No machine is known yet."""
+        """Create an empty snapshot."""
         self.snapshot = ArraySnapshot(len(self.cell.dimensions))
 
     def publish(self, by: str, now_ms: int | None = None, period_ms: int = PERIOD_MS) -> int:

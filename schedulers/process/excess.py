@@ -20,7 +20,7 @@ from schedulers.constraints.fetching import residents_on
 from schedulers.over_limit import Victim, end_victims, fewest, over_limit, together
 
 OVER_SECONDS = 10.0
-"""How long a machine holds more than its capacity before tasks are evicted."""
+"""Time in seconds for which a machine may exceed its capacity before tasks are evicted."""
 MOST_JOBS, MOST_MACHINES = 1_000, 500
 """Maximum number of jobs, and of machines, that one look for victims reads."""
 

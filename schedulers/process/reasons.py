@@ -11,9 +11,9 @@ from schedulers.instruments import Instrument
 from schedulers.work import Work
 
 MOST_JOBS = 128
-"""Jobs whose reasons a heartbeat lists: those of which one changed last."""
+"""Maximum number of jobs with reasons in a heartbeat: those with the latest changes."""
 MOST_REASONS = 5
-"""Reasons of a job, the last ones."""
+"""Maximum number of reasons per job: the last ones."""
 EXPLAINED_PER_SECOND = 10
 """Blocked jobs that are explained per second, some milliseconds each; others keep their last reason, or RESOURCES."""
 

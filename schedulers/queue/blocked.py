@@ -112,7 +112,7 @@ class Blocked(ByShape):
         return work
 
     def clear(self) -> list[Work]:
-        """Take out every job."""
+        """Remove and return every job."""
         self._lines, self.again, self._others, self._nearby = Lines(), [], {}, {}
         self._names, self._near = Counter(), Counter()
         return super().clear()
