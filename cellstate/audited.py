@@ -41,7 +41,7 @@ class ChangedRecords:
     absent: frozenset[str]
     """Ids in facts that are no longer kept."""
     kinds: Mapping[str, KindUse]
-    """All kinds."""
+    """Those with limits."""
 
 
 class Audited(Protocol):

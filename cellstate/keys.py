@@ -14,7 +14,7 @@ Redis Cluster.
     jobs        hash    job id → job record (cellstate/schema.py)
     specs       hash    job id → the part that only schedulers and executors read (MessagePack)
     jobnames    hash    name of a live job → its id; empty when that is the name
-    kinds       hash    kind → limits and use
+    kinds       hash    kind with limits → limits and use
     lanes       hash    number → counts and name of a lane (lua/parts/lanes.lua); "spare" → numbers that are free
     lanenames   hash    name of a lane → its number
     pools       hash    settings of pools and trees; what pools that carry limits hold (cellstate/pool_records.py)
@@ -48,7 +48,7 @@ SCHEMA = 6
 
 META = frozenset(
     {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
-     "keep_jobs", "keep_ms", "lanes", "ticks", "pools"}
+     "keep_jobs", "keep_ms", "lanes", "limits", "ticks", "pools"}
 )  # fmt: skip
 """The fields of ``meta``; all but ``resources`` and ``ticks`` are numbers."""
 

@@ -243,16 +243,21 @@ def members_follow_from_log(inspection: Inspection, _: CellState, register: Regi
             yield Violation(6, what, f"lease:{name}")
 
 
-def limits_follow_from_log(_: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
-    """6: the limits of a kind are those set last."""
+def limits_follow_from_log(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
+    """6: the limits of a kind are those set last; only kinds with limits have a record, and they are counted."""
+    if inspection.version == cell_state.version and inspection.counters["limits"] != len(cell_state.kinds):
+        what = f"is {inspection.counters['limits']}, of {len(cell_state.kinds)} kinds"
+        yield Violation(6, what, "meta limits")
+    without = Limits((None,) * cell_state.size)
     for kind, words in register.limits.items():
         book = cell_state.kinds.get(kind)
-        known = book.limits if book else None
+        known = book.limits if book else without
         if known != _limits(words):
             yield Violation(6, f"its limits are {known}, by the log {_limits(words)}", f"kind {kind}")
     for kind, book in cell_state.kinds.items():
-        without = Limits((None,) * cell_state.size)
-        if register.complete and kind not in register.limits and book.limits != without:
+        if book.limits == without:
+            yield Violation(6, "has a record without limits", f"kind {kind}")
+        if register.complete and kind not in register.limits:
             yield Violation(6, f"its limits are {book.limits}, and nobody set any", f"kind {kind}")
 
 

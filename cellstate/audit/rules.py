@@ -229,7 +229,7 @@ def names_belong_to_live_jobs(cell_state: CellState) -> Iterator[Violation]:
 
 
 def kinds_follow_from_jobs(cell_state: CellState) -> Iterator[Violation]:
-    """6: the use of a kind is the sum over its jobs, its admitted jobs are those with a placed task (semantics 9)."""
+    """6: the use of a kind with limits is the sum over its jobs, its admitted jobs are those with a placed task (9)."""
     jobs: Counter[str] = Counter()
     used: dict[str, list[int]] = {}
     for job in cell_state.jobs.values():
@@ -238,14 +238,13 @@ def kinds_follow_from_jobs(cell_state: CellState) -> Iterator[Violation]:
             for d, each in enumerate(group.need):
                 amounts[d] += each * group.placed
         jobs[job.kind] += any(group.placed for group in job.groups)
-    for kind in sorted(used.keys() | cell_state.kinds.keys()):
-        book = cell_state.kinds.get(kind)
-        booked = [*book.used] if book else [0] * cell_state.size
+    for kind, book in sorted(cell_state.kinds.items()):
+        booked = [*book.used]
         expected = used.get(kind, [0] * cell_state.size)
         if booked != expected:
             yield Violation(6, f"uses {booked} by its record and {expected} by its jobs", f"kind {kind}")
-        if (book.jobs if book else 0) != jobs[kind]:
-            what = f"has {book.jobs if book else 0} admitted jobs by its record and {jobs[kind]} by its jobs"
+        if book.jobs != jobs[kind]:
+            what = f"has {book.jobs} admitted jobs by its record and {jobs[kind]} by its jobs"
             yield Violation(6, what, f"kind {kind}")
 
 

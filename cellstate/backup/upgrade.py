@@ -98,12 +98,21 @@ def _from_4(backup: Backup) -> None:
 
 
 def _from_5(backup: Backup) -> None:
-    """Schema 5: placements in the log have the amounts of their machines, not what a task takes.
+    """Schema 5: placements in the log have the amounts of their machines, not what a task takes; every kind is counted.
 
-    Events before the step are left out.
+    Events before the step are left out. Of kinds, those with limits keep their record.
     """
+    known, size = backup.small.pop("kinds", None), len(backup.resources)
+    items = known.items if known else []
+    rows = {name: row for name, row in zip(items[::2], items[1::2], strict=True) if not _is_unlimited(row, size)}
+    if rows:
+        backup.small["kinds"] = Key("hash", [word for pair in rows.items() for word in pair])
     backup.log, backup.schema = [], keys.SCHEMA
-    _set_meta(backup, {b"schema": keys.SCHEMA})
+    _set_meta(backup, {b"schema": keys.SCHEMA, b"limits": len(rows)})
+
+
+def _is_unlimited(row: bytes, size: int) -> bool:
+    return all(word == b"-" for word in row.split()[: 3 + size])
 
 
 _STEPS: Mapping[int, Callable[[Backup], None]] = {2: _from_2, 4: _from_4, 5: _from_5}

@@ -227,7 +227,7 @@ def covers(t: Validation, j: JobRow) -> bool:
     return t.gang and all(g.optional or sums.get(g.number, 0) >= g.unplaced for g in j.groups)
 
 
-def abort(ledger: Ledger, t: Validation, *, kept: bool) -> None:
+def abort(ledger: Ledger, t: Validation) -> None:
     """Abort a failed gang: its accepted claims are undone in the working state."""
     for i, (c, n, units) in enumerate(zip(t.claims, t.placed, t.taken, strict=True)):
         if n > 0 and t.job is not None:
@@ -238,8 +238,6 @@ def abort(ledger: Ledger, t: Validation, *, kept: bool) -> None:
         t.placed[i] = 0
         if t.verdicts[i] is Verdict.PLACED:
             t.verdicts[i] = Verdict.ABORTED
-    if t.job is not None:
-        t.job.kind.kept = kept
 
 
 def apply_evictions(ledger: Ledger, units: list[Unit], m: MachineRow, reason: str) -> None:
@@ -282,7 +280,6 @@ def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
     t = Validation(transaction, j)
     t.incomplete = j is not None and j.gang > 0 and (j.delayed > 0 or not covers(t, j))
     t.stocks = Stocks(asserts, ledger, j) if j is not None and asserts is not None else None
-    kept = j is not None and j.kind.kept
     for c in t.claims:
         t.taken.append([])
         n, verdict = validate(ledger, t, c)
@@ -292,7 +289,7 @@ def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
     if t.stocks is not None and t.gang and stands and not t.stocks.legal():
         t.verdicts = [Verdict.SHARE] * len(t.verdicts)
     if t.gang and any(verdict is not Verdict.PLACED for verdict in t.verdicts):
-        abort(ledger, t, kept=kept)
+        abort(ledger, t)
     for c, n, v in zip(t.claims, t.placed, t.verdicts, strict=True):
         if v is Verdict.MOVED or v is Verdict.FULL:
             ledger.fact("conflict", t.id, c.machine, int(v), c.count - n)

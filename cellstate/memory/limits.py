@@ -15,10 +15,10 @@ def set_limits(ledger: Ledger, kind: str, limits: Limits, at_ms: int, by: str) -
         names = ", ".join(ledger.dimensions.names)
         raise BadInput(f"kind {kind}: {len(limits.resources)} limits; want one for each of {names}")
     k = ledger.kind(kind)
-    if k.kept and limits_of(k) == limits:
+    if limits_of(k) == limits:
         return
     ledger.open()
-    k.max_jobs, k.limit, k.kept = limits.jobs, tuple(limits.resources), True
+    k.max_jobs, k.limit = limits.jobs, tuple(limits.resources)
     k.lowest, k.highest = (None, None) if limits.precedence == (0, MOST_PRECEDENCE) else limits.precedence
     k.limited = any(amount is not None for amount in k.limit)
     k.plain = not k.limited and k.max_jobs is None and k.lowest is None

@@ -1,6 +1,6 @@
 """Reads of a cell in memory: the reading half of the port. Nothing here changes anything."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -22,7 +22,7 @@ from cellstate.memory.pools import demands_of, epoch_mark, pool_use
 from cellstate.memory.port_values import described_of, job_of, machine_of, runs_of
 from cellstate.memory.shards import finishers, progress
 from cellstate.memory.start import may_start
-from cellstate.memory.words import limits_of
+from cellstate.memory.words import KindRow, limits_of
 from cellstate.model import Described, Job, Machine, MachineState, Run
 from cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from cellstate.pool_records import PoolUse
@@ -47,8 +47,11 @@ class MemoryQueries:
 
     def kinds(self) -> dict[str, KindUse]:
         """See Cell.kinds."""
-        kept = (k for _, k in sorted(self.ledger.K.items()) if k.kept)
-        return {k.name: KindUse(limits_of(k), k.jobs, self.ledger.spread(k.used)) for k in kept}
+        return self._kinds(lambda k: not k.plain or k.jobs > 0)
+
+    def _kinds(self, wanted: Callable[[KindRow], bool]) -> dict[str, KindUse]:
+        found = (k for _, k in sorted(self.ledger.K.items()) if wanted(k))
+        return {k.name: KindUse(limits_of(k), k.jobs, self.ledger.spread(k.used)) for k in found}
 
     def machines(self) -> list[Machine]:
         """See Cell.machines."""
@@ -142,7 +145,7 @@ class MemoryQueries:
             "schema": SCHEMA, "version": own.version, "floor": own.floor, "placements": own.placements,
             "arrivals": own.arrivals, "transactions": own.transactions, "jobs": own.submissions,
             "lanes": own.lane_serials, "incarnations": own.incarnations, "keep_jobs": own.keep_jobs,
-            "keep_ms": own.keep_ms, "pools": own.pools_state,
+            "keep_ms": own.keep_ms, "pools": own.pools_state, "limits": sum(not k.plain for k in own.K.values()),
         }  # fmt: skip
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
@@ -188,7 +191,7 @@ class MemoryQueries:
             queued=frozenset(j.id for j in kept if j.arrival),
             holders={j.name: self.ledger.names.get(j.name, "") for j in kept},
             absent=frozenset(job_id for job_id in ids if job_id not in self.ledger.J),
-            kinds=self.kinds(),
+            kinds=self._kinds(lambda k: not k.plain),
         )  # fmt: skip
 
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:

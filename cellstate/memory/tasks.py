@@ -23,7 +23,6 @@ def occupy(m: MachineRow, g: Group, count: int) -> None:
 
 def book(ledger: Ledger, k: KindRow, g: Group, count: int) -> None:
     """Add tasks to the use of a kind and of pools, or subtract them."""
-    k.kept = True
     k.used += g.need * count
     book_in_pools(ledger, g, count)
 

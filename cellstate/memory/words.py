@@ -154,16 +154,13 @@ class LaneRow:
 
 
 class KindRow:
-    """A kind: limits, admitted jobs, packed use.
+    """A kind: limits, admitted jobs, packed use. `plain` when nothing is limited."""
 
-    `plain` when nothing is limited, `kept` once it has a record of its own.
-    """
-
-    __slots__ = ("highest", "jobs", "kept", "limit", "limited", "lowest", "max_jobs", "name", "plain", "used")
+    __slots__ = ("highest", "jobs", "limit", "limited", "lowest", "max_jobs", "name", "plain", "used")
 
     def __init__(self, name: str, dimensions: int) -> None:
         """Create without limits and without use."""
-        self.name, self.jobs, self.used, self.kept = name, 0, 0, False
+        self.name, self.jobs, self.used = name, 0, 0
         self.max_jobs: int | None = None
         self.lowest: int | None = None
         self.highest: int | None = None

@@ -134,7 +134,7 @@ class Queries(MachineQueries, JobQueries, Audited, Session, Protocol):
     """All reads of a cell."""
 
     def kinds(self) -> Mapping[str, KindUse]:
-        """Return limits and use by kind."""
+        """Return limits and use of each kind that has limits or placed tasks."""
 
     def pools(self) -> Pools:
         """Return the pools that operators configured."""

@@ -8,7 +8,7 @@ from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from cellstate.keys import ROLES
 from cellstate.lanes import Lane
-from cellstate.model import Described, Job, Machine, MachineState, Run
+from cellstate.model import Described, Job, Limits, Machine, MachineState, Run
 from cellstate.redis import job_records, records
 from cellstate.redis.calls import RedisCalls
 from cellstate.transaction import Intake, Position
@@ -116,8 +116,20 @@ class RedisReads(RedisCalls):
 
     def kinds(self) -> dict[str, KindUse]:
         """See Cell.kinds."""
-        found = self._plain(self.client.hgetall, self._prefix + "kinds")
-        return self._kinds(sorted(found.items()))
+        size = len(self.dimensions)
+        with self.client.pipeline() as pipe:
+            pipe.hgetall(self._prefix + "kinds")
+            pipe.hgetall(self._prefix + "lanes")
+            limited, lanes = self._plain(pipe.execute)
+        uses, without = self._kinds(limited.items()), KindUse(Limits((None,) * size), 0, (0,) * size)
+        for number, record in lanes.items():
+            read = None if number == b"spare" else self._record("lanes", number, records.lane_use, record, size)
+            if read is not None and read[1] and read[0].encode() not in limited:
+                kind, jobs, used = read
+                known = uses.get(kind, without)
+                total = tuple(map(sum, zip(known.used, used, strict=True)))
+                uses[kind] = known._replace(jobs=known.jobs + jobs, used=total)
+        return dict(sorted(uses.items()))
 
     def _kinds(self, found: Iterable[tuple[bytes, bytes]]) -> dict[str, KindUse]:
         size, uses = len(self.dimensions), {}

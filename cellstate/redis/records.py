@@ -60,6 +60,14 @@ def lane_row(record: bytes, dimensions: int) -> tuple[bytes, int, Lane]:
     return record[:width], int.from_bytes(record[8:16], "little"), Lane.named(record[width + 24 :].decode())
 
 
+def lane_use(record: bytes, dimensions: int) -> tuple[str, int, tuple[int, ...]]:
+    """Return the kind of a lane, its jobs with placed tasks, and what placed tasks hold, from its record."""
+    width = row_bytes(dimensions)
+    _, _, lane = lane_row(record, dimensions)
+    numbers = struct.unpack(f"<{dimensions}q16xq", record[width - 8 * dimensions : width + 24])
+    return lane.kind, numbers[-1], numbers[:-1]
+
+
 def apart(rows: Rows) -> tuple[Rows, Rows]:
     """Rows of machines and rows of lanes."""
     lanes = rows[:, 0] >= BASE

@@ -200,7 +200,6 @@ class SimpleJobs:
         ledger.transactions += 1
         ledger.behind += 1
         submission = job.submission
-        submission.kind.kept = True
         submission.lane.version = ledger.version = ledger.version + 1
         return all_placed(total), job
 

@@ -240,7 +240,6 @@ class SimulatedTwin(MemoryCell):
             self.simple.raise_numbers(machines)
         ledger.trail += machines
         k = j.kind
-        k.kept = True
         k.used += g.need * total
         k.jobs += not j.placed
         g.unplaced -= total

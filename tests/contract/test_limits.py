@@ -10,8 +10,8 @@ from tests.contract.conftest import AnyCell, Member, Stand, job
 
 
 def use(cell: AnyCell, kind: str = "batch") -> tuple[int, tuple[int, ...]]:
-    found = cell.kinds()[kind]
-    return found.jobs, found.used
+    found = cell.kinds().get(kind)
+    return (found.jobs, found.used) if found else (0, (0, 0))
 
 
 def test_set_and_read_back(cell: AnyCell) -> None:
@@ -19,17 +19,30 @@ def test_set_and_read_back(cell: AnyCell) -> None:
     assert cell.kinds() == {}
     cell.set_limits("batch", some, 0, "ada")
     cell.set_limits("service", none, 0, "ada")
-    assert cell.kinds() == {"batch": KindUse(some, 0, (0, 0)), "service": KindUse(none, 0, (0, 0))}
+    assert cell.kinds() == {"batch": KindUse(some, 0, (0, 0))}
     version = cell.counters()["version"]
     cell.set_limits("batch", some, 1, "bob")
     assert cell.counters()["version"] == version, "the same limits change nothing"
     cell.set_limits("batch", none, 1, "bob")
-    assert cell.kinds()["batch"].limits == none
-    words = [fact.words for fact in cell.facts()][-3:]
-    assert words[0] == ("limit", "batch", "0", "1", "2", "3", "-")
-    assert words[1:] == [("limit", kind, "-", "-", "-", "-", "-") for kind in ("service", "batch")]
+    assert cell.kinds() == {}
+    words = [fact.words for fact in cell.facts()][-2:]
+    assert words == [("limit", "batch", "0", "1", "2", "3", "-"), ("limit", "batch", "-", "-", "-", "-", "-")]
     with pytest.raises(BadInput, match="kind batch"):
         cell.set_limits("batch", Limits((1,)), 0, "ada")
+
+
+def test_limits_count_what_ran_before_they_were_set(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", (1, 2), 6), job("b", (1, 1), 4, precedence=9), job("c", kind="service")], 0, "ada")
+    member.place("a", (0, 4), (1, 2))
+    member.place("b", (2, 1))
+    Member(cell, "service/0").place("c", (2, 1))
+    assert use(cell) == (2, (7, 13))
+    cell.set_limits("batch", Limits((8, None)), 0, "ada")
+    assert (use(cell), cell.counters()["limits"]) == ((2, (7, 13)), 1)
+    assert member.place("b", (2, 3)).claims == ((1, Verdict.LIMIT),)
+    cell.set_limits("batch", Limits((None, None)), 1, "ada")
+    assert (use(cell), cell.counters()["limits"]) == ((2, (8, 14)), 0)
+    assert member.place("b", (1, 2)).placed == 2
 
 
 def test_use_follows_every_sort_of_end(cell: AnyCell, member: Member) -> None:

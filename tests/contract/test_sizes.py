@@ -85,7 +85,7 @@ def test_amounts_near_the_largest_stay_exact(make: Make) -> None:
     row = cell.sync(Position()).rows[0]
     assert row.tolist()[4:] == [LARGEST, LARGEST, 3 * third, 3 * third]
     cell.end([Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs(range(40))], 1, "e0")
-    assert cell.kinds()["batch"].used == (0, 0)
+    assert "batch" not in cell.kinds()
 
 
 def test_limits_beyond_what_a_machine_has_stay_exact(make: Make) -> None:

@@ -16,7 +16,7 @@ from cellstate.backup.migrate import ASIDE, migrate, schema_of
 from cellstate.backup.restore import restore, write
 from cellstate.errors import Refused, Unsuitable
 from cellstate.lanes import lane_of
-from cellstate.model import Gang, JobSpec, JobState, MachineState, TaskGroup
+from cellstate.model import Gang, JobSpec, JobState, Limits, MachineState, TaskGroup
 from cellstate.ports import StoredCell
 from cellstate.redis import RedisCell
 from cellstate.redis.job_records import decode, encode
@@ -175,6 +175,21 @@ def test_placements_in_the_log_of_schema_5_are_left_out(client: Any, name: str) 
     assert migrate(client, name, AT, "ada") == 5
     migrated = RedisCell.open(client, name)
     assert [fact.words[0] for fact in migrated.facts()] == ["restore"]
+    assert verify(migrated).ok
+
+
+def test_kinds_without_limits_lose_their_record(client: Any, name: str) -> None:
+    """Schema 5 counted what they hold, too; it had no number of kinds with limits."""
+    cell = RedisCell.create(client, name)
+    cell.set_limits("service", Limits((7, None)), AT, "ada")
+    prefix, backup = keys.prefix(name), read_backup(cell, AT)
+    assert client.hdel(f"{prefix}meta", "limits") == 1
+    client.hset(f"{prefix}kinds", "batch", "- - - - - 0 0 0")
+    client.hset(f"{prefix}meta", "schema", 5)
+    assert migrate(client, name, AT, "ada") == 5
+    migrated = RedisCell.open(client, name)
+    assert migrated.counters()["limits"] == 1
+    assert client.hgetall(f"{prefix}kinds") == dict(zip(*[iter(backup.small["kinds"].items)] * 2, strict=True))
     assert verify(migrated).ok
 
 

@@ -1,6 +1,6 @@
 -- The cell's counters.
 
-local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'lanes', 'keep_jobs', 'keep_ms', 'pools', 'schema' }
+local COUNTERS = { 'version', 'floor', 'placements', 'arrivals', 'transactions', 'jobs', 'lanes', 'keep_jobs', 'keep_ms', 'pools', 'limits', 'schema' }
 local meta, meta_was = {}, {}
 do
   local values = redis.call('HMGET', meta_key, unpack(COUNTERS))

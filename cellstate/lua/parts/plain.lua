@@ -10,26 +10,23 @@
 -- What this call adds in a lane for jobs whose tasks need the same: placed tasks, pending jobs, jobs with placed tasks, jobs
 -- that have not ended; the need; whether sums of it may exceed MOST_WANTED; the lane.
 --@const T_TASKS 1, T_PENDING 2, T_JOBS 3, T_LIVE 4, T_NEED 5, T_LARGE 6, T_LANE 7
--- A kind: whether it changed, members of its queue to remove, key of its queue, jobs with placed tasks; then amounts in use.
---@const K_CHANGED 1, K_GONE 2, K_QUEUE 3, K_JOBS 4, K_USED 4
+-- A kind: key of its queue, members of that to remove.
+--@const K_QUEUE 1, K_GONE 2
 -- Machines alike in a call: state, executor, capacity of each resource; then this text of these numbers, and the mailbox.
 --@const S_STATE 1, S_EXECUTOR 2, S_CAPACITY 2
 
 local R = dims + 0
 local S_FIXED, S_MAILBOX, L_HELD, L_LIVE = R + 4, R + 5, L_WANTED + R, L_WANTED + 2 * R + 1
 -- A machine's record: its index as it is (pack takes its first bytes), its number, state and executor and capacity as they are, its amounts in use.
-local MACHINE, WORDS, FIXED, VALUES, NEEDS, LANE, UNLIMITED, USED, NOTHING
+local MACHINE, WORDS, FIXED, VALUES, NEEDS, LANE
 if R == 2 then
   MACHINE, WORDS, FIXED, VALUES = '<c8i8c32i8i8', '<i8c32i8i8', '<i8i8i8i8', ' %d %d %d'
   NEEDS, LANE = '<I4I4', '<i8i8i8i8i8i8i8i8i8i8i8'
-  UNLIMITED, USED, NOTHING = '- - - - -', '^(%d+) (%d+) (%d+)$', '- - - - - 0 0 0'
 else
   local amounts, rep = string.rep('i8', R), string.rep
   WORDS, FIXED, VALUES = 'i8c' .. 16 + 8 * R .. amounts, '<i8i8' .. amounts, ' %d' .. rep(' %d', R)
   MACHINE, WORDS = '<c8' .. WORDS, '<' .. WORDS
   NEEDS, LANE = '<' .. rep('I4', R), '<' .. rep('i8', 7 + 2 * R)
-  UNLIMITED, USED = '- - -' .. rep(' -', R), '^(%d+)' .. rep(' (%d+)', R) .. '$'
-  NOTHING = UNLIMITED .. ' 0' .. rep(' 0', R)
 end
 -- Machines by their places in the call: where the machine of a key is; keys, records, texts of the runs; amounts of the third and
 -- further resources if there are any; those with leaving tasks. The numbers of the machine at place p end at MACHINE_WORDS * p.

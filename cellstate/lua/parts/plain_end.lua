@@ -6,9 +6,9 @@
 --@const J_WAS 11, J_NAME 12, J_ENDED 13, LONG 200
 --@include plain
 
-local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema')
+local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema', 'limits')
 if counters[6] and counters[6] ~= "SCHEMA" then return redis.error_reply('SCHEMA another') end
-local plain = counters[4] ~= "POOLS_LIMITED"
+local plain, limits = counters[4] ~= "POOLS_LIMITED", counters[7] and counters[7] ~= '0'
 if plain and #ARGV - fixed_args > LONG then
   -- When the first run of a long call is not of a plain job, others are likely alike, and reading them all is in vain.
   local text = redis.call('HGET', runs_key, ARGV[fixed_args + 3]) or ''

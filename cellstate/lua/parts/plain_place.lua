@@ -6,7 +6,7 @@ local starts, ids, jobs, names, outcomes, layouts = {}, {}, {}, named.asleep and
 local alone  -- the outcome of a call with one transaction
 local placed_jobs, placements, version, low = 0, (counters[4] or 0) + 0, counters[1] + 1, (counters[2] or 0) + 0
 local duration, duration_text, need_bytes, need_text, diverged
-local plain = counters[6] ~= "POOLS_LIMITED"
+local plain, limits = counters[6] ~= "POOLS_LIMITED", counters[8] and counters[8] ~= '0'
 repeat -- the plain form
   if not plain then break end
   local n, count, i = 0, 0, fixed_args + 1

@@ -8,9 +8,9 @@ do
       local row, of = redis.call('HGET', lanes_key, lane), sub(record, kind + 1, kind + byte(record, kind))
       local k = kinds[of]
       if k == nil then
-        local text, queue = redis.call('HGET', kinds_key, of), named['pending:' .. of]
-        local free = not text or sub(text, 1, #UNLIMITED + 1) == UNLIMITED .. ' '
-        k = queue and free and { false, {}, queue, match(text or NOTHING, USED, #UNLIMITED + 2) } or false
+        local queue = named['pending:' .. of]
+        local limited = limits and redis.call('HEXISTS', kinds_key, of) == 1
+        k = queue and not limited and { queue, {} } or false
         kinds[of] = k
       end
       l = row and k and { k, lane, sub(row, 8 * (7 + 2 * R) + 1), false, {}, unpack_numbers(LANE, row) } or false

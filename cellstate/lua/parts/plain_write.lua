@@ -1,4 +1,4 @@
--- Write machines, jobs, lanes, kinds and their queues; then the entries of the change list and the log. `jobs`: ids and
+-- Write machines, jobs, lanes and queues; then the entries of the change list and the log. `jobs`: ids and
 -- records; `by` and `changed`: author, further counters after their names. What is one is written without a list.
 local records
 do
@@ -29,12 +29,8 @@ do
     redis.call('HSET', runs_key, keys[p], runs[p])
   end
   in_chunks('HSET', jobs_key, jobs)
-  for name, k in pairs(kinds) do
-    if k and k[K_CHANGED] then
-      local used = format(VALUES, k[K_JOBS], unpack(k, K_USED + 1, K_USED + R))
-      redis.call('HSET', kinds_key, name, UNLIMITED .. used)
-      in_chunks('ZREM', k[K_QUEUE], k[K_GONE])
-    end
+  for _, k in pairs(kinds) do
+    if k then in_chunks('ZREM', k[K_QUEUE], k[K_GONE]) end
   end
   n, list, records = #changed_lanes, nil, records or ''
   if n > 1 then list = {} end

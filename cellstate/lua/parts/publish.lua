@@ -168,7 +168,7 @@ end
 local function write_kinds()
   local rows = {}
   for name, k in pairs(K) do
-    if k.changed then
+    if k.changed and k.kept then
       rows[#rows + 1] = name
       rows[#rows + 1] = write_kind(k)
     end

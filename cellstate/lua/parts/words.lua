@@ -176,11 +176,12 @@ local function write_job(j)
   return write_head(j, form) .. first
 end
 
+-- Kinds by their names. Only those with limits have a record; what others hold follows from their lanes.
 local function load_kinds(names)
   local list = missing(names, K)
-  local rows = fetch(kinds_key, list)
+  local rows = meta.limits > 0 and fetch(kinds_key, list) or {}
   for i, name in ipairs(list) do
-    local k, n = { limit = {}, used = {}, jobs = 0, changed = false, limited = false }, 0
+    local k, n = { limit = {}, used = {}, jobs = 0, changed = false, limited = false, kept = rows[i] }, 0
     local words = {}
     for word in gmatch(rows[i] or '', '%S+') do words[#words + 1] = word end
     k.max_jobs = tonumber(words[1])

@@ -63,10 +63,17 @@ def test_no_arrival_is_given_out_before_the_first(everything: Town) -> None:
     assert "its arrival 0 is another's too, or was never given out" in said
 
 
+def test_kinds_with_a_record_have_limits_and_are_counted(everything: Town) -> None:
+    everything.put("kinds", "batch", "- - - - - 0 0 0")
+    said = {(v.where, v.what) for v in verify(everything.cell).violations}
+    assert {("kind batch", "has a record without limits"), ("meta limits", "is 1, of 2 kinds")} <= said
+
+
 NOT_RECORDS = {
     "jobs part": (b"", b"none", b"\xff\xfe", b"1 2;3 4"), "static 0": (b"\xff\xfe", b"m0\n\xc1"),
-    "kinds batch": (b"", b"none", b"\xff\xfe"), "meta jobs": (b"", b"none", b"\xff\xfe"), "runs 0": (b"none", b"\xff"),
-    "machines 0": (b"", b"none"), "specs words": (b"\xc1", b"none"), "schedulers batch/0": (b"", b"none"),
+    "kinds service": (b"", b"none", b"\xff\xfe"), "meta jobs": (b"", b"none", b"\xff\xfe"),
+    "runs 0": (b"none", b"\xff"), "machines 0": (b"", b"none"),
+    "specs words": (b"\xc1", b"none"), "schedulers batch/0": (b"", b"none"),
 }  # fmt: skip
 
 
