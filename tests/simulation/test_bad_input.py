@@ -77,9 +77,9 @@ def test_no_file_and_no_machines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"architecture": "anarchy"}, "unknown architecture 'anarchy'; there is monolithic-single, monolithic-multi"),
-        ({"placement": "worst"}, "unknown placement 'worst'; there is random"),
-        ({"sharing": "lottery"}, "unknown sharing 'lottery'; there is hash, round-robin"),
+        ({"architecture": "anarchy"}, "unknown architecture 'anarchy'; known: monolithic-single, monolithic-multi"),
+        ({"placement": "worst"}, "unknown placement 'worst'; known: random"),
+        ({"sharing": "lottery"}, "unknown sharing 'lottery'; known: hash, round-robin"),
         ({"t_job_batch": -1.0}, "t_job_batch is -1 s; want a time from 0 on"),
         ({"t_task_service": float("nan")}, "t_task_service is nan s"),
         ({"days": 0.0}, "0 days; want more than 0"),
