@@ -1,4 +1,4 @@
-"""Why a job waits: what each of its demands excludes, machine by machine, and what would help."""
+"""Why a job is pending: the machines that each of its demands excludes, and changes that would help."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,12 +28,12 @@ MOST_MACHINES = 20
 
 
 def explain_job(cell: "Queries", job: "Job", listed: int | None = MOST_MACHINES) -> dict[str, Any]:
-    """Return why a job is as it is, as plain values; of each demand the first `listed` machines (None: all)."""
+    """Return the explanation of a job's state; of each demand the first `listed` machines (None: all)."""
     return settled(cell, job) if not waits(job) else Explained.of(cell, job, listed).as_json()
 
 
 def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
-    """Return every demand of the groups of a job that wait, checked on one machine, with the machine's values.
+    """Return every demand of the pending groups of a job, checked on one machine, with the machine's values.
 
     All demands that the machine does not satisfy are there, not only the first; ``fits`` is how many tasks it holds.
     Raises Refused when the machine is unknown.
@@ -69,12 +69,12 @@ def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
 
 
 def waits(job: "Job") -> bool:
-    """Return whether it waits for machines; one that is held does not."""
+    """Return whether a job waits for machines; a held job does not."""
     return job.pending and job.state is not JobState.HELD
 
 
 def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
-    """Return why a job is as it is that does not wait for a machine, as plain values."""
+    """Return the explanation of a job that does not wait for machines, as plain values."""
     reason = Room(cell).reason(job) or ("PLACED" if state(job) == "running" else "DONE")
     detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
     found = losses(cell, job)
@@ -201,11 +201,11 @@ class Explained:
         ]
 
     def remedies(self) -> list[dict[str, Any]]:
-        """What would let the rest fit, each with its ``text``."""
+        """Return changes that would let the rest fit, each with its ``text``."""
         return [*self._evictions(), *self._more_machines()]
 
     def _evictions(self) -> Iterator[dict[str, Any]]:
-        """How many less important tasks stand in the way of all that is left, if that is all."""
+        """Yield the eviction of less important tasks, if it alone would let the rest fit."""
         from schedulers.remedies import evictions
 
         found = evictions(self.work, self.snapshot, self.cell)

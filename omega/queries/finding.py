@@ -1,4 +1,4 @@
-"""Finding a job by what people call it."""
+"""Finding a job by id, name or prefix of an id."""
 
 from typing import TYPE_CHECKING
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def find_job(cell: "Queries", asked: str) -> "Job":
-    """The job that is meant: by id, by the name of a live one, by the beginning of an id, by the name of an ended one.
+    """Return a job by its id, the name of a live job, a prefix of an id, or the name of an ended job, in this order.
 
-    Raises Refused when there is none, or several begin so.
+    Raises Refused when there is none, or several ids begin like this.
     """
     job = cell.job(asked)
     if job is None and asked in (names := cell.job_names()):

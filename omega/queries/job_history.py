@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MOST_VERSIONS = 20_000
 """Versions of the log that are searched for a job's history: about a second."""
 CLOCK_MARGIN_MS = 60_000
-"""The log's times are those of many clocks."""
+"""Margin in ms for times in the log, which come from many clocks."""
 MOST_EVENTS = 1_000
 """Events of a job that are kept, the newest."""
 
@@ -33,9 +33,9 @@ class Past:
     complete: bool = False
     """Whether the log still has all of it, from the submission on."""
     evicted_for: dict[str, int] = field(default_factory=dict)
-    """Its tasks that had to go, by the id of the more important job they made room for."""
+    """Number of its evicted tasks, by the id of the job that evicted them."""
     evicted: dict[str, int] = field(default_factory=dict)
-    """The tasks that went for it, by the id of their job."""
+    """Number of tasks that it evicted, by the id of their job."""
     failures: dict[str, int] = field(default_factory=dict)
     """Failed tasks by reason: ``exit 3``, ``command not found: …``."""
     lost: int = 0
@@ -43,12 +43,12 @@ class Past:
     """Tasks placed beyond the first time: restarts elsewhere, after an eviction or a loss."""
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
     winners: dict[tuple[int, int | None], Event] = field(default_factory=dict)
-    """By version and machine of a conflict: the placement or change of the machine that was faster."""
+    """By version and machine of a conflict: the earlier placement or change of the machine."""
     _last: dict[int, Event] = field(default_factory=dict)
     _returned: int = 0
 
     def add_event(self, event: Event) -> None:
-        """Take note of an event of the cell."""
+        """Record an event of the cell."""
         if event.kind == "evicted":
             self._add_eviction(event)
         if event.job == self.job.id:

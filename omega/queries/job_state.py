@@ -50,7 +50,7 @@ def ended(job: Job) -> bool:
 
 
 def counts(groups: Sequence[GroupStatus]) -> dict[str, int]:
-    """Tasks by state; ``pending + placed + finished + failed + stopped = total``."""
+    """Return the number of tasks by state; ``pending + placed + finished + failed + stopped = total``."""
     found = dict.fromkeys(COUNTS, 0)
     for group in groups:
         found["total"] += group.total
@@ -63,13 +63,13 @@ def counts(groups: Sequence[GroupStatus]) -> dict[str, int]:
 
 
 def group_names(job: Job) -> list[str]:
-    """What each task group is called; its position when it has no name."""
+    """Return the name of each task group; its position when it has no name."""
     said: Sequence[Mapping[str, Any]] = job.spec.get("groups", ())
     names = [str(each.get("name", "")) for each in said] + [""] * len(job.groups)
     return [name or str(i) for i, name in zip(range(len(job.groups)), names, strict=False)]
 
 
 def tally(states: Iterable[str]) -> dict[str, int]:
-    """Return how many jobs are in each state, 0 for those that have none."""
+    """Return the number of jobs in each state, 0 included."""
     found = Counter(states)
     return {word: found[word] for word in STATES}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cellstate.ports import Queries
 
 MOST_ASKED = 1_000
-"""Runs that are asked whether they have started."""
+"""Maximum number of runs for which the store is asked whether they have started."""
 
 
 class JobStatus:
@@ -69,7 +69,7 @@ class JobStatus:
 
     @cached_property
     def update(self) -> Mapping[str, Any]:
-        """How far its update is."""
+        """Progress of its update."""
         return progress(self.job, self.cell.updates().get(self.job.id, ""))
 
     def as_json(self, now_ms: int) -> dict[str, Any]:
@@ -105,10 +105,10 @@ class JobStatus:
 
 
 def summary(cell: "Queries", job: "Job", there: "Sequence[Run]", log: Past) -> dict[str, int]:
-    """The tasks of a job as the family of such systems sums them up; `lost` counts losses, as far as the log goes.
+    """Return the tasks of a job by state, as Nomad sums them up; `lost` counts losses, as far as the log goes.
 
-    Starting are those that wait on their machine until what leaves it, or themselves elsewhere, is gone; so
-    they were placed after that. `there` are the runs on the job's machines.
+    A placed task is starting until leaving tasks of its machine, and its own previous placement, have ended. `there`
+    are the runs on the job's machines.
     """
     leaving = [run for run in there if run.leaving]
     late = [run for run in there if run.job == job.id and not run.leaving and _after_one(run, leaving)][:MOST_ASKED]
@@ -162,7 +162,7 @@ def waits_for(cell: "Queries", job: "Job") -> str:
 
 
 def update_progress(cell: "Queries", job_id: str) -> dict[str, Any] | None:
-    """Read how far the update of a job is; None when the job is gone."""
+    """Return the progress of a job's update; None when the job is no longer stored."""
     state, job = cell.updates().get(job_id, ""), cell.job(job_id)
     return None if job is None else progress(job, state)
 

@@ -37,7 +37,7 @@ class MachineStatus:
 
     @property
     def tasks(self) -> int:
-        """How many tasks run on it."""
+        """Number of its running tasks."""
         return tasks_on(self.runs).get(self.machine.index, 0)
 
     @cached_property
@@ -48,7 +48,7 @@ class MachineStatus:
 
     @cached_property
     def since_ms(self) -> int | None:
-        """Since when it is not up; None when it is up, and when the log no longer has the change."""
+        """Time (ms since 1970) since which it is not up; None when it is up or the log no longer has the change."""
         return states_since(self.cell, [self.machine]).get(self.machine.index)
 
     @cached_property
@@ -75,7 +75,7 @@ class MachineStatus:
 
     @cached_property
     def rejected_in_a_row(self) -> dict[str, int]:
-        """Schedulers whose claims it rejects over and over, with the number since the last accepted one."""
+        """Consecutive rejected claims by scheduler, since the last accepted one, where there are many."""
         found = {}
         for member, figures in self.cell.figures().items():
             for index, _, row in figures.get("rejecting_machines", []):

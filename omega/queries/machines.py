@@ -20,12 +20,12 @@ MOST_DIGITS = 16
 
 
 def state_word(machine: "Machine") -> str:
-    """``up``, ``drained``, ``down`` or ``offline``; with ``over`` when it holds more than it has."""
+    """Return ``up``, ``drained``, ``down`` or ``offline``; with ``over`` when more is allocated than its capacity."""
     return machine.state.name.lower() + (", over" if machine.over else "")
 
 
 def find_machines(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
-    """Return the machines that are named, in the order asked: by name, by index, by a prefix that only one name has.
+    """Return machines by name, index or unique prefix of a name, in the given order.
 
     Raises Refused for the first that is unknown or ambiguous.
     """
@@ -59,9 +59,9 @@ def names_and_states(cell: "Queries") -> "Iterator[tuple[str, str]]":
 
 
 class MachinePage(NamedTuple):
-    """A page of a list of machines, by index: how many the list has, those of the page, and the index to go on after.
+    """A page of a list of machines, by index; `total` is the length of the list.
 
-    `after` is None on the last page; `left` counts the machines after this one.
+    The next page begins after index `after`, None on the last page; `left` counts the machines after this one.
     """
 
     total: int
@@ -148,7 +148,7 @@ def _shares(names: Sequence[str], capacity: Iterable[int], allocated: Iterable[i
 
 
 def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:
-    """How many tasks run on each machine, by index; those that are leaving do not count."""
+    """Return the number of running tasks by machine index; leaving tasks do not count."""
     from cellstate.ranges import count
 
     found: dict[int, int] = {}

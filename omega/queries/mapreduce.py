@@ -12,7 +12,7 @@ PLAN = "mapreduce"
 
 
 def progress(cell: "Queries", job: "Job") -> "Progress | None":
-    """How far a job is; before its first worker asked for a shard, nothing of it is done. None for any other job."""
+    """Return the progress of a MapReduce job, without finished shards before the first claim; None for other jobs."""
     from cellstate.shards import PhaseCount, Progress
 
     plan = job.spec.get(PLAN)

@@ -1,4 +1,4 @@
-"""Reads a cell again and again for a live view: machines by change, pending and running jobs, the end of the log."""
+"""Periodic reads of a cell for a live view: changed machines, pending and running jobs, the end of the log."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
     from cellstate.ports import Queries
 
 MOST_WAITING = 200
-"""Pending jobs of each kind that are read: those that came first."""
+"""Maximum number of pending jobs of each kind that are read, the earliest arrivals."""
 MOST_RUNNING = 200
-"""Running jobs that are read: the newest."""
+"""Maximum number of running jobs that are read, the newest."""
 JOBS_PER_READ = 20_000
-"""For each so many jobs of the cell, the running jobs are read one time less often."""
+"""Number of jobs per which the interval of reads of the running jobs grows by one read."""
 MOST_VERSIONS = 1_000
-"""Versions of the log per read; of a cell that changes faster only the newest are seen."""
+"""Maximum number of versions of the log per read; older ones of a cell that changes faster are skipped."""
 MOST_CHANGES = 200
-"""Newest versions that are kept, and as many older ones that may need attention."""
+"""Number of newest versions that are kept, and of older ones that may need attention."""
 HISTORY = 240
-"""Reads that are kept."""
+"""Number of reads in the history."""
 LATELY_MS = 10_000
-"""How far the first read goes back for its rates."""
+"""Time in ms before the first read over which its rates are computed."""
 ATTENTION = frozenset(
     ("conflict", "evicted", "lost", "failed", "abandon", "stop", "machine", "expire", "register", "deregister", "limit",
      "pool", "trees", "restore")
@@ -53,7 +53,7 @@ FIGURES = ("busy_seconds", "seconds", "conflicts", "accepted")
 
 @dataclass(slots=True)
 class _Past:
-    """One scheduler's heartbeats: the figures of the last, how it did since the one before."""
+    """Heartbeats of one scheduler: the figures of the last one, and the rates since the previous one."""
 
     figures: Figures
     busyness: float | None = None
@@ -61,7 +61,7 @@ class _Past:
     history: "deque[float]" = field(default_factory=lambda: deque(maxlen=HISTORY))
 
     def add_event(self, now: Figures) -> None:
-        """Record a heartbeat unless it is the last one again."""
+        """Record a heartbeat unless it is already recorded."""
         last = self.figures.get("seconds", 0.0)
         if not now.keys() >= set(FIGURES) or now["seconds"] == last:
             return
@@ -74,7 +74,7 @@ class _Past:
 
 
 class Monitor:
-    """Reads one cell again and again. One object serves one thread."""
+    """Reads one cell periodically. One object serves one thread."""
 
     def __init__(self, cell: "Queries", store: str, tell: Tell) -> None:
         """Read `cell`; `store` is the printed name of its store, `tell` formats events."""
@@ -94,7 +94,7 @@ class Monitor:
         self._reads_left = 0
 
     def read(self, now_ms: int) -> Overview:
-        """Return the cell as it is at `now_ms`. Raises StoreError, and Refused when the cell is gone."""
+        """Return the cell as it is at `now_ms`. Raises StoreError, and Refused when the cell does not exist."""
         self.cell.check_exists()
         depths = self.cell.queue_depths()
         pending = self._follow([kind for kind, depth in depths.items() if depth])
@@ -143,10 +143,10 @@ class Monitor:
         return tuple(lines)
 
     def job(self, job_id: str) -> "tuple[Job, list[Run]]":
-        """Return a job and its runs. Raises Refused when it is not kept any more."""
+        """Return a job and its runs. Raises Refused when it is no longer stored."""
         job = self.cell.job(job_id)
         if job is None:
-            raise Refused(f"job {job_id}: is not kept any more")
+            raise Refused(f"job {job_id}: is no longer stored")
         indices = sorted({machine for group in job.groups for _, machine, _ in group.runs})
         return job, [run for run in self.cell.runs(indices) if run.job == job_id]
 

@@ -25,7 +25,7 @@ class Names:
         self._machines.update(machines)
 
     def read_jobs(self, ids: Iterable[str | None]) -> None:
-        """Read the names of jobs in one call each 4,000; those that are known are not asked for again."""
+        """Read the unknown names of jobs, 4,000 per call."""
         unknown = sorted({job_id for job_id in ids if job_id is not None and job_id not in self._jobs})
         found = self._cell.jobs_by_id(unknown)
         self._jobs |= {job_id: found[job_id].name if job_id in found else "" for job_id in unknown}

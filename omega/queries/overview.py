@@ -1,4 +1,4 @@
-"""A cell at one moment, as `omega.queries.monitor` reads it again and again for a live view."""
+"""A cell at one moment, as `omega.queries.monitor` reads it for a live view."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from omega.queries.events import Event
 
 FULL = 0.95
-"""From this share of any one resource on, a machine counts as full."""
+"""Share in use of any one resource from which on a machine counts as full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A scheduler: its figures as `omega scheduler list` has them, and how it did between its last heartbeats."""
+    """A scheduler: its figures as in `omega scheduler list`, and its rates between the last two heartbeats."""
 
     figures: Mapping[str, Any]
     busyness: float | None

@@ -46,7 +46,7 @@ def draw(what: PaperFigure, records: Sequence[Record], form: Form, *paths: Path)
         said.append("simulated days: " + ", ".join(f"{days:g} of {cell}" for cell, days in form.lengths.items()))
         said += [f"cells of {form.machines:,} machines"] if form.machines else []
         said.append(f"seed {form.seed}")
-        said += ["waits below 1 ms are drawn there"] if what.number in WAITS else []
+        said += ["waits below 1 ms are drawn at 1 ms"] if what.number in WAITS else []
         if what.number in DAILY:
             long = [cell for cell, days in form.lengths.items() if days >= LEAST_DAYS]
             bars = f"error bars ({', '.join(long)}): median absolute deviation of daily values"

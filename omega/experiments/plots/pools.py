@@ -27,7 +27,7 @@ def shown_pools(history: PoolHistory) -> list[str]:
 
 
 def draw_history(history: PoolHistory, details: str, *paths: Path) -> None:
-    """Draw how the pools stood. `details`: small print below the title. Raises BadInput."""
+    """Draw the history of pools. `details`: small print below the title. Raises BadInput."""
     with styled():
         figure, grid = sheet(2, 2, width=4.4, height=2.3, sharex=True)
         names = shown_pools(history)
@@ -37,19 +37,23 @@ def draw_history(history: PoolHistory, details: str, *paths: Path) -> None:
         for name in names:
             _draw_pool(grid, history, name, colours[name], unit)
         _draw_losses(grid[1], history, names, colours, (end, unit))
-        grid[0][0].set_ylabel("part of the cell")
+        grid[0][0].set_ylabel("share of the cell")
         grid[0][0].set_title("usage (line) and fair share (dashes)")
         grid[0][1].set_title("satisfaction: usage ÷ fair share")
         grid[0][1].axhline(1.0, color=GREY, linestyle=":", linewidth=1.0)
         grid[0][1].set_ylim(0, MOST_SATISFACTION)
-        grid[1][0].set_title("tasks evicted until then")
-        grid[1][1].set_title("wasted work until then")
+        grid[1][0].set_title("evicted tasks (cumulative)")
+        grid[1][1].set_title("wasted work (cumulative)")
         grid[1][1].set_ylabel("task-hours")
         for axes in grid[1]:
             axes.set_xlabel(label)
         for axes in grid.ravel():
             axes.set_xlim(0, end / unit)
             axes.set_ylim(bottom=0)
+        if not any(each.pool in names for each in history.evictions):  # no ticks at fractions of a task
+            for axes in grid[1]:
+                axes.set_ylim(0, 1)
+                axes.set_yticks([0, 1])
         below(figure, [handle(name, colours[name], "") for name in names])
         left_out = len(history.samples) - len(names)
         more = f" · {left_out} smaller pools are not drawn" if left_out else ""
