@@ -19,9 +19,9 @@ SETTLING_SECONDS = 2.0
 TIMEOUT_SECONDS = 60.0
 
 
-def run_tasks(cell: StoredCell, machines: int, tasks: int, per_job: int) -> int:
+def run_tasks(cell: StoredCell, machines: int, tasks: int, per_job: int, *, own_ids: bool = False) -> int:
     """Let so many identical tasks run in jobs of `per_job`, packed as a batch scheduler packs them."""
-    filler = Filler(cell, f"memory-{per_job}")
+    filler = Filler(cell, f"memory-{per_job}", own_ids=own_ids)
     room = 16
     places = [(i % machines, min(room, per_job)) for i in range(tasks // min(room, per_job))]
     per_machine = max(1, per_job // min(room, per_job))
@@ -58,9 +58,9 @@ def scheduler_bytes(store: Store, cell: StoredCell) -> int:
         return resident_bytes(pid)
 
 
-def spread_tasks(cell: StoredCell, machines: int, tasks: int, per_job: int) -> int:
+def spread_tasks(cell: StoredCell, machines: int, tasks: int, per_job: int, *, own_ids: bool = False) -> int:
     """As `run_tasks`, each task of a job on a machine of its own."""
-    filler = Filler(cell, f"memory-{per_job}")
+    filler = Filler(cell, f"memory-{per_job}", own_ids=own_ids)
     places = [(i % machines, 1) for i in range(tasks)]
     for call in chunks(chunks(places, per_job), JOBS_PER_CALL):
         filler.place(NEED, call)
@@ -70,9 +70,11 @@ def spread_tasks(cell: StoredCell, machines: int, tasks: int, per_job: int) -> i
 
 
 def measure_server(
-    store: Store, empty: Saved, machines: int, tasks: int, per_job: int, form: str = "packed"
+    store: Store, empty: Saved, machines: int, tasks: int, per_job: int, form: str = "packed", *, own_ids: bool = True
 ) -> dict[str, object]:
     """Server memory that running tasks take, per 100,000, and which keys take it; `form`: packed or spread.
+
+    `own_ids`: ids and names of jobs as with ``omega job submit``; otherwise long ids that are the names.
 
     The text of scripts, which the server keeps from their first call on, does not count. The change list counts as a
     whole, because the entry of the machines that joined is trimmed meanwhile.
@@ -81,12 +83,12 @@ def measure_server(
     cell = store.open_cell()
     empty.restore()
     join(cell, machines)
-    fill(cell, machines, JOBS_PER_CALL * per_job, per_job)
+    fill(cell, machines, JOBS_PER_CALL * per_job, per_job, own_ids=own_ids)
     empty.restore()
     join(cell, machines)
     keys_before, before = _by_key(store), store.memory_bytes()
     before -= keys_before.pop("changes")
-    running = fill(cell, machines, tasks, per_job)
+    running = fill(cell, machines, tasks, per_job, own_ids=own_ids)
     after, keys_after = store.memory_bytes(), _by_key(store)
     cell.close()
     share = PER / running / 1e6
@@ -95,6 +97,7 @@ def measure_server(
         "running_tasks": running,
         "tasks_per_job": per_job,
         "form": form,
+        "ids": "own" if own_ids else "long",
         "executor": BENCH_EXECUTOR,
         "megabytes_per_100000": round((after - before) * share, 2),
         "by_key": {name: size for name, size in sorted(grown.items(), key=lambda item: -item[1]) if size >= 0.01},

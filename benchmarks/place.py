@@ -69,6 +69,10 @@ def measure(settings: Settings) -> Document:
                     "server": [
                         *(measure_server(store, empty, machines, tasks // 2, each) for each in settings.per_job),
                         measure_server(store, empty, machines, tasks // 2, settings.per_job[0], "spread"),
+                        *(
+                            measure_server(store, empty, machines, tasks // 2, settings.per_job[0], form, own_ids=False)
+                            for form in ("packed", "spread")
+                        ),
                     ],
                     "scheduler": measure_scheduler(store, empty, machines, tasks),
                 }

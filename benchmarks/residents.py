@@ -13,6 +13,7 @@ from cellstate.pools import ROOT, Pool, Pools
 from cellstate.ports import StoredCell
 from cellstate.resources import Resources
 from cellstate.transaction import Claim, Position, Transaction
+from omega.submission import new_id
 
 BENCH_EXECUTOR = "bench"
 """The executor that has all machines."""
@@ -46,9 +47,13 @@ def join(cell: StoredCell, machines: int, capacity: Resources = CAPACITY, lease_
 class Filler:
     """Places endless jobs on given machines, as a scheduler of its own kind."""
 
-    def __init__(self, cell: StoredCell, name: str) -> None:
-        """Enlist as ``resident/NAME`` and read where the cell stands."""
-        self.cell, self.calls, self.tasks = cell, 0, 0
+    def __init__(self, cell: StoredCell, name: str, *, own_ids: bool = False) -> None:
+        """Enlist as ``resident/NAME`` and read where the cell stands.
+
+        `own_ids`: jobs have ids as Omega gives them out on submission, and names of 15 characters; otherwise the id
+        is the name, of about 25 characters.
+        """
+        self.cell, self.calls, self.tasks, self.own_ids = cell, 0, 0, own_ids
         self.membership = cell.register_scheduler(f"resident/{name}", uuid4().hex, LEASE_MS, _now_ms())
         self.position = cell.sync(Position()).position
 
@@ -56,12 +61,16 @@ class Filler:
         """Submit jobs of equal tasks and place each as given, all in one commit. Raises StoreError."""
         self.calls += 1
         names = [f"{self.membership.member.replace('/', '-')}-{self.calls}-{i}" for i in range(len(jobs))]
+        ids = [new_id() for _ in jobs] if self.own_ids else names
+        if self.own_ids:
+            names = [f"train-{self.calls:05}-{i:03}" for i in range(len(jobs))]
         groups = [(TaskGroup(need, sum(count for _, count in places), FOR_EVER_MS),) for places in jobs]
-        pairs = zip(names, groups, strict=True)
-        self.cell.submit([JobSpec(name, name, "resident", group) for name, group in pairs], _now_ms(), BENCH_EXECUTOR)
+        jobs_of = zip(ids, names, groups, strict=True)
+        specs = [JobSpec(job, name, "resident", group) for job, name, group in jobs_of]
+        self.cell.submit(specs, _now_ms(), BENCH_EXECUTOR)
         transactions = [
-            Transaction(name, tuple(Claim(machine, 0, count) for machine, count in places))
-            for name, places in zip(names, jobs, strict=True)
+            Transaction(job, tuple(Claim(machine, 0, count) for machine, count in places))
+            for job, places in zip(ids, jobs, strict=True)
         ]
         reply = self.cell.commit(self.membership, self.calls, transactions, self.position, _now_ms(), None, (1,))
         self.position = reply.position

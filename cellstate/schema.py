@@ -63,7 +63,7 @@ GROUP = (
     Field("budget", "2", "losses that a task survives; NEVER: it is placed at most once"),
     Field("optional", "?", "a task that is evicted, lost or failed is dropped from the total"),
     Field("waiting", "T", "the unplaced tasks, as ranges"),
-    Field("runs", "T", '"placement@machine," each, "!placement@machine," leaving; without those in chunks'),
+    Field("runs", "T", '"placement@machine," each, "@machine," of the next id, "!placement@machine," leaving'),
     Field("rest", "T", '"losses#live!going" where there is any (lua/parts/losses.lua, placements.lua)'),
 )
 """Fields of a task group. The needs of a task, an amount of each resource, follow the texts."""

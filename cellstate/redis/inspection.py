@@ -92,10 +92,10 @@ def _placed(found: Inspection, field: str, value: bytes) -> None:
     parts = _CHUNK.fullmatch(field)
     _want(parts, "not job, group, chunk")
     mark = parts[1] if parts else ""
-    _want(re.fullmatch(rf"({mark}\d+@\d+,)+", value.decode()), f"{value.decode()!r} is not a list of runs")
-    pairs = [run.lstrip("!").split("@") for run in value.decode().split(",")[:-1]]
-    found.placed[field] = {(int(placement), int(machine)) for placement, machine in pairs}
-    _want(len(found.placed[field]) == len(pairs), "lists a run twice")
+    _want(re.fullmatch(rf"({mark}\d+@\d+,(@\d+,)*)+", value.decode()), f"{value.decode()!r} is not a list of runs")
+    runs = job_records.read_runs(value.decode())
+    found.placed[field] = {(placement, machine) for placement, machine, _ in runs}
+    _want(len(found.placed[field]) == len(runs), "lists a run twice")
 
 
 def _executor(found: Inspection, field: str, value: bytes) -> None:

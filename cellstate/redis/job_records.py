@@ -171,19 +171,21 @@ def opaque(extra: Mapping[str, Any], groups: Sequence[TaskGroup]) -> dict[str, A
 
 
 @lru_cache(maxsize=4096)
-def _runs(text: str) -> tuple[tuple[int, int, bool], ...]:
-    runs = []
+def read_runs(text: str) -> tuple[tuple[int, int, bool], ...]:
+    """Read (placement, machine, whether it leaves) of each run; one without an id has the id after the one before."""
+    runs, placement = [], 0
     for item in text.split(",")[:-1]:
-        placement, _, machine = item.lstrip("!").partition("@")
-        runs.append((int(placement), int(machine), item[0] == "!"))
+        first, _, machine = item.lstrip("!").partition("@")
+        placement = int(first) if first else placement + 1
+        runs.append((placement, int(machine), item[0] == "!"))
     return tuple(runs)
 
 
 def _all_runs(text: str, apart: str | None, indices: int) -> tuple[tuple[int, int, bool], ...]:
-    runs = () if apart is None or not text else _runs(text)
+    runs = () if apart is None or not text else read_runs(text)
     if indices <= RUNS_CHUNK:
         return runs
-    return tuple(ordered(runs + (_runs(apart) if apart else ()), indices))
+    return tuple(ordered(runs + (read_runs(apart) if apart else ()), indices))
 
 
 def chunk_fields(job_id: str, record: bytes, dimensions: int) -> Iterator[tuple[int, str]]:

@@ -30,7 +30,8 @@ def _place(app: App, **settings: Any) -> None:
             used = f"{row['megabytes_per_100000']} MB per 100,000 running tasks"
             how = "on a machine each" if row["form"] == "spread" else "beside one another"
             parts = ", ".join(f"{name} {size}" for name, size in row["by_key"].items())
-            render.line(f"server: {used} in jobs of {row['tasks_per_job']:,}, {how} ({parts})")
+            ids = "ids of 12 characters" if row["ids"] == "own" else "ids of about 25 characters"
+            render.line(f"server: {used} in jobs of {row['tasks_per_job']:,}, {how}, {ids} ({parts})")
         row = memory["scheduler"]
         beside = f"{row['machines']:,} machines and {row['running_tasks']:,} tasks"
         render.line(f"scheduler: {row['resident_mib']} MiB resident beside {beside}")

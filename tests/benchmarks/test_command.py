@@ -138,7 +138,15 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "placement": [{"policy": "BestFit", "machines": 1000, "tasks_per_job": 10, "p50_us": 10.0, "p99_us": 20.0}],
         "sync": [{"machines": 1000, "changed": 0, "milliseconds": 0.1, "spread": [0.1, 0.2]}],
         "memory": {
-            "server": [{"megabytes_per_100000": 4.5, "tasks_per_job": 10, "form": "spread", "by_key": {"jobs": 3.5}}],
+            "server": [
+                {
+                    "megabytes_per_100000": 4.5,
+                    "tasks_per_job": 10,
+                    "form": "spread",
+                    "ids": "own",
+                    "by_key": {"jobs": 3.5},
+                }
+            ],
             "scheduler": {"resident_mib": 50.0, "machines": 1000, "running_tasks": 100},
         },
     },
@@ -150,7 +158,7 @@ SEEN = {
         "BestFit",
         "20.0",
         "0.1",
-        "4.5 MB per 100,000 running tasks in jobs of 10, on a machine each (jobs 3.5)",
+        "4.5 MB per 100,000 running tasks in jobs of 10, on a machine each, ids of 12 characters (jobs 3.5)",
         "50.0 MiB",
     ],
 }

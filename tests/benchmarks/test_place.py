@@ -42,9 +42,10 @@ def test_memory_of_a_scheduler_and_of_the_server(store_url: str, monkeypatch: py
         store_url, parts=("memory",), memory_machines=500, memory_tasks=4_000, per_job=(10,), calm_seconds=0.0
     )
     document: dict[str, Any] = measure(settings)
-    packed, spread = document["memory"]["server"]
-    assert (packed["form"], spread["form"]) == ("packed", "spread")
-    for server in (packed, spread):
+    packed, spread, *longer = document["memory"]["server"]
+    forms = [(row["form"], row["ids"]) for row in document["memory"]["server"]]
+    assert forms == [(form, ids) for ids in ("own", "long") for form in ("packed", "spread")]
+    for server in (packed, spread, *longer):
         assert (server["running_tasks"], server["tasks_per_job"]) == (2_000, 10)
         assert set(server["by_key"]) >= {"jobs", "log"}
     assert 0 < packed["megabytes_per_100000"] < spread["megabytes_per_100000"]

@@ -1,8 +1,14 @@
 """Placements and their ends (semantics 1 and 2): ids, leaving, and when what was placed in the room may start."""
 
+from typing import Any
+
+import pytest
+
+from cellstate.audit import verify
 from cellstate.model import Gang, JobState, MachineSpec, MachineState
+from cellstate.redis.job_records import decode
 from cellstate.transaction import Ending, How, Mode, Verdict
-from tests.contract.conftest import AnyCell, Make, Member, job, requeue_lost
+from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job, requeue_lost
 
 
 def placement(cell: AnyCell, job_id: str, number: int = -1) -> int:
@@ -233,3 +239,30 @@ def test_placements_of_a_call_have_ids_one_after_another(cell: AnyCell, member: 
     assert sorted(row[0] for row in cell.changed_records(before).rows.tolist()) == [0, 1, 2]
     submissions = [("submit", "first", "first", "batch", "0", "1"), ("submit", "a", "a", "batch", "0", "3")]
     assert [fact.words for fact in cell.facts(kinds={"submit"})] == submissions
+
+
+@pytest.mark.parametrize("make", ["fake", "resp3"], indirect=True)
+@pytest.mark.parametrize("how", [How.FINISHED, How.LOST])
+def test_runs_of_one_transaction_are_stored_with_one_id(stand: RedisStand, how: How) -> None:
+    """A run whose id follows is written without it; finished runs end in the plain form, lost ones not."""
+    cell = stand.cell
+    cell.register_executor("e0", "n", 600_000, 0)
+    cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(6)], 0)
+    cell.submit([job("a", count=9)], 0, "ada")
+    member = Member(cell)
+    member.place("a", *((machine, 1) for machine in range(5)))
+
+    def runs() -> str:
+        record: Any = cell.client.hget(stand.key("jobs"), "a")
+        return str(decode(record, len(cell.dimensions))["groups"][0]["runs"])
+
+    assert runs() == "1@0,@1,@2,@3,@4,"
+    end(cell, 1, 2, how)
+    assert runs() == "1@0,3@2,@3,@4,"
+    member.place("a", (5, 1), (0, 1))
+    assert runs() == "1@0,3@2,@3,@4,6@5,@0,"
+    assert cell.end([Ending(machine, placed, how) for machine, placed in ((0, 1), (3, 4), (5, 6))], 1, "e0") == [1] * 3
+    assert runs() == "3@2,5@4,7@0,"
+    end(cell, 2, 3, How.EVICTED)
+    assert runs() == "5@4,7@0,!3@2,"
+    assert verify(cell).ok

@@ -1,7 +1,7 @@
 -- The runs of a group, listed by its job. A run whose last task has an index below 256 stands in the job's record; the others
 -- stand in the hash "placed", in chunks by that index, so that the end of a task costs the same whether its job has 10
 -- or 145,000 running:
---   "job group chunk"   runs with a last index from 256 * chunk on, "placement@machine," each
+--   "job group chunk"   runs with a last index from 256 * chunk on, "placement@machine," each; "@machine," of the next id
 --   "job group !chunk"  the same of leaving tasks, "!placement@machine," each
 -- The job's record lists the chunks that there are: g.live, g.going, as ranges.
 
@@ -19,8 +19,6 @@ local function add_run(list, item)
   if list.dropped and list.dropped[item .. ','] then runs_of(list) end
   if list.added then
     list.added[#list.added + 1] = item
-  elseif list[RUNS] == '' then
-    list[RUNS] = item .. ','
   else
     list.added = { item }
   end
@@ -68,8 +66,10 @@ end
 -- The live runs of a chunk by placement id, {id, machine} each.
 function far.runs_in(j, group, g, chunk)
   local list = {}
-  for leaving, placement, index in gmatch(runs_of(list_of(j, group, g, chunk, false)), '(!?)(%d+)@(%d+)') do
-    if leaving == '' then list[#list + 1] = { tonumber(placement), index } end
+  local id = 0
+  for leaving, first, index in gmatch(runs_of(list_of(j, group, g, chunk, false)), '(!?)(%d*)@(%d+)') do
+    id = first == '' and id + 1 or tonumber(first)
+    if leaving == '' then list[#list + 1] = { id, index } end
   end
   table.sort(list, function(x, y) return x[1] < y[1] end)
   for _, run in ipairs(list) do run[1] = format('%d', run[1]) end

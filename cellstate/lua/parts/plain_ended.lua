@@ -5,13 +5,31 @@ if placed < 0 then break end
 if placed > 0 then
   text = ',' .. sub(record, j[J_RUNS] + 4, j[J_REST] - 1)
   local ended = j[J_ENDED]
-  while ended do
-    local from, to = find(text, ',' .. ARGV[ats[ended] + 1] .. '@' .. ARGV[ats[ended]] .. ',', 1, true)
-    if not from then break end
-    text, ended = sub(text, 1, from) .. sub(text, to + 1), before[ended]
+  if find(text, ',@', 1, true) then  -- as `without` in parts/words.lua
+    local gone, many, kept, id, after = {}, 0, {}, 0, false
+    while ended do
+      gone[tonumber(ARGV[ats[ended] + 1])], many, ended = ARGV[ats[ended]], many + 1, before[ended]
+    end
+    for first, index in gmatch(text, '(%d*)@(%d+)') do
+      id = first == '' and id + 1 or tonumber(first)
+      if gone[id] == index then
+        many, after = many - 1, true
+      else
+        kept[#kept + 1] = (after and first == '' and format('%d', id) or first) .. '@' .. index
+        after = false
+      end
+    end
+    if many > 0 then break end
+    text = concat(kept, ',') .. ','
+  else
+    while ended do
+      local from, to = find(text, ',' .. ARGV[ats[ended] + 1] .. '@' .. ARGV[ats[ended]] .. ',', 1, true)
+      if not from then break end
+      text, ended = sub(text, 1, from) .. sub(text, to + 1), before[ended]
+    end
+    if ended then break end
+    text = sub(text, 2)
   end
-  if ended then break end
-  text = sub(text, 2)
 end
 if not l[L_CHANGED] then changed_lanes[#changed_lanes + 1], l[L_CHANGED] = l, true end
 t_of[T_TASKS] = t_of[T_TASKS] - j[J_WAS] + placed

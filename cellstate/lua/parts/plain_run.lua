@@ -36,7 +36,7 @@ if items then
   end
   n, total = n + 1, total + 1
   if n == 1 then item = ' ' .. placement .. item end
-  items[n], placings[total] = item, placement .. '@' .. key
+  items[n], placings[total] = item, total == 1 and placement .. '@' .. key or '@' .. key
 else
   item = ' ' .. placement .. item
   mailbox, placings, said = shape[S_MAILBOX], placement .. '@' .. key .. ',', 'places ' .. id .. ' 0 ' .. need_text .. item

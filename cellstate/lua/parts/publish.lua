@@ -92,8 +92,6 @@ local function touch_job(j)
   end
 end
 
-local NEED_TEXT = '%d' .. string.rep(',%d', R - 1)
-
 -- A list of words whose first ones are these, ended by number and amounts of a machine after the change.
 local with_values
 do
@@ -106,7 +104,7 @@ local function announce_place(j, group, g, hold, m, placement, tasks)
   if o.n == 0 or o.job ~= j or o.group ~= group or o.hold ~= hold or o.executor ~= m[EXECUTOR] then
     close()
     o.job, o.group, o.duration, o.hold, o.executor = j, group, format('%d', g[DURATION]), hold, m[EXECUTOR]
-    o.need = format(NEED_TEXT, unpack(g, NEED + 1, NEED + R))
+    o.need = format('%d' .. string.rep(',%d', R - 1), unpack(g, NEED + 1, NEED + R))
   end
   local item, n = m.key .. ' ' .. tasks, o.n + 1
   if n == 1 then item = placement .. ' ' .. item end

@@ -99,21 +99,54 @@ end
 -- The number of ended tasks of a group: finished, failed, stopped.
 local function ended_of(g) return g[FINISHED] + g[FAILED] + g[STOPPED] end
 
--- The text of a group's runs. Additions and removals of a call are collected until the text is needed: the text of a job
--- on thousands of machines is long and would be copied for each task.
-local function runs_of(g)
-  local text = g[RUNS]
-  if g.added then
-    local more = concat(g.added, ',') .. ','
-    text = text .. more
-    g.added = false
+local runs_of
+do
+  -- Runs as text. A run whose id follows that of the run before, which is live, is written without it.
+  local function chained(items)
+    local last
+    for i = 1, #items do
+      local id, machine = match(items[i], '^(%d+)(@%d+)$')
+      id = id and tonumber(id)
+      if last and id == last + 1 then items[i] = machine end
+      last = id
+    end
+    return concat(items, ',') .. ','
   end
-  if g.dropped then
-    text = g.dropped[text] or string.gsub(text, '[^,]+,', g.dropped)
-    g.dropped = false
+
+  -- The text of runs, some of them without ids, without the dropped ones. What followed one of these gets its id.
+  local function without(text, dropped)
+    local gone, kept, id, after = {}, {}, 0, false
+    for item in pairs(dropped) do
+      local mark, placement = match(item, '^(!?)(%d+)')
+      gone[tonumber(placement) * (mark == '' and 1 or -1)] = true
+    end
+    for mark, first, machine in gmatch(text, '(!?)(%d*)(@%d+)') do
+      id = first == '' and id + 1 or tonumber(first)
+      if gone[mark == '' and id or -id] then
+        after = true
+      else
+        kept[#kept + 1] = mark .. (after and first == '' and format('%d', id) or first) .. machine
+        after = false
+      end
+    end
+    return kept[1] and concat(kept, ',') .. ',' or ''
   end
-  g[RUNS] = text
-  return text
+
+  -- The text of a group's runs. Additions and removals of a call are collected until the text is needed: the text of a job
+  -- on thousands of machines is long and would be copied for each task.
+  function runs_of(g)
+    local text = g[RUNS]
+    if g.added then
+      text = text .. chained(g.added)
+      g.added = false
+    end
+    if g.dropped then
+      text = g.dropped[text] or find(text, ',@', 1, true) and without(text, g.dropped) or string.gsub(text, '[^,]+,', g.dropped)
+      g.dropped = false
+    end
+    g[RUNS] = text
+    return text
+  end
 end
 
 -- Whether tasks of a group are leaving anywhere.

@@ -39,7 +39,6 @@ UNSEEN: list[tuple[str, str]] = [
         r"jobs field \d (gang|group (duration|indices|budget|optional)) \w+",
         "gang, duration, indices beyond the total, and what happens to lost tasks: nothing else is kept of them",
     ),
-    (r"jobs field 1 lane word 0 \w+", "the lane of a job that has ended: it is counted in none"),
     (r"times .*", "what the clock showed at some versions: it decides only how long finished jobs are kept"),
     (r"housekeeping score .*", "from when housekeeping acts on a job; it acts later or earlier"),
     (r"settling .*", "how far a restored cell is held back: it expires by itself within a lease"),
@@ -54,11 +53,11 @@ UNSEEN: list[tuple[str, str]] = [
         "equal amounts move on; the reason is free text",
     ),
     (r"log assert word ([2-9]|1[1-5]) \w+", "usage and shares that a transaction asserted are kept nowhere else"),
-    (
-        r"log evicted word [78] changed",
-        "amounts between two facts of one job in one call: it may have sent more transactions",
-    ),
     (r"done item moved", "a job with tasks that still leave goes to the end of the list when its turn comes"),
+    (
+        r"machines field 0 number 1 changed",
+        "a job placed on it twice in a call, by one transaction or two, and its change is older than the change list",
+    ),
     (r"updates field \d duplicated", "the update of a job that is no longer kept stands until a scheduler settles it"),
     (r"meta field ticks .*", "the age of placements is kept nowhere else: from it follows which losses count"),
 ]
