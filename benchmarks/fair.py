@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.computer import computer, cpu_seconds, middle, wait_calm
-from benchmarks.fair_log import Story
+from benchmarks.fair_log import Convergence
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, FOR_EVER_MS, join
 from benchmarks.store import Store, measured_store
@@ -169,13 +169,13 @@ def _watch(cell: StoredCell, group: ProcessSupervisor, names: Sequence[str], beg
             return
 
 
-def _story(cell: StoredCell, names: Sequence[str], begin_ms: int) -> Story:
+def _story(cell: StoredCell, names: Sequence[str], begin_ms: int) -> Convergence:
     """Read the whole log against the shares of the last epoch."""
     epoch = cell.epoch()
     if epoch is None:
         raise StoreError("no epoch was published")
     total = epoch.totals[next(iter(epoch.totals))][0] / TASK[0]
-    story = Story({name: epoch.pools[name].fair_share[0] * total for name in names}, begin_ms)
+    story = Convergence({name: epoch.pools[name].fair_share[0] * total for name in names}, begin_ms)
     story.follow(_facts(cell), {job.id: job.id.partition("-")[0] for job in cell.jobs()})
     return story
 

@@ -10,7 +10,6 @@ from cellstate.cell import Fact
 UNDONE_SECONDS = 5.0
 """An eviction is undone when within this time its victim is placed again, or the task in its room is evicted."""
 TOLERANCE = 0.02
-_SHARE = "fair-share"
 
 
 class _Running(NamedTuple):
@@ -23,7 +22,7 @@ class _Running(NamedTuple):
 
 
 @dataclass(slots=True)
-class Story:
+class Convergence:
     """Figures of the log from `begin_ms` on. Times in seconds from then; shares in tasks, which are all alike."""
 
     shares: Mapping[str, float]

@@ -161,15 +161,6 @@ class Starvation:
         """Return the elements that are below their shares."""
         return list(self._since)
 
-    def next_change(self) -> float | None:
-        """When an element that is below its share becomes starving (seconds), unless it changes before."""
-        due = [
-            since + self.rules.get(name, DEFAULTS)[1]
-            for name, since in self._since.items()
-            if self.status(name) is Status.NORMAL
-        ]
-        return min(due, default=None)
-
 
 def stand_of(share: Sequence[float], demand: Sequence[float], usage: Sequence[float], unit: Sequence[float]) -> Stand:
     """Return how a pool stands, from plain sequences."""

@@ -1,6 +1,6 @@
 """``omega bench fair``: what it reads from a log."""
 
-from benchmarks.fair_log import Story
+from benchmarks.fair_log import Convergence
 from cellstate.cell import Fact
 from tests.benchmarks.test_command import run
 
@@ -24,8 +24,8 @@ def asserted(version: int, at_ms: int, before: int, after: int, left: int) -> Fa
     return fact(version, at_ms, "assert", "b", *pools)
 
 
-def story(*facts: Fact) -> Story:
-    found = Story({"p0": 4.0, "p1": 4.0}, 1_000)
+def story(*facts: Fact) -> Convergence:
+    found = Convergence({"p0": 4.0, "p1": 4.0}, 1_000)
     found.follow(facts, JOBS)
     return found
 

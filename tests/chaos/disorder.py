@@ -37,13 +37,13 @@ REFUSALS = ("another one runs under this name; ", "no answer from the store at "
 
 
 def played(rng: Random, name: str) -> list[JobSpec]:
-    """Jobs of all sorts for machines that are played."""
+    """Mixed jobs for simulated machines."""
     return mixed_jobs(rng, 150, name, longest_ms=500)
 
 
 @dataclass(slots=True)
 class Disorder:
-    """Who breaks things. `rng` decides what and when; what was done is told in `done`.
+    """Injects faults. `rng` decides what and when; `done` lists the injected faults.
 
     Members are schedulers, and executors: a simulated one, or agents. `machines` are those that go down and come back.
     """
@@ -65,7 +65,7 @@ class Disorder:
     _started: dict[str, float] = field(default_factory=dict)
 
     def run(self, seconds: float) -> None:
-        """Work and break things for so long, mend everything, and see that nothing was lost or doubled."""
+        """Submit jobs and inject faults, repair everything, and check that no task was lost or run twice."""
         end = time.monotonic() + seconds
         next_act = next_wave = time.monotonic()
         while (now := time.monotonic()) < end:
@@ -92,7 +92,7 @@ class Disorder:
             (6 if self.machines else 0, self._machine),
         ]
         weights, functions = zip(*acts, strict=True)
-        # However few acts there is time for: an executor dies, and everybody at once.
+        # The first faults, however short the run is: an executor is killed, then all members at once.
         first = (self._kill_executor, self._kill_all)[self._acts : self._acts + 1]
         self._acts += 1
         (first or self.rng.choices(functions, weights))[0]()
@@ -137,7 +137,7 @@ class Disorder:
             self._kill(member)
 
     def _kill_all(self) -> None:
-        """Everybody at once, those that are halted too."""
+        """Kill all members at once, halted ones too."""
         for member in [member for member in self.members if self._works(member)]:
             self._kill(member)
 
@@ -169,7 +169,7 @@ class Disorder:
         self._halted[member] = time.monotonic() + seconds
 
     def _mend(self, now: float) -> None:
-        """Wake who was halted for long enough, start who is gone."""
+        """Continue members that were halted for long enough, start those that ended."""
         for member in [member for member, end in self._halted.items() if end <= now]:
             del self._halted[member]
             resume(self.supervisor, member)
@@ -180,7 +180,7 @@ class Disorder:
             assert any(refusal in words for refusal in REFUSALS), (member, words)
             del self.supervisor.members[member]
         for member in self.members:
-            # A name is free when its lease has ended; who tries earlier is refused, and tries again.
+            # A name is free when its lease has expired; an earlier attempt is refused and repeated.
             if member not in self.supervisor.members and self.rng.random() < 0.05:
                 self._started[member] = time.time() * 1000
                 self.supervisor.start(member)
@@ -208,7 +208,7 @@ class Disorder:
         self.store.resume()
 
     def _machine(self) -> None:
-        """A machine goes down with what runs on it, or comes back."""
+        """Set a machine down with its running tasks, or up again."""
         index = self.rng.randrange(self.machines)
         state = MachineState.UP if index in self._down else MachineState.DOWN
         try:
@@ -219,7 +219,7 @@ class Disorder:
         self._down ^= {index}
 
     def _end(self) -> None:
-        """Mend everything and wait until every task has run to its end."""
+        """Repair everything and wait until every task has ended."""
         for index in range(self.machines):
             until(lambda: self._up(index), "every machine is up")  # noqa: B023 - called at once
         submit_again(self.cell, self.jobs)

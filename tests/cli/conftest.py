@@ -30,7 +30,7 @@ class Omega:
         self.url, self.cell, self.user = url, cell, "ada"
 
     def run(self, *words: str, code: int = 0, given: str | None = None) -> click.testing.Result:
-        """Run a command; it must end with `code`. `job run` is detached unless it says --follow."""
+        """Run a command; it must end with `code`. `job run` is detached unless --follow is given."""
         if words[:2] == ("job", "run") or words[:3] == ("--json", "job", "run"):
             at = words.index("run") + 1
             words = words if {"--follow", "--detach"} & set(words) else (*words[:at], "--detach", *words[at:])
@@ -44,7 +44,7 @@ class Omega:
         return result
 
     def text(self, *words: str, code: int = 0) -> str:
-        """What a command prints on stdout."""
+        """Return what a command prints on stdout."""
         return self.run(*words, code=code).stdout
 
     def json(self, *words: str, code: int = 0, given: str | None = None) -> Any:

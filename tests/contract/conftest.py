@@ -22,7 +22,7 @@ _numbers = itertools.count(1)
 
 
 class Stand(ABC):
-    """A cell and what a test may do to it that the port does not offer."""
+    """A cell, and operations of tests that the port does not offer."""
 
     cell: AnyCell
 

@@ -1,12 +1,12 @@
-"""Sets a case of a truth table up on a cell, carries its transactions out and tells what came of them.
+"""Set a case of a truth table up on a cell, commit its transactions and return the results of them.
 
     machines   m0=4 m1=4/8 m2=4:drained m3=4>2      capacity, state; >2 came back with that much
     running    low=1x2@m0                           two tasks that need 1 each run on m0, one run
-    limit      2  or  -/3  jobs=1  from=30          what the claiming job's kind may hold
+    limit      2  or  -/3  jobs=1  from=30          limits of the claiming job's kind
     job        1x3+2x1 gang                         groups (need x tasks); gang strict held stopped absent
     pools      job=a low=b                          pools of jobs (optional, as asserts)
     asserts    a+c<2 b>1.5/8                        shares of the evictor's pool and of victims' (+: several leaf pools)
-    moved      m0                                   somebody else changes m0 after the sync
+    moved      m0                                   another client changes m0 after the sync
     mode       inc fine, gang coarse
     claims     m0*2 m1*1:1!low*2,low#2*1 | m0*1     machine*tasks:group!victims; | begins a transaction
     outcome    2:placed 0:full | 1:placed           tasks placed, and the verdict of the rest
@@ -169,7 +169,7 @@ class Scene:
         return " | ".join(map(written, self.member.transact(*self.transactions())))
 
     def left(self) -> str:
-        """What is allocated on the machines that the case asks about."""
+        """Return the allocated amounts of the machines of the case."""
         names = {index: name for name, index in self.index.items()}
         asked = [word.partition("=")[0] for word in self.case["left"].split()]
         held = {names[m.index]: "/".join(map(str, m.allocated)) for m in self.cell.machines()}

@@ -9,7 +9,7 @@ from re import finditer
 
 
 class Case(dict[str, str]):
-    """A line of a table; `place` says where it stands."""
+    """A line of a table; `place` is its file and line."""
 
     def __init__(self, place: str, cells: dict[str, str]) -> None:
         super().__init__(cells)

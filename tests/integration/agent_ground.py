@@ -19,7 +19,7 @@ LEASE_MS = 120_000
 
 
 class Ground:
-    """A cell, a scheduler that does what it is told, and agents on this computer."""
+    """A cell, a scheduler controlled by the test, and agents on this computer."""
 
     def __init__(self, cell: RedisCell, state: Path) -> None:
         self.cell, self.state = cell, state
@@ -66,7 +66,7 @@ class Ground:
         return job.groups[0]
 
     def pid(self, name: str) -> int:
-        """The process of a job's task, which says it first."""
+        """Return the process id of a job's task, which prints it first."""
         found: list[bytes] = []
 
         def said() -> bool:

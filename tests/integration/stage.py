@@ -1,4 +1,4 @@
-"""What the tests of whole cells share: bounded waiting, servers to hurt, mixed work, and a reader of the log."""
+"""Shared by tests of whole cells: bounded waiting, servers for faults, mixed work, and a reader of the log."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from tests.conftest import absent, find_server, socket_directory, wait_for
 from tests.integration.ledger import Ledger, lives_of
 
 TIMEOUT_SECONDS = 60.0
-"""No test waits longer for anything; what is waited for takes a few seconds on an idle machine."""
+"""Maximum time of any wait of a test; the awaited events take a few seconds on an idle machine."""
 DEFAULT_EXECUTOR = "yard"
 LEASE_MS = 1_000
 
@@ -145,7 +145,7 @@ def embedded_store() -> Iterator[Embedded]:
         rmtree(top, ignore_errors=True)
 
 
-# A cell and those who work on it
+# A cell and its members
 
 
 @contextmanager
@@ -209,7 +209,7 @@ def waited_for_store(member: str, error: str) -> list[str]:
 
 
 def ended(group: ProcessSupervisor, member: str) -> int:
-    """Wait until a member ended by itself; returns its exit code."""
+    """Wait until a member ended without being stopped; returns its exit code."""
     until(lambda: group.members[member].poll() is not None, f"{member} ends")
     return group.members[member].returncode
 
@@ -261,7 +261,7 @@ def submit(cell: RedisCell, jobs: Sequence[JobSpec]) -> None:
 
 
 def submit_again(cell: RedisCell, jobs: Sequence[JobSpec]) -> None:
-    """Submit jobs whatever the store does; those that are there already stay as they are."""
+    """Submit jobs, also while the store fails; existing ones stay unchanged."""
 
     def submitted() -> bool:
         answers = cell.submit(jobs, int(time.time() * 1000), "ada")
@@ -293,7 +293,7 @@ def await_sharing(cell: RedisCell, *members: str) -> list[JobSpec]:
     return probes
 
 
-# What came of it
+# Results
 
 
 def all_facts(cell: RedisCell, since: int = 0) -> list[Fact]:

@@ -1,4 +1,4 @@
-"""A server that wants a password, and `omega` as people start it then: with the URL in a file."""
+"""A server that requires a password, and `omega` with the URL of the store in a file."""
 
 import os
 import subprocess

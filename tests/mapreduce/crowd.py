@@ -91,7 +91,7 @@ class Crowd:
     # Placements
 
     def place(self) -> None:
-        """Place what is pending, half on each machine."""
+        """Place the pending tasks, half on each machine."""
         requeue_lost(self.cell)
         job = self.cell.job(self.job)
         assert job
@@ -109,7 +109,7 @@ class Crowd:
         raise AssertionError(f"task {task} is not placed")
 
     def end(self, task: int, how: How = How.EVICTED) -> None:
-        """A task ends: evicted, it is to be placed anew."""
+        """End a task; an evicted one is pending again."""
         machine, placement, _ = self.worker(task)
         assert self.cell.end([Ending(machine, placement, how, str(task))], 1, "e0") == [1]
 

@@ -39,7 +39,7 @@ class Books:
                 self.ended[jobs[ending.placement], ending.how] += count
 
     def look(self) -> None:
-        """Check everything, and remember what was seen."""
+        """Check all invariants, and record the present state for the next check."""
         self.note_failures()
         self.check_machines()
         self.check_jobs()

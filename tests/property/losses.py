@@ -1,4 +1,4 @@
-"""Losses of tasks at random, and ends that are told late."""
+"""Random losses of tasks, and ends that are reported late."""
 
 from abc import abstractmethod
 
@@ -25,7 +25,7 @@ class Losses(RuleBasedStateMachine):
         """The time goes on."""
 
     def lose(self, data: st.DataObject) -> None:
-        """Runs are lost; some of them had ended, which is told late; the delay of the others may end."""
+        """Lose runs; some of them had ended, which is reported late; the delay of the others may end."""
         there = endings_of(self.twin, leaving=False) or [Ending(0, 1, How.LOST)]
         runs: list[Ending] = data.draw(st.lists(st.sampled_from(there), max_size=5))
         jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.ledger.M))}

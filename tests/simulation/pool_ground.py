@@ -59,7 +59,7 @@ class Ground:
     def run(
         self, until: float, seed: int = 0, watch: Sequence[float] = (), *, logged: bool = False,
         cell: Cell | None = None,
-    ) -> "Story":  # fmt: skip
+    ) -> "PoolRun":  # fmt: skip
         """Simulate; the schedulers are batch schedulers with short decision times.
 
         `logged`: the cell keeps its log. `cell`: a cell of its own, whose log also has what commits were decided on.
@@ -79,7 +79,7 @@ class Ground:
         if logged:
             assert isinstance(simulation.store, TwinStore)
             simulation.store.twin.ledger.log = True
-        story = Story(simulation, self.machines * self.slots)
+        story = PoolRun(simulation, self.machines * self.slots)
         for at in watch:
             simulation.world.engine.at(round(at * 1e6), story.look, at)
         simulation.run()
@@ -87,8 +87,8 @@ class Ground:
 
 
 @dataclass
-class Story:
-    """What became of it."""
+class PoolRun:
+    """Result of a run: tasks held by pools over time, and evictions."""
 
     simulation: Simulation
     slots: int
@@ -98,7 +98,7 @@ class Story:
     """Tasks evicted until then."""
 
     def look(self, at: float) -> None:
-        """Record what runs now."""
+        """Record the running tasks now."""
         self.evictions[at] = self.evicted
         self.seen[at] = {job.id: sum(group.placed for group in job.groups) for job in self.simulation.store.cell.jobs()}
 

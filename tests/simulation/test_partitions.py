@@ -6,7 +6,7 @@ import pytest
 
 from cellstate.pools import Pool, Preemption
 from schedulers.preemption.fair_share import FairShare
-from tests.simulation.pool_ground import Ground, Story
+from tests.simulation.pool_ground import Ground, PoolRun
 
 FAIR = Preemption(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.5)
 STAGED = replace(FAIR, aggressive_starvation=True, aggressive_starvation_timeout=6.0, aggressive_threshold=0.25)
@@ -14,7 +14,7 @@ STAGED = replace(FAIR, aggressive_starvation=True, aggressive_starvation_timeout
 
 def late_job(
     preemption: Preemption, *, schedulers: int = 1, memory: int = 0
-) -> Story:  # fmt: skip
+) -> PoolRun:  # fmt: skip
     """One pool: a job holds all 24 slots from the beginning, another one comes after 6 s."""
     ground = Ground([Pool("p")], 6, preemption=preemption, schedulers=schedulers, memory=memory)
     ground.job("p", 24)
@@ -50,7 +50,7 @@ def test_a_lower_precedence_takes_nothing_and_loses_all() -> None:
     assert ground.run(20).placed("p-1") == 20, "precedence first, whatever the shares"
 
 
-def fifo(preemption: Preemption) -> Story:
+def fifo(preemption: Preemption) -> PoolRun:
     """A FIFO pool: the second job is due nothing while the first wants all, so its tasks are preemptible."""
     ground = Ground([Pool("p", mode="fifo")], 6, preemption=preemption)
     ground.job("p", 24, at=0.0, seconds=3)
@@ -68,7 +68,7 @@ def test_a_pool_may_forbid_it() -> None:
     assert late_job(replace(FAIR, allow_regular_preemption=False)).evicted == 0
 
 
-def scattered(preemption: Preemption, pools: tuple[str, str] = ("p", "p"), *, everywhere: bool = False) -> Story:
+def scattered(preemption: Preemption, pools: tuple[str, str] = ("p", "p"), *, everywhere: bool = False) -> PoolRun:
     """A job has a task on each of two machines, all that it wants; a second one wants a whole machine of its share."""
     ground = Ground([Pool(name) for name in dict.fromkeys(pools)], 2, 4, preemption=preemption, memory=8)
     ground.everywhere = everywhere

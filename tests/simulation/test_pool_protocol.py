@@ -8,7 +8,7 @@ import pytest
 from cellstate.model import Gang, JobSpec, TaskGroup
 from cellstate.pools import Pool
 from omega.workload.workload import Arrival
-from tests.simulation.pool_ground import QUICK, SLOT, Ground, Story
+from tests.simulation.pool_ground import QUICK, SLOT, Ground, PoolRun
 
 CHAOS = pytest.mark.chaos
 SEVERAL = pytest.mark.parametrize("schedulers", [pytest.param(1, marks=CHAOS), 4, pytest.param(8, marks=CHAOS)])
@@ -161,7 +161,7 @@ def test_a_budget_bounds_evictions() -> None:
     assert ground.run(30).evicted == 6
 
 
-def gang_for_one(cost: float) -> Story:
+def gang_for_one(cost: float) -> PoolRun:
     """Eight slots of a strict gang would go for single tasks of another pool."""
     ground = Ground([Pool("gangs"), Pool("single")], 4, preemption=replace(QUICK, eviction_cost=cost))
     for _ in range(2):

@@ -65,7 +65,7 @@ def room(snapshot: Snapshot) -> list[tuple[int, ...]]:
 
 
 def say(snapshot: Snapshot, machine: int, *free: int) -> None:
-    """The store says that a machine has so much free."""
+    """Set the free amounts of a machine, as by a reply of the store."""
     snapshot.apply(Reply(Position(snapshot.position.version + 1, "t"), full=False, rows=rows([free], machine)))
 
 
@@ -80,7 +80,7 @@ def validated(transaction: Transaction, verdict: Verdict = Verdict.PLACED) -> Ou
 
 
 class Heard(Instrument):
-    """Writes down what the loop announces."""
+    """Records the announcements of the loop."""
 
     def __init__(self) -> None:
         self.said: list[tuple[Any, ...]] = []
@@ -124,7 +124,7 @@ class Driver:
         self.effect: Effect = next(self.loop)
 
     def arrive(self, *jobs: Job, **more: Any) -> "Driver":
-        """What the next Receive brings."""
+        """Set the answer to the next Receive."""
         self.arrivals.append(Arrived(self.now, pending(*jobs), **more))
         return self
 

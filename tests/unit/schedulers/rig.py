@@ -96,7 +96,7 @@ def spec(job_id: str, count: int = 1, need: tuple[int, int] = (100, 100), gang: 
 
 
 class Rig:
-    """One live scheduler step by step, and `other`, through whom everybody else acts."""
+    """One live scheduler step by step, and `other`, the connection for changes by all other clients."""
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Rig:
     def arrived(self) -> list[Arrived]:
         return [answer for _, answer in self.answers if isinstance(answer, Arrived)]
 
-    # Everybody else
+    # Other clients
 
     def join(self, *machines: tuple[int, int]) -> None:
         there = len(self.other.machines())
@@ -174,7 +174,7 @@ class Rig:
         self.other.join("simulated", [MachineSpec(f"m{there + i}", amounts) for i, amounts in enumerate(machines)], 0)
 
     def submit(self, *jobs: JobSpec) -> list[str]:
-        self.other.members()  # whom to wake
+        self.other.members()  # the schedulers to notify
         self.other.submit(jobs, int(self.clock.seconds * 1000), "ada")
         return [job.id for job in jobs]
 

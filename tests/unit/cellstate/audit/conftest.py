@@ -8,7 +8,7 @@ from tests.unit.cellstate.audit.town import Town
 
 @pytest.fixture(scope="session")
 def settled() -> Town:
-    """Lived through once, for all tests to copy; nobody edits it."""
+    """A cell with a history, made once; tests copy it and do not change it."""
     return Town.founded(fakeredis.FakeRedis(server=fakeredis.FakeServer()), "town").populate()
 
 

@@ -76,7 +76,7 @@ def full(store_url: str) -> Iterator[Town]:
 
 
 def furnish(town: Town) -> None:
-    """What the town lacks: agents, shards, updates, output, drains, sleepers, figures."""
+    """Add the records that the town lacks: agents, shards, updates, output, drains, blocked jobs, figures."""
     cell = town.cell
     agent = cell.register_agent("h1", "nonce-h1", LEASE_MS, 10)
     index = cell.join(agent.member, [MachineSpec("h1", (4000, 4000), {"rack": "r1", "zone": "z"})], 10)[0]

@@ -1,4 +1,4 @@
-"""A cell on a fake server with executors on it, and a scheduler that does what it is told."""
+"""A cell on a fake server with executors, and a scheduler controlled by the test."""
 
 import fakeredis
 
@@ -28,7 +28,7 @@ class WaitingCell(RedisCell):
 
 
 class Yard:
-    """Two machines of 1,000 for each executor, and a scheduler that does what it is told."""
+    """Two machines of 1,000 for each executor, and a scheduler controlled by the test."""
 
     def __init__(self, *names: str, speed: float = 1.0) -> None:
         self.clock, self.server, self.speed = Clock(), fakeredis.FakeServer(), speed
@@ -87,7 +87,7 @@ class Yard:
         self.cell.client.rpush(f"omega:{{c}}:box:{executor.number}", *messages)
 
     def messages(self, executor: SimulatedExecutor) -> list[str]:
-        """What waits in the mailbox; it stays there."""
+        """Return the messages in the mailbox without removing them."""
         found = self.cell.client.lrange(f"omega:{{c}}:box:{executor.number}", 0, -1)
         return [message.decode() for message in found]  # type: ignore[union-attr]
 

@@ -25,7 +25,7 @@ def site(*machines: Attributes, free: tuple[int, ...] = ROOM, state: int = Machi
 
 
 def describe(snapshot: Snapshot, *machines: Attributes, start: int = 0) -> None:
-    """Somebody looked these machines up."""
+    """Set the attributes of machines, as a fetch does."""
     described = [(f"m{start + i}", tuple(sorted(has.items()))) for i, has in enumerate(machines)]
     snapshot.describe(range(start, start + len(machines)), described)
 
@@ -39,7 +39,7 @@ def asking(
     extra: Mapping[str, Any], tasks: int = 1, *, need: tuple[int, ...] = (1, 1), gang: Gang = Gang.NO, name: str = "j",
     state: JobState = JobState.ACTIVE, precedence: int = 0,
 ) -> Work:  # fmt: skip
-    """A job of one group that demands what `extra` says."""
+    """A job of one group with the demands in `extra`."""
     return demanding((group(need, tasks), extra), gang=gang, name=name, state=state, precedence=precedence)
 
 
@@ -47,7 +47,7 @@ def demanding(
     *groups: tuple[GroupStatus, Mapping[str, Any]], gang: Gang = Gang.NO, name: str = "j",
     state: JobState = JobState.ACTIVE, precedence: int = 0,
 ) -> Work:  # fmt: skip
-    """A job whose groups demand what is said beside them."""
+    """A job with the given demands for each group."""
     spec = {"groups": [dict(extra) for _, extra in groups]}
     statuses = [status for status, _ in groups]
     return Work.of(Job(name, name, "service", precedence, 1, state, gang, 0, statuses, spec))

@@ -19,7 +19,7 @@ def test_below_the_tolerance_for_longer_than_the_timeouts() -> None:
     found.update(100, at(0.39))
     found.update(130, at(0.39))
     assert found.status("a") is Status.NORMAL
-    assert found.next_change() == 130
+    assert found.due("a") == 130
     found.update(130.001, at(0.39))
     assert found.status("a") is Status.STARVING
     found.update(220, at(0.39))
