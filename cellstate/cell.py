@@ -1,8 +1,8 @@
 """Values that operations on a cell take and return; the operations themselves are in `cellstate.ports`."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from cellstate.model import (
     Job,
@@ -43,6 +43,44 @@ class PendingJob(NamedTuple):
     job: Job
 
 
+class PendingJobs(Sequence[PendingJob]):
+    """Pending jobs in columns: the jobs, and their arrivals as the store writes them."""
+
+    __slots__ = ("arrivals", "jobs")
+
+    def __init__(self, arrivals: Sequence[bytes], jobs: Sequence[Job]) -> None:
+        """Create from columns of one length."""
+        self.arrivals, self.jobs = arrivals, jobs
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+    def __iter__(self) -> Iterator[PendingJob]:
+        return map(PendingJob, map(int, self.arrivals), self.jobs)
+
+    @overload
+    def __getitem__(self, index: int) -> PendingJob: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "PendingJobs": ...
+
+    def __getitem__(self, index: int | slice) -> "PendingJob | PendingJobs":
+        """Return a job, or some of them."""
+        if isinstance(index, slice):
+            return PendingJobs(self.arrivals[index], self.jobs[index])
+        return PendingJob(int(self.arrivals[index]), self.jobs[index])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def jobs_of(pending: Sequence[PendingJob]) -> Sequence[Job]:
+    """Return the jobs alone."""
+    return pending.jobs if type(pending) is PendingJobs else [job for _, job in pending]
+
+
 @dataclass(slots=True)
 class Reply:
     """The answer to a sync or a commit.
@@ -60,12 +98,12 @@ class Reply:
     arrivals: int = 0
     counts: list[int | None] = field(default_factory=list)
     lanes: "Rows | None" = None
-    read_jobs: Callable[[], list[PendingJob]] = list
+    read_jobs: Callable[[], Sequence[PendingJob]] = list
     """Reads `jobs`; called when they are first used."""
-    _jobs: list[PendingJob] | None = None
+    _jobs: Sequence[PendingJob] | None = None
 
     @property
-    def jobs(self) -> list[PendingJob]:
+    def jobs(self) -> Sequence[PendingJob]:
         """The requested jobs."""
         if self._jobs is None:
             self._jobs = self.read_jobs()

@@ -336,7 +336,7 @@ def ordered(runs: Iterable[tuple[int, int, bool]], indices: int) -> Iterable[tup
 
 @dataclass(slots=True)
 class Job:
-    """A job as stored; `order` counts submissions, `extra` is as submitted.
+    """A job as stored; `order` counts submissions, `spec` is as submitted. Jobs that are alike may share `groups`.
 
     `modified` is its modify index: the cell's version at the last change by a person (submit, hold, release,
     resize, update, stop), for compare-and-set.

@@ -159,6 +159,13 @@ class Columns(Sequence[Claim]):
         return f"Columns({self.machines}, {self.counts}, group={self.group}, seen={self.seen})"
 
 
+def machines_claimed(claims: Sequence[Claim]) -> Sequence[int]:
+    """Return the machine of each claim."""
+    return (
+        claims.machines if type(claims) is Columns or type(claims) is Singles else [claim.machine for claim in claims]
+    )
+
+
 class Transaction(NamedTuple):
     """Claims of one job, validated together.
 

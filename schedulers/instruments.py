@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cellstate.transaction import CONFLICTS, Outcome, Transaction
+from cellstate.transaction import CONFLICTS, Outcome, Transaction, machines_claimed
 from schedulers.work import Work
 
 WAITS_KEPT = 100_000
@@ -268,17 +268,14 @@ class Figures(Instrument):
 
     def committed_all(self, results: Sequence[tuple[Transaction, Outcome]], now: float) -> None:
         """See Instrument.committed_all."""
-        if self.in_a_row:
-            for transaction, outcome in results:
-                self.committed(transaction, outcome, now)
-            return
         tasks = accepted = 0
+        in_a_row, apart = self.in_a_row, self.in_a_row.keys().isdisjoint
         for transaction, outcome in results:
-            if outcome.accepted and not self.in_a_row:
+            if not outcome.accepted or (in_a_row and not apart(machines_claimed(transaction[1]))):
+                self.committed(transaction, outcome, now)
+            else:
                 accepted += 1
                 tasks += outcome.placed
-            else:
-                self.committed(transaction, outcome, now)
         self.transactions += accepted
         self.tasks += tasks
 

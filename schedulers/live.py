@@ -4,7 +4,7 @@ One commit is in flight while the next jobs are decided, unless conflicts are fr
 trip, each its own transaction (docs/decisions/0003). Lost calls are sent again; a lapsed lease means a fresh start.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
@@ -74,7 +74,7 @@ class Live:
     steps: int = 0
     _number: int = 0
     _buckets: str = ""
-    _jobs: list[PendingJob] = field(default_factory=list)
+    _jobs: Sequence[PendingJob] = ()
     _fresh: bool = False
     _awaited: Awaited | None = None
     """Whether the store notifies this scheduler of freed room."""
@@ -167,12 +167,6 @@ class Live:
                 self._fresh = False
                 self._since, self._version = self.now(), self.snapshot.position.version
                 return self.snapshot
-            case Fetch():
-                return self._patiently(lambda: fetch(effect, self.cell, self.snapshot))
-            case Measure():
-                return self._patiently(lambda: measure(effect, self.cell, self.scheduler.kind, self._buckets))
-            case Resize():
-                return self._patiently(lambda: resize(effect, self.cell, self._ms(), self.member))
             case Think():
                 self._thinking, self._jobs_at_hand = self.now() if effect.works else None, len(effect.works)
                 if effect.seconds:
@@ -181,6 +175,12 @@ class Live:
             case Commit():
                 self._decided()
                 return self._commit(tuple(effect.transactions))
+            case Fetch():
+                return self._patiently(lambda: fetch(effect, self.cell, self.snapshot))
+            case Measure():
+                return self._patiently(lambda: measure(effect, self.cell, self.scheduler.kind, self._buckets))
+            case Resize():
+                return self._patiently(lambda: resize(effect, self.cell, self._ms(), self.member))
             case Note():
                 self._patiently(lambda: self.cell.note_attempts(effect.jobs, self._ms(), self.member))
                 return None
@@ -211,9 +211,9 @@ class Live:
         for _ in range(MOST_FILLS):
             if self._buckets != self.owned or not self._intakes.unseen(self.snapshot.lanes):
                 return
-            jobs, self._jobs = self._jobs, []
+            jobs, self._jobs = self._jobs, ()
             self._sync()
-            self._jobs = jobs + self._jobs
+            self._jobs = [*jobs, *self._jobs]
 
     def _learn_lanes(self) -> None:
         """Read the names of lanes that are unknown in the snapshot."""
@@ -234,7 +234,7 @@ class Live:
             self._fill()
         elif effect.until is None or effect.until > 0:
             self._wait(effect.until)
-        jobs, self._jobs = self._jobs, []
+        jobs, self._jobs = self._jobs, ()
         renewed, self._renewed = self._renewed, False
         return Arrived(self.now(), jobs, changed, renewed)
 
@@ -281,7 +281,7 @@ class Live:
     def _take(self, reply: Reply, intake: Intake) -> None:
         if intake.most and intake.owned == self._buckets:
             self._intakes.take(intake, reply)
-            self._jobs += reply.jobs
+            self._jobs = [*self._jobs, *reply.jobs] if self._jobs else reply.jobs
         if reply.full:
             self._intakes.reset()  # a restored store assigns arrival numbers again (semantics 16)
 
@@ -296,7 +296,7 @@ class Live:
         for job_id, known in (self._patiently(lambda: self.cell.jobs_by_id(mine)) if mine else {}).items():
             job = self._patiently(partial(self.cell.job, job_id)) if known.pending else None
             if job is not None and job.pending:
-                self._jobs.append(PendingJob(0, job))
+                self._jobs = [*self._jobs, PendingJob(0, job)]
 
     def _abandon(self, job_id: str) -> None:
         keep = (job := self.cell.job(job_id)) is not None and keeps_running(job)

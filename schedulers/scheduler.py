@@ -145,7 +145,8 @@ class Scheduler:
 
     def admit(self, arrivals: Iterable[PendingJob]) -> None:
         """Take up jobs that became pending, or news of jobs already in hand."""
-        arrivals = list(arrivals)
+        if not isinstance(arrivals, Sequence):
+            arrivals = list(arrivals)
         if admit_together(self, arrivals):
             return
         queue, working, sizes, add = self.queue, self.working, self.sizing is not None, self.queue.ready.add

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cellstate.cell import PendingJob
+from cellstate.cell import PendingJob, jobs_of
 from cellstate.model import MOST_CLAIMS, JobState
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Mode, Transaction
@@ -23,7 +23,7 @@ def admit_together(scheduler: "Scheduler", arrivals: Sequence[PendingJob]) -> bo
     """Queue jobs of which none is known yet; return whether that was possible."""
     if len(arrivals) < 2 or scheduler.sizing is not None or scheduler.queue.has_blocked:
         return False
-    jobs, ready = [job for _, job in arrivals if job.state is _ACTIVE], scheduler.queue.ready
+    jobs, ready = [job for job in jobs_of(arrivals) if job.state is _ACTIVE], scheduler.queue.ready
     ids = {job.id for job in jobs}
     if not (len(ids) == len(jobs) and ids.isdisjoint(scheduler.working) and ids.isdisjoint(ready.works)):
         return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from cellstate import keys
-from cellstate.cell import Awaited, Membership, PendingJob, Reply
+from cellstate.cell import Awaited, Membership, PendingJob, PendingJobs, Reply
 from cellstate.errors import (
     BadInput,
     CellGone,
@@ -262,14 +262,14 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
             answer.read_jobs = partial(self._read_jobs, reply)
         return answer
 
-    def _read_jobs(self, reply: list[Any]) -> list[PendingJob]:
+    def _read_jobs(self, reply: list[Any]) -> Sequence[PendingJob]:
         """Read the jobs of a reply, without those that cannot be read."""
         size, read = len(self.dimensions), job_records.read_job
         names, arrivals, records_, specs = (reply[8 + i :: 4] for i in range(4))
         if records_ and all(records_):
             ids = b" ".join(names).decode().split(" ")
             if jobs := read_alike(ids, records_, specs, size):
-                return list(map(partial(_new, PendingJob), zip(map(int, arrivals), jobs, strict=True)))
+                return PendingJobs(arrivals, jobs)
         found: list[PendingJob] = []
         for name, arrival, record, spec in zip(names, arrivals, records_, specs, strict=True):
             if record:

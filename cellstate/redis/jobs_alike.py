@@ -6,7 +6,6 @@ submission and name. These are columns of a table of bytes; all other bytes are 
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from cellstate.model import Job
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+_new = object.__new__
 LEAST = 4
 """Number of jobs from which reading them in columns is cheaper than one by one."""
 
@@ -36,15 +36,16 @@ def read_alike(ids: Sequence[str], records: Sequence[bytes], specs: Sequence[byt
     except UNREADABLE:
         return []
     order, submitted, modified = (_numbers(table, at) for at in (ORDER_AT, SUBMITTED_AT, MODIFIED_AT))
-    shared = first.begun, first.lane, first.commands, first.submitter
-    return list(
-        map(
-            Job, ids, names, repeat(first.kind), repeat(first.precedence), order, repeat(first.state),
-            repeat(first.gang), submitted, map(list, repeat(first.groups)),
-            map(unpack, repeat(spec)) if spec else repeat({}), modified, repeat(first.held), repeat(first.after),
-            repeat(first.awaited), *map(repeat, shared),
-        )
-    )  # fmt: skip
+    jobs: list[Job] = []
+    for job_id, name, position, at_ms, index in zip(ids, names, order, submitted, modified, strict=True):
+        job = _new(Job)  # field by field, in two thirds of the time of a call of the class
+        job.id, job.name, job.order, job.submitted_ms, job.modified = job_id, name, position, at_ms, index
+        job.groups, job.spec = first.groups, unpack(spec) if spec else first.spec
+        job.kind, job.precedence, job.state, job.gang = first.kind, first.precedence, first.state, first.gang
+        job.held, job.after, job.awaited, job.begun = first.held, first.after, first.awaited, first.begun
+        job.lane, job.commands, job.submitter = first.lane, first.commands, first.submitter
+        jobs.append(job)
+    return jobs
 
 
 def _table(records: Sequence[bytes], length: int) -> "NDArray[np.uint8]":

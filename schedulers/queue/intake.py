@@ -4,7 +4,7 @@ Each lane of the store is a stream of jobs by arrival. A scheduler holds some jo
 policy, so it has the best job of all without reading the queue: only lanes that run short are requested.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cellstate.cell import PendingJob, Reply
@@ -100,10 +100,13 @@ class Intakes:
                 at += count or 0
                 continue
             stream.more, stream.seen = count >= ask.most, reply.arrivals
-            mine = jobs[:count] if len(asked.lanes) == 1 else _of_lane(jobs[at:], ask.lane, count)
+            mine: Sequence[PendingJob] = jobs[:count]
+            if len(asked.lanes) > 1:
+                mine = _of_lane(jobs[at:], ask.lane, count)
             at += len(mine)
             if mine:
-                stream.after, stream.last = mine[-1].arrival, Work.of(mine[-1].job)
+                last = mine[-1]
+                stream.after, stream.last = last.arrival, Work.of(last.job)
 
     def unseen(self, lanes: Lanes) -> bool:
         """Return whether there are lanes that were never requested."""

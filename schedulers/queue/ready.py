@@ -215,8 +215,11 @@ class Ready:
             only, self._only = self._only, None
             return [self.works.pop(only.job.id)]
         works: list[Work] = []
-        if bound is None and len(self._lanes) == 1 and not self._later:
-            works = self._pop_only(now, most)
+        if bound is None and self.works and most:
+            if self._later:
+                self._fall_due(now)
+            if len(self._lanes) == 1:
+                works = self._pop_only(now, most)
         while len(works) < most and (work := self.pop(now, bound)) is not None:
             works.append(work)
         return works

@@ -1,10 +1,12 @@
 """The figures of a scheduler, as they are defined for live and simulated runs alike."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from cellstate.fairness import Assertion, Threshold
-from cellstate.transaction import Claim, Outcome, Transaction, Verdict
+from cellstate.transaction import Claim, Columns, Outcome, Singles, Transaction, Verdict
 from schedulers.instruments import WAITS_KEPT, Figures, Instrument, Waits
 from schedulers.loop import Reread
 from schedulers.scheduler import Scheduler
@@ -110,6 +112,16 @@ def test_the_mean_is_of_all_waits_the_percentile_of_the_last() -> None:
     assert waits.p90() == 30.0
 
 
+@pytest.mark.parametrize("before", [0, 7, WAITS_KEPT - 7, WAITS_KEPT - 3, WAITS_KEPT, 3 * WAITS_KEPT - 2])
+def test_waits_of_a_call_are_recorded_as_one_by_one(before: int) -> None:
+    together, single = Waits(before), Waits(before)
+    for durations in ([1.0, 2.0, 3.0], [4.0] * 4, [5.0]):
+        together.add_all(durations)
+        for seconds in durations:
+            single.add(seconds)
+        assert together == single
+
+
 def test_what_is_heard_is_counted() -> None:
     figures, a = Figures(), work("a")
     figures.began(a, 3.0, 2.0)
@@ -135,6 +147,22 @@ def test_they_count_what_the_loop_announces_beside_listeners_that_hear_little() 
     counts = (figures.jobs, figures.finished_jobs, figures.tasks, figures.times_blocked, figures.abandoned_jobs)
     assert counts == (3, 1, 3, 1, 1)
     assert (figures.transactions, figures.conflicts, figures.conflict_fraction) == (4, 3, 3.0)
+
+
+@pytest.mark.parametrize("form", [Columns([4, 7], [2, 1]), Singles([7, 4]), (Claim(7, 0, 1), Claim(4, 0, 1))])
+def test_outcomes_of_a_call_are_counted_as_one_by_one(form: Sequence[Claim]) -> None:
+    """Machines that rejected claims before are no longer listed once a claim on them is accepted."""
+    rejected = Transaction("a", Columns([4, 5], [1, 1])), Outcome(((0, Verdict.FULL), (0, Verdict.FULL)))
+    counts = [claim.count for claim in form]
+    accepted = Transaction("b", form), Outcome(tuple((count, Verdict.PLACED) for count in counts))
+    elsewhere = Transaction("c", Columns([9], [3])), Outcome(((3, Verdict.PLACED),))
+    together, single = Figures(), Figures()
+    for results in ([rejected], [elsewhere, accepted], [elsewhere, rejected, accepted], [rejected]):
+        together.committed_all(results, 1.0)
+        for transaction, verdicts in results:
+            single.committed(transaction, verdicts, 1.0)
+        assert together == single
+    assert (single.in_a_row, single.transactions, single.conflicts) == ({5: 3, 4: 1}, 7, 3)
 
 
 def test_rejections_in_a_row_end_with_a_claim_that_stands() -> None:

@@ -1,5 +1,6 @@
 """The order of steps around a call to the store: the store waits for none that could be done later."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import fakeredis
@@ -20,7 +21,7 @@ def test_the_next_call_is_sent_before_the_jobs_of_the_last_reply_are_read(monkey
     rig.submit(*(spec(f"j{i}") for i in range(60)))
     sent, read = list[int](), RedisCell._read_jobs
 
-    def read_jobs(cell: RedisCell, reply: list[Any]) -> list[PendingJob]:
+    def read_jobs(cell: RedisCell, reply: list[Any]) -> Sequence[PendingJob]:
         sent.append(rig.cell.link.sent)
         return read(cell, reply)
 
