@@ -13,8 +13,6 @@ class MachineBook:
     """A machine after its last fact; None where the remaining log has no information."""
 
     number: int | None = None
-    more: int = 0
-    """By how much its number may be higher: a job may have had several transactions in one call."""
     version: int = 0
     block: int = 0
     amounts: tuple[int, ...] | None = None
@@ -28,11 +26,9 @@ class MachineBook:
     """Amounts by evictions of a transaction, which state what the whole transaction leaves."""
 
     def rise(self, version: int, block: int) -> None:
-        """Count a placement: once in a transaction; those of a block may be of one or of several."""
+        """Count a placement: its number rises once in a transaction, which is a block of facts."""
         if self.number is not None and (self.version, self.block) != (version, block):
             self.number += 1
-        elif self.number is not None:
-            self.more += 1
         self.version, self.block = version, block
 
     def hold(self, amounts: tuple[int, ...] | None) -> None:

@@ -85,7 +85,9 @@ class Copies:
             self._open = None
             self._entries.append(Entry(fact.version, fact.by, fact.since is not None))
         entry, words = self._entries[-1], fact.words
-        if words[0] == "assert":
+        if words[0] == "again":
+            self._open = None
+        elif words[0] == "assert":
             self._begin(fact, read(words))
         elif words[0] == "place":
             group, count = (words[3], int(words[4])), ranges.count(words[5])

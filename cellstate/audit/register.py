@@ -26,10 +26,10 @@ _LENGTHS = {
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
     "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "restore": (3, 3), "assert": (3, 99),
-    "fail": (5, 5), "requeue": (4, 4), "late": (7, 7), "attempt": (2, 2),
+    "fail": (5, 5), "requeue": (4, 4), "late": (7, 7), "attempt": (2, 2), "again": (2, 2),
 }  # fmt: skip
 """Minimum and maximum number of a fact's words, without amounts of machines."""
-_MAY_REPEAT = ("conflict", "awaited", "drop", "assert")
+_MAY_REPEAT = ("conflict", "awaited", "drop", "assert", "again")
 """Facts that may repeat in a version: two claims may have the same conflict; a job may wait for the end and for the
 success of another; two placements of optional tasks may end in one call (totals reveal an extra fact)."""
 _LENGTHS_WITH_AMOUNTS = {
@@ -184,7 +184,7 @@ class Register:
         now = self.touched[-1][1]
         for index in now:
             if book := books.get(index):
-                now[index] = now[index]._replace(number=None if book.more else book.number, amounts=book.amounts)
+                now[index] = now[index]._replace(number=book.number, amounts=book.amounts)
 
     def _join(self, fact: Fact) -> None:
         entry = self.machines.setdefault(int(fact.words[1]), MachineEntry())

@@ -360,6 +360,7 @@ do
     local words = failed and announce_failure(t) or '+'
     if any then
       meta.transactions = meta.transactions + 1
+      if gained[#gained] == j then fact('again ' .. t.id) end  -- parts two transactions of a job, for the audit
       apply(t, stamp)
     end
     return words

@@ -13,7 +13,7 @@ from cellstate.memory.publish import publish
 from cellstate.memory.ranges import span_count, span_tail
 from cellstate.memory.shares import Stocks, leaf
 from cellstate.memory.sync import sync
-from cellstate.memory.tasks import book, evict_gangs, occupy, place, take_off
+from cellstate.memory.tasks import book, evict_gangs, note_again, occupy, place, take_off
 from cellstate.memory.words import Group, JobRow, KindRow, MachineRow, room
 from cellstate.model import Gang, JobState, MachineState
 from cellstate.transaction import Basis, Claim, Detection, How, Intake, Mode, Outcome, Position, Transaction, Verdict
@@ -295,6 +295,7 @@ def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
             ledger.fact("conflict", t.id, c.machine, int(v), c.count - n)
     if j is not None and any(t.placed):
         ledger.transactions += 1
+        note_again(ledger, j)
         ledger.gained.append(j)
         apply(ledger, t, j, stamp)
     return Outcome(tuple(zip(t.placed, t.verdicts, strict=True)))

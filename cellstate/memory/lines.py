@@ -11,7 +11,7 @@ OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped
 OF_SPANS = frozenset({"fail", "late", "requeue"})
 OF_JOBS = frozenset(
     {"submit", "stop", "abandon", "done", "hold", "release", "resize", "drop", "awaited", "met", "update", "updated",
-     "stalled", "fail", "requeue", "attempt"}
+     "stalled", "fail", "requeue", "attempt", "again"}
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from cellstate.memory.ledger import Ledger
 from cellstate.memory.pools import is_bounded
 from cellstate.memory.ranges import span_count, span_take
-from cellstate.memory.tasks import book, count_admitted
+from cellstate.memory.tasks import book, count_admitted, note_again
 from cellstate.memory.words import Group, JobRow, MachineRow
 from cellstate.transaction import Claim, Detection, Ending, Mode, Outcome, Transaction, Verdict, all_placed
 
@@ -63,6 +63,7 @@ def place_all(
     """Touch and place for every claim, on its machine in `stands`; the room is already deducted."""
     stamp, base, placement, loud = ledger.stamp, ledger.base, ledger.placements, ledger.log or ledger.mailboxes
     numbers, waiting = ledger.numbers, g.waiting
+    note_again(ledger, j)
     first = waiting[0]
     singles = total == len(stands) and waiting[1] - first + 1 >= total
     for i, m in enumerate(stands):

@@ -35,6 +35,12 @@ def count_admitted(ledger: Ledger, j: JobRow, before: int) -> None:
         count_in_pools(ledger, j, more)
 
 
+def note_again(ledger: Ledger, j: JobRow) -> None:
+    """Part two transactions of a job that follow one another in a call, for the audit."""
+    if ledger.gained and ledger.gained[-1] is j:
+        ledger.fact("again", j.id)
+
+
 def place(ledger: Ledger, j: JobRow, group: int, m: MachineRow, count: int) -> None:
     """Record `count` tasks of a group as one run on a machine."""
     g = j.groups[group]

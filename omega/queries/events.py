@@ -73,7 +73,7 @@ def events(cell: "Queries", after: int, to: int, kinds: Iterable[str] | None = N
     while after < to:
         most = min(CHUNK, to - after)
         facts = [fact for fact in cell.facts(after, most, words) if fact.version <= to]
-        yield from (event(fact, cell.dimensions) for fact in facts)
+        yield from (event(fact, cell.dimensions) for fact in facts if fact.words[0] != "again")
         # Trimmed meanwhile: these are newer than requested, and must not be returned twice.
         after = max(after + most, facts[-1].version if facts else 0)
 

@@ -149,7 +149,7 @@ OPERATORS: tuple[tuple[str, str], ...] = (
 
 EQUIVALENT: dict[tuple[str, str], str] = {
     ("cellstate/lua/commit.lua", "if #evicting >= 0 then"): "an empty list of victims loads nothing",
-    ("cellstate/audit/replay.py", "if not allowed[0] <= step <= allowed[-1] + book.more and not (jump and step >= 1):"):
+    ("cellstate/audit/replay.py", "if step != (0 if same else 1) and not (jump and step >= 1):"):
         "a machine comes back in a later version than the one in which it left, where a step of 1 is allowed anyway",
     ("cellstate/lua/parts/losses.lua", "if n >= 0 then"): "adds no task, twice",
     ("cellstate/lua/parts/losses.lua", "if loss.due > 1 and loss.due <= at_ms and loss.tasks ~= '-' then"):

@@ -54,10 +54,7 @@ UNSEEN: list[tuple[str, str]] = [
     ),
     (r"log assert word ([2-9]|1[1-5]) \w+", "usage and shares that a transaction asserted are kept nowhere else"),
     (r"done item moved", "a job with tasks that still leave goes to the end of the list when its turn comes"),
-    (
-        r"machines field 0 number 1 changed",
-        "a job placed on it twice in a call, by one transaction or two, and its change is older than the change list",
-    ),
+    (r"log again line duplicated", "transactions are parted once or more"),
     (r"updates field \d duplicated", "the update of a job that is no longer kept stands until a scheduler settles it"),
     (r"meta field ticks .*", "the age of placements is kept nowhere else: from it follows which losses count"),
 ]
@@ -167,6 +164,8 @@ def rarities(town: Town) -> None:
     town.client.delete(f"{town.prefix}lease:{agent.member}")
     assert cell.deregister_executor(agent, 21, "batch/0")
     assert town.commit("halting", Claim(3, 0, 3)) == 3
+    cell.submit([job("twice", SMALL)], 21, "ada")
+    assert town.commit_each("twice", Claim(3, 0, 1), Claim(3, 0, 2)) == 3
     cell.stop("halting", 22, "ada")
 
 

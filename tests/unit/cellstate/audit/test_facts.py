@@ -11,8 +11,9 @@ from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Detection, Mode, Position, Transaction
+from omega.queries.events import events
 from tests.unit.cellstate.audit.test_broken_cell import spoken
-from tests.unit.cellstate.audit.town import Town
+from tests.unit.cellstate.audit.town import SMALL, Town, job
 
 SUBMIT = "submit {} {}-name batch {} 9"
 
@@ -98,3 +99,15 @@ def test_facts_name_groups_that_a_job_has(town: Town, edit: tuple[str, str], wha
     where = "job next" if "next" in edit[0] else "job many"
     assert not what or spoken(report, 4, where, what), report.violations
     assert {violation.invariant for violation in report.violations} == {4}
+
+
+def test_transactions_of_a_job_in_one_call_are_parted(town: Town) -> None:
+    """A machine's number rises with each; without the fact between them it would rise once."""
+    town.cell.submit([job("twice", SMALL)], 40, "ada")
+    assert town.commit_each("twice", Claim(3, 0, 1), Claim(3, 0, 1), Claim(0, 0, 1)) == 3
+    assert verify(town.cell).ok
+    words = [fact.words[0] for fact in town.cell.facts() if fact.words[0] == "again" or "twice" in fact.words[3:4]]
+    assert words == ["place", "again", "place", "again", "place"]
+    assert "again" not in {each.kind for each in events(town.cell, 0, 100)}
+    town.replace_fact("again twice", "")
+    assert spoken(verify(town.cell), 3, "machine 3", "after its last fact it was")

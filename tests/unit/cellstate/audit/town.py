@@ -56,6 +56,13 @@ class Town:
         reply = self.cell.commit(self.members[kind], self.number, [transaction], Position(), self.number)
         return reply.outcomes[0].placed
 
+    def commit_each(self, job_id: str, *claims: Claim) -> int:
+        """Place tasks of a job in one call, with a transaction for each claim."""
+        self.number += 1
+        transactions = [Transaction(job_id, (claim,)) for claim in claims]
+        reply = self.cell.commit(self.members["batch"], self.number, transactions, Position(), self.number)
+        return sum(outcome.placed for outcome in reply.outcomes)
+
     def run_of(self, job_id: str, machine: int, *, leaving: bool = False) -> int:
         """The placement of a job's tasks on a machine."""
         runs = self.cell.runs([machine])
