@@ -97,19 +97,18 @@ local function open_links(links)
   return concat(kept)
 end
 
--- An unused number for a lane: a freed one, or the next.
+-- An unused number for a lane: a freed one, or the next. Lanes that this call creates are not stored yet.
+local created, existing = 0, false
 local function free_number()
+  created = created + 1
   if not lanes.spare then lanes.spare = redis.call('HGET', lanes_key, 'spare') or '' end
   local rest, last = match(lanes.spare, '^(.-)(%d+) $')
   if last then
     lanes.spare = rest
     return last
   end
-  local known = redis.call('HLEN', lanes_key) - redis.call('HEXISTS', lanes_key, 'spare')
-  for _, l in ipairs(lanes.changed) do
-    if l.fresh then known = known + 1 end
-  end
-  return format('%d', known + 1)
+  existing = existing or redis.call('HLEN', lanes_key) - redis.call('HEXISTS', lanes_key, 'spare')
+  return format('%d', existing + created)
 end
 
 -- The lane of a name, created when it does not exist.

@@ -13,24 +13,60 @@ local function delay(j, g, count)
   j.delayed, g[DELAYED], j.lossy, g.losses = j.delayed + count, g[DELAYED] + count, true, true
 end
 
--- Call f(loss, inside, rest, place) for each loss that has some of these tasks. The search begins where the last one
--- ended, and ends with the last of the tasks: a call goes through many placements mostly in order, and each search would
--- otherwise examine every loss.
-local function each_loss(g, gone, f)
-  local list = losses_of(g)
-  local n, left = #list, span_count(gone)
-  local low, high = tonumber(match(gone, '^%d+')), tonumber(match(gone, '%d+$'))
-  if n == 0 or high < list.low or low > list.high then return end
-  local from = list.at
-  for k = 0, n - 1 do
-    local i = (from + k - 1) % n + 1
-    local loss = list[i]
-    if loss.low <= high and loss.high >= low and loss.tasks ~= '-' then
-      local inside, rest = span_split(loss.tasks, gone)
-      if inside ~= '-' then
-        list.at, left = i, left - span_count(inside)
-        f(loss, inside, rest, i)
-        if left == 0 then return end
+local each_loss, index_loss
+do
+  -- Note a loss of a long list under each block of 64 tasks that it has tasks of; under "wide" when there are more than 8. A call
+  -- that ends thousands of tasks would otherwise examine every loss for each.
+  function index_loss(list, loss)
+    local first, last = floor(loss.low / 64), floor(loss.high / 64)
+    local wide = last - first > 8
+    for block = first, wide and first or last do
+      local name = wide and 'wide' or block
+      list.blocks[name] = list.blocks[name] or {}
+      table.insert(list.blocks[name], loss)
+    end
+    list.indexed = list.indexed + 1
+  end
+
+  -- The losses that may have tasks from low to high; one of several blocks may occur in it again.
+  local function losses_near(list, low, high)
+    local first, last = floor(low / 64), floor(high / 64)
+    if #list <= 32 or last - first > 8 then return list end
+    list.blocks, list.indexed = list.blocks or { wide = {} }, list.indexed or 0
+    for i = list.indexed + 1, #list do index_loss(list, list[i]) end
+    local found = {}
+    for block = first, last do answering(found, list.blocks[block] or {}) end
+    return answering(found, list.blocks.wide)
+  end
+
+  -- Those of ascending spans that reach from low to high, as text.
+  local function spans_near(cuts, low, high)
+    local first, last = 1, #cuts + 1
+    while first < last do
+      local middle = floor((first + last) / 2)
+      if cuts[middle][2] < low then first = middle + 1 else last = middle end
+    end
+    local near = {}
+    while cuts[first] and cuts[first][1] <= high do
+      near[#near + 1], first = cuts[first], first + 1
+    end
+    return spell(near)
+  end
+
+  -- Call f(loss, inside, rest) for each loss that has some of these tasks.
+  function each_loss(g, gone, f)
+    local list, left = losses_of(g), span_count(gone)
+    local low, high = tonumber(match(gone, '^%d+')), tonumber(match(gone, '%d+$'))
+    if #list == 0 or high < list.low or low > list.high then return end
+    local cuts = find(gone, ',', 1, true) and spans(gone)
+    for _, loss in ipairs(losses_near(list, low, high)) do
+      if loss.low <= high and loss.high >= low and loss.tasks ~= '-' then
+        local inside, rest = span_split(loss.tasks, cuts and spans_near(cuts, loss.low, loss.high) or gone)
+        if inside ~= '-' then
+          left = left - span_count(inside)
+          f(loss, inside, rest)
+          if left == 0 then return end
+        end
       end
     end
   end
@@ -39,16 +75,21 @@ end
 -- Drop the losses of tasks that ended; with `unlinked` they are kept for a placement that has no effect any more.
 local function forget_losses(j, g, gone, unlinked)
   local kept, delayed = {}, 0
-  each_loss(g, gone, function(loss, inside, rest, at)
+  each_loss(g, gone, function(loss, inside, rest)
     loss.tasks = rest
     if unlinked then
-      kept[#kept + 1] = { at, loss_of(inside, loss.count, loss.due, '0') }
+      kept[#kept + 1] = { loss, loss_of(inside, loss.count, loss.due, '0') }
     elseif loss.due > 0 then
       delayed = delayed - span_count(inside)
     end
   end)
-  table.sort(kept, function(x, y) return x[1] > y[1] end)
-  for _, each in ipairs(kept) do table.insert(g.loss_list, each[1] + 1, each[2]) end
+  local list = g.loss_list
+  for _, each in ipairs(kept) do
+    local i = 1
+    while list[i] ~= each[1] do i = i + 1 end
+    table.insert(list, i + 1, each[2])
+    if list.blocks then index_loss(list, each[2]) end
+  end
   delay(j, g, delayed)
 end
 

@@ -27,6 +27,22 @@ end
 -- The chunk of a run of these tasks; 0: it stands in the record.
 local function chunk_of(tasks) return find(tasks, '%d%d%d$') and floor(match(tasks, '%d+$') / CHUNK) or 0 end
 
+-- The chunks of a group's live or leaving runs. New ones are collected until the text is needed: with a chunk for each of
+-- a call's tasks it would be written anew for each.
+local function chunks_of(g, which)
+  local more = g.new_chunks and g.new_chunks[which]
+  if more then
+    g[which], g.new_chunks[which] = span_add(g[which], concat(more, ',')), nil
+  end
+  return g[which]
+end
+
+local function add_chunk(g, which, chunk)
+  g.new_chunks = g.new_chunks or {}
+  local more = g.new_chunks[which] or {}
+  more[#more + 1], g.new_chunks[which] = format('%d', chunk), more
+end
+
 -- The list of runs of a chunk, read on first use: a table like that of a group.
 local function list_of(j, group, g, chunk, leaving)
   if chunk == 0 then return g end
@@ -36,7 +52,7 @@ local function list_of(j, group, g, chunk, leaving)
     local text = redis.call('HGET', placed_key, name)
     list = { name = name, chunk = chunk, group = g, which = leaving and 'going' or 'live', was = text, added = false,
       dropped = false, [RUNS] = text or '' }
-    if not text then g[list.which] = span_add(g[list.which], format('%d', chunk)) end
+    if not text then add_chunk(g, list.which, chunk) end
     far.lists[name] = list
     far.touched[#far.touched + 1] = list
   end
@@ -57,7 +73,7 @@ end
 -- Numbers of the chunks of live runs, ascending; that of the record is 0.
 function far.chunks(g)
   local numbers = { 0 }
-  for _, s in ipairs(spans(g.live)) do
+  for _, s in ipairs(spans(chunks_of(g, 'live'))) do
     for chunk = s[1], s[2] do numbers[#numbers + 1] = chunk end
   end
   return numbers
@@ -93,7 +109,7 @@ function far.leaving(j, group, g)
     for placement, index in gmatch(text, '!(%d+)@(%d+)') do list[#list + 1] = { placement, index } end
   end
   take(runs_of(g))
-  for _, s in ipairs(spans(g.going)) do
+  for _, s in ipairs(spans(chunks_of(g, 'going'))) do
     for chunk = s[1], s[2] do take(runs_of(list_of(j, group, g, chunk, true))) end
   end
   return list
@@ -101,15 +117,23 @@ end
 
 -- Write the chunks that this call changed; before the records of their jobs, which list them.
 function far.write()
-  local rows, gone = {}, {}
+  local rows, gone, emptied = {}, {}, { live = {}, going = {} }
   for _, list in ipairs(far.touched) do
     local text, g, which = runs_of(list), list.group, list.which
+    chunks_of(g, which)
     if text == '' then
-      g[which] = select(2, span_split(g[which], format('%d', list.chunk)))
+      emptied[which][g] = emptied[which][g] or {}
+      table.insert(emptied[which][g], list.chunk)
       if list.was then gone[#gone + 1] = list.name end
     elseif text ~= list.was then
       rows[#rows + 1] = list.name
       rows[#rows + 1] = text
+    end
+  end
+  for which, groups in pairs(emptied) do
+    for g, chunks in pairs(groups) do
+      table.sort(chunks)
+      g[which] = select(2, span_split(g[which], concat(chunks, ',')))
     end
   end
   in_chunks('HDEL', placed_key, gone)

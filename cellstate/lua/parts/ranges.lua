@@ -70,20 +70,23 @@ local function span_add(text, more)
   return spell(joined)
 end
 
--- What of part lies in text, and text without it.
+-- What of part, in ascending order, lies in text, and text without it.
 local function span_split(text, part)
   if text == part then return text, '-' end
   local inside, rest = {}, {}
-  local cuts = spans(part)
+  local cuts, at = spans(part), 1
   for _, s in ipairs(spans(text)) do
     local from = s[1]
-    for _, c in ipairs(cuts) do
-      local a, b = math.max(c[1], from), math.min(c[2], s[2])
+    while cuts[at] and cuts[at][2] < from do at = at + 1 end
+    local i = at
+    while cuts[i] and cuts[i][1] <= s[2] do
+      local a, b = math.max(cuts[i][1], from), math.min(cuts[i][2], s[2])
       if a <= b then
         if from < a then rest[#rest + 1] = { from, a - 1 } end
         inside[#inside + 1] = { a, b }
         from = b + 1
       end
+      i = i + 1
     end
     if from <= s[2] then rest[#rest + 1] = { from, s[2] } end
   end

@@ -38,10 +38,10 @@ local function add_loss(list, loss)
   list[#list + 1], list.low, list.high = loss, math.min(list.low, loss.low), math.max(list.high, loss.high)
 end
 
--- The losses of a group, read on first use. at: where the last search in them ended.
+-- The losses of a group, read on first use.
 local function losses_of(g)
   if not g.loss_list then
-    local list = { low = math.huge, high = -1, at = 1 }
+    local list = { low = math.huge, high = -1 }
     for tasks, count, due, placement in gmatch(g.losses or '', '~([^:~]+):(%d+):(%d+):(%d+)') do
       add_loss(list, loss_of(tasks, tonumber(count), tonumber(due), placement))
     end
@@ -151,7 +151,7 @@ end
 
 -- Whether tasks of a group are leaving anywhere.
 local function has_leaving(g)
-  if g.leaves == nil then g.leaves = g.going ~= '-' or find(runs_of(g), '!', 1, true) ~= nil end
+  if g.leaves == nil then g.leaves = g.new_chunks and g.new_chunks.going ~= nil or g.going ~= '-' or find(runs_of(g), '!', 1, true) ~= nil end
   return g.leaves
 end
 
