@@ -1,14 +1,17 @@
 -- Validate the transactions of one scheduler in order, apply the accepted claims, and reply with the changes that its
 -- snapshot lacks and with its next jobs. This script is the specification of a conflict.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease | box:* pending:* wake:* asleep
--- ARGV   dims tag at member incarnation number since since_tag kind asked most owned basis | transactions
+-- KEYS   meta machines runs jobs specs lanes changes log schedulers lease | box:* pending:* wake:* asleep, and what only the general
+--        form needs: placed jobnames kinds lanenames pools done housekeeping
+-- ARGV   dims tag at member incarnation number since since_tag request basis | transactions
+-- request: "most owned kind lanes" of the intake (parts/intake.lua), empty for none.
 -- basis: for the log, the version on which the transactions were decided, and when that began.
 -- A transaction is its job; numbers of eight bytes each: mode (0 incremental, 1 gang), detection (0 fine, 1
 -- coarse), and for every claim its group, count of identical tasks and the machine's number at the sync; the
 -- victims that claims may evict, "claim:placement*count…" in order, and "|" with what the transaction asserts of pools
 -- (parts/shares.lua); and the machine of every claim.
--- Reply  {"ok", version, tag, outcomes, mode, text, arrivals, counts, (id, arrival, record, spec)…}, or
+-- Reply  {"ok", version, tag, outcomes, mode, text, arrivals, counts, (id, arrival, record, spec)…}, or, when the tag is this call's,
+--        the mode "delta" and no jobs are requested, the text "version outcomes" and, after a line feed, that of the delta; or
 --        {"fenced"} / {"stale"} / {"keys", name…} with nothing done.
 --        outcomes: per transaction "+" when all claims are placed, else "placed verdict,…" per claim; joined by ";".
 -- Types  meta, machines, runs, placed, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
@@ -19,9 +22,13 @@
 
 --@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9, SHARE 10
 --@include lists binary named fence
+local kinds_key = named.kinds
 if last ~= number then
   --@include plain_place
 end
+if not named.placed then return { 'keys', 'done', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed', 'pools' } end
+local placed_key, jobnames_key, lanenames_key, pools_key, done_key, housekeeping_key =
+  named.placed, named.jobnames, named.lanenames, named.pools, named.done, named.housekeeping
 --@include numbers rows delta answer listing counters announce ranges words done pools lanes publish links placements losses tasks shares
 
 local NONE = {}

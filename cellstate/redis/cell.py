@@ -45,8 +45,27 @@ if TYPE_CHECKING:
 
 _new = tuple.__new__
 """Makes pending jobs, without a call of their class."""
+GENERAL_KEYS = ("done", "housekeeping", "jobnames", "kinds", "lanenames", "placed", "pools")
+"""Keys of a commit that only its general form needs."""
+GENERAL_CALLS = 64
+"""Commits that give these keys after one that needed them: where limits hold each one needs them."""
 KEEP_JOBS = 10_000
 KEEP_MS = 24 * 3600 * 1000
+
+
+def _request(intake: Intake | None) -> str:
+    """Return what a commit requests, ``most owned kind lane:after:count,…``; empty for nothing."""
+    if intake is None or not intake.most:
+        return ""
+    lanes = ",".join(f"{lane}:{after}:{count}" for lane, after, count in intake.lanes) or "-"
+    return f"{intake.most} {intake.owned} {intake.kind} {lanes}"
+
+
+def _columns_of(reply: bytes, tag: object) -> list[Any]:
+    """Return the short reply to a commit, ``version outcomes`` and the delta after a line feed, as the long one."""
+    version, _, rest = reply.partition(b" ")
+    outcomes, _, text = rest.partition(b"\n")
+    return [b"ok", version, str(tag).encode(), outcomes, b"delta", text]
 
 
 def cells(client: "redis.Redis") -> list[str]:
@@ -71,6 +90,8 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         self._link = Link(client)
         self._commit_keys: tuple[tuple[str, ...], list[str]] = (), []
         """The keys of the last commit, by their dependencies: most commits have the same keys."""
+        self._general_calls = 0
+        """How many further commits give the keys of the general form."""
         self._flight: tuple[dict[str, object], Words, Sequence[Transaction], list[str], Intake | None] | None = None
 
     def inspect(self) -> "Inspection":
@@ -190,15 +211,19 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
     ) -> None:  # fmt: skip
         """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
-        values = self._values(at_ms, membership.member) | self._since(since, intake) | membership._asdict()
-        values["number"] = number
+        values = self._values(at_ms, membership.member) | membership._asdict()
+        values |= {"number": number, "since": since.version, "since_tag": since.tag, "request": _request(intake)}
         values["basis"] = " ".join(map(str, basis or (since.version, at_ms)))
         words = records.write_transactions(transactions)
         names = [*(f"box:{executor}" for executor in executors), *self._wakes()]
         kinds = self._known.setdefault("pending", set())
         if intake is not None:
             kinds.add(f"pending:{intake.kind}")
-        self._flight = values, words, transactions, names + sorted(kinds), intake
+        names += sorted(kinds)
+        if self._general_calls > 0:
+            self._general_calls -= 1
+            names += GENERAL_KEYS
+        self._flight = values, words, transactions, names, intake
         self._plain(self._launch)
 
     def _launch(self) -> None:
@@ -217,9 +242,14 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         values, _, transactions, names, intake = self._flight
         while True:
             reply = self._plain(self._link.receive)
+            if type(reply) is bytes:
+                reply = _columns_of(reply, values["tag"])
             if reply[0] != b"keys":
                 break
-            names += sorted(self._learn(reply[1:]))
+            learned = self._learn(reply[1:])
+            names += sorted(learned)
+            # A call that then asks for a mailbox or a queue was not plain for that alone.
+            self._general_calls = 0 if learned.isdisjoint(GENERAL_KEYS) else GENERAL_CALLS
             self._plain(self._launch)
         if reply[0] in (b"fenced", b"stale"):
             self._flight = None

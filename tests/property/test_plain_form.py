@@ -11,8 +11,9 @@ import fakeredis
 import pytest
 
 from cellstate.cell import Membership, Reply
-from cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
+from cellstate.model import BUCKETS, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from cellstate.redis import RedisCell
+from cellstate.redis.cell import GENERAL_KEYS
 from cellstate.redis.scripts import Script
 from cellstate.resources import Dimensions
 from cellstate.server import connect
@@ -185,3 +186,30 @@ def test_plain_jobs_are_of_the_plain_form(gang: Gang, machines: int, resources: 
     hows = [How.FINISHED] * (len(runs) - 1) + [How.FAILED]
     endings = [Ending(run.machine, run.placement, how) for run, how in zip(runs, hows, strict=True)]
     assert sum(cell.end(endings, 4, "e")) == 10
+
+
+def test_calls_give_the_keys_of_the_general_form_once_one_needed_them() -> None:
+    cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c")
+    given = list[int]()
+    send = cell._link.send
+
+    def watched(*call: Any, **options: Any) -> None:
+        given.append(len(call[1]))
+        send(*call, **options)
+
+    cell._link.send = watched  # type: ignore[method-assign]
+    cell.submit([JobSpec(f"j{i}", f"j{i}", "batch", (TaskGroup((1, 1), 1, 500),)) for i in range(1, 6)], 1, "ada")
+
+    def place(number: int) -> int:
+        """Return how often the call was sent."""
+        before = len(given)
+        cell.commit(membership, number, [Transaction(f"j{number}", (Claim(0, 0, 1),))], Position(), 2, executors=(1, 3))
+        return len(given) - before
+
+    assert (place(1), place(2)) == (3, 1), "the queue was not known"
+    assert given[3] == given[0] + 1
+    cell.set_limits("batch", Limits((10, None)), 2, "ada")
+    assert (place(3), place(4)) == (2, 1)
+    cell.set_limits("batch", Limits((None, None)), 3, "ada")
+    assert place(5) == 1
+    assert given[-1] == given[3] + len(GENERAL_KEYS)

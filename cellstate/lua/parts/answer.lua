@@ -9,8 +9,8 @@ do
   local function reply(outcomes, version, low, arrivals, latest)
     local mode, text = delta(version, low, tonumber(since), since_tag)
     local words = { 'ok', version, latest, outcomes, mode, text }
-    if tonumber(most) > 0 then
-      --@include intake
+    if request ~= '' then
+      --@include request intake
       intake(words, named['pending:' .. kind], asked, tonumber(most), owned, tonumber(arrivals) or 0)
     end
     return words

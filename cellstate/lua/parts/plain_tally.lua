@@ -9,7 +9,7 @@ do
       local k = kinds[of]
       if k == nil then
         local queue = named['pending:' .. of]
-        local limited = limits and redis.call('HEXISTS', kinds_key, of) == 1
+        local limited = limits and (not kinds_key or redis.call('HEXISTS', kinds_key, of) == 1)
         k = queue and not limited and { queue, {} } or false
         kinds[of] = k
       end

@@ -47,16 +47,14 @@ do
   if list then in_chunks('HSET', lanes_key, list) end
 end
 redis.call('RPUSH', changes_key, tag .. records)
-do
-  local number = format('%d', version)
-  if placing then
-    redis.call('XADD', log_key, number .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'), 'basis', basis)
-  else
-    redis.call('XADD', log_key, number .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'))
-  end
-  if version % TRIM_EVERY == 0 then
-    --@include trim
-    changed[#changed + 1], changed[#changed + 2] = 'floor', format('%d', low)
-  end
-  redis.call('HSET', meta_key, 'version', number, unpack(changed))
+local version_text = format('%d', version)
+if placing then
+  redis.call('XADD', log_key, version_text .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'), 'basis', basis)
+else
+  redis.call('XADD', log_key, version_text .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'))
 end
+if version % TRIM_EVERY == 0 then
+  --@include trim
+  changed[#changed + 1], changed[#changed + 2] = 'floor', format('%d', low)
+end
+redis.call('HSET', meta_key, 'version', version_text, unpack(changed))
