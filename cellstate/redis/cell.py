@@ -1,5 +1,6 @@
 """The complete store: one cell on a server, its transactions, members and limits."""
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -147,7 +148,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         if schema is None:
             there = self._others()
             where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
-            raise Refused(f"{where}; make one with omega cell create {self.name}")
+            raise Refused(f"{where}; make one with omega cell create {shlex.quote(self.name)}")
         if not any_schema:
             self._check_schema(schema.decode())
             if migrating is not None:

@@ -43,7 +43,8 @@ def show(each: Mapping[str, Any]) -> None:
             "scheduler": f"{each['member']} · {each['state']} · incarnation {each['incarnation']}"
             + (f" · evicts by {each.get('evicts_by') or 'a policy of its own'}" if each["evicts"] else ""),
             "busyness": f"{each['busyness']:.2f} over {words.seconds(each['seconds'])}",
-            "wait": f"{words.seconds(wait['mean'])} mean, {words.seconds(wait['p90'])} p90 of {each['jobs']:,} jobs",
+            "wait": f"{words.seconds(wait['mean'])} mean, {words.seconds(wait['p90'])} p90 of "
+            f"{words.count(each['jobs'], 'job')}",
             "conflicts": f"fraction {words.fraction(each['conflict_fraction'])} · "
             f"{each['conflicts']:,} of {transactions}"
             + (f" · {words.count(given_up, 'job')} given up" if given_up else ""),

@@ -44,6 +44,11 @@ def test_bytes_that_are_no_text(omega: Omega, cell: RedisCell, words: tuple[str,
     assert (cell.jobs(), cell.machines()) == ([], [])
 
 
+def test_types_of_options_are_named_in_plain_words(omega: Omega) -> None:
+    assert "'x' is not a whole number; see omega events --help" in omega.error("events", "--since", "x", code=2)
+    assert "'x' is not a number; see omega pool set --help" in omega.error("pool", "set", "a", "--weight", "x", code=2)
+
+
 def test_a_directory_that_was_removed(omega: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
@@ -60,6 +65,10 @@ def test_unknown_cell(empty_store: str) -> None:
     Omega(empty_store).run("cell", "create", "one")
     said = Omega(empty_store, "nope").error("job", "list")
     assert said == f"unknown cell 'nope' on {empty_store}; it has: one; make one with omega cell create nope"
+
+
+def test_the_remedy_quotes_a_name_with_blanks(empty_store: str) -> None:
+    assert Omega(empty_store, "a b").error("job", "list").endswith("; make one with omega cell create 'a b'")
 
 
 def test_no_cell_yet(empty_store: str) -> None:
