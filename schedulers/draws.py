@@ -27,7 +27,7 @@ class Draws(Random):
         """Return `count` numbers from 0 to `bound` - 1; the bound is at most 2^32."""
         first, ahead = self._used, self._ahead
         self._used = end = first + count
-        if end <= len(ahead) and bound == self._bound:
+        if bound == self._bound and end <= len(ahead):
             return ahead[first:end]
         left = ahead[first:] if bound == self._bound else []
         words = np.frombuffer(self.randbytes(4 * max(AHEAD, count)), dtype="<u4").astype(np.uint64)

@@ -10,7 +10,7 @@ from typing import cast
 from cellstate.cell import Awaited, PendingJob
 from cellstate.model import MOST_CLAIMS, JobState
 from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Transaction, Verdict
+from cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Singles, Transaction, Verdict
 from schedulers.constraints.fetching import Fetch, wanted
 from schedulers.instruments import Instrument, announce, report_blocked
 from schedulers.ordering.fair_pools import FairPools
@@ -278,9 +278,9 @@ class Scheduler:
             else:
                 part = work if work.admitted is None else admitted(work)
                 claims = arranged(self.placement, part, snapshot, self.rng)
-            if count := len(claims):
-                transactions.append(self.transaction(work, claims, snapshot, count))
-                left -= count
+            if size := len(claims.machines) if type(claims) is Singles else len(claims):
+                transactions.append(self.transaction(work, claims, snapshot, size))
+                left -= size
                 continue
             if self.queue.follows_use:
                 snapshot.usage.forget_promises()  # those of jobs that are not decided yet do not count for evictions
@@ -355,15 +355,15 @@ class Scheduler:
         done: list[Work] = []
         pop, sizes = self.working.pop, self.sizing is not None
         for transaction, outcome in results:
-            if transaction.assertion is not None and self._asserting is not None:
+            job_id, claims, _, _, assertion = transaction
+            if assertion is not None and self._asserting is not None:
                 self._asserting.settled(transaction, outcome, now)
-            work = pop(transaction[0], None)
+            work = pop(job_id, None)
             if work is None:
                 continue
             if work.requeued_by is not None:
                 self.queue.tried(work)
-            claims = transaction[1]
-            if outcome.accepted and type(claims) is Columns and not sizes:
+            if outcome.accepted and (type(claims) is Columns or type(claims) is Singles) and not sizes:
                 left, placed = work.left, outcome.placed
                 left[claims.group] -= placed
                 work.placed += placed

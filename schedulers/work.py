@@ -78,20 +78,25 @@ class Work:
         works: list[Work] = []
         known, number = None, 0
         for job in jobs:
-            work = _new(cls)
             groups = job.groups
             if groups[0] is known and len(groups) == 1:
-                work.left = [number]
+                left = [number]
             else:
-                work.left = _unplaced(job)
-                known, number = groups[0], work.left[0]
-            work.job, work.submitted = job, job.submitted_ms / 1000
-            work.attempts = work.conflicts = work.placed = work.fruitless = work.joined = work.counted = 0
-            work.not_before, work.places, work.notes = 0.0, {}, {}
-            work.requeued_by = work.admitted = work.lane = work.belongs = None
-            work.announced = work.noted = False
-            works.append(work)
+                left = _unplaced(job)
+                known, number = groups[0], left[0]
+            works.append(cls.waiting(job, left, job.submitted_ms / 1000))
         return works
+
+    @classmethod
+    def waiting(cls, job: Job, left: list[int], submitted: float) -> "Work":
+        """Create the work of a job with these unplaced tasks by group, submitted at a time in seconds."""
+        work = _new(cls)
+        work.job, work.left, work.submitted = job, left, submitted
+        work.attempts = work.conflicts = work.placed = work.fruitless = work.joined = work.counted = 0
+        work.not_before, work.places, work.notes = 0.0, {}, {}
+        work.requeued_by = work.admitted = work.lane = work.belongs = None
+        work.announced = work.noted = False
+        return work
 
     @property
     def id(self) -> str:

@@ -1,6 +1,6 @@
 """Changes of the twin for snapshots; ``lua/parts/delta.lua`` and ``rows.lua``."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -13,16 +13,20 @@ from cellstate.packing import GUARD, fields
 from cellstate.transaction import Position
 
 
-def describe(ledger: Ledger, m: MachineRow) -> None:
-    """Update the rarely changing part of a machine's record."""
-    if m.index >= len(ledger.seldom):
+def describe(ledger: Ledger, machines: Sequence[MachineRow]) -> None:
+    """Update the rarely changing part of the records of some machines."""
+    if not machines:
+        return
+    rows = np.array([(m.index, 0, m.state, m.executor, *m.capacity) for m in machines], dtype=np.int64)
+    while rows[:, 0].max() >= len(ledger.seldom):
         ledger.seldom = np.concatenate([ledger.seldom, np.zeros_like(ledger.seldom)])
-    ledger.redescribed += 1
-    ledger.seldom[m.index, : 4 + len(m.capacity)] = (m.index, 0, m.state, m.executor, *m.capacity)
-    if m.state is MachineState.UP:
-        ledger.shut.discard(m.index)
-    else:
-        ledger.shut.add(m.index)
+    ledger.redescribed += len(machines)
+    ledger.seldom[rows[:, 0], : rows.shape[1]] = rows
+    for m in machines:
+        if m.state is MachineState.UP:
+            ledger.shut.discard(m.index)
+        else:
+            ledger.shut.add(m.index)
 
 
 def rows_of(ledger: Ledger, machines: Iterable[int]) -> Rows:

@@ -11,7 +11,7 @@ from cellstate.memory.ranges import span_count, span_tail
 from cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs
 from cellstate.memory.words import MachineRow, allocated
 from cellstate.model import MachineSpec, MachineState, check_author, check_state, merged
-from cellstate.packing import packed
+from cellstate.packing import packed_need
 from cellstate.refusals import busy, excess
 from cellstate.resources import BIG, MOST_TOGETHER, Resources
 from cellstate.transaction import How
@@ -20,22 +20,27 @@ from cellstate.transaction import How
 def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
     """See Cell.join."""
     check_author(executor)
+    checked = set[Resources]()
     for machine in machines:
-        ledger.check(f"machine {machine.name}", machine.capacity)
+        capacity = tuple(machine.capacity)
+        if capacity not in checked:
+            ledger.check(f"machine {machine.name}", capacity)
+            checked.add(capacity)
     if not machines:
         return []
     owner = ledger.executors.get(executor) or number_of(executor, len(ledger.executors))
     state = MachineState.UP if owner in ledger.serving else MachineState.OFFLINE
     ledger.unfold()
-    for machine in machines:
-        m = ledger.M.get(ledger.indices.get(machine.name, -1))
-        if m and m.executor != owner and m.runs:
-            raise busy(machine.name)
+    known = dict.fromkeys(machine.name for machine in machines if machine.name in ledger.indices)
+    for name in known:
+        row = ledger.M[ledger.indices[name]]
+        if row.executor != owner and row.runs:
+            raise busy(name)
     check_sum(ledger, {machine.name: machine.capacity for machine in machines})
     ledger.open()
     ledger.executors[executor] = owner
-    start, found = len(ledger.trail), []
-    known = {machine.name for machine in machines if machine.name in ledger.indices}
+    start, found, changed = len(ledger.trail), list[int](), list[MachineRow]()
+    nothing = (0,) * len(ledger.dimensions)
     for machine in machines:
         m = ledger.M.get(ledger.indices.get(machine.name, -1))
         if m and m.state is MachineState.GONE:
@@ -52,7 +57,7 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
             ledger.free.append(ledger.guards)
             ledger.numbers.append(ledger.transactions)
             m = MachineRow(len(ledger.M), machine.name, ledger.transactions, ledger.free, ledger.numbers)
-            m.capacity = (0,) * len(ledger.dimensions)
+            m.capacity = nothing
             ledger.M[m.index] = m
             ledger.indices[m.name] = m.index
         ledger.touch(m, ledger.stamp)
@@ -60,11 +65,12 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
             ledger.restate(m)
         m.state, m.executor, m.attributes = state, owner, dict(machine.attributes)
         equip(m, machine.capacity)
-        describe(ledger, m)
+        changed.append(m)
         ledger.fact("join", m.index, m.name, m.number, *m.capacity)
         if state is MachineState.OFFLINE:
             fact_of_state(ledger, m)
         found.append(m.index)
+    describe(ledger, changed)
     if len(ledger.trail) > start:
         ledger.transactions, ledger.freed = ledger.transactions + 1, True
         publish(ledger, at_ms, executor)
@@ -73,7 +79,7 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
 
 def check_sum(ledger: Ledger, capacities: Mapping[str, Resources]) -> None:
     """Refuse machines with a sum beyond the exact range (lua/parts/sums.lua)."""
-    if all(max(capacity) <= BIG for capacity in capacities.values()):
+    if all(max(capacity) <= BIG for capacity in set(map(tuple, capacities.values()))):
         return
     have = {m.name: m.capacity for m in ledger.M.values() if m.state is not MachineState.GONE} | dict(capacities)
     used = {m.name: allocated(m.capacity, m.free) for m in ledger.M.values() if m.state is not MachineState.GONE}
@@ -84,7 +90,7 @@ def check_sum(ledger: Ledger, capacities: Mapping[str, Resources]) -> None:
 
 def equip(m: MachineRow, capacity: Resources) -> None:
     """Change a machine's capacity; allocated amounts stay."""
-    m.free += packed(capacity) - packed(m.capacity)
+    m.free += packed_need(tuple(capacity)) - packed_need(m.capacity)
     m.capacity = tuple(capacity)
 
 
@@ -92,7 +98,7 @@ def set_state(ledger: Ledger, m: MachineRow, state: MachineState) -> None:
     """Change a machine's state, in a call that has begun."""
     ledger.touch(m, ledger.stamp)
     m.state = state
-    describe(ledger, m)
+    describe(ledger, [m])
     fact_of_state(ledger, m)
 
 
@@ -193,7 +199,7 @@ def set_machine_capacity(
     count = 0
     ledger.touch(m, ledger.stamp)
     equip(m, capacity)
-    describe(ledger, m)
+    describe(ledger, [m])
     ledger.fact("machine", index, "capacity", ",".join(map(str, capacity)), m.number, m.capacity, m.free)
     for placement, n in counts.items():
         if placement in m.runs:

@@ -146,9 +146,7 @@ class ChangingWorld(World):
 
     # Evictions
 
-    def commit(
-        self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot
-    ) -> tuple[Outcome, bool]:
+    def commit(self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot) -> Outcome:
         """See World.commit."""
         runs = self._victims(transaction)
         before = self.store.cell.jobs_by_id(sorted({run.job for run in runs}))

@@ -4,7 +4,7 @@ The loop is the live one. The architecture defines Sync and Commit; the event qu
 answered and how long a decision takes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from cellstate.cell import Awaited, PendingJob
@@ -53,8 +53,8 @@ class Architecture:
     def gave_up(self, simulated: "SimulatedScheduler", job_id: str) -> None:
         """Called when the scheduler abandons a job."""
 
-    def ended(self, freed: Mapping[int, int], owner: int) -> None:
-        """Called when tasks of scheduler `owner` end together: freed resources (packed) by machine."""
+    def ended(self, machines: Sequence[int], amounts: Sequence[int], owner: int) -> None:
+        """Called when tasks of scheduler `owner` end together: their machines, and what each one freed (packed)."""
 
 
 class SimulatedScheduler:
@@ -273,15 +273,15 @@ class SimulatedScheduler:
 
     def carry_out(self, transactions: Sequence[Transaction], copy: PackedSnapshot) -> Results:
         """Commit transactions decided on a copy to the simulated store."""
-        scheduler, commit = self.scheduler, self.world.commit
+        scheduler, commit, stands = self.scheduler, self.world.commit, True
         copy.watching = bool(scheduler.queue.blocked.groups)
         copy.began = self.began
-        results, stands = [], True
+        results: list[tuple[Transaction, Outcome]] = []
         for transaction in transactions:
             job = scheduler.working[transaction[0]].job
-            outcome, whole = commit(self.number, self.name, job, transaction, copy)
+            outcome = commit(self.number, self.name, job, transaction, copy)
             results.append((transaction, outcome))
-            stands = stands and whole
+            stands = stands and outcome.accepted
         copy.settle(stands=stands)
         return results
 

@@ -75,8 +75,8 @@ class Meter(Instrument):
         self.attempts += 1
         if now >= self._ends:
             self._turn(now)
-        if len(works) == len(results) == 1 and (self.completed or began >= self._begins):
-            ((_, outcome),) = results
+        if len(results) == 1 == len(works) and (self.completed or began >= self._begins):
+            outcome = results[0][1]
             if outcome.accepted:  # most attempts
                 work, day, seconds = works[0], self._day, now - began
                 kind = work.job.kind

@@ -254,7 +254,8 @@ class PackedSnapshot(Snapshot):
 
     def settle(self, *, stands: bool) -> None:
         """Accept or undo the open claims; changes in the cell arrive with the next sync."""
-        self.usage.settle()
+        if self.wants_use:
+            self.usage.settle()
         if stands:
             self._claimed.clear()
         else:

@@ -29,9 +29,10 @@ class Tally:
 
     def submit(self, specs: Sequence[JobSpec]) -> None:
         """Count arriving jobs."""
-        jobs: dict[str, list[int]] = {}
+        jobs: dict[str, list[int]] = {spec.kind: [] for spec in specs}
         for spec in specs:
-            jobs.setdefault(spec.kind, []).append(spec.total)
+            groups = spec.groups
+            jobs[spec.kind].append(groups[0].count if len(groups) == 1 else spec.total)
         for kind, tasks in jobs.items():
             self.jobs[kind] += len(tasks)
             self.tasks[kind] += sum(tasks)

@@ -8,6 +8,8 @@ from itertools import cycle
 from typing import Any
 from zlib import crc32
 
+import numpy as np
+
 from cellstate.errors import BadInput
 from cellstate.model import GroupStatus, Job, JobSpec, JobState
 from cellstate.pools import Pools
@@ -61,7 +63,8 @@ Progress = Callable[[float], None]
 
 def work_of(spec: JobSpec, order: int, at: int) -> Work:
     """Return a new job submitted at a time in microseconds; `order` counts submissions."""
-    groups, left = [], []
+    groups: list[GroupStatus] = []
+    left: list[int] = []
     more: Mapping[str, Any] = spec.extra
     for group in spec.groups:
         count = group.count
@@ -71,7 +74,7 @@ def work_of(spec: JobSpec, order: int, at: int) -> Work:
         if group.extra and "groups" not in more:
             more = {**more, "groups": [dict(each.extra) for each in spec.groups]}
     job = Job(spec.id, spec.name, spec.kind, spec.precedence, order, _ACTIVE, spec.gang, at // 1000, groups, more)
-    return Work(job, left, 0, 0, 0, 0.0, 0, at / SECOND)
+    return Work.waiting(job, left, at / SECOND)
 
 
 class Simulation:
@@ -153,7 +156,7 @@ class Simulation:
         for simulated in self.simulated_schedulers:
             simulated.start()
         arrivals = self.workload.arrivals
-        times = [round(each.at_seconds * SECOND) for each in arrivals]
+        times: list[int] = np.rint(np.array([each.at_seconds for each in arrivals]) * SECOND).astype(np.int64).tolist()
         engine.feed(times, [each.job for each in arrivals], self._arrive)
         if self._progress is not None:
             for i in range(1, 101):
@@ -233,6 +236,9 @@ class Simulation:
         if self.settings.shared_by == "round-robin":
             turns = {kind: cycle(simulated_schedulers) for kind, simulated_schedulers in by_kind.items()}
             return lambda spec: next(turns[spec.kind])
+        if all(len(simulated_schedulers) == 1 for simulated_schedulers in by_kind.values()):
+            alone = {kind: simulated_schedulers[0] for kind, simulated_schedulers in by_kind.items()}
+            return lambda spec: alone[spec.kind]
         owners = {kind: _owners(simulated_schedulers) for kind, simulated_schedulers in by_kind.items()}
         return lambda spec: owners[spec.kind][spread_of(spec.id)]
 
@@ -253,8 +259,8 @@ class Simulation:
             if claims:
                 mode = Mode.GANG if spec.gang else Mode.INCREMENTAL
                 transaction = Transaction(spec.id, claims, mode, Detection.FINE)
-                outcome, stands = world.commit(-2, RESIDENTS, work.job, transaction, copy)
-                copy.settle(stands=stands)
+                outcome = world.commit(-2, RESIDENTS, work.job, transaction, copy)
+                copy.settle(stands=outcome.accepted)
                 self.tally.residents_placed += outcome.placed
 
     def _arrive(self, spec: JobSpec) -> None:
@@ -264,7 +270,7 @@ class Simulation:
             self.store.submit([arrival.job for arrival in chunk], now // 1000)
             self._written += len(chunk)
         self._arrived = arrived + 1
-        if PLAN in spec.extra and isinstance(self.world, ChangingWorld):
+        if spec.extra and PLAN in spec.extra and isinstance(self.world, ChangingWorld):
             self.world.arrived(spec.id)
         else:
             self._route(spec).deliver(work_of(spec, arrived + 1, now))

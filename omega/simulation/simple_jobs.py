@@ -40,18 +40,18 @@ class Submission:
 
 
 class SimpleJob:
-    """A job of `total` tasks with packed amounts `need` each.
+    """A job and the number of its `tasks`, with packed amounts `need` each.
 
     Once its tasks are placed, `first` is the first of their placement ids, 0 before, and this is their `Placed`: one
     task on each of `machines`.
     """
 
-    __slots__ = ("first", "machines", "need", "order", "spec", "submission", "total")
+    __slots__ = ("first", "machines", "need", "order", "spec", "submission", "tasks")
     counts, group = None, 0
     spec: JobSpec
     submission: Submission
     order: int
-    total: int
+    tasks: int
     need: int
     first: int
     machines: Sequence[int]
@@ -59,12 +59,7 @@ class SimpleJob:
     @property
     def placements(self) -> Sequence[int]:
         """See Placed."""
-        return range(self.first, self.first + self.total)
-
-    @property
-    def tasks(self) -> int:
-        """See Placed."""
-        return self.total
+        return range(self.first, self.first + self.tasks)
 
     def endings(self) -> list[Ending]:
         """See Placed."""
@@ -150,7 +145,7 @@ class SimpleJobs:
             submission.jobs += 1
             submission.last = order
             job = _new(SimpleJob)
-            job.spec, job.submission, job.order, job.total = spec, submission, order, group.count
+            job.spec, job.submission, job.order, job.tasks = spec, submission, order, group.count
             job.need, job.first = need, 0
             jobs.append(job)
         return jobs
@@ -174,7 +169,7 @@ class SimpleJobs:
         job = self._jobs.get(job_id)
         if job is None or job.first or type(claims) is not Singles or asserted is not None:
             return None
-        machines, total, need = claims.machines, job.total, job.need
+        machines, total, need = claims.machines, job.tasks, job.need
         if len(machines) != total or claims.group or (job.spec.gang and mode is not _GANG):
             return None
         ledger = self._ledger
@@ -234,7 +229,7 @@ class SimpleJobs:
         ledger.version += 1
         ledger.behind += 1
         del self._jobs[spec.id], ledger.names[spec.name]
-        return job.total
+        return job.tasks
 
     # Rows
 
@@ -262,7 +257,7 @@ class SimpleJobs:
             self._write(job)
 
     def _write(self, job: SimpleJob) -> JobRow:
-        spec, total, submission = job.spec, job.total, job.submission
+        spec, total, submission = job.spec, job.tasks, job.submission
         kind, lane = submission.kind, submission.lane
         j = self._ledger.J[spec.id] = JobRow(spec.id, spec.name, kind, spec.precedence, _ACTIVE, spec.gang)
         g = Group(j, 0, spec.groups[0], total)
@@ -285,14 +280,15 @@ class SimpleJobs:
 def take_singles(ledger: Ledger, machines: Sequence[int], need: int) -> bool:
     """Deduct room (packed) on each machine, or on none when one has too little."""
     free, guards = ledger.free, ledger.guards
-    for at, machine in enumerate(machines):
-        left = free[machine] - need
-        if left & guards != guards:
-            for done in machines[:at]:
-                free[done] += need
-            return False
-        free[machine] = left
-    return True
+    fit = guards
+    for machine in machines:
+        free[machine] = left = free[machine] - need
+        fit &= left
+    if fit == guards:
+        return True
+    for machine in machines:
+        free[machine] += need
+    return False
 
 
 def leave(ledger: Ledger, lane: LaneRow) -> None:

@@ -26,7 +26,7 @@ UNREAD = 50_000
 
 
 class SimulatedStore(Protocol):
-    """Authoritative cell state. Times are milliseconds since the simulation began."""
+    """Authoritative cell state. Times since the simulation began: `at_ms` in milliseconds, `at` in microseconds."""
 
     cell: Cell
 
@@ -40,11 +40,11 @@ class SimulatedStore(Protocol):
         """Submit jobs."""
 
     def commit(
-        self, member: str, transaction: Transaction, copy: PackedSnapshot, at_ms: int
+        self, member: str, transaction: Transaction, copy: PackedSnapshot, at: int
     ) -> tuple[Outcome, Sequence[Placed | SimpleJob]]:
         """Validate a transaction decided on `copy` and apply the accepted claims; also returns the placements."""
 
-    def end(self, placed: Placed | SimpleJob, at_ms: int) -> int:
+    def end(self, placed: Placed | SimpleJob, at: int) -> int:
         """Finish tasks; returns their number."""
 
     def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
@@ -153,7 +153,7 @@ class ServerStore:
         return self._members[member]
 
     def commit(
-        self, member: str, transaction: Transaction, copy: PackedSnapshot, at_ms: int
+        self, member: str, transaction: Transaction, copy: PackedSnapshot, at: int
     ) -> tuple[Outcome, Sequence[Placed | SimpleJob]]:
         """See SimulatedStore.commit."""
         membership = self._membership(member)
@@ -167,7 +167,7 @@ class ServerStore:
         executors = copy.executors([claim.machine for claim in transaction.claims])
         basis = Basis(copy.position.version, round(copy.began * 1000))
         reply = self.server.commit(
-            membership, self._numbers[member], [transaction], since, at_ms, executors=executors, basis=basis
+            membership, self._numbers[member], [transaction], since, at // 1000, executors=executors, basis=basis
         )
         self._position = reply.position
         outcome = reply.outcomes[0]
@@ -183,9 +183,9 @@ class ServerStore:
                     continue
         return outcome, placed
 
-    def end(self, placed: Placed | SimpleJob, at_ms: int) -> int:
+    def end(self, placed: Placed | SimpleJob, at: int) -> int:
         """See SimulatedStore.end."""
-        count = sum(self.server.end(placed.endings(), at_ms, EXECUTOR))
+        count = sum(self.server.end(placed.endings(), at // 1000, EXECUTOR))
         if count != placed.tasks:
             raise Refused(
                 f"cell {self.server.name}: {count} of {placed.tasks} tasks ended; another process uses the cell"

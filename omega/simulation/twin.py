@@ -95,11 +95,11 @@ class SimulatedTwin(MemoryCell):
     # Placement
 
     def carry_out(
-        self, member: str, transaction: Transaction, copy: PackedSnapshot | None, at_ms: int
+        self, member: str, transaction: Transaction, copy: PackedSnapshot | None, at: int
     ) -> tuple[Outcome, Sequence[Placed | SimpleJob]]:
         """Validate a transaction and apply its accepted claims, as `commit` does with this one alone.
 
-        Decisions on a `copy` need no second validation when the cell did not change since.
+        Decisions on a `copy` need no second validation when the cell did not change since. `at` is in microseconds.
         """
         whole = self.simple.place(transaction, copy)
         if whole is not None:
@@ -109,7 +109,7 @@ class SimulatedTwin(MemoryCell):
         self.simple.write_one(transaction.job)
         found = self.swiftly(transaction, copy)
         if found is None:
-            return self.at_length(transaction, at_ms, member)
+            return self.at_length(transaction, at // 1000, member)
         ledger.version += 1
         ledger.behind += 1
         return found
@@ -255,14 +255,14 @@ class SimulatedTwin(MemoryCell):
 
     # Endings
 
-    def finish_placed(self, placed: Placed | SimpleJob, at_ms: int) -> int:
-        """End all of these tasks as finished, as `end` for each of the runs. Returns their number."""
+    def finish_placed(self, placed: Placed | SimpleJob, at: int) -> int:
+        """End all of these tasks as finished at a time in microseconds, as `end` for each run. Returns their number."""
         if type(placed) is SimpleJob and (total := self.simple.end(placed)):
             return total
         ledger = self._ledger
         block = ledger.blocks.pop(placed.placements[0], None)
         if block is None:
-            return sum(self.end(placed.endings(), at_ms, "-"))
+            return sum(self.end(placed.endings(), at // 1000, "-"))
         g, machines, counts, _ = block
         free, need = ledger.free, g.need
         if counts is None:
@@ -288,12 +288,12 @@ class SimulatedTwin(MemoryCell):
         if not j.placed:
             k.jobs -= 1
             if not j.unplaced and not j.delayed:
-                self.complete(j, at_ms)
+                self.complete(j)
         ledger.version += 1
         ledger.behind += 1
         return total
 
-    def complete(self, j: JobRow, at_ms: int) -> None:
+    def complete(self, j: JobRow) -> None:
         """Complete a job after its last task."""
         ledger = self._ledger
         if ledger.keep_jobs or ledger.done or j.arrival or j.awaited or len(j.groups) > 1 or j.groups[0].leaving:

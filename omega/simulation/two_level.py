@@ -5,7 +5,7 @@ resources and takes a millisecond for it; offered resources are locked. Resource
 offered to others. An offer is used for one attempt, then the rest is returned.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +82,7 @@ class TwoLevel(Architecture):
 
     def __init__(self, world: World, offers: Offers) -> None:
         """Create an empty pool; `open` fills it."""
-        self.world, self.offers = world, offers
+        self.world, self.offers, self._gathering = world, offers, microseconds(offers.batch_seconds)
         self.overlapping = offers.overlapping
         self.whole, self.home = world.copy(), True
         self.loose: dict[int, int] = {}
@@ -113,13 +113,13 @@ class TwoLevel(Architecture):
 
     def _consider(self) -> None:
         """Begin to make an offer, or to gather for one, unless one is in progress."""
-        engine, gather = self.world.engine, microseconds(self.offers.batch_seconds)
         if self.making:
             return
-        if gather:
+        if self._gathering:
             # Any event starts the gathering; the gathered resources are offered if they reach the minimum.
             self.making = True
-            engine.at(engine.now + gather, self._gathered)
+            engine = self.world.engine
+            engine.at(engine.now + self._gathering, self._gathered)
         elif self.wanting and self._enough():
             self.making = True
             self._make()
@@ -191,10 +191,10 @@ class TwoLevel(Architecture):
         if offer.machines is None:
             self.home = True
             loose, self.loose = self.loose, {}
-            self._put(loose)
+            self._put(list(loose), list(loose.values()))
         else:
             guards = copy.guards
-            self._put({machine: copy.rest[machine] - guards for machine in offer.machines})
+            self._put(offer.machines, [copy.rest[machine] - guards for machine in offer.machines])
             for machine in offer.machines:
                 copy.rest[machine] = guards
             copy.took_over(offer.machines)
@@ -202,34 +202,33 @@ class TwoLevel(Architecture):
                 self._spare.append(copy)
         self._consider()
 
-    def _put(self, amounts: Mapping[int, int]) -> None:
-        """Return free resources of some machines to the pool."""
+    def _put(self, machines: Sequence[int], amounts: Sequence[int]) -> None:
+        """Return free resources of some machines to the pool; a machine may be named several times."""
         if self.home:
-            for machine, free in amounts.items():
-                self.whole.rest[machine] += free
-            self.whole.took_over(list(amounts))
+            rest = self.whole.rest
+            for machine, free in zip(machines, amounts, strict=True):
+                rest[machine] += free
+            self.whole.took_over(machines)
         else:
-            for machine, free in amounts.items():
+            loose = self.loose
+            for machine, free in zip(machines, amounts, strict=True):
                 if free:
-                    self.loose[machine] = self.loose.get(machine, 0) + free
+                    loose[machine] = loose.get(machine, 0) + free
 
-    def ended(self, freed: Mapping[int, int], owner: int) -> None:
+    def ended(self, machines: Sequence[int], amounts: Sequence[int], owner: int) -> None:
         """See Architecture.ended."""
-        amounts = sum(freed.values())
-        self._put(freed)
-        self.pool += amounts
-        self.used[owner] = self.used.get(owner, 0) - amounts
+        total = sum(amounts)
+        self._put(machines, amounts)
+        self.pool += total
+        self.used[owner] = self.used.get(owner, 0) - total
         self._consider()
 
     def gave_up(self, simulated: SimulatedScheduler, job_id: str) -> None:
         """Return the hoard of an abandoned job to the pool."""
         if job_id in self.hoards:
             job, claims = self.hoards.pop(job_id)
-            freed: dict[int, int] = {}
-            for claim in claims:
-                amounts = packed_need(job.groups[claim.group].need) * claim.count
-                freed[claim.machine] = freed.get(claim.machine, 0) + amounts
-            self.ended(freed, simulated.number)
+            amounts = [packed_need(job.groups[claim.group].need) * claim.count for claim in claims]
+            self.ended([claim.machine for claim in claims], amounts, simulated.number)
 
     # Accepting
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import repeat
 from typing import Any, cast
 
 from cellstate import ranges
@@ -20,7 +19,7 @@ from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
 from schedulers.work import keeps_running
 
-Ended = Callable[[Mapping[int, int], int], None]
+Ended = Callable[[Sequence[int], Sequence[int], int], None]
 Answers = Mapping[type, Callable[[Any], Any]]
 
 
@@ -28,7 +27,7 @@ class World:
     """Engine, simulated store and accounts of one run of `horizon` microseconds.
 
     `completed` is as in Meter; `numbered` sets whether working copies keep sequence numbers. `on_end`
-    is called for tasks that end together, with packed amounts by machine and the number of the simulated.
+    is called for tasks that end together, with their machines, packed amounts and the number of the scheduler.
     """
 
     def __init__(self, store: SimulatedStore, horizon: int, *, completed: bool, numbered: bool) -> None:
@@ -72,23 +71,21 @@ class World:
         """Return the answers to effects other than commits for scheduler `by` of this kind: none here."""
         return {}
 
-    def commit(
-        self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot
-    ) -> tuple[Outcome, bool]:
-        """Commit a transaction and start the placed tasks; also returns whether all claims were accepted."""
+    def commit(self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot) -> Outcome:
+        """Commit a transaction and start the placed tasks."""
         now, claims = self.engine.now, transaction.claims
-        outcome, placed = self.store.commit(member, transaction, copy, now // 1000)
+        outcome, placed = self.store.commit(member, transaction, copy, now)
         for each in placed:
             self._start(number, job, each)
         if placed:
             self.placements += 1
             if self.awaiting:
                 self._notify_of(job)
-        if type(claims) is Singles and outcome.accepted:
+        if outcome.accepted and type(claims) is Singles:
             self.digest.placed(now, number, job.order, claims.group, claims.machines)
-            return outcome, True
-        self.digest.decided(now, number, job.order, transaction, outcome)
-        return outcome, outcome.accepted
+        else:
+            self.digest.decided(now, number, job.order, transaction, outcome)
+        return outcome
 
     def _notify_of(self, job: Job) -> None:
         """Call back the schedulers whose blocked jobs wait for a placement of this job."""
@@ -98,15 +95,14 @@ class World:
                 notify()
 
     def _start(self, number: int, job: Job, placed: Placed | SimpleJob) -> None:
-        group, now = job.groups[placed.group], self.engine.now
-        until = now + group.duration_ms * 1000
-        need, horizon, spans = group.need, self.horizon, self._spans
-        tasks = len(placed.machines) if placed.counts is None else sum(placed.counts)
-        if until <= horizon:
-            self.engine.at(until, self._end, (number, job.order, need, placed))
-            spans[need] = spans.get(need, 0) + tasks * (until - now)
+        group, engine, spans = job.groups[placed.group], self.engine, self._spans
+        need, span = group.need, group.duration_ms * 1000
+        until = engine.now + span
+        if until <= self.horizon:
+            engine.at(until, self._end, (number, job.order, need, placed))
         else:
-            spans[need] = spans.get(need, 0) + tasks * (horizon - now)
+            span = self.horizon - engine.now
+        spans[need] = spans.get(need, 0) + placed.tasks * span
 
     @property
     def used(self) -> list[int]:
@@ -118,14 +114,13 @@ class World:
         if self._stopped and placed.placements[0] in self._stopped:
             self._spans[need] += placed.tasks * (self.horizon - self.engine.now)
             return
-        tasks = self.store.end(placed, self.engine.now // 1000)
-        self.digest.ended((self.engine.now, -1, order, tasks))
+        now = self.engine.now
+        tasks = self.store.end(placed, now)
+        self.digest.ended((now, -1, order, tasks))
         if self.on_end is not None:
-            amounts, freed = packed_need(need), dict[int, int]()
-            counts = repeat(1, tasks) if placed.counts is None else placed.counts
-            for machine, count in zip(placed.machines, counts, strict=True):
-                freed[machine] = freed.get(machine, 0) + amounts * count
-            self.on_end(freed, number)
+            each, counts = packed_need(need), placed.counts
+            amounts = [each] * tasks if counts is None else [each * count for count in counts]
+            self.on_end(placed.machines, amounts, number)
         self.frees += 1
         if self.watching:
             for number in sorted(self.watching):
@@ -153,17 +148,17 @@ class World:
         if not runs:
             return
         self.store.finish([Ending(run.machine, run.placement, How.LEFT) for run in runs], now // 1000)
-        freed, tasks = dict[int, int](), 0
+        amounts, tasks = [], 0
         for run in runs:
             need, count = job.groups[run.group].need, ranges.count(run.tasks)
             self._spans[need] = self._spans.get(need, 0) - count * (self.horizon - now)
-            freed[run.machine] = freed.get(run.machine, 0) + packed_need(need) * count
+            amounts.append(packed_need(need) * count)
             tasks += count
         self._stopped.update(run.placement for run in runs)
         self.digest.ended((now, -1, job.order, tasks))
-        self.engine.at(now, self._tell_freed, (freed, number))
+        self.engine.at(now, self._tell_freed, ([run.machine for run in runs], amounts, number))
 
-    def _tell_freed(self, what: tuple[dict[int, int], int]) -> None:
+    def _tell_freed(self, what: tuple[Sequence[int], Sequence[int], int]) -> None:
         if self.on_end is not None:
             self.on_end(*what)
         self.frees += 1

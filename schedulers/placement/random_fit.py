@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from cellstate.model import MOST_CLAIMS
+from cellstate.model import MOST_CLAIMS, Gang
 from cellstate.resources import Resources
 from cellstate.snapshot import Snapshot
 from cellstate.transaction import Claim, Singles
 from schedulers.draws import Draws, drawn_by
 from schedulers.work import Work
+
+_NO_GANG = Gang.NO
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +27,10 @@ class RandomFit:
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""
-        left, gang = work.left, work.gang
+        left, job = work.left, work.job
+        gang = job.gang is not _NO_GANG
         if len(left) == 1 and not gang:
-            return Singles(self._draw(work.job.groups[0].need, left[0], snapshot, rng))
+            return Singles(self._draw(job.groups[0].need, left[0], snapshot, rng))
         claims: list[Claim] = []
         mark = snapshot.mark()
         for group, wanted in enumerate(left):
@@ -41,12 +44,14 @@ class RandomFit:
         return claims
 
     def _draw(self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random) -> list[int]:
-        size, left = snapshot.size, min(wanted, MOST_CLAIMS)
+        size, left = snapshot.size, min(MOST_CLAIMS, wanted)
         below = rng.below if type(rng) is Draws else drawn_by(rng)
         if not size or not left:
             return []
         found = snapshot.take_each(need, below(size, left))
         wanted, left = left, left - len(found)
+        if not left:
+            return found
         missed = left
         while left and (missed < self.fewest or left * missed <= (wanted - left + 1) * snapshot.scope):
             snapshot.take_each(need, below(size, left), found)

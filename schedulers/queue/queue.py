@@ -298,9 +298,9 @@ class Queue:
         if self._by_use:
             return self._choose_by_use(now, most, self.ordering.portion)
         bound = None if self._held_back or self.bound is None else self.bound()
-        blocked = self.blocked
         chosen: list[Work] = []
-        while len(chosen) < most and (found := self.ready.pop_many(now, bound, most - len(chosen))):
+        blocked, left = self.blocked, most
+        while left and (found := self.ready.pop_many(now, bound, left)):
             for work in found:
                 work.not_before = 0.0
                 if work.notes:
@@ -310,6 +310,7 @@ class Queue:
                     self.joined.append(work)
                 else:
                     chosen.append(work)
+            left = most - len(chosen)
         self._held_back = bound is not None and not chosen
         return chosen
 

@@ -27,16 +27,16 @@ def test_running_tasks_end_with_their_job(name: str, kept: object, store: bool, 
     cell: RedisCell | None = request.getfixturevalue("cell") if store else None
     world = world_of(name, TwinStore("c", DIMENSIONS) if cell is None else ServerStore(cell))
     world.ends_abandoned = kept is not True
-    simulated_store, copy, freed = world.store, world.copy(), list[dict[int, int]]()
+    simulated_store, copy, freed = world.store, world.copy(), list[list[int]]()
     simulated_store.join([MachineSpec(f"m{i}", (10, 10)) for i in range(2)])
     extra = {"on_abandon": "keep"} if kept == "job" else {}
     simulated_store.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 2), 5, 40_000),), extra=extra)], 0)
     job = simulated_store.cell.job("a")
     assert job is not None
     simulated_store.refresh(copy)
-    outcome, whole = world.commit(0, "batch/0", job, Transaction("a", (Claim(0, 0, 2), Claim(1, 0, 1))), copy)
-    assert (outcome.placed, whole) == (3, True)
-    world.on_end = lambda amounts, _: freed.append(dict(amounts))
+    outcome = world.commit(0, "batch/0", job, Transaction("a", (Claim(0, 0, 2), Claim(1, 0, 1))), copy)
+    assert (outcome.placed, outcome.accepted) == (3, True)
+    world.on_end = lambda machines, *_: freed.append(list(machines))
     world.engine.at(10 * SECOND, lambda _: world.abandon("a", 0, "batch/0"), None)
     world.engine.run(20 * SECOND)
     held = [machine.allocated for machine in simulated_store.cell.machines()]
