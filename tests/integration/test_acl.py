@@ -128,7 +128,7 @@ def row(role: str, client: Any) -> str:
         "reader": "dashboards, `omega top`, `omega job list`, `omega cell verify`, `omega store backup`",
         "submitter": "`omega job run`, `stop`, `hold`, `resize`, `update`",
         "scheduler": "`omega scheduler run`",
-        "executor": "`omega agent`, `omega sim executor`, MapReduce workers",
+        "executor": "`omega agent`, `omega machine simulate`, MapReduce workers",
         "person": "all commands, `omega cell create` and `omega store restore` among them",
     }[role]
     scripts = [name for name in SCRIPTS if permitted(client, "EVALSHA", script(name).sha, "1", "omega:{prod}:meta")]
