@@ -64,18 +64,19 @@ def _migrate(client: Any, name: str, at_ms: int, by: str, url: str, told: Told) 
     write(client, aside, backup, told)
     values = counters(backup, dict.fromkeys(AHEAD, 0))
     begin(client, aside, values, at_ms, by, max(leases(backup), default=0))
-    _replace(client, prefix, keys.prefix(aside.name))
-    client.srem(keys.CELLS, aside.name)
-    client.sadd(keys.CELLS, name)
+    _replace(client, name, aside.name)
     return old
 
 
-def _replace(client: Any, prefix: str, aside: str) -> None:
-    """Put the new keys in the place of the old ones, all at once."""
+def _replace(client: Any, name: str, aside: str) -> None:
+    """Put the new keys in the place of the old ones, and the cell's name in that of the other, all at once."""
+    old, new = keys.prefix(name), keys.prefix(aside)
     with client.pipeline(transaction=True) as pipe:
-        pipe.delete(*_keys(client, prefix))
-        for key in _keys(client, aside):
-            pipe.rename(key, prefix + key.decode().removeprefix(aside))
+        pipe.delete(*_keys(client, old))
+        for key in _keys(client, new):
+            pipe.rename(key, old + key.decode().removeprefix(new))
+        pipe.srem(keys.CELLS, aside)
+        pipe.sadd(keys.CELLS, name)
         pipe.execute()
 
 

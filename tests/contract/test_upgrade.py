@@ -150,6 +150,24 @@ def test_an_interrupted_migration_is_repeated(
     check(RedisCell.open(client, placed))
 
 
+def test_a_migration_that_is_interrupted_after_the_exchange_leaves_nothing_behind(
+    client: Any, placed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replace = migration._replace
+
+    def last(*words: Any) -> None:
+        replace(*words)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(migration, "_replace", last)
+    with pytest.raises(KeyboardInterrupt):
+        migrate(client, placed, AT, "ada")
+    cells = {name.decode() for name in client.smembers(keys.CELLS)}
+    assert (placed in cells, placed + ASIDE in cells) == (True, False)
+    assert migrate(client, placed, AT, "ada") is None
+    check(RedisCell.open(client, placed))
+
+
 def test_a_cell_at_work_is_not_migrated(client: Any, placed: str) -> None:
     client.set(keys.prefix(placed) + "lease:batch/0", 1, px=60_000)
     with pytest.raises(Refused, match="batch/0 still at work"):
