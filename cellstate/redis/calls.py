@@ -1,6 +1,7 @@
 """Calls of a cell's scripts on a server: keys, arguments, tags, errors as messages."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -18,26 +19,26 @@ Read = TypeVar("Read")
 Arguments = ParamSpec("Arguments")
 
 
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
+_SQUARE = len(_PAIRS)
+
+
 def _tags() -> Callable[[], str]:
     """Return a generator of random tags of ten characters, one per changing call (semantics 16)."""
-    nonce, count = uuid4().int % 36**6, 0
-    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-    def base36(value: int, width: int) -> str:
-        text = ""
-        for _ in range(width):
-            value, digit = divmod(value, 36)
-            text = digits[digit] + text
-        return text
-
-    start = base36(nonce, 6)
+    nonce, count, pairs = uuid4().int, 0, _PAIRS
+    start = "".join(pairs[nonce // _SQUARE**i % _SQUARE] for i in range(3))
 
     def tag() -> str:
         nonlocal count
         count += 1
-        return start + base36(count % 36**4, 4)
+        return start + pairs[count // _SQUARE % _SQUARE] + pairs[count % _SQUARE]
 
     return tag
+
+
+_author = lru_cache(maxsize=256)(check_author)
+"""The check of an author's name: most calls of a process have the same."""
 
 
 class RedisCalls:
@@ -121,7 +122,7 @@ class RedisCalls:
         return fixed + [self._prefix + name for name in sorted(extra)]
 
     def _values(self, at_ms: int, by: str) -> dict[str, object]:
-        return {"dims": len(self.dimensions), "tag": self._tag(), "at": at_ms, "by": check_author(by)}
+        return {"dims": len(self.dimensions), "tag": self._tag(), "at": at_ms, "by": _author(by)}
 
     def _check(self, what: str, amounts: Sequence[int], most: int = LARGEST) -> None:
         """Refuse amounts that the scripts cannot read: an error in a script would not be rolled back (semantics 12)."""

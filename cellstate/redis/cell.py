@@ -212,9 +212,12 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
     ) -> None:  # fmt: skip
         """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
-        values = self._values(at_ms, membership.member) | membership._asdict()
-        values |= {"number": number, "since": since.version, "since_tag": since.tag, "request": _request(intake)}
-        values["basis"] = " ".join(map(str, basis or (since.version, at_ms)))
+        version, began_ms = basis or (since.version, at_ms)
+        values: dict[str, object] = {
+            **self._values(at_ms, membership.member), "member": membership.member,
+            "incarnation": membership.incarnation, "number": number, "since": since.version, "since_tag": since.tag,
+            "request": _request(intake), "basis": f"{version} {began_ms}",
+        }  # fmt: skip
         words = records.write_transactions(transactions)
         names = [*(f"box:{executor}" for executor in executors), *self._wakes()]
         kinds = self._known.setdefault("pending", set())

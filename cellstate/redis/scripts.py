@@ -11,11 +11,12 @@ variables in front of the script, so positions cannot drift between Lua and Pyth
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha1
 from importlib.resources import files
+from operator import itemgetter
 
 from cellstate import keys as cell_keys
 from cellstate import schema
@@ -65,7 +66,13 @@ class Script:
 
     def pack_arguments(self, values: Mapping[str, object], rest: Iterable[object] = ()) -> list[object]:
         """Return the values in the script's order, then `rest`. Raises KeyError for one left out."""
-        return [*(values[name] for name in self.arguments), *rest]
+        return [*_chosen(self.arguments)(values), *rest]
+
+
+@cache
+def _chosen(names: tuple[str, ...]) -> Callable[[Mapping[str, object]], Iterable[object]]:
+    """Return a function that takes the values of these names out of a mapping; `itemgetter` returns no tuple of one."""
+    return itemgetter(*names) if len(names) > 1 else lambda values: [values[name] for name in names]
 
 
 def _locals(names: list[str], suffix: str, table: str) -> str:
