@@ -20,7 +20,6 @@ from cellstate.transaction import Detection, Ending, Mode, Outcome, Placed, Sing
 from omega.simulation.packed_snapshot import PackedSnapshot
 
 _ACTIVE, _GANG, _COARSE = JobState.ACTIVE, Mode.GANG, Detection.COARSE
-_new = object.__new__
 
 
 class Submission:
@@ -144,7 +143,7 @@ class SimpleJobs:
                 submissions[whose] = submission
             submission.jobs += 1
             submission.last = order
-            job = _new(SimpleJob)
+            job = SimpleJob()
             job.spec, job.submission, job.order, job.tasks = spec, submission, order, group.count
             job.need, job.first = need, 0
             jobs.append(job)

@@ -55,3 +55,11 @@ def test_the_work_of_a_job_has_every_field_as_a_call_of_the_class_sets_it() -> N
     assert {each.name: getattr(found, each.name) for each in fields(Work)} == {
         each.name: getattr(called, each.name) for each in fields(Work)
     }
+
+
+def test_the_work_of_a_new_job_has_every_field_as_a_call_of_the_class_sets_it() -> None:
+    stored = job("a", group((1, 2), 5))
+    found, called = Work.waiting(stored, [5], 2.5), Work(stored, [5], submitted=2.5)
+    assert {each.name: getattr(found, each.name) for each in fields(Work)} == {
+        each.name: getattr(called, each.name) for each in fields(Work)
+    }

@@ -291,3 +291,10 @@ def test_a_resident_has_the_user_and_the_pool_of_its_job_and_the_time_by_which_i
     assert found == {
         "a": ("ada", "lab/x", START / 1000), "b": ("", "", START / 1000 + 60), "c": ("bob", "", START / 1000 + 90),
     }  # fmt: skip
+
+
+def test_a_kind_without_limits_and_running_tasks_uses_nothing(cell: AnyCell) -> None:
+    snapshot = copy(cell)
+    fetch(Fetch(use="batch"), cell, snapshot)
+    assert snapshot.use is not None, "jobs that a pool's limit blocked are requeued by it"
+    assert (snapshot.use.jobs, snapshot.use.used) == (0, (0, 0))
