@@ -88,19 +88,22 @@ def _tried(path: Path, unfit: list[str]) -> Program | None:
 
 
 def library() -> Path | None:
-    """Return the system's jemalloc, or None where there is none that only root can write."""
-    return next((path for path in LIBRARIES if _trusted(path)), None)
+    """Return the file of the system's jemalloc, or None where there is none that only root can write."""
+    return next((found for path in LIBRARIES if (found := _trusted(path))), None)
 
 
-def _trusted(path: Path) -> bool:
-    """Return whether a library and the folders above it belong to root and are closed to others."""
+def _trusted(path: Path) -> Path | None:
+    """Return the file that a path leads to when it and the folders above both belong to root and are closed to others.
+
+    The file, not the path, is loaded: a link on the way is not followed a second time.
+    """
     try:
         real = path.resolve(strict=True)
-        facts = [each.stat() for each in (real, *real.parents)]
+        facts = [each.stat() for each in (real, *real.parents, *path.parents)]
     except OSError:
-        return False
+        return None
     closed = all(fact.st_uid == 0 and not fact.st_mode & (stat.S_IWGRP | stat.S_IWOTH) for fact in facts)
-    return closed and stat.S_ISREG(facts[0].st_mode)
+    return real if closed and stat.S_ISREG(facts[0].st_mode) else None
 
 
 def server_environment(program: Program) -> dict[str, str]:

@@ -47,7 +47,7 @@ def trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "libjemalloc.so.2"
     path.touch()
     monkeypatch.setattr(embedded_program, "LIBRARIES", (path,))
-    monkeypatch.setattr(embedded_program, "_trusted", lambda _path: True)
+    monkeypatch.setattr(embedded_program, "_trusted", lambda found: found)
     return path
 
 
@@ -113,6 +113,14 @@ def test_a_library_that_others_can_write_is_not_loaded(tmp_path: Path, monkeypat
     path.touch(mode=0o644)
     monkeypatch.setattr(embedded_program, "LIBRARIES", (path,))
     tmp_path.chmod(0o777)
+    assert embedded_program.library() is None
+
+
+def test_a_link_that_others_can_change_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o777)
+    path = tmp_path / "libjemalloc.so.2"
+    path.symlink_to("/bin/sh")  # a file that only root can write
+    monkeypatch.setattr(embedded_program, "LIBRARIES", (path,))
     assert embedded_program.library() is None
 
 
