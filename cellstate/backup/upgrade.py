@@ -183,7 +183,6 @@ class _Lanes:
     def __init__(self, size: int) -> None:
         self._size, self._numbers = size, dict[str, str]()
         self._books: dict[str, list[int]] = {}
-        self._lane_of: dict[bytes, int] = {}
 
     @property
     def count(self) -> int:
