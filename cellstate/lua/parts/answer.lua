@@ -19,7 +19,7 @@ do
   if last == number then
     local known = match(redis.call('HGET', schedulers_key, member), '\n(.*)$')
     local latest = redis.call('LINDEX', changes_key, -1)
-    return reply(known, tonumber(counters[1]), tonumber(counters[2]) or 0, counters[3], sub(latest or '', 1, 10))
+    return reply(known, tonumber(counters[1]), tonumber(counters[2]) or 0, redis.call('HGET', meta_key, 'arrivals'), sub(latest or '', 1, 10))
   end
 
   function answer(outcomes, version, low, arrivals)

@@ -11,5 +11,5 @@ if not knows then
 end
 if request ~= '' then
   --@include request intake
-  intake(words, named['pending:' .. kind], asked, tonumber(most), owned, (counters[3] or 0) + 0)
+  intake(words, named['pending:' .. kind], asked, tonumber(most), owned, (redis.call('HGET', meta_key, 'arrivals') or 0) + 0)
 end

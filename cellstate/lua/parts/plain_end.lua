@@ -66,7 +66,7 @@ repeat -- the plain form
   version, jobs = version + 1, rows_of_jobs
   counts[2] = version
   redis.call('HDEL', meta_key, '-')
-  local changed = { 'transactions', format('%d', (counters[3] or 0) + 1) }
+  local count_text, placements_text = format('%d', (counters[3] or 0) + 1), nil
   --@include plain_write
   local asleep = named.asleep and redis.call('HKEYS', named.asleep) or {}
   for i = 1, #asleep do

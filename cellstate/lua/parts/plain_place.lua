@@ -2,21 +2,27 @@
 -- No claim may evict, and no job may have two transactions.
 --@include plain
 
-local starts, ids, jobs, names, outcomes, layouts = {}, {}, {}, named.asleep and {}, nil, nil
-local alone  -- the outcome of a call with one transaction
+local jobs, names, layouts = nil, named.asleep and {}, nil
+-- Of a call with several transactions: where the one of a job begins, and the outcomes; with one: its outcome.
+local starts, outcomes, alone
 local placed_jobs, placements, version, low = 0, (counters[4] or 0) + 0, counters[1] + 1, (counters[2] or 0) + 0
 local duration, duration_text, need_bytes, need_text, diverged
-local plain, limits = counters[6] ~= "POOLS_LIMITED", counters[8] and counters[8] ~= '0'
+local plain, limits = counters[6] ~= "POOLS_LIMITED", counters[7] and counters[7] ~= '0'
 repeat -- the plain form
   if not plain then break end
-  local n, count, i = 0, 0, fixed_args + 1
+  local n, count, i, ids = 0, 0, fixed_args + 1, nil
   local id = ARGV[i]
   while id do
     plain = false
     local last_at = i + 2 + (#ARGV[i + 1] - 16) / 24
-    if ARGV[i + 2] ~= '' or starts[id] or last_at > i + 257 then break end  -- its job has more tasks than a plain one
+    if ARGV[i + 2] ~= '' or n > 0 and (id == ids[1] or starts and starts[id]) or last_at > i + 257 then break end  -- its job has more tasks than a plain one
     n = n + 1
-    starts[id], ids[n] = i, id
+    if n == 1 then
+      ids = { id }
+    else
+      starts = starts or { [ids[1]] = fixed_args + 1 }
+      starts[id], ids[n] = i, id
+    end
     for k = i + 3, last_at do
       local key = ARGV[k]
       if not places[key] then
@@ -28,7 +34,7 @@ repeat -- the plain form
     id = ARGV[i]
   end
   if not plain then break end
-  local job_records = fetch(jobs_key, ids)
+  local job_records = ids and fetch(jobs_key, ids)
   if n > 1 then outcomes = {} end
   for t = 1, n do
     if not job_records[t] or byte(job_records[t]) ~= 0 then plain = false end
@@ -38,14 +44,13 @@ repeat -- the plain form
   for t = 1, plain and n or 0 do
     plain = false
     local id, record = ids[t], job_records[t]
-    local at = starts[id]
+    local at = starts and starts[id] or fixed_args + 1
     --@include plain_job
   end
   if not plain then break end
-  local by, placing = member, true
-  local changed = {}
+  local by, placing, count_text, placements_text = member, true, nil, nil
   if placed_jobs > 0 then
-    changed = { 'placements', format('%d', placements), 'transactions', format('%d', (counters[5] or 0) + placed_jobs) }
+    count_text, placements_text = format('%d', (counters[5] or 0) + placed_jobs), format('%d', placements)
   end
   --@include plain_count plain_write plain_notify plain_answer
   return words

@@ -10,9 +10,14 @@ placings = sub(record, at_runs + 4, at_rest - 1) .. placings
 if #placings > 65535 then break end
 placed_jobs = placed_jobs + 1
 if names then names[placed_jobs] = kind > name + 1 and sub(record, name + 1, kind - 1) or id end
-jobs[2 * placed_jobs - 1], jobs[2 * placed_jobs] = id, sub(record, 1, group + COUNTS_AT + 1)
+local now = sub(record, 1, group + COUNTS_AT + 1)
   .. char(left, placed + count, finished, failed, stopped, 0, low_budget, high_budget, optional, #rest, 0, 0, 0) .. rest
   .. char(#placings % 256, floor(#placings / 256), 0, 0) .. placings .. sub(record, at_rest)
+if placed_jobs == 1 then
+  jobs = { id, now }
+else
+  jobs[2 * placed_jobs - 1], jobs[2 * placed_jobs] = id, now
+end
 if not l[L_CHANGED] then changed_lanes[#changed_lanes + 1], l[L_CHANGED] = l, true end
 tally[T_TASKS] = tally[T_TASKS] + count
 if placed == 0 then tally[T_JOBS] = tally[T_JOBS] + 1 end

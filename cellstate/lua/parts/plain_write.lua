@@ -1,5 +1,5 @@
 -- Write machines, jobs, lanes and queues; then the entries of the change list and the log. `jobs`: ids and
--- records; `by` and `changed`: author, further counters after their names. What is one is written without a list.
+-- records; `by`: author; `count_text`, `placements_text`: the counters of transactions and placements, where they change. What is one is written without a list.
 local records
 do
   local n, list, texts, p = #touched, nil, nil, touched[1]
@@ -28,7 +28,7 @@ do
     redis.call('HSET', machines_key, keys[p], records)
     redis.call('HSET', runs_key, keys[p], runs[p])
   end
-  in_chunks('HSET', jobs_key, jobs)
+  if jobs then in_chunks('HSET', jobs_key, jobs) end
   for _, k in pairs(kinds) do
     if k then in_chunks('ZREM', k[K_QUEUE], k[K_GONE]) end
   end
@@ -47,14 +47,20 @@ do
   if list then in_chunks('HSET', lanes_key, list) end
 end
 redis.call('RPUSH', changes_key, tag .. records)
-local version_text = format('%d', version)
+local version_text, facts = format('%d', version), lines[2] and concat(lines, '\n') or lines[1] or ''
 if placing then
-  redis.call('XADD', log_key, version_text .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'), 'basis', basis)
+  redis.call('XADD', log_key, version_text .. '-0', 'at', at, 'by', by, 'facts', facts, 'basis', basis)
 else
-  redis.call('XADD', log_key, version_text .. '-0', 'at', at, 'by', by, 'facts', concat(lines, '\n'))
+  redis.call('XADD', log_key, version_text .. '-0', 'at', at, 'by', by, 'facts', facts)
 end
 if version % TRIM_EVERY == 0 then
   --@include trim
-  changed[#changed + 1], changed[#changed + 2] = 'floor', format('%d', low)
+  redis.call('HSET', meta_key, 'floor', format('%d', low))
 end
-redis.call('HSET', meta_key, 'version', version_text, unpack(changed))
+if placements_text then
+  redis.call('HSET', meta_key, 'version', version_text, 'transactions', count_text, 'placements', placements_text)
+elseif count_text then
+  redis.call('HSET', meta_key, 'version', version_text, 'transactions', count_text)
+else
+  redis.call('HSET', meta_key, 'version', version_text)
+end
