@@ -37,8 +37,9 @@ local function collect(text)
     local word, first, second, third = match(line, '^(%S+) ?(%S*) ?(%S*) ?(%S*)')
     if word == 'places' then
       note(ids, known_ids, first)
-      local items = match(line, '^places %S+ %d+ %S+ %d+( .*)$') or ''
-      for index in gmatch(items, ' (%d+) [%d,-]+') do note(indices, known_indices, index) end
+      local index, others = match(line, '^places %S+ %d+ %S+ %d+ (%d+) %S+(.*)$')
+      note(indices, known_indices, index or '')
+      for other in gmatch(others or '', ' (%d+)') do note(indices, known_indices, other) end
     elseif OF_TASKS[word] then
       note(indices, known_indices, second)
       note(ids, known_ids, third)

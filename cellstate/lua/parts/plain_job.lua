@@ -20,13 +20,13 @@ if length ~= duration then duration, duration_text = length, format('%d', (unpac
 
 local claims, lead = (#blob - 16) / 24, '+ ' .. id .. ' 0 ' .. duration_text
 local mode, detection, of, count, seen = unpack_numbers('<i8i8i8i8i8', blob)
-local list, items, placings, verdicts, counts = nil, nil, '', nil, nil
+local list, items, values, placings, verdicts, counts = nil, nil, nil, '', nil, nil
 local waiting, left, first, last = sub(record, group + WAITING_AT + 4, at_runs - 1), unplaced, nil, nil
 local n, total, said, mailbox, hold, claimed = 0, 0, nil, nil, nil, nil
 if claims > 1 then
   layouts = layouts or {}
   layouts[claims] = layouts[claims] or '<' .. string.rep('i8', 2 + 3 * claims)
-  list, items, placings = { unpack_numbers(layouts[claims], blob) }, {}, {}
+  list, items, values, placings = { unpack_numbers(layouts[claims], blob) }, {}, {}, {}
 end
 if gang > 0 then
   local sum = count

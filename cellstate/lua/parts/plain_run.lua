@@ -30,12 +30,17 @@ if items then
   if mailbox ~= shape[S_MAILBOX] or held ~= hold then
     if n > 0 then
       --@include plain_send
-      items, n = {}, 0
+      items, values, n = {}, {}, 0
     end
     mailbox, hold = shape[S_MAILBOX], held
   end
   n, total = n + 1, total + 1
-  if n == 1 then item = ' ' .. placement .. item end
+  if n == 1 then
+    item = ' ' .. placement .. item
+    values[1] = item
+  else
+    values[n] = count == 1 and key or key .. ':' .. tasks
+  end
   items[n], placings[total] = item, total == 1 and placement .. '@' .. key or '@' .. key
 else
   item = ' ' .. placement .. item

@@ -44,20 +44,21 @@ local function mailbox_of(executor)
   return mailbox
 end
 
--- Placements of one group that follow one another share a line of the log, "places job group need placement (machine tasks)…",
--- and a message, "+ job group duration hold placement (machine tasks)…"; their ids follow the first one's, and numbers and
--- amounts of the machines follow from the need, "amount,…" of a task.
+-- Placements of one group that follow one another share a message, "+ job group duration hold placement (machine tasks)…",
+-- and a line of the log, "places job group need placement machine tasks" and " machine:tasks" for each further one, without
+-- tasks when it has the next task alone. Their ids follow the first one's. need: "amount,…" of a task, from which numbers and
+-- amounts of the machines follow.
 -- group: its number as text; n: how many so far, none while nothing is open.
-local open = { n = 0, job = false, group = '', hold = '', need = '', duration = '', executor = 0, items = {} }
+local open = { n = 0, job = false, group = '', hold = '', need = '', duration = '', executor = 0, items = {}, facts = {}, last = 0 }
 
 local function close()
   local o, n = open, open.n
   if n == 0 then return end
   o.n = 0
-  local lead, items = o.job.id .. ' ' .. o.group .. ' ', ' ' .. concat(o.items, ' ', 1, n)
-  facts[#facts + 1] = 'places ' .. lead .. o.need .. items
+  local lead = o.job.id .. ' ' .. o.group .. ' '
+  facts[#facts + 1] = 'places ' .. lead .. o.need .. ' ' .. concat(o.facts, ' ', 1, n)
   local mailbox = mailbox_of(o.executor)
-  mailbox[#mailbox + 1] = '+ ' .. lead .. o.duration .. ' ' .. o.hold .. items
+  mailbox[#mailbox + 1] = '+ ' .. lead .. o.duration .. ' ' .. o.hold .. ' ' .. concat(o.items, ' ', 1, n)
 end
 
 local function fact(line)
@@ -109,6 +110,8 @@ local function announce_place(j, group, g, hold, m, placement, tasks)
   local item, n = m.key .. ' ' .. tasks, o.n + 1
   if n == 1 then item = placement .. ' ' .. item end
   o.n, o.items[n] = n, item
+  o.facts[n] = n == 1 and item or tonumber(tasks) == o.last + 1 and m.key or m.key .. ':' .. tasks
+  o.last = tonumber(match(tasks, '%d+$'))
 end
 
 -- When the first delayed task of a job is due, of a gang the last: it is placed as a whole. Nil when there is none.

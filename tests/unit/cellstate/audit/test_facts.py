@@ -9,6 +9,7 @@ from cellstate.audit.replay import Replay
 from cellstate.cell import Fact
 from cellstate.model import JobSpec, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
+from cellstate.redis.records import fact_words
 from cellstate.resources import Dimensions
 from cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 from omega.queries.events import events
@@ -111,3 +112,11 @@ def test_transactions_of_a_job_in_one_call_are_parted(town: Town) -> None:
     assert "again" not in {each.kind for each in events(town.cell, 0, 100)}
     town.replace_fact("again twice", "")
     assert spoken(verify(town.cell), 3, "machine 3", "after its last fact it was")
+
+
+def test_placements_of_a_line_have_the_next_task_where_none_is_stated() -> None:
+    facts = fact_words("places a 0 100,50 7 12 2,4 5 9:6-8 3 3:1")
+    assert [words[1:3] + words[5:6] for words in facts] == [
+        tuple(text.split()) for text in ("7 12 2,4", "8 5 5", "9 9 6-8", "10 3 9", "11 3 1")
+    ]
+    assert {words[3:5] + words[6:] for words in facts} == {("a", "0", "100", "50")}
