@@ -21,11 +21,18 @@ from schedulers.work import Work
 
 
 def jobs_of_one_group(dimensions: int) -> st.SearchStrategy[list[Work]]:
-    need = st.tuples(*[st.integers(0, 5)] * dimensions)
-    one = st.tuples(need, st.integers(1, 20), st.booleans())
-    return st.lists(one, min_size=2, max_size=6).map(
-        lambda drawn: [work((need, count), gang=gang, name=f"j{i}") for i, (need, count, gang) in enumerate(drawn)]
-    )
+    """Return jobs of one group, whose tasks need the same or not: what is free for equal ones is read at once."""
+    needs = st.lists(st.tuples(*[st.integers(0, 5)] * dimensions), min_size=1, max_size=2)
+
+    def of(needs: list[tuple[int, ...]]) -> st.SearchStrategy[list[Work]]:
+        one = st.tuples(st.sampled_from(needs), st.integers(1, 20), st.booleans())
+        return st.lists(one, min_size=2, max_size=6).map(works_of)
+
+    return needs.flatmap(of)
+
+
+def works_of(drawn: list[tuple[tuple[int, ...], int, bool]]) -> list[Work]:
+    return [work((need, count), gang=gang, name=f"j{i}") for i, (need, count, gang) in enumerate(drawn)]
 
 
 @pytest.mark.parametrize("kind", COPIES, ids=lambda kind: kind.__name__)
@@ -95,3 +102,20 @@ def test_a_policy_that_overrides_place_alone_is_asked_for_each_job() -> None:
     decided = scheduler.decide(works, snapshot((9, 9), (9, 9), (9, 9)), 1.0)
     assert [list(each.claims) for each in decided] == [[Claim(2, 0, 1)], [Claim(2, 0, 1)]]
     assert Constrained(Reversed()).place_all(works, snapshot((9, 9)), Random(0), 9) == ([], 0)
+
+
+def test_a_job_that_begins_where_another_one_ended_gets_the_rest() -> None:
+    copy = snapshot((1, 1), (2, 2), (9, 9))
+    assert copy.fill_all((1, 1), [2, 2], [0, 1], 3) == [([0, 1], [1, 1], 0), ([1, 2], [1, 1], 0)]
+    assert room(copy) == [[0, 0, 8], [0, 0, 8]]
+
+
+def test_jobs_that_begin_at_one_machine_share_it() -> None:
+    works = [work(((1, 1), 2), name=name) for name in "abcd"]
+    copy = snapshot((5, 5), (3, 3), (0, 0))
+    found = copy.fill_all((1, 1), [2, 2, 2, 2], [0, 0, 0, 0], 3)
+    assert found == [([0], [2], 0), ([0], [2], 0), ([0, 1], [1, 1], 0), ([1], [2], 0)]
+    assert room(copy) == [[0, 0, 0], [0, 0, 0]]
+    placed, size = RandomFirstFit().place_all(works, snapshot((5, 5), (3, 3)), Random(0), 100)
+    assert (sum(claim.count for claims in placed for claim in claims), len(placed)) == (8, 4)
+    assert size == sum(map(len, placed))

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from cellstate.cell import PendingJob
 from cellstate.model import MOST_CLAIMS, Gang, JobState
 from cellstate.transaction import Claim, Detection, Transaction, Verdict
 from schedulers.ordering.fair_pools import FairPools
@@ -315,3 +316,43 @@ def test_a_transaction_that_pools_reject_is_no_conflict_of_its_job() -> None:
     settle(found, [5], (0, Verdict.SHARE))
     assert work.conflicts == 0
     assert found.queue.ready.get("a") is work
+
+
+def arriving(*left: tuple[str, int]) -> list[PendingJob]:
+    """Jobs of lane 1 of the store, by name and number of unplaced tasks, in this order."""
+    jobs = [job(name, group((1,), 5, unplaced=tasks), order=ord(name)) for name, tasks in left]
+    for each in jobs:
+        each.lane = 1
+    return pending(*jobs)
+
+
+def test_news_of_a_queued_job_that_arrives_with_new_jobs_is_taken_over() -> None:
+    found = Scheduler("batch")
+    found.admit(arriving(("a", 5), ("b", 5)))
+    known = found.queue.ready.works["b"]
+    found.admit(arriving(("b", 3), ("c", 5)))
+    assert found.queue.ready.works["b"] is known
+    assert (known.left, len(found.queue.ready), found.queue.ready.count(1)) == ([3], 3, 3)
+
+
+def test_news_of_a_job_that_is_decided_and_arrives_with_new_jobs_is_taken_over() -> None:
+    found = Scheduler("batch", jobs_per_call=1)
+    found.admit(arriving(("a", 5), ("b", 5)))
+    (decided,) = found.choose(0.0)
+    found.admit(arriving(("a", 3), ("c", 5)))
+    assert (decided.id, decided.left) == ("a", [3])
+    assert [each.id for each in found.queue.ready.clear()] == ["b", "c"]
+
+
+def test_a_job_that_arrives_twice_in_a_call_is_queued_once() -> None:
+    found = Scheduler("batch")
+    found.admit(arriving(("a", 5), ("a", 2)))
+    assert (len(found.queue.ready), found.queue.ready.count(1)) == (1, 1)
+    assert [each.left for each in found.choose(0.0)] == [[2]]
+
+
+def test_jobs_that_arrive_together_are_queued_if_they_are_active_and_have_tasks_left() -> None:
+    found = Scheduler("batch")
+    held, done = job("held", group((1,), 5), state=JobState.HELD), job("done", group((1,), 5, unplaced=0))
+    found.admit(pending(held, done, job("b", group((1,), 5)), job("a", group((1,), 5))))
+    assert [each.id for each in found.queue.ready.clear()] == ["b", "a"]
