@@ -98,6 +98,8 @@ class Replay:
             self._act(words[1])
             self._sets.begin(words)
         elif words[0] == "again":
+            if words[1] != self._actor:
+                self.say(3, f"has a transaction again, after one of {self._actor or 'no job'}", f"job {words[1]}")
             self._act("")
 
     def say(self, invariant: int, what: str, where: str) -> None:

@@ -110,7 +110,9 @@ def test_transactions_of_a_job_in_one_call_are_parted(town: Town) -> None:
     words = [fact.words[0] for fact in town.cell.facts() if fact.words[0] == "again" or "twice" in fact.words[3:4]]
     assert words == ["place", "again", "place", "again", "place"]
     assert "again" not in {each.kind for each in events(town.cell, 0, 100)}
-    town.replace_fact("again twice", "")
+    town.replace_fact("again twice", "again high")
+    assert spoken(verify(town.cell), 3, "job high", "has a transaction again, after one of twice")
+    town.replace_fact("again high", "").replace_fact("again twice", "")
     assert spoken(verify(town.cell), 3, "machine 3", "after its last fact it was")
 
 
