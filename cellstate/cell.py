@@ -159,6 +159,11 @@ class KindUse(NamedTuple):
     jobs: int
     used: Resources
 
+    @classmethod
+    def none(cls, dimensions: int) -> "KindUse":
+        """Return the use of a kind that has neither limits nor jobs with placed tasks."""
+        return cls(Limits((None,) * dimensions), 0, (0,) * dimensions)
+
 
 class Housekept(NamedTuple):
     """Result of a call of housekeeping: tasks ended, lost tasks queued again, and whether more is due now."""

@@ -8,7 +8,7 @@ from cellstate.cell import Fact, KindUse
 from cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from cellstate.keys import ROLES
 from cellstate.lanes import Lane
-from cellstate.model import Described, Job, Limits, Machine, MachineState, Run
+from cellstate.model import Described, Job, Machine, MachineState, Run
 from cellstate.redis import job_records, records
 from cellstate.redis.calls import RedisCalls
 from cellstate.transaction import Intake, Position
@@ -121,7 +121,7 @@ class RedisReads(RedisCalls):
             pipe.hgetall(self._prefix + "kinds")
             pipe.hgetall(self._prefix + "lanes")
             limited, lanes = self._plain(pipe.execute)
-        uses, without = self._kinds(limited.items()), KindUse(Limits((None,) * size), 0, (0,) * size)
+        uses, without = self._kinds(limited.items()), KindUse.none(size)
         for number, record in lanes.items():
             read = None if number == b"spare" else self._record("lanes", number, records.lane_use, record, size)
             if read is not None and read[1] and read[0].encode() not in limited:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cellstate.cell import KindUse
 from cellstate.errors import BadInput
 from cellstate.resources import Dimensions, format_amount, shown
 from cli import render
@@ -15,10 +16,9 @@ from cli.columns import Columns, answered, columns_option
 from cli.over_limit import over_option, settle
 from omega.limits import set_limits
 from omega.over_limit import excess_of_kind
-from omega.queries.cells import limits_json
+from omega.queries.cells import kinds_of, limits_json
 
 if TYPE_CHECKING:
-    from cellstate.cell import KindUse
     from cellstate.model import Job
 
 NONE = "none"
@@ -64,14 +64,14 @@ def command(
         set_limits(cell, kind, _wanted(amounts, jobs, precedence), app.now_ms(), app.by, clear=clear)
     if kind is not None and (clear or changes or over == "evict"):
         _, evicted = settle(app, cell, f"kind {kind}", over, partial(excess_of_kind, cell, kind), partial(_is_of, kind))
-    kinds = {name: use for name, use in cell.kinds().items() if kind in (None, name)}
+    kinds = kinds_of(cell, kind)
     limits = {name: limits_json(cell.dimensions, use) for name, use in kinds.items()}
     if columns:
         rows = [{"kind": name, **each} for name, each in limits.items()]
         answered(app, {"cell": cell.name, "limits": rows}, "limits", columns)
     elif app.as_json:
         render.document({"cell": cell.name, "limits": limits} | ({"evicted": evicted} if over == "evict" else {}))
-    elif kinds:
+    elif any(use != KindUse.none(len(cell.dimensions)) for use in kinds.values()):
         show(cell.dimensions, kinds)
     else:
         render.note(f"no limits{f' of {kind}' if kind else ''}; set some with omega cell limits KIND --cpu …")

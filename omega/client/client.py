@@ -221,13 +221,9 @@ class Client:
             return machines.list_machines(cell, machines.page(cell, state, limit, after))
 
     def limits(self, kind: str | None = None) -> Document:
-        """Return limits and use of a kind of job, or of all that have any. See ``omega cell limits``."""
+        """Return limits and use of a kind of job, or of all with limits or placed tasks. See ``omega cell limits``."""
         with self._connections.cell() as cell:
-            found = {
-                name: cells.limits_json(cell.dimensions, use)
-                for name, use in cell.kinds().items()
-                if kind in (None, name)
-            }
+            found = {name: cells.limits_json(cell.dimensions, use) for name, use in cells.kinds_of(cell, kind).items()}
             return {"cell": cell.name, "limits": found}
 
     def set_limits(self, kind: str, limits: Mapping[str, Any], *, clear: bool = False) -> Document:

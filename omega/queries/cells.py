@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cellstate.cell import KindUse
 from cellstate.errors import OmegaError
 from cellstate.model import JobState
 from cellstate.resources import Dimensions
@@ -11,7 +12,6 @@ from omega.queries.machines import machine_states, rows_of, utilisation_of
 from omega.queries.recent import Recently
 
 if TYPE_CHECKING:
-    from cellstate.cell import KindUse
     from cellstate.pages import JobHead
     from cellstate.ports import Queries
 
@@ -58,6 +58,12 @@ def _demand(names: Sequence[str], heads: "Iterable[JobHead]") -> dict[str, int]:
     waiting = [head for head in heads if head.state in (JobState.ACTIVE, JobState.HELD) and head.counts.unplaced]
     needs = {name: sum(head.wanted[i] for head in waiting) for i, name in enumerate(names)}
     return {"tasks": sum(head.counts.unplaced for head in waiting)} | needs
+
+
+def kinds_of(cell: "Queries", kind: str | None) -> dict[str, "KindUse"]:
+    """Return limits and use of a kind, or of all kinds that have limits or placed tasks."""
+    found = dict(cell.kinds())
+    return found if kind is None else {kind: found.get(kind) or KindUse.none(len(cell.dimensions))}
 
 
 def limits_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from cellstate import ranges
 from cellstate.cell import KindUse
 from cellstate.lanes import Lane
-from cellstate.model import Gang, Job, Limits
+from cellstate.model import Gang, Job
 from cellstate.residents import Resident
 from cellstate.snapshot import Snapshot
 from schedulers.constraints.demands import asks_anything, demands
@@ -75,11 +75,6 @@ def lacking(snapshot: Snapshot) -> bool:
     return not snapshot.attributes.used or bool(len(snapshot.attributes.wanting(snapshot.rows[2])))
 
 
-def _nothing(dimensions: int) -> KindUse:
-    """Return what a kind holds that has neither limits nor jobs with placed tasks."""
-    return KindUse(Limits((None,) * dimensions), 0, (0,) * dimensions)
-
-
 def fetch(asked: Fetch, cell: "Queries", snapshot: Snapshot) -> None:
     """Fetch data from the cell into the snapshot; jobs that do not exist have no machines."""
     if asked.attributes:
@@ -88,7 +83,7 @@ def fetch(asked: Fetch, cell: "Queries", snapshot: Snapshot) -> None:
     if asked.residents:
         snapshot.residents.learn(asked.residents, snapshot.number, residents_on(asked.residents, cell, snapshot.now))
     if asked.use:
-        snapshot.use = cell.kinds().get(asked.use) or _nothing(len(cell.dimensions))
+        snapshot.use = cell.kinds().get(asked.use) or KindUse.none(len(cell.dimensions))
         snapshot.pool_use = cell.pool_use() if snapshot.pools.limited else {}
     if asked.placed:
         snapshot.placed = {job_id: _running(cell, cell.job(job_id)) for job_id in asked.placed}

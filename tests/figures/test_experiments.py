@@ -66,7 +66,7 @@ def test_every_figure_has_claims_and_names_are_found() -> None:
         assert of_figure(number)
     assert [experiment.name for experiment in find(["surface"])] == ["surface"]
     assert len(find([])) == len(EXPERIMENTS)
-    with pytest.raises(BadInput, match="unknown experiment 'magic'; there is machines-of-c"):
+    with pytest.raises(BadInput, match="unknown experiment 'magic'; known: machines-of-c"):
         find(["magic"])
     with pytest.raises(BadInput, match="figures 2 to 10, 15 and 16"):
         figure(11)

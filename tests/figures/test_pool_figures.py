@@ -26,7 +26,12 @@ def test_the_history_of_pools_is_summed_up_and_drawn(tmp_path: Path) -> None:
     assert (document["tasks_evicted"], document["wasted_seconds"]) == (4, 7210.0)
     draw_history(found, "two pools", tmp_path / "pools.svg")
     text = (tmp_path / "pools.svg").read_text()
-    for label in ("usage (line) and fair share (dashes)", "tasks evicted until then", "wasted work until then", "p0"):
+    for label in (
+        "usage (line) and fair share (dashes)",
+        "evicted tasks (cumulative)",
+        "wasted work (cumulative)",
+        "p0",
+    ):
         assert label in text
 
 
