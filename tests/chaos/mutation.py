@@ -56,6 +56,8 @@ FAST = (
     "tests/unit/cellstate",
     "--ignore=tests/unit/cellstate/audit",
 )
+PLAIN, PARTS = ("tests/property/test_plain_form.py",), TREE / "cellstate/lua/parts"
+CHUNKS = ("tests/property/test_loss_times.py",)
 ROLLING = ("tests/unit/schedulers/test_rolling.py", "tests/unit/schedulers/test_rolling_ended.py")
 WORLDS = ("tests/property/test_rolling_worlds.py",)
 UPDATES = ("tests/cli/test_job_update.py",)
@@ -63,6 +65,9 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/lua/commit.lua": ((*VERDICTS, *STORE), SAME),
     "cellstate/lua/parts/tasks.lua": ((*VERDICTS, *STORE), SAME),
     "cellstate/lua/parts/losses.lua": ((*AGENTS, *STORE), SAME),
+    "cellstate/lua/parts/placements.lua": ((*VERDICTS, *STORE), SAME, CHUNKS),
+    "cellstate/lua/parts/ranges.lua": ((*VERDICTS, *STORE), SAME),
+    **{f"cellstate/lua/parts/{path.name}": (PLAIN, SAME) for path in sorted(PARTS.glob("plain*.lua"))},
     "cellstate/lua/parts/leases.lua": ((*AGENTS, *STORE), SAME),
     "cellstate/lua/deregister_executor.lua": ((*AGENTS, *STORE), SAME),
     "cellstate/lua/renew_executor.lua": ((*AGENTS, *STORE), SAME),
