@@ -144,7 +144,7 @@ def _left_unplaced(job: Job, book: JobBook) -> int:
 
 
 def victims_are_lower(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
-    """5: victims of jobs submitted before the log have strictly lower precedence by their records."""
+    """5: victims of jobs submitted before the log, or ended before, have strictly lower precedence by their records."""
 
     def precedence(job_id: str) -> int | None:
         book, job = replay.jobs.get(job_id), cell_state.jobs.get(job_id)
@@ -152,8 +152,10 @@ def victims_are_lower(cell_state: CellState, replay: Replay) -> Iterator[Violati
             return book.precedence
         return None if job is None else job.precedence
 
-    for version, placement, victim, evictor in replay.doubts:
-        low, high = precedence(victim), precedence(evictor)
+    for version, placement, victim, evictor, group in replay.doubts:
+        low, high, job = precedence(victim), precedence(evictor), cell_state.jobs.get(victim)
+        if group is not None and (job is None or (job.groups[group : group + 1] and job.groups[group].optional)):
+            low = None if job is None else 0
         if low is not None and high is not None and low >= high:
             what = f"precedence {low} of job {victim} gave way to {high} of {evictor} (version {version})"
             yield Violation(5, what, f"placement {placement}")

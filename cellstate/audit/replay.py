@@ -34,7 +34,7 @@ class Replay:
         self.placements: dict[int, PlacementBook] = {}
         self.first_placement: int | None = 1 if self.complete else None
         self.last_placement: int | None = 0 if self.complete else None
-        self.doubts: list[tuple[int, str, str, str]] = []
+        self.doubts: list[tuple[int, str, str, str, int | None]] = []
         """(version, placement, victim, evictor) with precedences that are not in the log."""
         self.violations: list[Violation] = []
         self.register = Register(size, complete=self.complete)
@@ -242,7 +242,7 @@ class Replay:
                 self._evictors[evictor] = placement
                 self._sets.evicted(placement, job_id, evictor, count, self.needs.of(job_id, group, count))
             else:
-                self._check_eviction(placement, job_id, evictor, reason)
+                self._check_eviction(placement, job_id, evictor, reason, int(group))
 
     def _give_up(
         self, book: MachineBook, words: tuple[str, ...], amounts: tuple[int, ...], count: int, *, in_transaction: bool
@@ -310,10 +310,11 @@ class Replay:
         if book.tasks == book.leaving == ranges.EMPTY:
             del self.placements[int(placement)]
 
-    def _check_eviction(self, placement: str, victim: str, evictor: str, reason: str) -> None:
+    def _check_eviction(self, placement: str, victim: str, evictor: str, reason: str, group: int) -> None:
         """5: every eviction has a reason; for precedence it is strictly lower than the evictor's.
 
-        The precedence of an optional task is 0, whatever its job's: the fact that it is dropped follows at once.
+        The precedence of an optional task is 0, whatever its job's: the fact that it is dropped follows at once, unless
+        its job was stopped or abandoned; whether the group is optional is then read from the job's record.
         """
         where = f"placement {placement}"
         self._victims.add(victim)
@@ -324,8 +325,8 @@ class Replay:
         self._evictors[evictor] = placement
         low, high = self._owner(victim), self._owner(evictor)
         before = len(self.doubts), len(self.violations)
-        if not (low.known and high.known):
-            self.doubts.append((self.version, placement, victim, evictor))
+        if not (low.known and high.known and low.open):
+            self.doubts.append((self.version, placement, victim, evictor, None if low.open else group))
         elif low.precedence >= high.precedence:
             what = f"precedence {low.precedence} of job {victim} gave way to {high.precedence} of {evictor}"
             self.say(5, what, where)

@@ -7,7 +7,8 @@ from cellstate.audit import verify
 from cellstate.audit.register import Register
 from cellstate.audit.replay import Replay
 from cellstate.cell import Fact
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from cellstate.memory import MemoryCell
+from cellstate.model import JobSpec, JobState, MachineSpec, TaskGroup
 from cellstate.redis import RedisCell
 from cellstate.redis.records import fact_words
 from cellstate.resources import Dimensions
@@ -122,3 +123,22 @@ def test_placements_of_a_line_have_the_next_task_where_none_is_stated() -> None:
         tuple(text.split()) for text in ("7 12 2,4", "8 5 5", "9 9 6-8", "10 3 9", "11 3 1")
     ]
     assert {words[3:5] + words[6:] for words in facts} == {("a", "0", "100", "50")}
+
+
+def test_an_optional_task_of_an_abandoned_job_gives_way_to_any_precedence_above_0() -> None:
+    """No fact says that it is dropped: the job has ended. Tasks of its other groups keep the job's precedence."""
+    cell = MemoryCell()
+    cell.register_executor("e0", "n", 600_000, 0)
+    cell.join("e0", [MachineSpec("m0", (4, 8)), MachineSpec("m1", (4, 8))], 0)
+    member = cell.register_scheduler("batch/0", "n", 600_000, 0)
+    low = (TaskGroup((4, 4), 1), TaskGroup((4, 4), 1, optional=True))
+    cell.submit([JobSpec("low", "low", "batch", low, 5)], 1, "ada")
+    cell.submit([JobSpec("high", "high", "batch", (TaskGroup((4, 4), 1),), 1)], 1, "ada")
+    claims = Claim(0, 0, 1), Claim(1, 1, 1)
+    cell.commit(member, 1, [Transaction("low", claims)], Position(), 2)
+    cell.stop("low", 3, "batch/0", JobState.ABANDONED, keep=True)
+    for number, machine in ((2, 0), (3, 1)):
+        claim = Claim(machine, 0, 1, evict=((machine + 1, 1),))
+        reply = cell.commit(member, number, [Transaction("high", (claim,))], Position(), 4)
+        assert reply.outcomes[0].placed == machine, "only the optional task gives way"
+    assert verify(cell).violations == ()
