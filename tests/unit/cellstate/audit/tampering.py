@@ -296,8 +296,10 @@ class Table:
 
             return edit
 
-        last = len(entries) - 1
-        middle, fields = last // 2, entries[last // 2][1]
+        # Time and author of a submission stand in its jobs as well.
+        others = [at for at, (_, fields) in enumerate(entries[:-1]) if not fields[b"facts"].startswith(b"submit")]
+        middle = others[len(others) // 2]
+        fields = entries[middle][1]
         if way == "removed":
             yield "entry", put(middle, None)
         elif way == "duplicated":
