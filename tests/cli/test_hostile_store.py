@@ -27,7 +27,7 @@ def hostile(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> RedisCell:
         for name in ("check_text", "check_texts"):
             open_door.setattr(model, name, lambda *_, **__: None)
         open_door.setattr(model, "_NAME", re.compile(".+", re.DOTALL))
-        open_door.setattr("cellstate.redis.calls.check_author", lambda name: name)
+        open_door.setattr("cellstate.redis.calls._author", lambda name: name)
         machines = [MachineSpec("m0", (4000, 4096), {"rack": EVIL, EVIL: "x"}), MachineSpec(f"m{EVIL}", (1, 1))]
         cell.register_executor("here", "n", 600_000, 1)
         cell.join("here", machines[:1], 1)
