@@ -76,20 +76,24 @@ class Needs:
 
     def __init__(self) -> None:
         """Nothing is known."""
-        self.known: dict[tuple[str, str], Amounts] = {}
+        self.known: dict[str, dict[str, Amounts]] = {}
+
+    def forget(self, job: str) -> None:
+        """Forget a job whose id is submitted again: the job of that id before was deleted."""
+        self.known.pop(job, None)
 
     def state(self, job: str, group: str, need: Amounts) -> bool:
         """Note what a task takes; return whether it is what was known."""
-        return self.known.setdefault((job, group), need) == need
+        return self.known.setdefault(job, {}).setdefault(group, need) == need
 
     def learn(self, job: str, group: str, before: tuple[int, ...], after: tuple[int, ...], tasks: int) -> None:
         """Note what a task takes, as the end of some showed."""
         each = tuple(Fraction(was - now, tasks) for was, now in zip(before, after, strict=True))
-        self.known.setdefault((job, group), each)
+        self.known.setdefault(job, {}).setdefault(group, each)
 
     def of(self, job: str, group: str, tasks: int) -> Amounts | None:
         """What so many tasks take together; None when the log does not show it."""
-        need = self.known.get((job, group))
+        need = self.known.get(job, {}).get(group)
         return None if need is None else tuple(amount * tasks for amount in need)
 
 

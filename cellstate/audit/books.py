@@ -46,7 +46,8 @@ def records_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[V
 
 def needs_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """1: a task takes what the facts of its placements say."""
-    for (job_id, number), need in replay.needs.known.items():
+    stated = ((job_id, *each) for job_id, needs in replay.needs.known.items() for each in needs.items())
+    for job_id, number, need in stated:
         job, group = cell_state.jobs.get(job_id), int(number)
         if job and group < len(job.groups) and job.groups[group].need != need:
             what = f"takes {list(job.groups[group].need)} a task, by the log {[int(amount) for amount in need]}"

@@ -344,6 +344,7 @@ class Replay:
 
     def _job(self, words: tuple[str, ...]) -> None:
         if words[0] == "submit":
+            self.needs.forget(words[1])
             self.jobs[words[1]] = JobBook(known=True, precedence=int(words[4]), unplaced=int(words[5]))
             return
         job, count = self._owner(words[1]), int(words[2])

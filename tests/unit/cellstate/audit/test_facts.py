@@ -48,6 +48,15 @@ def test_epochs_are_numbered_in_order_and_computed_before_they_are_published(
     assert len(register.wrong) == wrong
 
 
+def test_a_job_that_is_submitted_again_under_the_id_of_a_deleted_one_may_take_other_amounts() -> None:
+    replay = Replay(1, 1)
+    first = ["join 0 m0 1 9", SUBMIT.format("a", "a", 4), "place 1 0 a 0 0 1", "finished 1 0 a 0 0 3 0 -"]
+    again = [SUBMIT.format("a", "a", 4), "place 2 0 a 0 0 2", "finished 2 0 a 0 0 5 0 -"]
+    for version, text in enumerate(first + again, 1):
+        replay.feed([fact(version, text)])
+    assert replay.violations == []
+
+
 @pytest.mark.parametrize(
     ("after", "stands"),
     [("drop low 0 1 evicted", False), ("drop high 0 1 evicted", True), ("resize low 0 9 -1 0", True)],
