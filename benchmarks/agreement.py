@@ -15,8 +15,8 @@ from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
 
-from cellstate.errors import BadInput
-from cellstate.transaction import Detection, Mode
+from omega.cellstate.errors import BadInput
+from omega.cellstate.transaction import Detection, Mode
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.result import OfKind
 from omega.workload.reference import read_reference

@@ -5,11 +5,11 @@ from statistics import median
 from time import process_time_ns
 from typing import Any
 
+from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.policies import Ordering
+from omega.schedulers.scheduler import Scheduler
 from omega.testing import snapshot, work
-from schedulers.ordering.fair import WeightedFair
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.policies import Ordering
-from schedulers.scheduler import Scheduler
 
 LANES = (1, 50)
 JOBS, MACHINES, ATTEMPTS, REPEAT = 10_000, 1_000, 300, 3

@@ -16,13 +16,13 @@ from benchmarks.contest import Contest, Course, Dry, hold
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import CAPACITY, chunks, fill, join, queue_jobs
 from benchmarks.store import Saved, Store, measured_store
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import PendingJob, Reply
-from cellstate.errors import StoreError
-from cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
-from cellstate.ports import StoredCell
-from cellstate.transaction import Outcome, Position, Transaction, Verdict
-from schedulers.presets import BATCH_JOBS, batch
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import PendingJob, Reply
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.transaction import Outcome, Position, Transaction, Verdict
+from omega.schedulers.presets import BATCH_JOBS, batch
 
 STARTING_SECONDS = 4.0
 MOST_TRIES = 4

@@ -22,9 +22,9 @@ from benchmarks.committer import Calls, Checked, Plan, Timing, serve
 from benchmarks.computer import computer, middle, spread, wait_calm
 from benchmarks.launch import Document, launch, progress
 from benchmarks.store import Saved, Store, measured_store
-from cellstate.errors import StoreError
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from schedulers.presets import BATCH_JOBS
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.schedulers.presets import BATCH_JOBS
 
 CAPACITY, NEED = (64_000, 262_144), (10, 32)
 """Tiny tasks on big machines: no machine fills within a round."""

@@ -10,11 +10,11 @@ from typing import Any
 import redis
 
 from benchmarks.ceiling import Command, Wire, pack, unchecked_call
-from cellstate.cell import Membership
-from cellstate.ports import StoredCell
-from cellstate.server import connect
-from cellstate.store import connect_cell
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.cell import Membership
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.server import connect
+from omega.cellstate.store import connect_cell
+from omega.cellstate.transaction import Claim, Position, Transaction
 
 Calls = list[list[Command]]
 """The writes of every call."""

@@ -16,9 +16,9 @@ from benchmarks.contest import Contest, Course, Dry, hold
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import CAPACITY, add_pools, fill, join, queue_jobs
 from benchmarks.store import Saved, Store, measured_store
-from cellstate.errors import BadInput, StoreError
-from cellstate.model import Gang, TaskGroup
-from schedulers.presets import BATCH_JOBS
+from omega.cellstate.errors import BadInput, StoreError
+from omega.cellstate.model import Gang, TaskGroup
+from omega.schedulers.presets import BATCH_JOBS
 
 JOBS_PER_SECOND = 6_000
 """How many jobs a second of watching is given at first; when the queue runs dry the run is repeated with more."""

@@ -15,9 +15,9 @@ from benchmarks.hardware_counts import Counts
 from benchmarks.launch import progress
 from benchmarks.residents import BENCH_EXECUTOR
 from benchmarks.store import Saved, Store
-from cellstate.errors import StoreError
-from cellstate.ports import StoredCell
-from cellstate.transaction import Position
+from omega.cellstate.errors import StoreError
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.transaction import Position
 from omega.live.processes.supervisor import ProcessSupervisor, supervised
 
 LEASE_MS = 3_000

@@ -15,11 +15,11 @@ import anyio
 from benchmarks.launch import Document, progress
 from benchmarks.residents import SUBMITTED_AT_ONCE, chunks, join
 from benchmarks.store import Saved, Store
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.pools import Pool, Pools
-from cellstate.ports import StoredCell
-from schedulers.process.epochs import PERIOD_MS, EpochReader
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.pools import Pool, Pools
+from omega.cellstate.ports import StoredCell
+from omega.schedulers.process.epochs import PERIOD_MS, EpochReader
 
 CASES = ((60, 10_000), (1_000, 10_000))
 """Pools and jobs."""

@@ -14,12 +14,12 @@ from benchmarks.fair_log import Convergence
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, FOR_EVER_MS, join
 from benchmarks.store import Store, measured_store
-from cellstate.audit import verify
-from cellstate.cell import Fact
-from cellstate.errors import StoreError
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.pools import DEFAULT_PREEMPTION, Pool, Pools, PoolTree, Preemption
-from cellstate.ports import StoredCell
+from omega.cellstate.audit import verify
+from omega.cellstate.cell import Fact
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.pools import DEFAULT_PREEMPTION, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.ports import StoredCell
 from omega.live.processes.supervisor import ProcessSupervisor, supervised
 
 LEASE_MS = 3_000

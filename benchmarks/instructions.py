@@ -20,13 +20,13 @@ from benchmarks.computer import computer
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, chunks
 from benchmarks.store import Store, server_directory
-from cellstate.cell import Membership
-from cellstate.errors import BadInput, StoreError
-from cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
-from cellstate.server import Answer, ping
-from cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import BadInput, StoreError
+from omega.cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.server import Answer, ping
+from omega.cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction
 from omega.embedded.program import find_server
-from schedulers.queue.intake import LEAST_AT_HAND
+from omega.schedulers.queue.intake import LEAST_AT_HAND
 
 CAPACITY, NEED = (64_000, 262_144), (10, 32)
 TASKS = 10

@@ -14,11 +14,11 @@ from benchmarks.computer import computer
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import chunks
 from benchmarks.store import Store, measured_store
-from cellstate.model import BUCKETS, JobSpec, TaskGroup, bucket_of
-from cellstate.ports import StoredCell
-from cellstate.transaction import Ask, Intake, Position
-from schedulers.queue.intake import LEAST_AT_HAND, MOST_ASKED
-from schedulers.sharing import owned
+from omega.cellstate.model import BUCKETS, JobSpec, TaskGroup, bucket_of
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.transaction import Ask, Intake, Position
+from omega.schedulers.queue.intake import LEAST_AT_HAND, MOST_ASKED
+from omega.schedulers.sharing import owned
 
 
 @dataclass(frozen=True, slots=True)

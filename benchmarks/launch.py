@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import NoReturn, TypeVar
 
 from benchmarks.estimates import estimate
-from cellstate.errors import OmegaError
-from cli import words
-from cli.pace import ticking
+from omega.cellstate.errors import OmegaError
+from omega.cli import words
+from omega.cli.pace import ticking
 
 S = TypeVar("S")
 Document = dict[str, object]

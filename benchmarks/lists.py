@@ -14,7 +14,7 @@ from benchmarks.computer import computer
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import Filler, chunks, join, queue_jobs
 from benchmarks.store import Store, measured_store
-from cellstate.model import TaskGroup
+from omega.cellstate.model import TaskGroup
 from omega.client.client import Client
 
 NEED = (500, 1_024)

@@ -5,9 +5,9 @@ import time
 from benchmarks.computer import resident_bytes
 from benchmarks.residents import BENCH_EXECUTOR, LEASE_MS, Filler, chunks, join, queue_jobs
 from benchmarks.store import Saved, Store
-from cellstate.errors import StoreError
-from cellstate.model import TaskGroup
-from cellstate.ports import StoredCell
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import TaskGroup
+from omega.cellstate.ports import StoredCell
 from omega.live.processes.supervisor import supervised
 
 NEED = (500, 1_024)

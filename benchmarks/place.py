@@ -13,7 +13,7 @@ from benchmarks.placement import measure_placement
 from benchmarks.pool_scheduling import measure_pool_scheduling
 from benchmarks.store import Saved, measured_store
 from benchmarks.sync import measure_sync
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 PARTS = ("placement", "sync", "memory", "fair-shares", "pools", "lanes", "epochs")
 _WITH_STORE = {"sync", "memory", "epochs"}

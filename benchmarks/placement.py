@@ -6,16 +6,16 @@ from random import Random
 
 import numpy as np
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import Reply
-from cellstate.model import Gang, GroupStatus, Job, JobState
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Position
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.scored import BestFit
-from schedulers.placement.service import Service
-from schedulers.policies import Placement
-from schedulers.work import Work
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import Reply
+from omega.cellstate.model import Gang, GroupStatus, Job, JobState
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Position
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.service import Service
+from omega.schedulers.policies import Placement
+from omega.schedulers.work import Work
 
 POLICIES: Mapping[str, Placement] = {
     "RandomFirstFit": RandomFirstFit(),

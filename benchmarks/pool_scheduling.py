@@ -5,15 +5,15 @@ from time import process_time
 import numpy as np
 
 from benchmarks.launch import Document
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import Reply
-from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
-from cellstate.pools import Epoch, Pool, Pools, PoolShare
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Outcome, Position, Verdict
-from schedulers.presets import batch
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import Reply
+from omega.cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Outcome, Position, Verdict
+from omega.schedulers.presets import batch
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 
 SLOT = 1_000
 CASES = ((2_500, 4, 20, 100, 2_000), (10_000, 10, 1_000, 2_000, 50), (10_000, 10, 0, 2_000, 50))

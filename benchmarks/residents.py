@@ -7,12 +7,12 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
-from cellstate.errors import StoreError
-from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from cellstate.pools import ROOT, Pool, Pools
-from cellstate.ports import StoredCell
-from cellstate.resources import Resources
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.pools import ROOT, Pool, Pools
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.submission import new_id
 
 BENCH_EXECUTOR = "bench"

@@ -19,12 +19,12 @@ from benchmarks.computer import computer
 from benchmarks.launch import progress
 from benchmarks.memory import MIB, scheduler_bytes
 from benchmarks.store import Store, measured_store
-from cellstate.audit import verify
-from cellstate.backup import read_backup
-from cellstate.cell import Membership
-from cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.ports import StoredCell
-from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.audit import verify
+from omega.cellstate.backup import read_backup
+from omega.cellstate.cell import Membership
+from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 
 CAPACITY, NEED = (64_000, 262_144), (10, 32)
 LEASE_MS = 24 * 3600 * 1000

@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks.agreement import ARCHITECTURES, DETECTIONS, MODES, case, day, find_day, measure_row, rows, timings
 from benchmarks.computer import computer, wait_calm
 from benchmarks.launch import Document, launch, progress
-from cellstate.errors import BadInput
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.simulation import Result, Simulation
 from omega.simulation import Settings as Run
 from omega.workload.workload import Arrival, Workload, stream

@@ -15,11 +15,11 @@ from urllib.parse import quote
 
 import redis
 
-from cellstate import keys
-from cellstate.errors import StoreError
-from cellstate.ports import StoredCell
-from cellstate.server import Answer, check_suitable, connect, ping, server_info, translate
-from cellstate.store import connect_cell, create_cell
+from omega.cellstate import keys
+from omega.cellstate.errors import StoreError
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.server import Answer, check_suitable, connect, ping, server_info, translate
+from omega.cellstate.store import connect_cell, create_cell
 from omega.embedded.program import allocator_of, find_server, server_environment
 
 STARTING_SECONDS = 10.0

@@ -6,11 +6,11 @@ from random import Random
 from benchmarks.computer import middle, spread
 from benchmarks.residents import CALL, CLAIMS, Filler, chunks, join
 from benchmarks.store import Saved, Store
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import Reply
-from cellstate.ports import StoredCell
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Position
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import Reply
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Position
 
 NEED = (10, 16)
 SAMPLES = 21

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from hashlib import sha256
 from importlib.resources import files
 
-from cellstate import keys
-from cellstate.redis.scripts import script
+from omega.cellstate import keys
+from omega.cellstate.redis.scripts import script
 
-_FOLDER = files("cellstate") / "lua"
+_FOLDER = files("omega.cellstate") / "lua"
 SCRIPTS = tuple(sorted(path.name.removesuffix(".lua") for path in _FOLDER.iterdir() if path.name.endswith(".lua")))
 """Names of all scripts."""
 _READING = ("changed_records", "sync")

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.cell import Reply, Rows, StaleSnapshot
-from cellstate.model import MachineState
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot, wanted_amounts
+from omega.cellstate.cell import Reply, Rows, StaleSnapshot
+from omega.cellstate.model import MachineState
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot, wanted_amounts
 
 Take = tuple[int, Resources, int]
 """(machine, amounts per task, tasks)"""

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.model import Described, MachineState, Pairs
+from omega.cellstate.model import Described, MachineState, Pairs
 
 MACHINE = "machine"
 """The attribute that every machine has: its name."""

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from cellstate.cell import Fact, KindUse, Reply, Rows
-from cellstate.inspection import Damage, Inspection
-from cellstate.model import Job, Run
-from cellstate.resources import Dimensions
-from cellstate.transaction import Intake, Position
+from omega.cellstate.cell import Fact, KindUse, Reply, Rows
+from omega.cellstate.inspection import Damage, Inspection
+from omega.cellstate.model import Job, Run
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Intake, Position
 
 
 @dataclass(slots=True)

@@ -1,17 +1,17 @@
-"""Values that operations on a cell take and return; the operations themselves are in `cellstate.ports`."""
+"""Values that operations on a cell take and return; the operations themselves are in `omega.cellstate.ports`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
-from cellstate.model import (
+from omega.cellstate.model import (
     Job,
     Limits,
     MachineState,
     Run,
 )
-from cellstate.resources import Resources
-from cellstate.transaction import Outcome, Position
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Outcome, Position
 
 if TYPE_CHECKING:
     import numpy as np

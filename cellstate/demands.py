@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from cellstate.resources import Resources
+from omega.cellstate.resources import Resources
 
 Need = tuple[Resources, int, int]
 """A task group: the need of a task, unplaced tasks, placed tasks."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
-from cellstate.resources import Resources
+from omega.cellstate.resources import Resources
 
 Shares = Sequence[float]
 """A fair share as amounts by resource; rounded to 9 digits by `amounts_of` before it is sent."""

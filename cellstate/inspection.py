@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cellstate.cell import Rows
+from omega.cellstate.cell import Rows
 
 
 class Damage(NamedTuple):

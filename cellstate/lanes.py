@@ -12,10 +12,10 @@ from math import isfinite, log2
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from cellstate.cell import Rows
-from cellstate.fairness import leaf_of
-from cellstate.resources import Resources
-from cellstate.usage import Account, Usage
+from omega.cellstate.cell import Rows
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.resources import Resources
+from omega.cellstate.usage import Account, Usage
 
 BASE = 1 << 40
 """The index of lane 0 among the rows of the change list; those of machines are below."""

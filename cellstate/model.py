@@ -12,10 +12,10 @@ from re import compile as pattern
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from cellstate import ranges
-from cellstate.errors import BadInput
-from cellstate.plain_text import check_text, check_texts
-from cellstate.resources import MOST_TOGETHER, Resources, shown, together
+from omega.cellstate import ranges
+from omega.cellstate.errors import BadInput
+from omega.cellstate.plain_text import check_text, check_texts
+from omega.cellstate.resources import MOST_TOGETHER, Resources, shown, together
 
 MOST_CLAIMS = 5_000
 """Maximum number of claims of a transaction and of tasks of a gang: about 60 ms of the server's time (semantics 11)."""

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
-from cellstate.model import Job, JobState
-from cellstate.resources import Resources
+from omega.cellstate.model import Job, JobState
+from omega.cellstate.resources import Resources
 
 
 class Counts(NamedTuple):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 MOST_LETTERS = 131_071
 """Maximum length of one text: Linux limits one argument of a program (MAX_ARG_STRLEN without its end)."""

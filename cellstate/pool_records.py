@@ -21,8 +21,8 @@ from zlib import crc32
 
 import msgpack
 
-from cellstate.lending import keepers, lenders, lending_trees
-from cellstate.pools import JOBS, TASKS, Integral, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.lending import keepers, lenders, lending_trees
+from omega.cellstate.pools import JOBS, TASKS, Integral, Pool, Pools, PoolTree, Preemption
 
 Values = TypeVar("Values", Pool, PoolTree, Integral, Preemption)
 _NESTED: Mapping[str, type[Integral] | type[Preemption]] = {"integral": Integral, "preemption": Preemption}

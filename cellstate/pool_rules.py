@@ -8,9 +8,9 @@ from dataclasses import fields
 from math import isfinite
 from re import compile as pattern
 
-from cellstate.errors import BadInput
-from cellstate.plain_text import check_text
-from cellstate.pools import (
+from omega.cellstate.errors import BadInput
+from omega.cellstate.plain_text import check_text
+from omega.cellstate.pools import (
     INTEGRAL,
     JOBS,
     MODES,
@@ -27,7 +27,7 @@ from cellstate.pools import (
     PoolTree,
     Preemption,
 )
-from cellstate.resources import format_amount, shown
+from omega.cellstate.resources import format_amount, shown
 
 MOST = 2**53
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/@-]{0,127}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from cellstate.resources import Resources
+from omega.cellstate.resources import Resources
 
 ROOT = "<Root>"
 """Name of the root of each tree; no pool may have it."""

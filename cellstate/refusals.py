@@ -1,8 +1,8 @@
 """Messages for refused changes of a job; the store and its twin return the same statuses."""
 
-from cellstate.errors import OmegaError, Overtaken, Refused
-from cellstate.model import MOST_CLAIMS, Job
-from cellstate.resources import LARGEST, MOST_TOGETHER
+from omega.cellstate.errors import OmegaError, Overtaken, Refused
+from omega.cellstate.model import MOST_CLAIMS, Job
+from omega.cellstate.resources import LARGEST, MOST_TOGETHER
 
 
 def refusal(cell: str, job_id: str, status: str, job: Job | None = None) -> OmegaError:

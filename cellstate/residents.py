@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.resources import Resources
+from omega.cellstate.resources import Resources
 
 MOST_KEPT = 4_096
 """Maximum number of machines with cached residents: about 10 MB with twenty runs on each."""

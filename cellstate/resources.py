@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 Resources = tuple[int, ...]
 

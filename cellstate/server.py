@@ -14,7 +14,7 @@ import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.retry import Retry
 
-from cellstate.errors import BadInput, CellGone, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
+from omega.cellstate.errors import BadInput, CellGone, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
 
 OLDEST = (6, 2)
 """The oldest Redis that serves; every Valkey does, as it reports itself compatible with Redis 7.2."""

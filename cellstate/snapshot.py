@@ -12,16 +12,16 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.attributes import Attributes
-from cellstate.cell import KindUse, Reply
-from cellstate.lanes import Lanes
-from cellstate.model import Described, MachineState
-from cellstate.pool_records import PoolUse
-from cellstate.pools import Epoch, Pools
-from cellstate.residents import Residents
-from cellstate.resources import Resources
-from cellstate.transaction import Position
-from cellstate.usage import Usage
+from omega.cellstate.attributes import Attributes
+from omega.cellstate.cell import KindUse, Reply
+from omega.cellstate.lanes import Lanes
+from omega.cellstate.model import Described, MachineState
+from omega.cellstate.pool_records import PoolUse
+from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.residents import Residents
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Position
+from omega.cellstate.usage import Usage
 
 
 @lru_cache(maxsize=1024)

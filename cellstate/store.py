@@ -1,15 +1,15 @@
-"""Cells on a server, opened or created: the one place that chooses an implementation of `cellstate.ports`."""
+"""Cells on a server, opened or created: the one place that chooses an implementation of `omega.cellstate.ports`."""
 
 from typing import TYPE_CHECKING
 
-from cellstate.redis import RedisCell, cells, check_name
-from cellstate.redis.cell import KEEP_JOBS, KEEP_MS
-from cellstate.resources import Dimensions
+from omega.cellstate.redis import RedisCell, cells, check_name
+from omega.cellstate.redis.cell import KEEP_JOBS, KEEP_MS
+from omega.cellstate.resources import Dimensions
 
 if TYPE_CHECKING:
     import redis
 
-    from cellstate.ports import StoredCell  # not imported when a command runs
+    from omega.cellstate.ports import StoredCell  # not imported when a command runs
 
 __all__ = ["cells", "check_name", "connect_cell", "create_cell", "open_cell", "unread_cell"]
 

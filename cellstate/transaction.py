@@ -9,7 +9,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple, overload
 
-from cellstate.fairness import Assertion
+from omega.cellstate.fairness import Assertion
 
 
 class Verdict(IntEnum):

@@ -4,8 +4,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
 from operator import sub
 
-from cellstate.fairness import leaf_of
-from cellstate.resources import Resources
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.resources import Resources
 
 Whose = tuple[str, str]
 """(pool, user); ``""`` where a job names none."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli import render, words
-from cli.amounts import amount_options, named
-from cli.app import App
-from cli.attributes import attribute_option
-from cli.process_options import process_options
+from omega.cli import render, words
+from omega.cli.amounts import amount_options, named
+from omega.cli.app import App
+from omega.cli.attributes import attribute_option
+from omega.cli.process_options import process_options
 
 if TYPE_CHECKING:
     from omega.live.agent.agent import Agent
@@ -52,7 +52,7 @@ def command(
     from omega.jobfile.reader import parse_duration
     from omega.live.agent.offer import default_name
     from omega.live.agent.process import AgentOptions, run_agent
-    from schedulers.process.log import configure
+    from omega.schedulers.process.log import configure
 
     configure(os.environ)
     lease_ms = parse_duration(lease)

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cellstate.resources import Dimensions, Resources
+from omega.cellstate.resources import Dimensions, Resources
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from cli import render
+from omega.cli import render
 
 if TYPE_CHECKING:
-    from cellstate.ports import StoredCell
+    from omega.cellstate.ports import StoredCell
 
 Closing = TypeVar("Closing", bound="StoredCell")
 
@@ -38,7 +38,7 @@ class App:
             from omega.embedded import server as embedded
 
             return embedded.ensure().url
-        from cellstate import server
+        from omega.cellstate import server
 
         server.check_suitable(server.server_info(self.store))
         return self.store
@@ -46,14 +46,14 @@ class App:
     @property
     def shown_url(self) -> str:
         """The store's URL without the password."""
-        from cellstate.server import safe_url
+        from omega.cellstate.server import safe_url
 
         return safe_url(self.store or self.url)
 
     def cells(self) -> list[str]:
         """Return the names of the cells on the store."""
-        from cellstate.server import connect
-        from cellstate.store import cells
+        from omega.cellstate.server import connect
+        from omega.cellstate.store import cells
 
         client = connect(self.url)
         try:
@@ -79,7 +79,7 @@ class App:
         `to_change`: also read the live schedulers, which the command's changes then notify.
         `any_schema`: as `connect_cell`.
         """
-        from cellstate.store import connect_cell
+        from omega.cellstate.store import connect_cell
 
         cell = self.closing(connect_cell(self.url, name or self.which(), any_schema=any_schema))
         self._at_end(lambda: _warn_of_unreadable(cell))

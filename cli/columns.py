@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from cellstate.errors import BadInput
-from cli import render
-from cli.app import App
+from omega.cellstate.errors import BadInput
+from omega.cli import render
+from omega.cli.app import App
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Columns = tuple[str, ...]

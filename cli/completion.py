@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from cli import render
-from cli.app import App
+from omega.cli import render
+from omega.cli.app import App
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
 
 Found = Iterable[tuple[str, str]]
 """Candidates and their descriptions."""
@@ -110,7 +110,7 @@ def _schedulers(cell: "Queries") -> Found:
 
 
 def _kinds(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from schedulers.registry import SCHEDULERS, offers
+    from omega.schedulers.registry import SCHEDULERS, offers
 
     return [
         CompletionItem(each.name, help=f"from {each.package}")

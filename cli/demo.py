@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.errors import BadInput
-from cli import render, words
-from cli.app import App
-from cli.figures import scheduler_table, seconds, verified
+from omega.cellstate.errors import BadInput
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.figures import scheduler_table, seconds, verified
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
-    from cellstate.ports import Cell
+    from omega.cellstate.ports import Cell
     from omega.live.processes.supervisor import ProcessSupervisor
     from omega.live.replay import Replay
     from omega.workload import Workload
@@ -35,8 +35,8 @@ def _workload(trace: Path | None, machines: int, seed: int, tasks: int) -> "Work
 
 def _fresh_cell(app: App, name: str, workload: "Workload") -> "Cell":
     """Return an empty cell for the demonstration; replaces one left by an earlier run."""
-    from cellstate.server import connect
-    from cellstate.store import create_cell, open_cell
+    from omega.cellstate.server import connect
+    from omega.cellstate.store import create_cell, open_cell
     from omega.workload.workload import DIMENSIONS
 
     client = connect(app.url)
@@ -90,7 +90,7 @@ def _watch(bars: "Bars", replay: "Replay") -> float:
 
 
 def _report(app: App, cell: "Cell", replay: "Replay", spent: float) -> int:
-    from cellstate.audit import verify
+    from omega.cellstate.audit import verify
 
     figures, pending = cell.figures(), sum(cell.queue_depths().values())
     with render.busy("checking every invariant", quiet=app.as_json):

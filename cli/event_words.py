@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from cellstate.resources import format_amount
-from cli import words
+from omega.cellstate.resources import format_amount
+from omega.cli import words
 from omega.queries.events import ENDINGS, Event
 from omega.queries.names import Names
 

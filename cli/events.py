@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.columns import Columns, answered, columns_option
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.columns import Columns, answered, columns_option
 from omega.queries.event_list import Filter, Gap, Lost, Tail, job_id, list_events
 from omega.queries.events import KINDS, Event, current_kind
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
 
 POLL_SECONDS = 0.2
 
@@ -85,7 +85,7 @@ class _Printer:
             for each in found:
                 render.json_line(each.as_json())
             return
-        from cli.event_words import lines
+        from omega.cli.event_words import lines
 
         for each in found:
             if isinstance(each, Gap):

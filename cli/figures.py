@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cli import render
+from omega.cli import render
 
 if TYPE_CHECKING:
-    from cellstate.audit import Report
+    from omega.cellstate.audit import Report
 
 
 def seconds(value: float) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 from click.core import ParameterSource
 
-from cli.app import App
+from omega.cli.app import App
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -43,7 +43,7 @@ class Lazy(click.Group):
         if found is None:
             return None
         if ctx.resilient_parsing:  # shell completion
-            from cli.completion import completing
+            from omega.cli.completion import completing
 
             completing(found)
         return _everywhere(found)
@@ -54,7 +54,7 @@ class Lazy(click.Group):
         """Resolve a command or an alias; for an unknown word, suggest a command by spelling, group or meaning."""
         if ctx.resilient_parsing:
             return super().resolve_command(ctx, args)
-        from cli.aliases import alias
+        from omega.cli.aliases import alias
 
         known = self.list_commands(ctx)
         top = ctx.parent is None
@@ -77,7 +77,7 @@ class Lazy(click.Group):
         """Return the suggested command: the same name in a group, the same meaning, or a similar spelling."""
         from difflib import get_close_matches
 
-        from cli.aliases import MEANINGS, USUAL, meanings
+        from omega.cli.aliases import MEANINGS, USUAL, meanings
 
         for name in (word, *meanings(word)):
             if name.split()[0] in known:
@@ -98,7 +98,7 @@ class Lazy(click.Group):
 
     def _in_a_group(self, ctx: click.Context, name: str) -> str | None:
         """Return the first group that has a command of this name, followed by the name."""
-        from cli.aliases import USUAL
+        from omega.cli.aliases import USUAL
 
         for group in dict.fromkeys((*USUAL, *self.table)):
             command = self.get_command(ctx, group)
@@ -147,18 +147,18 @@ def _remember_store(ctx: click.Context, parameter: click.Parameter, value: str |
     elif app.store is not None:
         return  # already set by an option or the other variable
     if parameter.name == "store_file":
-        from cli.store_file import read
+        from omega.cli.store_file import read
 
         value = read(value)
     elif asked and not ctx.resilient_parsing and ":" in value.partition("://")[2].rpartition("@")[0]:
-        from cli import render
+        from omega.cli import render
 
         render.warning("--store: its password is visible in the process list; use --store-file")
     app.store, app.usual_store = value, app.usual_store if asked else value
 
 
 def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    from cli.completion import complete_cells
+    from omega.cli.completion import complete_cells
 
     return complete_cells(ctx, parameter, incomplete)
 

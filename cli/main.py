@@ -11,31 +11,31 @@ from typing import Any, NoReturn
 
 import click
 
-from cellstate.errors import OmegaError
-from cli import render
-from cli.lazy import SETTINGS, Entry, Lazy, shared_options
+from omega.cellstate.errors import OmegaError
+from omega.cli import render
+from omega.cli.lazy import SETTINGS, Entry, Lazy, shared_options
 
 HARNESS = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "benchmarks/ranges.toml")  # noqa: PTH118, PTH120
 """A file of the harness that `omega bench` runs: only a checkout has it (not pathlib: it is slow to import)."""
 COMMANDS: dict[str, Entry] = {
-    "up": ("cli.up", "Start a cell, schedulers and machines on this computer."),
-    "down": ("cli.down", "Stop the processes that omega up started."),
-    "demo": ("cli.demo", "Run a realistic workload end to end in under a minute."),
-    "store": ("cli.store", "Manage the store: status, start, stop, backup, restore."),
-    "cell": ("cli.cell", "Create, list, verify and delete cells; set limits."),
-    "machine": ("cli.machine", "List and change machines."),
-    "job": ("cli.job", "Submit, list, explain and stop jobs."),
-    "pool": ("cli.pool", "Configure pools, show and compute their fair shares."),
-    "scheduler": ("cli.scheduler", "Run schedulers and show their figures."),
-    "mapreduce": ("cli.mapreduce", "Run workers of MapReduce jobs."),
-    "agent": ("cli.agent", "Offer this computer to a cell and run tasks on it."),
-    "events": ("cli.events", "Show events: placements, conflicts, evictions, machines."),
-    "sim": ("cli.sim", "Simulate cells and compare scheduling architectures."),
-    "top": ("cli.top.command", "Show the cell live in the terminal."),
-    "completion": ("cli.completion", "Print shell completion for bash, zsh or fish."),
-    "experiment": ("cli.experiment", "Check the claims of the Omega paper by simulation."),
-    **({"bench": ("cli.bench", "Measure the store and the schedulers.")} if os.path.exists(HARNESS) else {}),  # noqa: PTH110
-    "version": ("cli.version", "Print the version."),
+    "up": ("omega.cli.up", "Start a cell, schedulers and machines on this computer."),
+    "down": ("omega.cli.down", "Stop the processes that omega up started."),
+    "demo": ("omega.cli.demo", "Run a realistic workload end to end in under a minute."),
+    "store": ("omega.cli.store", "Manage the store: status, start, stop, backup, restore."),
+    "cell": ("omega.cli.cell", "Create, list, verify and delete cells; set limits."),
+    "machine": ("omega.cli.machine", "List and change machines."),
+    "job": ("omega.cli.job", "Submit, list, explain and stop jobs."),
+    "pool": ("omega.cli.pool", "Configure pools, show and compute their fair shares."),
+    "scheduler": ("omega.cli.scheduler", "Run schedulers and show their figures."),
+    "mapreduce": ("omega.cli.mapreduce", "Run workers of MapReduce jobs."),
+    "agent": ("omega.cli.agent", "Offer this computer to a cell and run tasks on it."),
+    "events": ("omega.cli.events", "Show events: placements, conflicts, evictions, machines."),
+    "sim": ("omega.cli.sim", "Simulate cells and compare scheduling architectures."),
+    "top": ("omega.cli.top.command", "Show the cell live in the terminal."),
+    "completion": ("omega.cli.completion", "Print shell completion for bash, zsh or fish."),
+    "experiment": ("omega.cli.experiment", "Check the claims of the Omega paper by simulation."),
+    **({"bench": ("omega.cli.bench", "Measure the store and the schedulers.")} if os.path.exists(HARNESS) else {}),  # noqa: PTH110
+    "version": ("omega.cli.version", "Print the version."),
 }
 
 USAGE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
@@ -105,7 +105,7 @@ def _forget_stdout() -> None:
 
 def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        from cli.version import number
+        from omega.cli.version import number
 
         render.line(f"omega {number()}")
         ctx.exit()

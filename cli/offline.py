@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from cli import render
+from omega.cli import render
 from omega.live.simulated import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
 
 
 def lives(cell: "Queries", executor: str) -> bool:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from cli import render, words
-from cli.app import App
+from omega.cli import render, words
+from omega.cli.app import App
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import OperatorStore
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import OperatorStore
 
 Command = TypeVar("Command", bound=Callable[..., object])
 over_option: Callable[[Command], Command] = click.option(
@@ -31,7 +31,7 @@ def settle(
     belongs: "Callable[[Job], bool]",
 ) -> tuple[dict[str, int], int]:
     """Evict what is over a limit, or report it; return by how much the use is over now, and the evicted tasks."""
-    from cellstate.resources import format_amount
+    from omega.cellstate.resources import format_amount
     from omega.over_limit import evict
 
     evicted = evict(cell, excess, belongs, app.now_ms, app.by) if mode == "evict" else 0

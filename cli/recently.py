@@ -1,6 +1,6 @@
 """Recent failures, losses, evictions and conflicts of a cell as text."""
 
-from cli import words
+from omega.cli import words
 from omega.queries.recent import Recently
 
 

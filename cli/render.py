@@ -50,7 +50,7 @@ _logs = codecs.getincrementaldecoder("utf-8")("replace")
 
 def shown(text: str) -> str:
     """Return a text safe for printing: on one line, without terminal control characters."""
-    from cellstate.plain_text import cleaned
+    from omega.cellstate.plain_text import cleaned
 
     return cleaned(text.replace("\n", " ").replace("\t", " "))
 
@@ -76,14 +76,14 @@ def console(*, stderr: bool = False) -> "Console":
 
 def document(value: Any) -> None:
     """Print the JSON document of a command."""
-    from cellstate.plain_text import escaped
+    from omega.cellstate.plain_text import escaped
 
     click.echo(escaped(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)))
 
 
 def json_line(value: Any) -> None:
     """Print one JSON document on a line of its own and flush."""
-    from cellstate.plain_text import escaped
+    from omega.cellstate.plain_text import escaped
 
     click.echo(escaped(json.dumps(value, ensure_ascii=False, allow_nan=False)))
     sys.stdout.flush()
@@ -96,14 +96,14 @@ def line(text: str = "") -> None:
 
 def page(text: str) -> None:
     """Print several lines written by Omega itself."""
-    from cellstate.plain_text import cleaned
+    from omega.cellstate.plain_text import cleaned
 
     click.echo(cleaned(text, "\n\t"))
 
 
 def output(piece: bytes) -> None:
     """Write a piece of a task's output: text and line ends only to a terminal, the bytes unchanged elsewhere."""
-    from cellstate.plain_text import cleaned
+    from omega.cellstate.plain_text import cleaned
 
     if sys.stdout.isatty():
         click.echo(cleaned(_logs.decode(piece), "\n\t"), nl=False)
@@ -198,7 +198,7 @@ def progress(*, quiet: bool = False) -> "Iterator[Progress]":
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from cli.pace import ticking
+    from omega.cli.pace import ticking
 
     columns = [
         TextColumn("{task.description}", markup=False),
@@ -216,7 +216,7 @@ def progress(*, quiet: bool = False) -> "Iterator[Progress]":
 
 def _tick(bars: "Progress", seconds: float) -> None:
     """Print the progress of unfinished tasks."""
-    from cli import words
+    from omega.cli import words
 
     for task in bars.tasks:
         if task.visible and task.total and not task.finished:
@@ -240,8 +240,8 @@ def busy(text: str, *, quiet: bool = False) -> Iterator[None]:
     """Show a spinner on stderr during a long operation; a line every ten seconds when stderr is not a terminal."""
     from rich.text import Text
 
-    from cli import words
-    from cli.pace import ticking
+    from omega.cli import words
+    from omega.cli.pace import ticking
 
     screen = console(stderr=True)
     off = quiet or not screen.is_terminal

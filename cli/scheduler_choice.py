@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 if TYPE_CHECKING:
-    from schedulers.scheduler import Scheduler
+    from omega.schedulers.scheduler import Scheduler
 
 TAKEN = ("agent", "simulated")
 MOST = 64
@@ -32,7 +32,7 @@ def selected(chosen: Mapping[str, str]) -> "Scheduler":
 
 def kind_of(chosen: Mapping[str, str]) -> str:
     """Return the kind of the scheduler that variables select. Raises BadInput when it cannot run."""
-    from cellstate.model import check_member
+    from omega.cellstate.model import check_member
     from omega.live.choice import scheduler
 
     kind = selected(chosen).kind

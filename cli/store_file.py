@@ -3,7 +3,7 @@
 import os
 import stat
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 MOST_BYTES = 4_096
 

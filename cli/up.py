@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.errors import Refused
-from cli import render, words
-from cli.app import App
-from cli.attributes import Dealt, attribute_option, of_machine
-from cli.process_options import process_options
-from cli.scheduler_choice import further
+from omega.cellstate.errors import Refused
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.attributes import Dealt, attribute_option, of_machine
+from omega.cli.process_options import process_options
+from omega.cli.scheduler_choice import further
 from omega.client.defaults import DEFAULT_CELL
 from omega.live.simulated import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
-    from cellstate.ports import StoredCell
+    from omega.cellstate.ports import StoredCell
     from omega.live.processes.supervisor import ProcessSupervisor
 
 LOOK_SECONDS = 0.5
@@ -24,8 +24,8 @@ LOOK_SECONDS = 0.5
 
 def _open(app: App, name: str) -> "StoredCell":
     """Return the cell, created if absent. Raises Refused when schedulers already run in it."""
-    from cellstate.server import connect
-    from cellstate.store import create_cell
+    from omega.cellstate.server import connect
+    from omega.cellstate.store import create_cell
 
     if name not in app.cells():
         return app.closing(create_cell(connect(app.url), name, url=app.url))
@@ -44,7 +44,7 @@ def _at(member: str, figures: Mapping[str, Any]) -> str:
 
 def _join(cell: "StoredCell", machines: int, cpu: str, memory: str, dealt: Dealt) -> None:
     """Add the missing simulated machines."""
-    from cellstate.model import MachineSpec
+    from omega.cellstate.model import MachineSpec
     from omega.live.simulated.executor import SimulatedExecutor
 
     capacity = cell.dimensions.parse_capacity({"cpu": cpu, "memory": memory})

@@ -5,8 +5,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 import click
 
-from cli import render
-from cli.app import App
+from omega.cli import render
+from omega.cli.app import App
 
 
 def number() -> str:
@@ -21,7 +21,7 @@ def number() -> str:
 @click.pass_obj
 def command(app: App) -> None:
     """Print the versions of Omega, of Python and of the store's schema."""
-    from cellstate.keys import SCHEMA
+    from omega.cellstate.keys import SCHEMA
 
     found = {"omega": number(), "python": platform.python_version(), "schema": SCHEMA}
     if app.as_json:

@@ -76,7 +76,7 @@ def in_use(name: str, used: int, capacity: int) -> str:
         return f"{_short(used / 1000)}/{_short(capacity / 1000)}"
     if name == "memory" and capacity >= 1024:
         return f"{_short(used / 1024)}/{_short(capacity / 1024)}Gi"
-    from cellstate.resources import format_amount
+    from omega.cellstate.resources import format_amount
 
     return f"{used:,}/{format_amount(name, capacity)}"
 

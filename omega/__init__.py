@@ -15,35 +15,35 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as checkers of types read it; importing typing would take longer than all of this
 if TYPE_CHECKING:
-    from cellstate.errors import BadInput, Duplicate, OmegaError, Overtaken, Refused, StoreError
-    from cellstate.model import After, Gang, JobSpec, MachineSpec, TaskGroup
-    from cellstate.residents import Resident
-    from cellstate.snapshot import Snapshot
-    from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction
-    from cellstate.usage import Usage
     from omega import testing
+    from omega.cellstate.errors import BadInput, Duplicate, OmegaError, Overtaken, Refused, StoreError
+    from omega.cellstate.model import After, Gang, JobSpec, MachineSpec, TaskGroup
+    from omega.cellstate.residents import Resident
+    from omega.cellstate.snapshot import Snapshot
+    from omega.cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction
+    from omega.cellstate.usage import Usage
     from omega.client.asynchronous import AsyncClient
     from omega.client.client import Client
+    from omega.schedulers.instruments import Figures, Instrument
+    from omega.schedulers.ordering.fair import WeightedFair
+    from omega.schedulers.ordering.fair_pools import FairPools, PoolSettings
+    from omega.schedulers.ordering.fifo import Fifo
+    from omega.schedulers.ordering.precedence import PrecedenceFifo
+    from omega.schedulers.ordering.rejoin import Rejoin
+    from omega.schedulers.ordering.shortest import ShortestFirst
+    from omega.schedulers.placement.constrained import Constrained
+    from omega.schedulers.placement.first_fit import RandomFirstFit as FirstFit
+    from omega.schedulers.placement.random_fit import RandomFit
+    from omega.schedulers.placement.scored import BestFit
+    from omega.schedulers.placement.service import Service
+    from omega.schedulers.policies import Ordering, Placement, Preemption, Sizing
+    from omega.schedulers.preemption.none import NoPreemption
+    from omega.schedulers.preemption.precedence import Precedence
+    from omega.schedulers.retry_policy import RetryPolicy
+    from omega.schedulers.scheduler import Scheduler
+    from omega.schedulers.work import Work
     from omega.trial import Trial, simulate
     from omega.workload.workload import Arrival, Workload
-    from schedulers.instruments import Figures, Instrument
-    from schedulers.ordering.fair import WeightedFair
-    from schedulers.ordering.fair_pools import FairPools, PoolSettings
-    from schedulers.ordering.fifo import Fifo
-    from schedulers.ordering.precedence import PrecedenceFifo
-    from schedulers.ordering.rejoin import Rejoin
-    from schedulers.ordering.shortest import ShortestFirst
-    from schedulers.placement.constrained import Constrained
-    from schedulers.placement.first_fit import RandomFirstFit as FirstFit
-    from schedulers.placement.random_fit import RandomFit
-    from schedulers.placement.scored import BestFit
-    from schedulers.placement.service import Service
-    from schedulers.policies import Ordering, Placement, Preemption, Sizing
-    from schedulers.preemption.none import NoPreemption
-    from schedulers.preemption.precedence import Precedence
-    from schedulers.retry_policy import RetryPolicy
-    from schedulers.scheduler import Scheduler
-    from schedulers.work import Work
 
 __all__ = [
     "After",
@@ -98,37 +98,37 @@ __all__ = [
 ]
 
 _HOMES = {
-    "cellstate.errors": ("BadInput", "Duplicate", "OmegaError", "Overtaken", "Refused", "StoreError"),
-    "cellstate.model": ("After", "Gang", "JobSpec", "MachineSpec", "TaskGroup"),
-    "cellstate.residents": ("Resident",),
-    "cellstate.transaction": ("Claim", "Detection", "Mode", "Outcome", "Transaction"),
-    "cellstate.usage": ("Usage",),
-    "cellstate.snapshot": ("Snapshot",),
+    "omega.cellstate.errors": ("BadInput", "Duplicate", "OmegaError", "Overtaken", "Refused", "StoreError"),
+    "omega.cellstate.model": ("After", "Gang", "JobSpec", "MachineSpec", "TaskGroup"),
+    "omega.cellstate.residents": ("Resident",),
+    "omega.cellstate.transaction": ("Claim", "Detection", "Mode", "Outcome", "Transaction"),
+    "omega.cellstate.usage": ("Usage",),
+    "omega.cellstate.snapshot": ("Snapshot",),
     "omega.client.asynchronous": ("AsyncClient",),
     "omega.client.client": ("Client",),
     "omega.trial": ("Trial", "simulate"),
     "omega.workload.workload": ("Arrival", "Workload"),
-    "schedulers.instruments": ("Figures", "Instrument"),
-    "schedulers.ordering.fair": ("WeightedFair",),
-    "schedulers.ordering.fair_pools": ("FairPools", "PoolSettings"),
-    "schedulers.ordering.fifo": ("Fifo",),
-    "schedulers.ordering.precedence": ("PrecedenceFifo",),
-    "schedulers.ordering.rejoin": ("Rejoin",),
-    "schedulers.ordering.shortest": ("ShortestFirst",),
-    "schedulers.retry_policy": ("RetryPolicy",),
-    "schedulers.placement.constrained": ("Constrained",),
-    "schedulers.placement.random_fit": ("RandomFit",),
-    "schedulers.placement.scored": ("BestFit",),
-    "schedulers.placement.service": ("Service",),
-    "schedulers.policies": ("Ordering", "Placement", "Preemption", "Sizing"),
-    "schedulers.preemption.none": ("NoPreemption",),
-    "schedulers.preemption.precedence": ("Precedence",),
-    "schedulers.scheduler": ("Scheduler",),
-    "schedulers.work": ("Work",),
+    "omega.schedulers.instruments": ("Figures", "Instrument"),
+    "omega.schedulers.ordering.fair": ("WeightedFair",),
+    "omega.schedulers.ordering.fair_pools": ("FairPools", "PoolSettings"),
+    "omega.schedulers.ordering.fifo": ("Fifo",),
+    "omega.schedulers.ordering.precedence": ("PrecedenceFifo",),
+    "omega.schedulers.ordering.rejoin": ("Rejoin",),
+    "omega.schedulers.ordering.shortest": ("ShortestFirst",),
+    "omega.schedulers.retry_policy": ("RetryPolicy",),
+    "omega.schedulers.placement.constrained": ("Constrained",),
+    "omega.schedulers.placement.random_fit": ("RandomFit",),
+    "omega.schedulers.placement.scored": ("BestFit",),
+    "omega.schedulers.placement.service": ("Service",),
+    "omega.schedulers.policies": ("Ordering", "Placement", "Preemption", "Sizing"),
+    "omega.schedulers.preemption.none": ("NoPreemption",),
+    "omega.schedulers.preemption.precedence": ("Precedence",),
+    "omega.schedulers.scheduler": ("Scheduler",),
+    "omega.schedulers.work": ("Work",),
 }
 _PLACES = {
     **{name: (home, name) for home, names in _HOMES.items() for name in names},
-    "FirstFit": ("schedulers.placement.first_fit", "RandomFirstFit"),
+    "FirstFit": ("omega.schedulers.placement.first_fit", "RandomFirstFit"),
 }
 
 

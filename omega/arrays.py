@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 MOST_INDEX = 10**9
 _RANGE = re.compile(r"(\d{1,10})-(\d{1,10})", re.ASCII)

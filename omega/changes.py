@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from cellstate.errors import Overtaken, Refused
+from omega.cellstate.errors import Overtaken, Refused
 from omega.queries.job_state import group_names, state
 
 if TYPE_CHECKING:
-    from cellstate.model import Job, JobSpec
-    from cellstate.ports import JobStore
+    from omega.cellstate.model import Job, JobSpec
+    from omega.cellstate.ports import JobStore
     from omega.updating import Change
 
 ATTEMPTS = 5
@@ -40,7 +40,7 @@ def changed_json(job: "Job") -> dict[str, Any]:
 
 def group_of(job: "Job", asked: str | None) -> int:
     """Return the position of a task group. Refused when there are several and none is named, or for an unknown name."""
-    from schedulers.rolling import targets
+    from omega.schedulers.rolling import targets
 
     called, current = group_names(job), [target.group for target in targets(job)]
     names = [called[number] for number in current]
@@ -58,7 +58,7 @@ def group_of(job: "Job", asked: str | None) -> int:
 
 def end(cell: "JobStore", stopped: "Job", now_ms: Callable[[], int], by: str) -> Iterator[int]:
     """End the runs of a stopped job in batches (semantics 4); yields the number of tasks of each batch."""
-    from cellstate.transaction import Ending, How
+    from omega.cellstate.transaction import Ending, How
 
     job: Job | None = stopped
     while job is not None:

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellstate.errors import BadInput
-from cellstate.model import MOST_PRECEDENCE, Limits
-from cellstate.resources import Dimensions, shown
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import MOST_PRECEDENCE, Limits
+from omega.cellstate.resources import Dimensions, shown
 
 if TYPE_CHECKING:
-    from cellstate.ports import JobStore, OperatorStore
+    from omega.cellstate.ports import JobStore, OperatorStore
 
 FIELDS = ("resources", "jobs", "precedence")
 

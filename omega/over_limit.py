@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from cellstate.lanes import lane_of
+from omega.cellstate.lanes import lane_of
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import JobStore, OperatorStore, Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import JobStore, OperatorStore, Queries
 
 REASON = "limit"
 JOBS, TASKS = "jobs", "tasks"
@@ -61,10 +61,10 @@ def evict(
 ) -> int:
     """Evict tasks of jobs that `belongs` accepts until `excess` is empty; return the number of evicted tasks.
 
-    Victims are those of `schedulers.over_limit`; evicted tasks are pending again and start when the limit permits.
+    `omega.schedulers.over_limit` chooses the victims. Evicted tasks are pending again until the limit permits them.
     """
-    from schedulers.constraints.fetching import residents_on  # noqa: PLC0415 - numpy
-    from schedulers.over_limit import end_victims, over_limit  # noqa: PLC0415
+    from omega.schedulers.constraints.fetching import residents_on  # noqa: PLC0415 - numpy
+    from omega.schedulers.over_limit import end_victims, over_limit  # noqa: PLC0415
 
     evicted, over = 0, excess()
     jobs = [job for job in cell.jobs() if belongs(job)] if over else []

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cellstate.errors import BadInput, Overtaken, Refused
-from cellstate.pool_rules import check
-from cellstate.pools import Pool, Pools
+from omega.cellstate.errors import BadInput, Overtaken, Refused
+from omega.cellstate.pool_rules import check
+from omega.cellstate.pools import Pool, Pools
 
 if TYPE_CHECKING:
-    from cellstate.ports import JobStore, OperatorStore, Queries
+    from omega.cellstate.ports import JobStore, OperatorStore, Queries
 
 ATTEMPTS = 5
 
@@ -37,10 +37,10 @@ def check_all(cell: "Queries", pools: Pools) -> None:
     """Raise BadInput for pools that break a rule, also one about the cell's machines."""
     check(pools, cell.dimensions.names)
     if any(tree.machines for tree in pools.trees):
-        from cellstate.array_snapshot import ArraySnapshot
-        from cellstate.transaction import Position
-        from schedulers.constraints.grammar import parse
-        from schedulers.pool_machines import check_machines, fetch_attributes
+        from omega.cellstate.array_snapshot import ArraySnapshot
+        from omega.cellstate.transaction import Position
+        from omega.schedulers.constraints.grammar import parse
+        from omega.schedulers.pool_machines import check_machines, fetch_attributes
 
         for tree in pools.trees:
             if tree.machines:

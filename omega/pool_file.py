@@ -8,10 +8,10 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cellstate.errors import BadInput
-from cellstate.pool_records import plain
-from cellstate.pools import JOBS, ROOT, TASKS, Integral, Pool, Pools, PoolTree, Preemption
-from cellstate.resources import SLOTS, Dimensions, format_amount, parse_amount
+from omega.cellstate.errors import BadInput
+from omega.cellstate.pool_records import plain
+from omega.cellstate.pools import JOBS, ROOT, TASKS, Integral, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.resources import SLOTS, Dimensions, format_amount, parse_amount
 from omega.jobfile.lines import Document, joined, parse
 
 LARGEST_FILE = 8 << 20

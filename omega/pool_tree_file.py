@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.jobfile.lines import joined, parse
-from schedulers.fairshare.tree import ROOT, Integral, Job, Options, Pool, Tree
+from omega.schedulers.fairshare.tree import ROOT, Integral, Job, Options, Pool, Tree
 
 _LONGEST_INPUT = 64 * 1024 * 1024
 _LEAST, _MOST = 1e-9, 1e24

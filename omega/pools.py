@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.pool_tree_file import from_document, read
-from schedulers.fairshare import drf
-from schedulers.fairshare.drf import fifo, fluid, task_by_task
-from schedulers.fairshare.guarantees import guarantees, weights
-from schedulers.fairshare.satisfaction import partition, starvation
-from schedulers.fairshare.tree import ROOT, Integral, Job, Options, Pool, Tree
-from schedulers.fairshare.update import Shares, fair_shares
+from omega.schedulers.fairshare import drf
+from omega.schedulers.fairshare.drf import fifo, fluid, task_by_task
+from omega.schedulers.fairshare.guarantees import guarantees, weights
+from omega.schedulers.fairshare.satisfaction import partition, starvation
+from omega.schedulers.fairshare.tree import ROOT, Integral, Job, Options, Pool, Tree
+from omega.schedulers.fairshare.update import Shares, fair_shares
 
 __all__ = [
     "METHODS", "ROOT", "Integral", "Job", "Options", "Pool", "Shares", "Tree", "computed", "fair_shares", "fifo",

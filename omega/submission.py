@@ -7,13 +7,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellstate.errors import BadInput, Duplicate, Overtaken, Refused
+from omega.cellstate.errors import BadInput, Duplicate, Overtaken, Refused
 from omega.queries.finding import find_job
 
 if TYPE_CHECKING:
-    from cellstate.cell import Submitted
-    from cellstate.model import JobSpec
-    from cellstate.ports import JobStore
+    from omega.cellstate.cell import Submitted
+    from omega.cellstate.model import JobSpec
+    from omega.cellstate.ports import JobStore
     from omega.jobfile.reader import JobFile
 
 CHUNK = 500

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cellstate.errors import BadInput
-from cellstate.model import JobSpec
-from cellstate.ports import Cell
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobSpec
+from omega.cellstate.ports import Cell
 from omega.experiments.configuration import Configuration
+from omega.schedulers.scheduler import Scheduler
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.run import SPREAD, spread_of
 from omega.workload.workload import Arrival, Workload
-from schedulers.scheduler import Scheduler
 
 HEADINGS = (
     "kind",

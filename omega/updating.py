@@ -3,15 +3,15 @@
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from cellstate.errors import BadInput
-from cellstate.model import Gang, Job, JobSpec, TaskGroup
-from schedulers.resizing import PLAN
-from schedulers.rolling import Target, counted, going, targets
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import Gang, Job, JobSpec, TaskGroup
+from omega.schedulers.resizing import PLAN
+from omega.schedulers.rolling import Target, counted, going, targets
 
 KEPT = ("kind", "precedence", "gang")
 """Fields that an update cannot change: they decide the scheduler, and the job's rights over others."""
 COUNTED = ("user", "pool", "expected_duration")
-"""Fields under which the store counts the job (`cellstate.lanes`); an update keeps them, also unstated."""
+"""Fields under which the store counts the job (`omega.cellstate.lanes`); an update keeps them, also unstated."""
 
 
 @dataclass(frozen=True, slots=True)

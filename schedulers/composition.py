@@ -27,9 +27,9 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
-from cellstate.errors import BadInput
-from schedulers import registry
-from schedulers.scheduler import Scheduler
+from omega.cellstate.errors import BadInput
+from omega.schedulers import registry
+from omega.schedulers.scheduler import Scheduler
 
 POLICY = "policy"
 FORMER_NAMES = {"batch": "jobs_per_call"}

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Outcome, Transaction, Verdict
-from schedulers.constraints.fetching import Fetch, fetch
-from schedulers.loop import Arrived, Commit, Committed, Effect, Receive, Sync, Think, attempts
-from schedulers.preemption.victims import Victims
-from schedulers.resizing import Measure, Measured, Resize, Resized
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
+from omega.schedulers.constraints.fetching import Fetch, fetch
+from omega.schedulers.loop import Arrived, Commit, Committed, Effect, Receive, Sync, Think, attempts
+from omega.schedulers.preemption.victims import Victims
+from omega.schedulers.resizing import Measure, Measured, Resize, Resized
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
 
 MOST_TRIES = 8
 """Maximum number of consecutive waits for a time named by a policy without a placement; the rest is then pending."""

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cellstate.demands import JobDemand
-from cellstate.pools import ROOT, Epoch, Leaf, Pool, Pools, PoolShare, PoolTree
-from cellstate.resources import Resources
-from schedulers.fairshare import tree as calculator
-from schedulers.fairshare.update import Shares, fair_shares
+from omega.cellstate.demands import JobDemand
+from omega.cellstate.pools import ROOT, Epoch, Leaf, Pool, Pools, PoolShare, PoolTree
+from omega.cellstate.resources import Resources
+from omega.schedulers.fairshare import tree as calculator
+from omega.schedulers.fairshare.update import Shares, fair_shares
 
 PRECEDENCE_SPAN = 1 << 33
 """Factor of the sort key of FIFO pools, which orders jobs by precedence, then by submission."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.resources import Resources
+from omega.cellstate.resources import Resources
 
 Amounts = NDArray[np.int64]
 UNBOUNDED = 1 << 40

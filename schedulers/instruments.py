@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cellstate.transaction import CONFLICTS, Outcome, Transaction, machines_claimed
-from schedulers.work import Work
+from omega.cellstate.transaction import CONFLICTS, Outcome, Transaction, machines_claimed
+from omega.schedulers.work import Work
 
 WAITS_KEPT = 100_000
 MOST_REJECTING = 5

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from cellstate.cell import KindUse
-from cellstate.model import Gang, Job
-from cellstate.pool_records import PoolUse
-from cellstate.pools import JOBS, TASKS, Pools
-from cellstate.resources import format_amount
+from omega.cellstate.cell import KindUse
+from omega.cellstate.model import Gang, Job
+from omega.cellstate.pool_records import PoolUse
+from omega.cellstate.pools import JOBS, TASKS, Pools
+from omega.cellstate.resources import format_amount
 
 
 class ReachedLimit(NamedTuple):

@@ -11,21 +11,21 @@ from random import Random
 from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import Awaited, Membership, PendingJob, Reply
-from cellstate.errors import Fenced, Refused, StoreError
-from cellstate.model import JobState, bucket_of
-from cellstate.ports import SchedulerStore
-from cellstate.transaction import Basis, Detection, Intake, Outcome, Position, Transaction
-from schedulers.constraints.fetching import Fetch, fetch
-from schedulers.instruments import Instrument
-from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Note, Receive, Reread, Sync, Think, attempts
-from schedulers.outcomes import ConflictRate, accepted_by_machine, rebase
-from schedulers.queue.intake import Intakes
-from schedulers.resizing import Measure, Resize, measure, resize
-from schedulers.scheduler import Scheduler
-from schedulers.sharing import owned
-from schedulers.work import keeps_running
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import Awaited, Membership, PendingJob, Reply
+from omega.cellstate.errors import Fenced, Refused, StoreError
+from omega.cellstate.model import JobState, bucket_of
+from omega.cellstate.ports import SchedulerStore
+from omega.cellstate.transaction import Basis, Detection, Intake, Outcome, Position, Transaction
+from omega.schedulers import loop
+from omega.schedulers.constraints.fetching import Fetch, fetch
+from omega.schedulers.instruments import Instrument
+from omega.schedulers.outcomes import ConflictRate, accepted_by_machine, rebase
+from omega.schedulers.queue.intake import Intakes
+from omega.schedulers.resizing import Measure, Resize, measure, resize
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sharing import owned
+from omega.schedulers.work import keeps_running
 
 LEASE_MS = 5_000
 IDLE_SECONDS = 1.0
@@ -136,10 +136,10 @@ class Live:
 
     def run(self) -> None:
         """Drive the attempt loop until `stopping`; the attempt in hand is finished first."""
-        loop = attempts(self.scheduler)
-        effect = next(loop)
-        while not (self.stopping and isinstance(effect, Receive)):
-            effect = loop.send(self.answer(effect))
+        effects = loop.attempts(self.scheduler)
+        effect = next(effects)
+        while not (self.stopping and isinstance(effect, loop.Receive)):
+            effect = effects.send(self.answer(effect))
             self.steps += 1
         self.scheduler.settle(self._land(self._arrive()), self.now())
         if tried := self.scheduler.outbox.take_tried():
@@ -150,29 +150,29 @@ class Live:
         for each in self._listeners:
             each.deregistered(self.now())
 
-    def answer(self, effect: Effect) -> Answer:
+    def answer(self, effect: loop.Effect) -> loop.Answer:
         """Return the answer to an effect."""
         match effect:
-            case Receive():
+            case loop.Receive():
                 self._decided()
                 began = self.now()
                 arrived = self._receive(effect)
                 for each in self._listeners:
                     each.received(arrived.now - began, len(arrived.jobs), arrived.now)
                 return arrived
-            case Sync():
+            case loop.Sync():
                 # The reply to the commit in flight brings the changes; a sync could overtake it.
                 if not self._fresh and self._flight is None:
                     self._sync()
                 self._fresh = False
                 self._since, self._version = self.now(), self.snapshot.position.version
                 return self.snapshot
-            case Think():
+            case loop.Think():
                 self._thinking, self._jobs_at_hand = self.now() if effect.works else None, len(effect.works)
                 if effect.seconds:
                     self.pause(effect.seconds)
                 return self.now()
-            case Commit():
+            case loop.Commit():
                 self._decided()
                 return self._commit(tuple(effect.transactions))
             case Fetch():
@@ -181,10 +181,10 @@ class Live:
                 return self._patiently(lambda: measure(effect, self.cell, self.scheduler.kind, self._buckets))
             case Resize():
                 return self._patiently(lambda: resize(effect, self.cell, self._ms(), self.member))
-            case Note():
+            case loop.Note():
                 self._patiently(lambda: self.cell.note_attempts(effect.jobs, self._ms(), self.member))
                 return None
-            case Reread():
+            case loop.Reread():
                 self._reread(effect)
                 return None
 
@@ -220,7 +220,7 @@ class Live:
         if unknown := self.snapshot.lanes.unknown():
             self.snapshot.lanes.learn(self._patiently(lambda: self.cell.lanes(unknown)))
 
-    def _receive(self, effect: Receive) -> Arrived:
+    def _receive(self, effect: loop.Receive) -> loop.Arrived:
         changed = None
         if self.lapsed is self.membership:
             self._land(self._arrive())
@@ -236,7 +236,7 @@ class Live:
             self._wait(effect.until)
         jobs, self._jobs = self._jobs, ()
         renewed, self._renewed = self._renewed, False
-        return Arrived(self.now(), jobs, changed, renewed)
+        return loop.Arrived(self.now(), jobs, changed, renewed)
 
     def _wait(self, until: float | None) -> None:
         if not self._jobs:
@@ -285,7 +285,7 @@ class Live:
         if reply.full:
             self._intakes.reset()  # a restored store assigns arrival numbers again (semantics 16)
 
-    def _reread(self, effect: Reread) -> None:
+    def _reread(self, effect: loop.Reread) -> None:
         for job_id in effect.abandon:
             try:
                 self._patiently(partial(self._abandon, job_id))
@@ -304,7 +304,7 @@ class Live:
 
     # Committing
 
-    def _commit(self, transactions: tuple[Transaction, ...]) -> Committed:
+    def _commit(self, transactions: tuple[Transaction, ...]) -> loop.Committed:
         """Send transactions before the last reply is read; wait for their own reply while conflicts are frequent."""
         arrived = self._arrive()
         coarse = self.scheduler.detection is Detection.COARSE
@@ -322,7 +322,7 @@ class Live:
         now = self.now()
         for instrument in self.scheduler.instruments:
             instrument.decided(now - self._since, now)
-        return Committed(now, results, self._flight is not None)
+        return loop.Committed(now, results, self._flight is not None)
 
     def _launch(self, transactions: tuple[Transaction, ...], since: Position, *, asks: bool = True) -> None:
         """Send transactions, and a request for jobs unless the last reply brings some."""

@@ -9,16 +9,16 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from cellstate.cell import PendingJob
-from cellstate.model import bucket_of
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Outcome, Transaction
-from schedulers.constraints.fetching import Fetch
-from schedulers.instruments import announce
-from schedulers.outbox import Outbox
-from schedulers.resizing import Measure, Measured, Resize, Resized
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
+from omega.cellstate.cell import PendingJob
+from omega.cellstate.model import bucket_of
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Outcome, Transaction
+from omega.schedulers.constraints.fetching import Fetch
+from omega.schedulers.instruments import announce
+from omega.schedulers.outbox import Outbox
+from omega.schedulers.resizing import Measure, Measured, Resize, Resized
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 
 
 class Receive(NamedTuple):

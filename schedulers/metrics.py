@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from schedulers.instruments import BOUNDS, DurationHistogram, Figures
-from schedulers.live import Live
-from schedulers.scheduler import Scheduler
+from omega.schedulers.instruments import BOUNDS, DurationHistogram, Figures
+from omega.schedulers.live import Live
+from omega.schedulers.scheduler import Scheduler
 
 MOST_MACHINES = 20
 """Maximum number of rejecting machines with their own label; the others are summed as ``other``."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from schedulers.work import Work
+from omega.schedulers.work import Work
 
 NOTE_SECONDS = 0.1
 """Time that notes of first attempts are collected while there is work: most of these jobs are placed meanwhile."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.transaction import Claim, Columns, Detection, Outcome, Singles, Transaction, Verdict
-from cellstate.usage import Usage, times
-from schedulers.work import Work
+from omega.cellstate.transaction import Claim, Columns, Detection, Outcome, Singles, Transaction, Verdict
+from omega.cellstate.usage import Usage, times
+from omega.schedulers.work import Work
 
 MANY_CONFLICTS = 0.2
 """Share of transactions with a conflict above which conflicts count as frequent."""

@@ -6,12 +6,12 @@ Schedulers use it for pools with automatic eviction (process/excess.py), command
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from cellstate.ranges import tail
-from cellstate.residents import Resident
-from cellstate.transaction import Ending, How
+from omega.cellstate.ranges import tail
+from omega.cellstate.residents import Resident
+from omega.cellstate.transaction import Ending, How
 
 if TYPE_CHECKING:
-    from cellstate.ports import JobStore, OperatorStore, SchedulerStore
+    from omega.cellstate.ports import JobStore, OperatorStore, SchedulerStore
 
 
 class Victim(NamedTuple):

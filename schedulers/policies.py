@@ -15,13 +15,13 @@ from typing import ClassVar, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.errors import BadInput
-from cellstate.fairness import Assertion
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Outcome, Transaction
-from cellstate.usage import Whose
-from schedulers.sizing.model import Profile, Totals
-from schedulers.work import Work
+from omega.cellstate.errors import BadInput
+from omega.cellstate.fairness import Assertion
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Outcome, Transaction
+from omega.cellstate.usage import Whose
+from omega.schedulers.sizing.model import Profile, Totals
+from omega.schedulers.work import Work
 
 
 class Ordering:

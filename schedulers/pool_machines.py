@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.errors import BadInput
-from cellstate.model import MachineState
-from cellstate.pools import Pools
-from cellstate.resources import SLOTS, UNBOUNDED, Resources
-from cellstate.snapshot import Snapshot
-from schedulers.constraints.evaluation import holds, tree_machines
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import MachineState
+from omega.cellstate.pools import Pools
+from omega.cellstate.resources import SLOTS, UNBOUNDED, Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.evaluation import holds, tree_machines
 
 if TYPE_CHECKING:
-    from cellstate.ports import MachineQueries
+    from omega.cellstate.ports import MachineQueries
 
 Machines = NDArray[np.intp]
 

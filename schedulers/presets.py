@@ -2,13 +2,13 @@
 
 from random import Random
 
-from schedulers.constraints.grammar import prepare
-from schedulers.placement.constrained import Constrained
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.service import Service
-from schedulers.preemption.precedence import Precedence
-from schedulers.scheduler import Scheduler
-from schedulers.sizing.relative_size import RelativeSize
+from omega.schedulers.constraints.grammar import prepare
+from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.service import Service
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sizing.relative_size import RelativeSize
 
 BATCH_JOBS = 32
 """Jobs per round trip of the batch preset (docs/decisions/0003): more would only raise conflicts."""

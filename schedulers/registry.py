@@ -13,9 +13,9 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from cellstate.errors import BadInput
-from schedulers.policies import Ordering, Placement, Preemption, Sizing
-from schedulers.scheduler import Scheduler
+from omega.cellstate.errors import BadInput
+from omega.schedulers.policies import Ordering, Placement, Preemption, Sizing
+from omega.schedulers.scheduler import Scheduler
 
 PROTOCOLS: Mapping[str, type] = {
     "ordering": Ordering,

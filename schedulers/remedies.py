@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cellstate.model import Gang
-from cellstate.snapshot import Snapshot
-from schedulers.constraints.demands import demands
-from schedulers.constraints.evaluation import permitted
-from schedulers.constraints.explanation import GroupExplanation
-from schedulers.constraints.fetching import Fetch, fetch
-from schedulers.constraints.reasons import FOR_GOOD, Reason
-from schedulers.fitting import fitting
-from schedulers.placement.domains import levels, most_on_machine, tasks_of
-from schedulers.placement.service import Service
-from schedulers.preemption.precedence import Precedence
-from schedulers.work import Work
+from omega.cellstate.model import Gang
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.demands import demands
+from omega.schedulers.constraints.evaluation import permitted
+from omega.schedulers.constraints.explanation import GroupExplanation
+from omega.schedulers.constraints.fetching import Fetch, fetch
+from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
+from omega.schedulers.fitting import fitting
+from omega.schedulers.placement.domains import levels, most_on_machine, tasks_of
+from omega.schedulers.placement.service import Service
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
 
 MOST_LOOKED_UP = 2_000
 """Maximum number of machines fetched to count victims: a tenth of a second."""

@@ -8,15 +8,15 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from cellstate.cell import Opaque, PendingJob
-from cellstate.errors import Refused
-from cellstate.model import Job, JobState, MachineState, bucket_of
-from cellstate.ports import SchedulerStore
-from cellstate.resources import Resources
-from cellstate.shards import Progress, ShardDurations
-from cellstate.snapshot import Snapshot
-from schedulers.policies import Sizing
-from schedulers.sizing.model import Phase, Profile, Totals
+from omega.cellstate.cell import Opaque, PendingJob
+from omega.cellstate.errors import Refused
+from omega.cellstate.model import Job, JobState, MachineState, bucket_of
+from omega.cellstate.ports import SchedulerStore
+from omega.cellstate.resources import Resources
+from omega.cellstate.shards import Progress, ShardDurations
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.policies import Sizing
+from omega.schedulers.sizing.model import Phase, Profile, Totals
 
 LOOK_SECONDS = 1.0
 REST_SECONDS = 10.0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from schedulers.work import Work
+from omega.schedulers.work import Work
 
 
 @dataclass(frozen=True, slots=True)

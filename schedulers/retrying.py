@@ -3,12 +3,12 @@
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from cellstate.transaction import CONFLICTS, Outcome, Verdict
-from schedulers.retry_policy import RetryPolicy
-from schedulers.work import Work
+from omega.cellstate.transaction import CONFLICTS, Outcome, Verdict
+from omega.schedulers.retry_policy import RetryPolicy
+from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
-    from schedulers.scheduler import Scheduler
+    from omega.schedulers.scheduler import Scheduler
 
 _STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
 """Verdicts of a job that changed in the store: it is read again."""

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellstate import ranges
-from cellstate.errors import Refused
-from cellstate.model import GroupStatus, Job, JobState, bucket_of
+from omega.cellstate import ranges
+from omega.cellstate.errors import Refused
+from omega.cellstate.model import GroupStatus, Job, JobState, bucket_of
 
 if TYPE_CHECKING:
-    from cellstate.ports import SchedulerStore
+    from omega.cellstate.ports import SchedulerStore
 
 HEALTHY_AFTER_MS = 10_000
 """Default time for which a new task must stay up."""

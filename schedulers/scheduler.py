@@ -7,19 +7,19 @@ from dataclasses import dataclass, field, fields, replace
 from random import Random
 from typing import cast
 
-from cellstate.cell import Awaited, PendingJob
-from cellstate.model import MOST_CLAIMS, JobState
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Singles, Transaction, Verdict
-from schedulers.constraints.fetching import Fetch, wanted
-from schedulers.instruments import Instrument, announce, report_blocked
-from schedulers.ordering.fair_pools import FairPools
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.outbox import Outbox
-from schedulers.outcomes import admitted, book, count, seen
-from schedulers.placement.arranging import arranged
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import (
+from omega.cellstate.cell import Awaited, PendingJob
+from omega.cellstate.model import MOST_CLAIMS, JobState
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Singles, Transaction, Verdict
+from omega.schedulers.constraints.fetching import Fetch, wanted
+from omega.schedulers.instruments import Instrument, announce, report_blocked
+from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.outbox import Outbox
+from omega.schedulers.outcomes import admitted, book, count, seen
+from omega.schedulers.placement.arranging import arranged
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.policies import (
     Asserting,
     Ordering,
     Placement,
@@ -30,15 +30,15 @@ from schedulers.policies import (
     claims_of,
     reads_attributes,
 )
-from schedulers.preemption.fair_share import FairShare
-from schedulers.preemption.none import NoPreemption
-from schedulers.preemption.precedence import Precedence
-from schedulers.queue.queue import Queue, stagger
-from schedulers.resizing import Elastic, Measured
-from schedulers.retry_policy import RetryPolicy
-from schedulers.retrying import persist, resume
-from schedulers.together import admit_together, decide_together
-from schedulers.work import Work
+from omega.schedulers.preemption.fair_share import FairShare
+from omega.schedulers.preemption.none import NoPreemption
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.queue.queue import Queue, stagger
+from omega.schedulers.resizing import Elastic, Measured
+from omega.schedulers.retry_policy import RetryPolicy
+from omega.schedulers.retrying import persist, resume
+from omega.schedulers.together import admit_together, decide_together
+from omega.schedulers.work import Work
 
 RETRY_LIMIT = 1_000
 """Conflicted attempts after which a job is abandoned (Omega §4)."""

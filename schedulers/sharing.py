@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import blake2b
 
-from cellstate.model import BUCKETS
+from omega.cellstate.model import BUCKETS
 
 
 def _weight(member: str, bucket: int) -> bytes:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cellstate.cell import PendingJob, jobs_of
-from cellstate.model import MOST_CLAIMS, JobState
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Mode, Transaction
-from schedulers.work import Work
+from omega.cellstate.cell import PendingJob, jobs_of
+from omega.cellstate.model import MOST_CLAIMS, JobState
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Mode, Transaction
+from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
-    from schedulers.scheduler import Scheduler
+    from omega.schedulers.scheduler import Scheduler
 
 CALL_CLAIMS = 2_000
 """Claims after which a call to the store takes no further job: about 30 ms of the server's time."""

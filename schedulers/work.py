@@ -4,10 +4,10 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellstate.model import Gang, Job
-from cellstate.ranges import EMPTY
-from cellstate.resources import Resources
-from schedulers.constraints.demands import FIELDS, demands
+from omega.cellstate.model import Gang, Job
+from omega.cellstate.ranges import EMPTY
+from omega.cellstate.resources import Resources
+from omega.schedulers.constraints.demands import FIELDS, demands
 
 _NO_GANG = Gang.NO
 _new = object.__new__

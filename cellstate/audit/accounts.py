@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from cellstate import ranges
+from omega.cellstate import ranges
 
 Amounts = tuple[Fraction, ...]
 

@@ -5,12 +5,12 @@ A book has a record's expected values after the last fact; a cell state at the s
 
 from collections.abc import Callable, Iterator
 
-from cellstate import ranges
-from cellstate.audit.accounts import JobBook, canonical, exceeds
-from cellstate.audit.reading import CellState
-from cellstate.audit.replay import Replay
-from cellstate.audit.rules import Violation
-from cellstate.model import Gang, Job
+from omega.cellstate import ranges
+from omega.cellstate.audit.accounts import JobBook, canonical, exceeds
+from omega.cellstate.audit.reading import CellState
+from omega.cellstate.audit.replay import Replay
+from omega.cellstate.audit.rules import Violation
+from omega.cellstate.model import Gang, Job
 
 Comparison = Callable[[CellState, Replay], Iterator[Violation]]
 

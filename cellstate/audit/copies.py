@@ -15,13 +15,13 @@ from fractions import Fraction
 from itertools import chain
 from urllib.parse import quote
 
-from cellstate import ranges
-from cellstate.audit.accounts import Amounts
-from cellstate.audit.losses import ENDS
-from cellstate.audit.shares import PoolBook, SetBook, read
-from cellstate.cell import Fact
-from cellstate.model import Gang, Job
-from cellstate.transaction import Verdict
+from omega.cellstate import ranges
+from omega.cellstate.audit.accounts import Amounts
+from omega.cellstate.audit.losses import ENDS
+from omega.cellstate.audit.shares import PoolBook, SetBook, read
+from omega.cellstate.cell import Fact
+from omega.cellstate.model import Gang, Job
+from omega.cellstate.transaction import Verdict
 
 KEPT = 4_096
 """Versions whose changes are kept: a decision on an older version is not checked."""

@@ -7,13 +7,13 @@ A directory is read slightly before the cell state, so a contradiction in a busy
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from cellstate.audit.lanes import lanes_follow_from_jobs
-from cellstate.audit.pools import epoch_follows_from_log, pools_follow_from_jobs_and_log
-from cellstate.audit.reading import CellState
-from cellstate.audit.register import JobEntry, Register, Touch
-from cellstate.audit.rules import Violation
-from cellstate.inspection import Inspection
-from cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, runs_commands
+from omega.cellstate.audit.lanes import lanes_follow_from_jobs
+from omega.cellstate.audit.pools import epoch_follows_from_log, pools_follow_from_jobs_and_log
+from omega.cellstate.audit.reading import CellState
+from omega.cellstate.audit.register import JobEntry, Register, Touch
+from omega.cellstate.audit.rules import Violation
+from omega.cellstate.inspection import Inspection
+from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, runs_commands
 
 Directory = Callable[[Inspection, CellState, Register], Iterator[Violation]]
 

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from cellstate import ranges
-from cellstate.audit.reading import CellState
-from cellstate.audit.register import Register
-from cellstate.audit.rules import Violation
-from cellstate.inspection import Inspection, LaneBook
-from cellstate.lanes import BASE, MOST_WANTED, Lane, lane_of
-from cellstate.model import Job
+from omega.cellstate import ranges
+from omega.cellstate.audit.reading import CellState
+from omega.cellstate.audit.register import Register
+from omega.cellstate.audit.rules import Violation
+from omega.cellstate.inspection import Inspection, LaneBook
+from omega.cellstate.lanes import BASE, MOST_WANTED, Lane, lane_of
+from omega.cellstate.model import Job
 
 
 def lanes_follow_from_jobs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cellstate import ranges
+from omega.cellstate import ranges
 
 ENDS = ("finished", "failed", "lost", "evicted", "stopped")
 Complaint = tuple[int, str, str]

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from cellstate.audit.reading import CellState
-from cellstate.audit.register import Register
-from cellstate.audit.rules import Violation
-from cellstate.errors import BadInput
-from cellstate.inspection import Inspection
-from cellstate.lanes import lane_of
-from cellstate.lending import Lender, Lent, keep, keepers, lending_trees
-from cellstate.model import Job
-from cellstate.pool_records import (
+from omega.cellstate.audit.reading import CellState
+from omega.cellstate.audit.register import Register
+from omega.cellstate.audit.rules import Violation
+from omega.cellstate.errors import BadInput
+from omega.cellstate.inspection import Inspection
+from omega.cellstate.lanes import lane_of
+from omega.cellstate.lending import Lender, Lent, keep, keepers, lending_trees
+from omega.cellstate.model import Job
+from omega.cellstate.pool_records import (
     digest,
     leaf_field,
     leaf_rows,
@@ -20,8 +20,8 @@ from cellstate.pool_records import (
     unpack_pool,
     unpack_trees,
 )
-from cellstate.pool_rules import check
-from cellstate.pools import Pools, PoolTree
+from omega.cellstate.pool_rules import check
+from omega.cellstate.pools import Pools, PoolTree
 
 
 def pools_follow_from_jobs_and_log(

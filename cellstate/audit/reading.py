@@ -4,12 +4,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from cellstate import ranges
-from cellstate.audited import Audited, ChangedRecords
-from cellstate.cell import KindUse
-from cellstate.inspection import Damage
-from cellstate.model import Job, Run
-from cellstate.transaction import Position
+from omega.cellstate import ranges
+from omega.cellstate.audited import Audited, ChangedRecords
+from omega.cellstate.cell import KindUse
+from omega.cellstate.inspection import Damage
+from omega.cellstate.model import Job, Run
+from omega.cellstate.transaction import Position
 
 ROUNDS = 200
 """Maximum number of reads of changes before a cell counts as changing too fast."""

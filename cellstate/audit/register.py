@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cellstate import ranges
-from cellstate.audit.accounts import MachineBook
-from cellstate.cell import Fact
-from cellstate.model import JobState, MachineState
+from omega.cellstate import ranges
+from omega.cellstate.audit.accounts import MachineBook
+from omega.cellstate.cell import Fact
+from omega.cellstate.model import JobState, MachineState
 
 TOUCHED = 8_224
 """The longest change list (semantics, Limits and sizes)."""

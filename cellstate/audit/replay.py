@@ -7,15 +7,15 @@ checked as far as they are known.
 
 from fractions import Fraction
 
-from cellstate import ranges
-from cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, exceeds, moved
-from cellstate.audit.copies import Copies
-from cellstate.audit.losses import ENDS, Losses
-from cellstate.audit.register import Register
-from cellstate.audit.rules import Violation
-from cellstate.audit.shares import Sets
-from cellstate.cell import Fact
-from cellstate.model import MachineState
+from omega.cellstate import ranges
+from omega.cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, exceeds, moved
+from omega.cellstate.audit.copies import Copies
+from omega.cellstate.audit.losses import ENDS, Losses
+from omega.cellstate.audit.register import Register
+from omega.cellstate.audit.rules import Violation
+from omega.cellstate.audit.shares import Sets
+from omega.cellstate.cell import Fact
+from omega.cellstate.model import MachineState
 
 REASONS = ("over", "limit", "drain", "down", "fair-share", "gang")
 """Reasons for evictions, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""

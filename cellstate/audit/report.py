@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cellstate.audit.books import COMPARISONS
-from cellstate.audit.directories import DIRECTORIES
-from cellstate.audit.reading import CellState, read
-from cellstate.audit.replay import Replay
-from cellstate.audit.rules import RULES, Violation
-from cellstate.audited import Audited
-from cellstate.inspection import Damage, Inspection
-from cellstate.model import MachineState
+from omega.cellstate.audit.books import COMPARISONS
+from omega.cellstate.audit.directories import DIRECTORIES
+from omega.cellstate.audit.reading import CellState, read
+from omega.cellstate.audit.replay import Replay
+from omega.cellstate.audit.rules import RULES, Violation
+from omega.cellstate.audited import Audited
+from omega.cellstate.inspection import Damage, Inspection
+from omega.cellstate.model import MachineState
 
 __all__ = ["Report", "Violation", "verify"]
 

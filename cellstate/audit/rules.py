@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from cellstate import ranges
-from cellstate.audit.reading import CellState, Held
-from cellstate.model import GroupStatus, JobState, MachineState, Run
+from omega.cellstate import ranges
+from omega.cellstate.audit.reading import CellState, Held
+from omega.cellstate.model import GroupStatus, JobState, MachineState, Run
 
 
 class Violation(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from cellstate.audit.accounts import Amounts
+from omega.cellstate.audit.accounts import Amounts
 
 
 @dataclass(slots=True)

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import redis
 
-from cellstate import keys
-from cellstate.errors import StoreError
-from cellstate.ports import StoredCell
-from cellstate.redis.job_records import chunk_fields, decode
-from cellstate.redis.raw_changed_records import RawChangedRecords
-from cellstate.redis.scripts import script
-from cellstate.resources import Dimensions
-from cellstate.server import translate
+from omega.cellstate import keys
+from omega.cellstate.errors import StoreError
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis.job_records import chunk_fields, decode
+from omega.cellstate.redis.raw_changed_records import RawChangedRecords
+from omega.cellstate.redis.scripts import script
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import translate
 
 BULK = ("machines", "runs", "placed", "static", "jobs", "specs", "jobnames")
 """Hashes of a record per machine or job: every change of one is named by a fact."""

@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 import msgpack
 
-from cellstate.backup import BULK, CHUNK, Backup, Key
-from cellstate.errors import BadInput
+from omega.cellstate.backup import BULK, CHUNK, Backup, Key
+from omega.cellstate.errors import BadInput
 
 MAGIC, FORMAT = "omega-backup", 1
 LARGEST_OBJECT = 256 * 2**20

@@ -10,13 +10,13 @@ from typing import Any
 
 import redis
 
-from cellstate import keys
-from cellstate.backup import Reader, Told
-from cellstate.backup.restore import AHEAD, begin, counters, leases, write
-from cellstate.backup.upgrade import upgradable, upgraded
-from cellstate.errors import Refused, StoreError, Unsuitable
-from cellstate.server import translate
-from cellstate.store import open_cell, unread_cell
+from omega.cellstate import keys
+from omega.cellstate.backup import Reader, Told
+from omega.cellstate.backup.restore import AHEAD, begin, counters, leases, write
+from omega.cellstate.backup.upgrade import upgradable, upgraded
+from omega.cellstate.errors import Refused, StoreError, Unsuitable
+from omega.cellstate.server import translate
+from omega.cellstate.store import open_cell, unread_cell
 
 ASIDE = ".migrating"
 """What follows the cell's name in that of the keys that are written aside."""

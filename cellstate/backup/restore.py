@@ -5,14 +5,14 @@ from typing import Any
 
 import redis
 
-from cellstate import keys, ranges
-from cellstate.backup import CHUNK, NAMES, Backup, Key, Told
-from cellstate.backup.upgrade import upgraded
-from cellstate.ports import StoredCell
-from cellstate.redis.records import read_runs
-from cellstate.resources import Dimensions
-from cellstate.server import translate
-from cellstate.store import unread_cell
+from omega.cellstate import keys, ranges
+from omega.cellstate.backup import CHUNK, NAMES, Backup, Key, Told
+from omega.cellstate.backup.upgrade import upgraded
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis.records import read_runs
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import translate
+from omega.cellstate.store import unread_cell
 
 META = "meta"
 AHEAD = {"placements": 1_000_000, "incarnations": 1_000}

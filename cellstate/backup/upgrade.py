@@ -7,13 +7,13 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cellstate import keys, ranges, schema
-from cellstate.backup import Backup, Key
-from cellstate.errors import Unsuitable
-from cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, MOST_WANTED, lane_of
-from cellstate.model import BUDGET, RUNS_CHUNK, JobState, MachineState, bucket_of, runs_commands
-from cellstate.redis.job_records import decode, encode, leaves
-from cellstate.redis.records import read_runs, unpack
+from omega.cellstate import keys, ranges, schema
+from omega.cellstate.backup import Backup, Key
+from omega.cellstate.errors import Unsuitable
+from omega.cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, MOST_WANTED, lane_of
+from omega.cellstate.model import BUDGET, RUNS_CHUNK, JobState, MachineState, bucket_of, runs_commands
+from omega.cellstate.redis.job_records import decode, encode, leaves
+from omega.cellstate.redis.records import read_runs, unpack
 
 LEASE_MS = 10_000
 """Lease that a simulated executor of schema 2, which had none, has after the step."""

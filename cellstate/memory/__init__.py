@@ -9,6 +9,6 @@ links, lanes, pools, publish, delta, done, …); ``plain`` is a fast path for co
 each call is carried out by the function of its script. What the simulator adds is in ``omega/simulation/twin.py``.
 """
 
-from cellstate.memory.cell import MemoryCell
+from omega.cellstate.memory.cell import MemoryCell
 
 __all__ = ["MemoryCell"]

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from cellstate.cell import Heartbeat, Membership, executor_of
-from cellstate.errors import Duplicate, Fenced, Refused
-from cellstate.memory.executors import begin_to_serve, deregister_executor
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.port_values import runs_of
-from cellstate.model import MachineState, check_member, check_nonce
+from omega.cellstate.cell import Heartbeat, Membership, executor_of
+from omega.cellstate.errors import Duplicate, Fenced, Refused
+from omega.cellstate.memory.executors import begin_to_serve, deregister_executor
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.port_values import runs_of
+from omega.cellstate.model import MachineState, check_member, check_nonce
 
 TAILS = 1_000
 

@@ -3,31 +3,31 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from cellstate.cell import Awaited, Heartbeat, Housekept, Membership, Reply, Submitted
-from cellstate.errors import BadInput, Fenced
-from cellstate.memory.agents import keep_tails, register_agent, renew_executor
-from cellstate.memory.commit import commit
-from cellstate.memory.done import retire
-from cellstate.memory.end import end
-from cellstate.memory.executors import deregister_executor, register_executor
-from cellstate.memory.housekeeping import housekeep
-from cellstate.memory.jobs import hold, note_attempts, release, resize, stop, submit
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.limits import set_limits
-from cellstate.memory.lines import write
-from cellstate.memory.machines import join, set_machine_attributes, set_machine_capacity, set_machine_state
-from cellstate.memory.pools import publish_epoch, set_pools
-from cellstate.memory.queries import MemoryQueries
-from cellstate.memory.schedulers import deregister_scheduler, register_scheduler, renew_scheduler
-from cellstate.memory.session import MemorySession
-from cellstate.memory.shards import claim_shard, end_shard
-from cellstate.memory.sync import sync
-from cellstate.memory.updates import settle, update
-from cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.pools import Epoch, Pools
-from cellstate.resources import Dimensions, Resources
-from cellstate.shards import Errand, Worker
-from cellstate.transaction import Basis, Ending, Intake, Position, Transaction
+from omega.cellstate.cell import Awaited, Heartbeat, Housekept, Membership, Reply, Submitted
+from omega.cellstate.errors import BadInput, Fenced
+from omega.cellstate.memory.agents import keep_tails, register_agent, renew_executor
+from omega.cellstate.memory.commit import commit
+from omega.cellstate.memory.done import retire
+from omega.cellstate.memory.end import end
+from omega.cellstate.memory.executors import deregister_executor, register_executor
+from omega.cellstate.memory.housekeeping import housekeep
+from omega.cellstate.memory.jobs import hold, note_attempts, release, resize, stop, submit
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.limits import set_limits
+from omega.cellstate.memory.lines import write
+from omega.cellstate.memory.machines import join, set_machine_attributes, set_machine_capacity, set_machine_state
+from omega.cellstate.memory.pools import publish_epoch, set_pools
+from omega.cellstate.memory.queries import MemoryQueries
+from omega.cellstate.memory.schedulers import deregister_scheduler, register_scheduler, renew_scheduler
+from omega.cellstate.memory.session import MemorySession
+from omega.cellstate.memory.shards import claim_shard, end_shard
+from omega.cellstate.memory.sync import sync
+from omega.cellstate.memory.updates import settle, update
+from omega.cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.resources import Dimensions, Resources
+from omega.cellstate.shards import Errand, Worker
+from omega.cellstate.transaction import Basis, Ending, Intake, Position, Transaction
 
 Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None, Basis | None]
 

@@ -2,21 +2,32 @@
 
 from collections.abc import Sequence
 
-from cellstate.cell import Membership, Reply
-from cellstate.errors import Fenced
-from cellstate.executors import simulates
-from cellstate.memory.delta import has_diverged
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.plain import plainly, simply
-from cellstate.memory.pools import admits, chain_of
-from cellstate.memory.publish import publish
-from cellstate.memory.ranges import span_count, span_tail
-from cellstate.memory.shares import Stocks, leaf
-from cellstate.memory.sync import sync
-from cellstate.memory.tasks import book, evict_gangs, note_again, occupy, place, take_off
-from cellstate.memory.words import Group, JobRow, KindRow, MachineRow, room
-from cellstate.model import Gang, JobState, MachineState
-from cellstate.transaction import Basis, Claim, Detection, How, Intake, Mode, Outcome, Position, Transaction, Verdict
+from omega.cellstate.cell import Membership, Reply
+from omega.cellstate.errors import Fenced
+from omega.cellstate.executors import simulates
+from omega.cellstate.memory.delta import has_diverged
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.plain import plainly, simply
+from omega.cellstate.memory.pools import admits, chain_of
+from omega.cellstate.memory.publish import publish
+from omega.cellstate.memory.ranges import span_count, span_tail
+from omega.cellstate.memory.shares import Stocks, leaf
+from omega.cellstate.memory.sync import sync
+from omega.cellstate.memory.tasks import book, evict_gangs, note_again, occupy, place, take_off
+from omega.cellstate.memory.words import Group, JobRow, KindRow, MachineRow, room
+from omega.cellstate.model import Gang, JobState, MachineState
+from omega.cellstate.transaction import (
+    Basis,
+    Claim,
+    Detection,
+    How,
+    Intake,
+    Mode,
+    Outcome,
+    Position,
+    Transaction,
+    Verdict,
+)
 
 Unit = tuple[int, KindRow, Group]
 """A single task that may be evicted: its placement, kind and group."""

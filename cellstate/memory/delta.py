@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from cellstate.cell import Rows
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.publish import catch_up
-from cellstate.memory.words import MachineRow
-from cellstate.model import MachineState
-from cellstate.packing import GUARD, fields
-from cellstate.transaction import Position
+from omega.cellstate.cell import Rows
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.publish import catch_up
+from omega.cellstate.memory.words import MachineRow
+from omega.cellstate.model import MachineState
+from omega.cellstate.packing import GUARD, fields
+from omega.cellstate.transaction import Position
 
 
 def describe(ledger: Ledger, machines: Sequence[MachineRow]) -> None:

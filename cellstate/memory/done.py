@@ -2,7 +2,7 @@
 
 from itertools import islice, takewhile
 
-from cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.ledger import Ledger
 
 
 def retire_excess(ledger: Ledger) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.losses import end_late
-from cellstate.memory.plain import finish_all
-from cellstate.memory.publish import publish
-from cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs, part_of
-from cellstate.transaction import Ending, How
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.losses import end_late
+from omega.cellstate.memory.plain import finish_all
+from omega.cellstate.memory.publish import publish
+from omega.cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs, part_of
+from omega.cellstate.transaction import Ending, How
 
 
 def end(ledger: Ledger, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from cellstate.cell import Membership
-from cellstate.errors import Duplicate
-from cellstate.executors import ExecutorRecord, is_agent, number_of, portions
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.machines import set_state
-from cellstate.memory.publish import announce, publish
-from cellstate.memory.tasks import acknowledge, end_tasks
-from cellstate.memory.words import Agent, MachineRow
-from cellstate.model import MachineState, check_executor, check_nonce
-from cellstate.transaction import How
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import Duplicate
+from omega.cellstate.executors import ExecutorRecord, is_agent, number_of, portions
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.machines import set_state
+from omega.cellstate.memory.publish import announce, publish
+from omega.cellstate.memory.tasks import acknowledge, end_tasks
+from omega.cellstate.memory.words import Agent, MachineRow
+from omega.cellstate.model import MachineState, check_executor, check_nonce
+from omega.cellstate.transaction import How
 
 CHUNK = 1_000
 """Machines brought up in one call."""

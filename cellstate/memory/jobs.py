@@ -10,23 +10,23 @@ from typing import Any, NamedTuple, cast
 
 import msgpack
 
-from cellstate.cell import Submitted
-from cellstate.errors import BadInput, OmegaError
-from cellstate.lanes import lane_of
-from cellstate.memory.lanes import join_lane
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.links import finished, modify, set_free, stop_unplaced
-from cellstate.memory.losses import forget_losses, requeue
-from cellstate.memory.pools import refused_pool
-from cellstate.memory.port_values import job_of
-from cellstate.memory.publish import announce, publish, write_pending
-from cellstate.memory.ranges import NONE, Spans, span_add, span_tail
-from cellstate.memory.tasks import end_tasks
-from cellstate.memory.words import Group, JobRow
-from cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, check_author, runs_commands
-from cellstate.refusals import refusal
-from cellstate.resources import LARGEST, MOST_TOGETHER, together
-from cellstate.transaction import How
+from omega.cellstate.cell import Submitted
+from omega.cellstate.errors import BadInput, OmegaError
+from omega.cellstate.lanes import lane_of
+from omega.cellstate.memory.lanes import join_lane
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.links import finished, modify, set_free, stop_unplaced
+from omega.cellstate.memory.losses import forget_losses, requeue
+from omega.cellstate.memory.pools import refused_pool
+from omega.cellstate.memory.port_values import job_of
+from omega.cellstate.memory.publish import announce, publish, write_pending
+from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_tail
+from omega.cellstate.memory.tasks import end_tasks
+from omega.cellstate.memory.words import Group, JobRow
+from omega.cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, check_author, runs_commands
+from omega.cellstate.refusals import refusal
+from omega.cellstate.resources import LARGEST, MOST_TOGETHER, together
+from omega.cellstate.transaction import How
 
 
 def submit(ledger: Ledger, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:

@@ -6,12 +6,12 @@ from itertools import islice
 
 import numpy as np
 
-from cellstate.cell import Rows
-from cellstate.lanes import BASE, MOST_LANES, MOST_WANTED, Lane
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.words import Group, JobRow, LaneRow
-from cellstate.packing import packed
-from cellstate.transaction import Intake
+from omega.cellstate.cell import Rows
+from omega.cellstate.lanes import BASE, MOST_LANES, MOST_WANTED, Lane
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.words import Group, JobRow, LaneRow
+from omega.cellstate.packing import packed
+from omega.cellstate.transaction import Intake
 
 
 def lane_named(ledger: Ledger, lane: Lane) -> LaneRow:

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cellstate.cell import Awaited, Rows
-from cellstate.errors import BadInput
-from cellstate.lanes import Lane
-from cellstate.lending import Lender, Lent
-from cellstate.memory.words import Agent, Block, JobRow, KindRow, LaneRow, MachineRow, Member, PoolBook
-from cellstate.packing import FIELD, GUARD, MASK, packed
-from cellstate.pools import Epoch, Pools
-from cellstate.resources import LARGEST, Dimensions
-from cellstate.shards import ShardDurations
-from cellstate.transaction import Basis
+from omega.cellstate.cell import Awaited, Rows
+from omega.cellstate.errors import BadInput
+from omega.cellstate.lanes import Lane
+from omega.cellstate.lending import Lender, Lent
+from omega.cellstate.memory.words import Agent, Block, JobRow, KindRow, LaneRow, MachineRow, Member, PoolBook
+from omega.cellstate.packing import FIELD, GUARD, MASK, packed
+from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.resources import LARGEST, Dimensions
+from omega.cellstate.shards import ShardDurations
+from omega.cellstate.transaction import Basis
 
 if TYPE_CHECKING:
-    from cellstate.memory.shards import Table
+    from omega.cellstate.memory.shards import Table
 
 LOG_KEPT = 50_000
 

@@ -1,10 +1,10 @@
 """Limits of kinds in the twin: ``lua/limit.lua``."""
 
-from cellstate.errors import BadInput
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.publish import announce, wake
-from cellstate.memory.words import limits_of
-from cellstate.model import MOST_PRECEDENCE, Limits, check_author, check_kind
+from omega.cellstate.errors import BadInput
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.publish import announce, wake
+from omega.cellstate.memory.words import limits_of
+from omega.cellstate.model import MOST_PRECEDENCE, Limits, check_author, check_kind
 
 
 def set_limits(ledger: Ledger, kind: str, limits: Limits, at_ms: int, by: str) -> None:

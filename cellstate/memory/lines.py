@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cellstate.memory.ledger import Line
-from cellstate.memory.ranges import spell
-from cellstate.memory.words import allocated
+from omega.cellstate.memory.ledger import Line
+from omega.cellstate.memory.ranges import spell
+from omega.cellstate.memory.words import allocated
 
 OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
 OF_SPANS = frozenset({"fail", "late", "requeue"})

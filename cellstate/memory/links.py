@@ -1,9 +1,9 @@
 """Reasons that hold jobs of the twin back, and their end; ``lua/parts/links.lua``."""
 
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.ranges import NONE
-from cellstate.memory.words import JobRow
-from cellstate.model import JobState
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.ranges import NONE
+from omega.cellstate.memory.words import JobRow
+from omega.cellstate.model import JobState
 
 
 def modify(ledger: Ledger, j: JobRow) -> None:

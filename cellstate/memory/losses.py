@@ -1,10 +1,10 @@
 """Losses of tasks in the twin; ``lua/parts/losses.lua``."""
 
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
-from cellstate.memory.words import Group, JobRow, LossRow
-from cellstate.model import JobState
-from cellstate.transaction import How
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
+from omega.cellstate.memory.words import Group, JobRow, LossRow
+from omega.cellstate.model import JobState
+from omega.cellstate.transaction import How
 
 FIRST_MS, LONGEST_MS, PROVEN_MS = 1_000, 300_000, 600_000
 """Delay after a first loss, maximum delay, and time after which a running placement is proven."""

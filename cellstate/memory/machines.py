@@ -2,19 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 
-from cellstate.errors import Refused
-from cellstate.executors import number_of
-from cellstate.memory.delta import describe
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.publish import publish
-from cellstate.memory.ranges import span_count, span_tail
-from cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs
-from cellstate.memory.words import MachineRow, allocated
-from cellstate.model import MachineSpec, MachineState, check_author, check_state, merged
-from cellstate.packing import packed_need
-from cellstate.refusals import busy, excess
-from cellstate.resources import BIG, MOST_TOGETHER, Resources
-from cellstate.transaction import How
+from omega.cellstate.errors import Refused
+from omega.cellstate.executors import number_of
+from omega.cellstate.memory.delta import describe
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.publish import publish
+from omega.cellstate.memory.ranges import span_count, span_tail
+from omega.cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs
+from omega.cellstate.memory.words import MachineRow, allocated
+from omega.cellstate.model import MachineSpec, MachineState, check_author, check_state, merged
+from omega.cellstate.packing import packed_need
+from omega.cellstate.refusals import busy, excess
+from omega.cellstate.resources import BIG, MOST_TOGETHER, Resources
+from omega.cellstate.transaction import How
 
 
 def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:

@@ -6,12 +6,12 @@ whole finished runs. tests/property compares both paths exactly.
 
 from collections.abc import Sequence
 
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.pools import is_bounded
-from cellstate.memory.ranges import span_count, span_take
-from cellstate.memory.tasks import book, count_admitted, note_again
-from cellstate.memory.words import Group, JobRow, MachineRow
-from cellstate.transaction import Claim, Detection, Ending, Mode, Outcome, Transaction, Verdict, all_placed
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.pools import is_bounded
+from omega.cellstate.memory.ranges import span_count, span_take
+from omega.cellstate.memory.tasks import book, count_admitted, note_again
+from omega.cellstate.memory.words import Group, JobRow, MachineRow
+from omega.cellstate.transaction import Claim, Detection, Ending, Mode, Outcome, Transaction, Verdict, all_placed
 
 
 def simply(ledger: Ledger, j: JobRow) -> bool:

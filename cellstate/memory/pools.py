@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cellstate.cell import EpochMark, Reply, Submitted
-from cellstate.demands import JobDemand
-from cellstate.epoch_records import digest, pack_leaves, pack_shares
-from cellstate.lanes import lane_of
-from cellstate.lending import Lent, bounds, keepers, lenders, lending_trees
-from cellstate.memory.delta import delta, latest
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.publish import announce
-from cellstate.memory.words import MANY, Group, JobRow, PoolBook
-from cellstate.model import Gang, JobSpec, JobState, check_author
-from cellstate.pool_records import PoolUse, change
-from cellstate.pool_rules import check as check_pools
-from cellstate.pools import JOBS, TASKS, Epoch, Pools
-from cellstate.refusals import jobs_in_pool, pools_overtaken
-from cellstate.transaction import Position
+from omega.cellstate.cell import EpochMark, Reply, Submitted
+from omega.cellstate.demands import JobDemand
+from omega.cellstate.epoch_records import digest, pack_leaves, pack_shares
+from omega.cellstate.lanes import lane_of
+from omega.cellstate.lending import Lent, bounds, keepers, lenders, lending_trees
+from omega.cellstate.memory.delta import delta, latest
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.publish import announce
+from omega.cellstate.memory.words import MANY, Group, JobRow, PoolBook
+from omega.cellstate.model import Gang, JobSpec, JobState, check_author
+from omega.cellstate.pool_records import PoolUse, change
+from omega.cellstate.pool_rules import check as check_pools
+from omega.cellstate.pools import JOBS, TASKS, Epoch, Pools
+from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
+from omega.cellstate.transaction import Position
 
 
 def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> Pools:

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.ranges import spell
-from cellstate.memory.words import Group, JobRow, MachineRow, allocated
-from cellstate.model import BUDGET, After, Described, GroupStatus, Job, Loss, Machine, Run, ordered
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.ranges import spell
+from omega.cellstate.memory.words import Group, JobRow, MachineRow, allocated
+from omega.cellstate.model import BUDGET, After, Described, GroupStatus, Job, Loss, Machine, Run, ordered
 
 
 def job_of(ledger: Ledger, j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:

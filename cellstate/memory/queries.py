@@ -4,31 +4,31 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from cellstate.audited import ChangedRecords
-from cellstate.cell import AgentRecord, EpochMark, Fact, KindUse, Reply
-from cellstate.demands import JobDemand
-from cellstate.errors import Refused
-from cellstate.executors import ExecutorRecord, is_agent
-from cellstate.inspection import Damage
-from cellstate.keys import SCHEMA
-from cellstate.lanes import Lane
-from cellstate.measured import STREAM
-from cellstate.memory.delta import rows_of
-from cellstate.memory.executors import executor_records
-from cellstate.memory.lanes import lanes_of, pending_of
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.lines import note, write
-from cellstate.memory.pools import demands_of, epoch_mark, pool_use
-from cellstate.memory.port_values import described_of, job_of, machine_of, runs_of
-from cellstate.memory.shards import finishers, progress
-from cellstate.memory.start import may_start
-from cellstate.memory.words import KindRow, limits_of
-from cellstate.model import Described, Job, Machine, MachineState, Run
-from cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
-from cellstate.pool_records import PoolUse
-from cellstate.pools import Epoch, Pools
-from cellstate.shards import Progress, ShardDurations
-from cellstate.transaction import Position
+from omega.cellstate.audited import ChangedRecords
+from omega.cellstate.cell import AgentRecord, EpochMark, Fact, KindUse, Reply
+from omega.cellstate.demands import JobDemand
+from omega.cellstate.errors import Refused
+from omega.cellstate.executors import ExecutorRecord, is_agent
+from omega.cellstate.inspection import Damage
+from omega.cellstate.keys import SCHEMA
+from omega.cellstate.lanes import Lane
+from omega.cellstate.measured import STREAM
+from omega.cellstate.memory.delta import rows_of
+from omega.cellstate.memory.executors import executor_records
+from omega.cellstate.memory.lanes import lanes_of, pending_of
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.lines import note, write
+from omega.cellstate.memory.pools import demands_of, epoch_mark, pool_use
+from omega.cellstate.memory.port_values import described_of, job_of, machine_of, runs_of
+from omega.cellstate.memory.shards import finishers, progress
+from omega.cellstate.memory.start import may_start
+from omega.cellstate.memory.words import KindRow, limits_of
+from omega.cellstate.model import Described, Job, Machine, MachineState, Run
+from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
+from omega.cellstate.pool_records import PoolUse
+from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.shards import Progress, ShardDurations
+from omega.cellstate.transaction import Position
 
 
 class MemoryQueries:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cellstate.cell import Membership
-from cellstate.errors import Duplicate, Fenced
-from cellstate.memory.jobs import plain
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.publish import announce
-from cellstate.memory.words import Member
-from cellstate.model import check_member, check_nonce
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import Duplicate, Fenced
+from omega.cellstate.memory.jobs import plain
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.publish import announce
+from omega.cellstate.memory.words import Member
+from omega.cellstate.model import check_member, check_nonce
 
 
 def register_scheduler(ledger: Ledger, member: str, nonce: str, at_ms: int) -> Membership:

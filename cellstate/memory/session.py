@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from cellstate.cell import Membership
-from cellstate.memory.executors import deregister_executor, executor_records
-from cellstate.memory.ledger import Ledger
+from omega.cellstate.cell import Membership
+from omega.cellstate.memory.executors import deregister_executor, executor_records
+from omega.cellstate.memory.ledger import Ledger
 
 
 class MemorySession:

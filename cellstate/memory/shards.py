@@ -6,9 +6,9 @@ Functions over the ledger, the state of a cell in memory: its `tables` by job, a
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
-from cellstate.resources import LARGEST, MOST_TOGETHER
-from cellstate.shards import (
+from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
+from omega.cellstate.resources import LARGEST, MOST_TOGETHER
+from omega.cellstate.shards import (
     MAP,
     MOST_IN_A_ROW,
     REDUCE,
@@ -22,7 +22,7 @@ from cellstate.shards import (
 )
 
 if TYPE_CHECKING:
-    from cellstate.memory.ledger import Ledger
+    from omega.cellstate.memory.ledger import Ledger
 
 
 class _Phase:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isinf
 from urllib.parse import quote
 
-from cellstate.fairness import Assertion, Floor, Loss, Threshold, is_below, is_legal, leaf_of
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.words import Group, JobRow
-from cellstate.model import Gang
-from cellstate.resources import Resources
+from omega.cellstate.fairness import Assertion, Floor, Loss, Threshold, is_below, is_legal, leaf_of
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.words import Group, JobRow
+from omega.cellstate.model import Gang
+from omega.cellstate.resources import Resources
 
 
 class Stock:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.ranges import span_count, span_split
-from cellstate.memory.words import MachineRow
-from cellstate.packing import packed
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.ranges import span_count, span_split
+from omega.cellstate.memory.words import MachineRow
+from omega.cellstate.packing import packed
 
 
 def may_start(ledger: Ledger, asked: Sequence[tuple[int, int]]) -> list[str]:

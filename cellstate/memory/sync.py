@@ -1,11 +1,11 @@
 """Changes for a snapshot and jobs for its queue, from the twin: ``lua/sync.lua``."""
 
-from cellstate.cell import PendingJob, Reply
-from cellstate.memory.delta import delta, latest
-from cellstate.memory.lanes import lanes_since, next_jobs
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.port_values import job_of
-from cellstate.transaction import Intake, Position
+from omega.cellstate.cell import PendingJob, Reply
+from omega.cellstate.memory.delta import delta, latest
+from omega.cellstate.memory.lanes import lanes_since, next_jobs
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.port_values import job_of
+from omega.cellstate.transaction import Intake, Position
 
 
 def sync(ledger: Ledger, since: Position, intake: Intake | None = None) -> Reply:

@@ -4,13 +4,13 @@ Amounts on machines (occupy) and of kinds (book) are separate from the records, 
 first and writes the second later.
 """
 
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.losses import count_ended, forget_losses, lose
-from cellstate.memory.pools import book_in_pools, count_in_pools
-from cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, span_take, spans
-from cellstate.memory.words import Group, JobRow, KindRow, MachineRow
-from cellstate.model import RUNS_CHUNK, Gang, JobState
-from cellstate.transaction import How
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.losses import count_ended, forget_losses, lose
+from omega.cellstate.memory.pools import book_in_pools, count_in_pools
+from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, span_take, spans
+from omega.cellstate.memory.words import Group, JobRow, KindRow, MachineRow
+from omega.cellstate.model import RUNS_CHUNK, Gang, JobState
+from omega.cellstate.transaction import How
 
 ENDS = (How.FINISHED, How.FAILED, How.STOPPED)
 WORDS = {how: how.name.lower() for how in How}

@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellstate.lanes import Lane, lane_of
-from cellstate.memory.jobs import live, overtaken, plain, refused
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.links import modify
-from cellstate.memory.port_values import job_of
-from cellstate.memory.publish import publish
-from cellstate.memory.words import Group
-from cellstate.model import MOST_GROUPS, Job, TaskGroup, check_author, runs_commands
-from cellstate.plain_text import check_texts
+from omega.cellstate.lanes import Lane, lane_of
+from omega.cellstate.memory.jobs import live, overtaken, plain, refused
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.links import modify
+from omega.cellstate.memory.port_values import job_of
+from omega.cellstate.memory.publish import publish
+from omega.cellstate.memory.words import Group
+from omega.cellstate.model import MOST_GROUPS, Job, TaskGroup, check_author, runs_commands
+from omega.cellstate.plain_text import check_texts
 
 
 def update(

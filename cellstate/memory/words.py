@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from cellstate.lanes import Lane
-from cellstate.memory.ranges import NONE, Spans
-from cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState, TaskGroup, bucket_of
-from cellstate.packing import FIELD, GUARD, MASK, packed
-from cellstate.resources import Resources
+from omega.cellstate.lanes import Lane
+from omega.cellstate.memory.ranges import NONE, Spans
+from omega.cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState, TaskGroup, bucket_of
+from omega.cellstate.packing import FIELD, GUARD, MASK, packed
+from omega.cellstate.resources import Resources
 
 MANY = GUARD
 """More tasks than any machine, limit or job has."""

@@ -5,13 +5,13 @@ Times are milliseconds of the caller's clock; a cell has no clock except for the
 
 from typing import Any, Protocol
 
-from cellstate.ports.executors import ExecutorStore, ShardStore
-from cellstate.ports.housekeeping import Housekeeping
-from cellstate.ports.jobs import JobStore
-from cellstate.ports.operators import OperatorStore
-from cellstate.ports.queries import JobQueries, MachineQueries, Queries
-from cellstate.ports.schedulers import SchedulerStore
-from cellstate.ports.session import Session
+from omega.cellstate.ports.executors import ExecutorStore, ShardStore
+from omega.cellstate.ports.housekeeping import Housekeeping
+from omega.cellstate.ports.jobs import JobStore
+from omega.cellstate.ports.operators import OperatorStore
+from omega.cellstate.ports.queries import JobQueries, MachineQueries, Queries
+from omega.cellstate.ports.schedulers import SchedulerStore
+from omega.cellstate.ports.session import Session
 
 __all__ = [
     "Cell", "ExecutorStore", "Housekeeping", "JobQueries", "JobStore", "MachineQueries", "OperatorStore", "Queries",

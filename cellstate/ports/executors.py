@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from cellstate.cell import Heartbeat, Membership
-from cellstate.ports.housekeeping import Housekeeping
-from cellstate.ports.parts import JoinMachines
-from cellstate.ports.queries import Queries
-from cellstate.shards import Errand, Worker
+from omega.cellstate.cell import Heartbeat, Membership
+from omega.cellstate.ports.housekeeping import Housekeeping
+from omega.cellstate.ports.parts import JoinMachines
+from omega.cellstate.ports.queries import Queries
+from omega.cellstate.shards import Errand, Worker
 
 
 class ShardStore(Queries, Protocol):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from cellstate.model import MachineState
-from cellstate.ports.parts import DrainDeadlines, EndTasks, JoinMachines, SetLimits, SetPools
-from cellstate.ports.queries import Queries
-from cellstate.resources import Resources
+from omega.cellstate.model import MachineState
+from omega.cellstate.ports.parts import DrainDeadlines, EndTasks, JoinMachines, SetLimits, SetPools
+from omega.cellstate.ports.queries import Queries
+from omega.cellstate.resources import Resources
 
 
 class OperatorStore(Queries, EndTasks, DrainDeadlines, JoinMachines, SetLimits, SetPools, Protocol):

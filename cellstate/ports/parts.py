@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from cellstate.model import Job, JobState, Limits, MachineSpec
-from cellstate.pools import Pools
-from cellstate.transaction import Ending
+from omega.cellstate.model import Job, JobState, Limits, MachineSpec
+from omega.cellstate.pools import Pools
+from omega.cellstate.transaction import Ending
 
 
 class EndTasks(Protocol):

@@ -3,18 +3,18 @@
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, Protocol
 
-from cellstate.audited import Audited
-from cellstate.cell import AgentRecord, EpochMark, Fact, KindUse, Reply
-from cellstate.demands import JobDemand
-from cellstate.executors import ExecutorRecord
-from cellstate.lanes import Lane
-from cellstate.model import Described, Job, Machine, MachineState, Run
-from cellstate.pages import JobHead, JobPage, Keep
-from cellstate.pool_records import PoolUse
-from cellstate.pools import Epoch, Pools
-from cellstate.ports.session import Session
-from cellstate.shards import Progress, ShardDurations
-from cellstate.transaction import Position
+from omega.cellstate.audited import Audited
+from omega.cellstate.cell import AgentRecord, EpochMark, Fact, KindUse, Reply
+from omega.cellstate.demands import JobDemand
+from omega.cellstate.executors import ExecutorRecord
+from omega.cellstate.lanes import Lane
+from omega.cellstate.model import Described, Job, Machine, MachineState, Run
+from omega.cellstate.pages import JobHead, JobPage, Keep
+from omega.cellstate.pool_records import PoolUse
+from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.ports.session import Session
+from omega.cellstate.shards import Progress, ShardDurations
+from omega.cellstate.transaction import Position
 
 
 class MachineQueries(Protocol):

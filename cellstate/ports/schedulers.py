@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from cellstate.cell import Awaited, Membership, Reply
-from cellstate.pools import Epoch
-from cellstate.ports.housekeeping import Housekeeping
-from cellstate.ports.parts import ChangeTotals, StopJobs
-from cellstate.transaction import Basis, Intake, Position, Transaction
+from omega.cellstate.cell import Awaited, Membership, Reply
+from omega.cellstate.pools import Epoch
+from omega.cellstate.ports.housekeeping import Housekeeping
+from omega.cellstate.ports.parts import ChangeTotals, StopJobs
+from omega.cellstate.transaction import Basis, Intake, Position, Transaction
 
 
 class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from cellstate.resources import Dimensions
+from omega.cellstate.resources import Dimensions
 
 
 class Session(Protocol):

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from cellstate.cell import Heartbeat, Membership, executor_of
-from cellstate.errors import Duplicate, Fenced, Refused
-from cellstate.measured import STREAM
-from cellstate.model import MachineState, check_member, check_nonce
-from cellstate.redis import records
-from cellstate.redis.executors import RedisExecutors
+from omega.cellstate.cell import Heartbeat, Membership, executor_of
+from omega.cellstate.errors import Duplicate, Fenced, Refused
+from omega.cellstate.measured import STREAM
+from omega.cellstate.model import MachineState, check_member, check_nonce
+from omega.cellstate.redis import records
+from omega.cellstate.redis.executors import RedisExecutors
 
 TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
 """Maximum number of outputs kept, and time after the newest at which they expire (ms)."""

@@ -7,13 +7,13 @@ from uuid import uuid4
 
 import redis
 
-from cellstate import keys
-from cellstate.errors import BadInput
-from cellstate.model import check_author
-from cellstate.redis.records import UNREADABLE
-from cellstate.redis.scripts import Script, script
-from cellstate.resources import LARGEST, Dimensions
-from cellstate.server import translate
+from omega.cellstate import keys
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import check_author
+from omega.cellstate.redis.records import UNREADABLE
+from omega.cellstate.redis.scripts import Script, script
+from omega.cellstate.resources import LARGEST, Dimensions
+from omega.cellstate.server import translate
 
 Read = TypeVar("Read")
 Arguments = ParamSpec("Arguments")

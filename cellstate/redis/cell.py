@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from cellstate import keys
-from cellstate.cell import Awaited, Membership, PendingJob, PendingJobs, Reply
-from cellstate.errors import (
+from omega.cellstate import keys
+from omega.cellstate.cell import Awaited, Membership, PendingJob, PendingJobs, Reply
+from omega.cellstate.errors import (
     BadInput,
     CellGone,
     Duplicate,
@@ -20,29 +20,29 @@ from cellstate.errors import (
     Unreadable,
     Unsuitable,
 )
-from cellstate.model import (
+from omega.cellstate.model import (
     Limits,
     check_kind,
     check_member,
     check_nonce,
 )
-from cellstate.redis import job_records, records
-from cellstate.redis.housekeeping import RedisHousekeeping
-from cellstate.redis.jobs import RedisJobs
-from cellstate.redis.jobs_alike import read_alike
-from cellstate.redis.link import Link, Words
-from cellstate.redis.machines import RedisMachines
-from cellstate.redis.pools import RedisPools
-from cellstate.redis.scripts import script
-from cellstate.redis.shards import RedisShards
-from cellstate.redis.tasks import RedisTasks
-from cellstate.resources import Dimensions
-from cellstate.server import connect, safe_url
-from cellstate.transaction import Basis, Intake, Position, Transaction
+from omega.cellstate.redis import job_records, records
+from omega.cellstate.redis.housekeeping import RedisHousekeeping
+from omega.cellstate.redis.jobs import RedisJobs
+from omega.cellstate.redis.jobs_alike import read_alike
+from omega.cellstate.redis.link import Link, Words
+from omega.cellstate.redis.machines import RedisMachines
+from omega.cellstate.redis.pools import RedisPools
+from omega.cellstate.redis.scripts import script
+from omega.cellstate.redis.shards import RedisShards
+from omega.cellstate.redis.tasks import RedisTasks
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import connect, safe_url
+from omega.cellstate.transaction import Basis, Intake, Position, Transaction
 
 if TYPE_CHECKING:
-    from cellstate.inspection import Damage, Inspection
-    from cellstate.redis.inspection import RedisInspection
+    from omega.cellstate.inspection import Damage, Inspection
+    from omega.cellstate.redis.inspection import RedisInspection
 
 _new = tuple.__new__
 """Makes pending jobs, without a call of their class."""
@@ -104,7 +104,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         return self._inspection().unusable()
 
     def _inspection(self) -> "RedisInspection":
-        from cellstate.redis.inspection import RedisInspection  # noqa: PLC0415 - only the audit needs it
+        from omega.cellstate.redis.inspection import RedisInspection  # noqa: PLC0415 - only the audit needs it
 
         found = RedisInspection(self.client, self.name, self.dimensions, self.url)
         found.unreadable = self.unreadable

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from cellstate.cell import AgentRecord, Membership
-from cellstate.errors import Duplicate, Fenced
-from cellstate.executors import ExecutorRecord, is_agent, portions
-from cellstate.model import MachineState, check_executor, check_nonce
-from cellstate.redis.reads import RedisReads
+from omega.cellstate.cell import AgentRecord, Membership
+from omega.cellstate.errors import Duplicate, Fenced
+from omega.cellstate.executors import ExecutorRecord, is_agent, portions
+from omega.cellstate.model import MachineState, check_executor, check_nonce
+from omega.cellstate.redis.reads import RedisReads
 
 _CHUNK = 1_000
 """Number of machines brought up in one call."""

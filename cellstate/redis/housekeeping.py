@@ -1,7 +1,7 @@
 """Housekeeping of a cell on a server, by any live process."""
 
-from cellstate.cell import Housekept
-from cellstate.redis.agents import RedisAgents
+from omega.cellstate.cell import Housekept
+from omega.cellstate.redis.agents import RedisAgents
 
 
 class RedisHousekeeping(RedisAgents):

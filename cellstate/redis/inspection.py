@@ -9,16 +9,16 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cellstate import epoch_records, keys
-from cellstate.inspection import Change, Damage, Inspection, LaneBook, Queued
-from cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
-from cellstate.model import bucket_of, check_executor, check_member
-from cellstate.ranges import spans
-from cellstate.redis import job_records, records
-from cellstate.redis.calls import Arguments
-from cellstate.redis.pool_inspection import read_pool_field
-from cellstate.redis.reads import RedisReads
-from cellstate.redis.shard_records import contradiction
+from omega.cellstate import epoch_records, keys
+from omega.cellstate.inspection import Change, Damage, Inspection, LaneBook, Queued
+from omega.cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
+from omega.cellstate.model import bucket_of, check_executor, check_member
+from omega.cellstate.ranges import spans
+from omega.cellstate.redis import job_records, records
+from omega.cellstate.redis.calls import Arguments
+from omega.cellstate.redis.pool_inspection import read_pool_field
+from omega.cellstate.redis.reads import RedisReads
+from omega.cellstate.redis.shard_records import contradiction
 
 _TAG = re.compile(r"[a-z0-9]{10}")
 _SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+( \w+)?\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")

@@ -6,8 +6,8 @@ from functools import lru_cache
 from struct import Struct, calcsize
 from typing import Any, NamedTuple
 
-from cellstate import ranges, schema
-from cellstate.model import (
+from omega.cellstate import ranges, schema
+from omega.cellstate.model import (
     BUDGET,
     RUNS_CHUNK,
     After,
@@ -22,10 +22,10 @@ from cellstate.model import (
     ordered,
     runs_commands,
 )
-from cellstate.pages import Counts, JobHead
-from cellstate.ranges import EMPTY
-from cellstate.redis.records import pack, unpack
-from cellstate.schema import AMOUNTS, CHANGING, FIXED, GROUP, NEVER, Field
+from omega.cellstate.pages import Counts, JobHead
+from omega.cellstate.ranges import EMPTY
+from omega.cellstate.redis.records import pack, unpack
+from omega.cellstate.schema import AMOUNTS, CHANGING, FIXED, GROUP, NEVER, Field
 
 Fields = dict[str, Any]
 """A section's values by name: numbers, texts, booleans. A job's has ``groups`` as well, each of which has ``need``."""

@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from cellstate.cell import Submitted
-from cellstate.errors import BadInput
-from cellstate.lanes import lane_of
-from cellstate.model import MOST_CLAIMS, MOST_GROUPS, MOST_STOPS, Job, JobSpec, JobState, TaskGroup, runs_commands
-from cellstate.plain_text import check_texts
-from cellstate.redis import job_records, records
-from cellstate.redis.pages import RedisPages
-from cellstate.refusals import refusal
-from cellstate.resources import LARGEST
+from omega.cellstate.cell import Submitted
+from omega.cellstate.errors import BadInput
+from omega.cellstate.lanes import lane_of
+from omega.cellstate.model import MOST_CLAIMS, MOST_GROUPS, MOST_STOPS, Job, JobSpec, JobState, TaskGroup, runs_commands
+from omega.cellstate.plain_text import check_texts
+from omega.cellstate.redis import job_records, records
+from omega.cellstate.redis.pages import RedisPages
+from omega.cellstate.refusals import refusal
+from omega.cellstate.resources import LARGEST
 
 
 class RedisJobs(RedisPages):

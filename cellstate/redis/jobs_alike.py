@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from cellstate.model import Job
-from cellstate.redis.job_records import BUCKET_AT, MODIFIED_AT, ORDER_AT, SUBMITTED_AT, name_span, read_job
-from cellstate.redis.records import UNREADABLE, unpack
+from omega.cellstate.model import Job
+from omega.cellstate.redis.job_records import BUCKET_AT, MODIFIED_AT, ORDER_AT, SUBMITTED_AT, name_span, read_job
+from omega.cellstate.redis.records import UNREADABLE, unpack
 
 if TYPE_CHECKING:
     import numpy as np

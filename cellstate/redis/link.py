@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import redis
 
-from cellstate.redis.scripts import Script
+from omega.cellstate.redis.scripts import Script
 
 
 class Words(NamedTuple):

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cellstate.errors import Refused
-from cellstate.model import MachineSpec, MachineState, check_state, merged
-from cellstate.redis import records
-from cellstate.redis.executors import RedisExecutors
-from cellstate.refusals import busy, excess
-from cellstate.resources import Resources
+from omega.cellstate.errors import Refused
+from omega.cellstate.model import MachineSpec, MachineState, check_state, merged
+from omega.cellstate.redis import records
+from omega.cellstate.redis.executors import RedisExecutors
+from omega.cellstate.refusals import busy, excess
+from omega.cellstate.resources import Resources
 
 _JOIN_CHUNK = 1_000
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from cellstate.model import Job, Machine, MachineState
-from cellstate.pages import JobHead, JobPage, Keep
-from cellstate.redis import job_records, records
-from cellstate.redis.reads import RedisReads
+from omega.cellstate.model import Job, Machine, MachineState
+from omega.cellstate.pages import JobHead, JobPage, Keep
+from omega.cellstate.redis import job_records, records
+from omega.cellstate.redis.reads import RedisReads
 
 _CHUNK = 5_000
 """Jobs per read: a few milliseconds of the server's time."""

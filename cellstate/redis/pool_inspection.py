@@ -2,8 +2,8 @@
 
 import re
 
-from cellstate.inspection import Inspection
-from cellstate.pool_records import unpack_pool, unpack_trees
+from omega.cellstate.inspection import Inspection
+from omega.cellstate.pool_records import unpack_pool, unpack_trees
 
 _NUMBER = r"(?:0|[1-9]\d*)"
 _FORMS = (

@@ -4,17 +4,17 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from cellstate.cell import Fact, KindUse
-from cellstate.errors import Refused, StoreError, Unreachable, Unreadable
-from cellstate.keys import ROLES
-from cellstate.lanes import Lane
-from cellstate.model import Described, Job, Machine, MachineState, Run
-from cellstate.redis import job_records, records
-from cellstate.redis.calls import RedisCalls
-from cellstate.transaction import Intake, Position
+from omega.cellstate.cell import Fact, KindUse
+from omega.cellstate.errors import Refused, StoreError, Unreachable, Unreadable
+from omega.cellstate.keys import ROLES
+from omega.cellstate.lanes import Lane
+from omega.cellstate.model import Described, Job, Machine, MachineState, Run
+from omega.cellstate.redis import job_records, records
+from omega.cellstate.redis.calls import RedisCalls
+from omega.cellstate.transaction import Intake, Position
 
 if TYPE_CHECKING:
-    from cellstate.audited import ChangedRecords
+    from omega.cellstate.audited import ChangedRecords
 
 _CHUNK = 10_000
 """Approximate number of machines per chunk of a full read: 3 ms of the server's time."""
@@ -304,8 +304,8 @@ class RedisReads(RedisCalls):
         """See Audited.snapshot."""
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
-        from cellstate.audited import ChangedRecords  # noqa: PLC0415 - most commands need no log
-        from cellstate.redis.raw_changed_records import RawChangedRecords  # noqa: PLC0415
+        from omega.cellstate.audited import ChangedRecords  # noqa: PLC0415 - most commands need no log
+        from omega.cellstate.redis.raw_changed_records import RawChangedRecords  # noqa: PLC0415
 
         raw = RawChangedRecords.of(self._run("changed_records", values, extra=self._known.get("pending", set())))
         fields = [(job_id, *each) for job_id, text, *_ in raw.jobs for each in self._chunk_fields(job_id, text)]

@@ -11,11 +11,11 @@ from urllib.parse import quote
 
 import msgpack
 
-from cellstate.cell import Rows
-from cellstate.errors import BadInput
-from cellstate.fairness import Assertion, Floor, Threshold
-from cellstate.lanes import BASE, Lane
-from cellstate.model import (
+from omega.cellstate.cell import Rows
+from omega.cellstate.errors import BadInput
+from omega.cellstate.fairness import Assertion, Floor, Threshold
+from omega.cellstate.lanes import BASE, Lane
+from omega.cellstate.model import (
     MOST_CLAIMS,
     MOST_PRECEDENCE,
     Described,
@@ -25,8 +25,19 @@ from cellstate.model import (
     Pairs,
     Run,
 )
-from cellstate.redis.link import NO_WORDS, Numbers, Words, word, words_of
-from cellstate.transaction import Claim, Columns, Detection, Ending, Finished, How, Mode, Outcome, Transaction, Verdict
+from omega.cellstate.redis.link import NO_WORDS, Numbers, Words, word, words_of
+from omega.cellstate.transaction import (
+    Claim,
+    Columns,
+    Detection,
+    Ending,
+    Finished,
+    How,
+    Mode,
+    Outcome,
+    Transaction,
+    Verdict,
+)
 
 UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,

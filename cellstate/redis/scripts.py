@@ -18,10 +18,10 @@ from hashlib import sha1
 from importlib.resources import files
 from operator import itemgetter
 
-from cellstate import keys as cell_keys
-from cellstate import schema
+from omega.cellstate import keys as cell_keys
+from omega.cellstate import schema
 
-_FOLDER = files("cellstate") / "lua"
+_FOLDER = files("omega.cellstate") / "lua"
 _CONSTANT = re.compile(r"([A-Z_]+) (\d+)")
 
 

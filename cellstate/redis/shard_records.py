@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from cellstate.ranges import indices
-from cellstate.shards import PHASES, TRIES
+from omega.cellstate.ranges import indices
+from omega.cellstate.shards import PHASES, TRIES
 
 _PHASE = re.compile(r"(\d+) (\S+) (\d+) (\d+)")
 _FINISHED = re.compile(r"([mr])(0|[1-9]\d*)")

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from cellstate import ranges
-from cellstate.redis.reads import RedisReads
-from cellstate.resources import LARGEST
-from cellstate.shards import (
+from omega.cellstate import ranges
+from omega.cellstate.redis.reads import RedisReads
+from omega.cellstate.resources import LARGEST
+from omega.cellstate.shards import (
     KEPT_MS,
     LEARNT_MS,
     MOST_IN_A_ROW,

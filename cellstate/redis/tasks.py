@@ -5,16 +5,16 @@ from typing import Any
 
 import redis
 
-from cellstate import keys
-from cellstate.errors import Unreachable
-from cellstate.model import MOST_ENDS
-from cellstate.redis import records
-from cellstate.redis.executors import RedisExecutors
-from cellstate.redis.link import Link, Words
-from cellstate.redis.scripts import script
-from cellstate.resources import Dimensions
-from cellstate.server import translate
-from cellstate.transaction import Ending, Finished, How
+from omega.cellstate import keys
+from omega.cellstate.errors import Unreachable
+from omega.cellstate.model import MOST_ENDS
+from omega.cellstate.redis import records
+from omega.cellstate.redis.executors import RedisExecutors
+from omega.cellstate.redis.link import Link, Words
+from omega.cellstate.redis.scripts import script
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import translate
+from omega.cellstate.transaction import Ending, Finished, How
 
 
 class RedisTasks(RedisExecutors):

@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.bench.harness import (
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.bench.harness import (
     NUMBERS,
     append_only_option,
     count_instructions,

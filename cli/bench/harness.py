@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli import render
-from cli.app import App
+from omega.cli import render
+from omega.cli.app import App
 
 if TYPE_CHECKING:
     Parameter = click.ParamType[Any]

@@ -2,15 +2,15 @@
 
 import click
 
-from cli.lazy import Lazy
+from omega.cli.lazy import Lazy
 
 TABLE = {
-    "create": ("cli.cell.create", "Create a cell, optionally with machines."),
-    "list": ("cli.cell.list", "List the cells of the store."),
-    "status": ("cli.cell.status", "Summarize a cell: machines, use, jobs, schedulers, limits, conflicts."),
-    "verify": ("cli.cell.verify", "Check every invariant; exit 1 on a violation."),
-    "limits": ("cli.cell.limits", "Show or set limits on all jobs of a kind."),
-    "delete": ("cli.cell.delete", "Delete a cell and everything in it."),
+    "create": ("omega.cli.cell.create", "Create a cell, optionally with machines."),
+    "list": ("omega.cli.cell.list", "List the cells of the store."),
+    "status": ("omega.cli.cell.status", "Summarize a cell: machines, use, jobs, schedulers, limits, conflicts."),
+    "verify": ("omega.cli.cell.verify", "Check every invariant; exit 1 on a violation."),
+    "limits": ("omega.cli.cell.limits", "Show or set limits on all jobs of a kind."),
+    "delete": ("omega.cli.cell.delete", "Delete a cell and everything in it."),
 }
 
 

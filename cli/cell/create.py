@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import click
 
-from cellstate.resources import Dimensions
-from cli import render, words
-from cli.amounts import amount_options, named
-from cli.app import App
-from cli.offline import lives, note_offline
+from omega.cellstate.resources import Dimensions
+from omega.cli import render, words
+from omega.cli.amounts import amount_options, named
+from omega.cli.app import App
+from omega.cli.offline import lives, note_offline
 from omega.live.simulated import DEFAULT_EXECUTOR
 
 JOIN_CHUNK = 1_000
@@ -26,9 +26,9 @@ def command(
     app: App, name: str, resources: str, machines: int, cpu: str | None, memory: str | None, others: Mapping[str, str]
 ) -> None:
     """Create the cell NAME, optionally with machines. An existing cell with the same resources is left unchanged."""
-    from cellstate.model import MachineSpec
-    from cellstate.server import connect
-    from cellstate.store import create_cell
+    from omega.cellstate.model import MachineSpec
+    from omega.cellstate.server import connect
+    from omega.cellstate.store import create_cell
 
     dimensions = Dimensions(tuple(word.strip() for word in resources.split(",")))
     amounts = named(cpu, memory, others)

@@ -4,9 +4,9 @@ import sys
 
 import click
 
-from cellstate.errors import Refused
-from cli import render, words
-from cli.app import App
+from omega.cellstate.errors import Refused
+from omega.cli import render, words
+from omega.cli.app import App
 from omega.queries.cells import contents
 
 

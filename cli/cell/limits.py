@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.cell import KindUse
-from cellstate.errors import BadInput
-from cellstate.resources import Dimensions, format_amount, shown
-from cli import render
-from cli.amounts import amount_options, named
-from cli.app import App
-from cli.columns import Columns, answered, columns_option
-from cli.over_limit import over_option, settle
+from omega.cellstate.cell import KindUse
+from omega.cellstate.errors import BadInput
+from omega.cellstate.resources import Dimensions, format_amount, shown
+from omega.cli import render
+from omega.cli.amounts import amount_options, named
+from omega.cli.app import App
+from omega.cli.columns import Columns, answered, columns_option
+from omega.cli.over_limit import over_option, settle
 from omega.limits import set_limits
 from omega.over_limit import excess_of_kind
 from omega.queries.cells import kinds_of, limits_json
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
+    from omega.cellstate.model import Job
 
 NONE = "none"
 MOST_DIGITS = 15
@@ -100,7 +100,7 @@ def _whole(text: str, option: str) -> int:
 
 
 def _range(text: str) -> tuple[int, int]:
-    from cellstate.model import MOST_PRECEDENCE
+    from omega.cellstate.model import MOST_PRECEDENCE
 
     low, dots, high = text.partition("..")
     if not dots:

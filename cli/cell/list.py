@@ -2,9 +2,9 @@
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.columns import Columns, answered, columns_option
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.columns import Columns, answered, columns_option
 from omega.queries.cells import list_cells
 
 UNREADABLE = 3

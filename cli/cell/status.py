@@ -5,16 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli import render, words
-from cli.app import App
-from cli.cell.limits import show as show_limits
-from cli.recently import text as recently_text
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.cell.limits import show as show_limits
+from omega.cli.recently import text as recently_text
 from omega.queries.cells import describe
 from omega.queries.recent import Recently, recently
 
 if TYPE_CHECKING:
-    from cellstate.cell import KindUse
-    from cellstate.ports import Queries
+    from omega.cellstate.cell import KindUse
+    from omega.cellstate.ports import Queries
 
 
 @click.command()
@@ -83,7 +83,7 @@ def _wanted(wanted: Mapping[str, int], use: Mapping[str, Mapping[str, float]]) -
 
 
 def _limited(use: "KindUse") -> bool:
-    from cellstate.model import MOST_PRECEDENCE
+    from omega.cellstate.model import MOST_PRECEDENCE
 
     limits = use.limits
     amounts = any(amount is not None for amount in limits.resources)

@@ -4,19 +4,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli import render, words
-from cli.app import App
+from omega.cli import render, words
+from omega.cli.app import App
 
 if TYPE_CHECKING:
-    from cellstate.audit import Report
-    from cellstate.ports import Queries
+    from omega.cellstate.audit import Report
+    from omega.cellstate.ports import Queries
 
 
 def with_epoch(cell: "Queries", report: "Report") -> "Report":
     """Add pools whose published fair share is not the one that the epoch's input gives."""
     from dataclasses import replace
 
-    from cellstate.audit import Violation
+    from omega.cellstate.audit import Violation
     from omega.queries.pools import wrong_epoch
 
     wrong = [Violation(6, what, f"pool {name}") for name, what in wrong_epoch(cell)]
@@ -31,8 +31,8 @@ def command(ctx: click.Context, name: str | None) -> None:
 
     Exits 1 on a violation, and when the store is configured to evict or lose data.
     """
-    from cellstate.audit import verify
-    from cellstate.server import check_suitable, server_info
+    from omega.cellstate.audit import verify
+    from omega.cellstate.server import check_suitable, server_info
     from omega.queries.pools import machine_warnings_of
 
     app: App = ctx.obj

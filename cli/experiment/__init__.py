@@ -2,12 +2,12 @@
 
 import click
 
-from cli.lazy import Lazy
+from omega.cli.lazy import Lazy
 
 TABLE = {
-    "list": ("cli.experiment.list", "List the claims, their sources and the expected results."),
-    "run": ("cli.experiment.run", "Run experiments and print their measurements."),
-    "check": ("cli.experiment.check", "Run experiments; exit 1 when a claim does not hold."),
+    "list": ("omega.cli.experiment.list", "List the claims, their sources and the expected results."),
+    "run": ("omega.cli.experiment.run", "Run experiments and print their measurements."),
+    "check": ("omega.cli.experiment.check", "Run experiments; exit 1 when a claim does not hold."),
 }
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.experiment.run import experiment_options, found, show
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.experiment.run import experiment_options, found, show
 
 
 @click.command()

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.sim.executor import executor_options, finish
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.sim.executor import executor_options, finish
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -2,22 +2,22 @@
 
 import click
 
-from cli.lazy import Lazy
+from omega.cli.lazy import Lazy
 
 TABLE = {
-    "submit": ("cli.job.submit", "Submit the jobs of files, and follow them."),
-    "run": ("cli.job.run", "Submit one job from the command line, and follow it."),
-    "plan": ("cli.job.plan", "Show where the jobs of files would be placed; submit nothing."),
-    "list": ("cli.job.list", "List jobs with their states and reasons."),
-    "status": ("cli.job.status", "Show a job: its tasks, their machines, its history."),
-    "why": ("cli.job.why", "Explain why a job is pending, and what would help."),
-    "logs": ("cli.job.logs", "Print a task's output."),
-    "wait": ("cli.job.wait", "Wait for a job's end; the exit status reflects its result."),
-    "hold": ("cli.job.hold", "Hold jobs: no new placements; running tasks continue."),
-    "release": ("cli.job.release", "Let held jobs be placed again."),
-    "resize": ("cli.job.resize", "Change the number of tasks of a job."),
-    "update": ("cli.job.update", "Update a running job from a file, task by task."),
-    "stop": ("cli.job.stop", "Stop jobs: end running tasks, place no others."),
+    "submit": ("omega.cli.job.submit", "Submit the jobs of files, and follow them."),
+    "run": ("omega.cli.job.run", "Submit one job from the command line, and follow it."),
+    "plan": ("omega.cli.job.plan", "Show where the jobs of files would be placed; submit nothing."),
+    "list": ("omega.cli.job.list", "List jobs with their states and reasons."),
+    "status": ("omega.cli.job.status", "Show a job: its tasks, their machines, its history."),
+    "why": ("omega.cli.job.why", "Explain why a job is pending, and what would help."),
+    "logs": ("omega.cli.job.logs", "Print a task's output."),
+    "wait": ("omega.cli.job.wait", "Wait for a job's end; the exit status reflects its result."),
+    "hold": ("omega.cli.job.hold", "Hold jobs: no new placements; running tasks continue."),
+    "release": ("omega.cli.job.release", "Let held jobs be placed again."),
+    "resize": ("omega.cli.job.resize", "Change the number of tasks of a job."),
+    "update": ("omega.cli.job.update", "Update a running job from a file, task by task."),
+    "stop": ("omega.cli.job.stop", "Stop jobs: end running tasks, place no others."),
 }
 
 

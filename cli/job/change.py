@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from cli import render
-from cli.app import App
+from omega.cli import render
+from omega.cli.app import App
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import JobStore
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import JobStore
 
 
 def change(app: App, asked: Sequence[str], done: str, make: "Callable[[JobStore, Job], Job]", *, force: bool) -> None:

@@ -8,14 +8,14 @@ import re
 import signal
 from typing import TYPE_CHECKING
 
-from cellstate import ranges
+from omega.cellstate import ranges
 from omega.live.waiting import OTHERWISE, exit_status
 from omega.queries.events import events, extent, since_time
 from omega.queries.job_state import state
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 _EXIT = re.compile(r"exit (\d+)", re.ASCII)
 _KILLED = re.compile(r"killed by (?:signal (\d+)|(SIG\w+))", re.ASCII)

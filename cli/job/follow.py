@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from cli import render, words
-from cli.app import App
-from cli.job.exit_code import exit_code
-from cli.job.progress_lines import ProgressLines, sums
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.job.exit_code import exit_code
+from omega.cli.job.progress_lines import ProgressLines, sums
 from omega.live.waiting import exit_status, watch
 from omega.queries.event_list import JobTail
 from omega.queries.job_state import counts, ended, state, tally
@@ -16,8 +16,8 @@ from omega.queries.room import Room
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 MOST_BEHIND = 5_000
 """Maximum number of unread versions of the log; a reader further behind skips them and prints fewer details."""

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli import render, words
-from cli.app import App
-from cli.columns import Columns, answered, columns_option
-from cli.mapreduce import progress
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.columns import Columns, answered, columns_option
+from omega.cli.mapreduce import progress
 from omega.queries.job_state import STATES, counts, state
 from omega.queries.jobs import keep, list_jobs
 from omega.queries.room import Room
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 MOST_ROWS = 50
 SPARE = ("user", "kind", "prec", "stopped", "failed", "placed")

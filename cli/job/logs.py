@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli import render, words
-from cli.app import App
+from omega.cli import render, words
+from omega.cli.app import App
 
 if TYPE_CHECKING:
     from omega.live.task_log import TaskLog

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from cli import words
+from omega.cli import words
 
 
 def lines(found: list[dict[str, Any]]) -> Iterator[str]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from itertools import groupby
 
-from cli import words
-from cli.event_words import sentences
+from omega.cli import words
+from omega.cli.event_words import sentences
 from omega.queries.events import Event
 from omega.queries.job_history import Past
 from omega.queries.names import Names

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import click
 
-from cli import render, words
-from cli.app import App
-from cli.job.reading import read_file
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.job.reading import read_file
 from omega.queries.plans import Plan, plan_jobs
 from omega.submission import check_names, check_pools, jobs_of, stamped
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cellstate import ranges
-from cellstate.model import GroupStatus, Job
-from cli import words
+from omega.cellstate import ranges
+from omega.cellstate.model import GroupStatus, Job
+from omega.cli import words
 from omega.queries.events import Event
 from omega.queries.job_state import counts, group_names
-from schedulers.constraints.reasons import MEANING
+from omega.schedulers.constraints.reasons import MEANING
 
 BACK = {"lost": "lost with their machine", "evicted": "evicted"}
 

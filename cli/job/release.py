@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import click
 
-from cli.app import App
-from cli.job.change import change
-from cli.job.options import check_option, force_option, one_only
+from omega.cli.app import App
+from omega.cli.job.change import change
+from omega.cli.job.options import check_option, force_option, one_only
 
 
 @click.command()

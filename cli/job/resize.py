@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli.app import App
-from cli.job.change import change
-from cli.job.options import check_option, force_option
 from omega.changes import resize
+from omega.cli.app import App
+from omega.cli.job.change import change
+from omega.cli.job.options import check_option, force_option
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import JobStore
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import JobStore
 
 _MOST = 10_000_000
 _MOST_DIGITS = 15

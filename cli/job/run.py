@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.errors import Duplicate
-from cli.amounts import amount_options, named, pairs
-from cli.app import App
-from cli.job.options import hold_option
-from cli.job.submit import submit
+from omega.cellstate.errors import Duplicate
+from omega.cli.amounts import amount_options, named, pairs
+from omega.cli.app import App
+from omega.cli.job.options import hold_option
+from omega.cli.job.submit import submit
 from omega.queries.finding import find_job
 from omega.submission import new_id
 
 if TYPE_CHECKING:
-    from cellstate.model import After
-    from cellstate.ports import JobStore
     from omega.arrays import Array
+    from omega.cellstate.model import After
+    from omega.cellstate.ports import JobStore
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -118,9 +118,9 @@ def command(
     With several tasks, the first one that did not exit with 0. 128 + N: ended by signal N. 127: no such command.
     126: not executable. 124: time limit. 1: stopped, abandoned or lost. --detach returns at once with 0.
     """
-    from cellstate.model import Gang, JobSpec, TaskGroup
+    from omega.cellstate.model import Gang, JobSpec, TaskGroup
     from omega.jobfile.reader import parse_duration
-    from schedulers.constraints.demands import read_constraint
+    from omega.schedulers.constraints.demands import read_constraint
 
     if not words and name is None:
         raise click.UsageError("give a command after --, or a --name")
@@ -176,7 +176,7 @@ def _array(text: str) -> "Array":
 
 def _after(cell: "JobStore", waits: Sequence[str]) -> "tuple[tuple[After, ...], dict[str, Any]]":
     """Return the dependencies of --after by ids, and as in a job file. Raises Refused for an unknown job."""
-    from cellstate.model import After
+    from omega.cellstate.model import After
 
     if not waits:
         return (), {}

@@ -2,8 +2,8 @@
 
 import click
 
-from cli import render
-from cli.app import App
+from omega.cli import render
+from omega.cli.app import App
 
 MOST_ROWS = 20
 MOST_TOLD = 10
@@ -25,7 +25,7 @@ def command(app: App, job: str, verbose: bool) -> None:
     if app.as_json:
         render.document(status.as_json(app.now_ms()))
         return
-    from cli.job.status_text import show, show_past, show_runs
+    from omega.cli.job.status_text import show, show_past, show_runs
 
     show(status, app.now_ms())
     show_runs(status, most=len(status.runs) if verbose else MOST_ROWS)

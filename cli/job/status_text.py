@@ -4,22 +4,22 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from cli import render, words
-from cli.job import losses as loss_lines
-from cli.job.past import lines as past_lines
-from cli.job.update import told
-from cli.mapreduce import progress
+from omega.cli import render, words
+from omega.cli.job import losses as loss_lines
+from omega.cli.job.past import lines as past_lines
+from omega.cli.job.update import told
+from omega.cli.mapreduce import progress
 from omega.queries.job_history import Past
 from omega.queries.job_state import COUNTS, counts, group_names, state
 from omega.queries.job_status import JobStatus, waits_for
 from omega.queries.mapreduce import PLAN
 from omega.queries.names import Names
-from schedulers.rolling import targets
+from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
-    from cellstate.measured import Measured
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.measured import Measured
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 TOLD = ("groups", "after", "targets", "update", PLAN)
 """Fields of a job's spec that have lines of their own."""

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from cli import render, words
-from cli.app import App
-from cli.job.options import check_option, force_option, one_only
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.job.options import check_option, force_option, one_only
 
 
 @click.command()

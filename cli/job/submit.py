@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli import render, words
-from cli.app import App
-from cli.job.options import check_option, follow_options, hold_option
-from cli.job.reading import read_file
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.job.options import check_option, follow_options, hold_option
+from omega.cli.job.reading import read_file
 from omega.queries.doubts import unserved, warnings
 from omega.submission import CHUNK, check_new, jobs_of, named, stamped, submitted_json
 from omega.submission import submit as place
 
 if TYPE_CHECKING:
-    from cellstate.model import JobSpec
-    from cellstate.ports import JobStore
+    from omega.cellstate.model import JobSpec
+    from omega.cellstate.ports import JobStore
 
 
 @click.command()
@@ -34,7 +34,7 @@ def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | N
     """
     app: App = ctx.obj
     if check:
-        from cli.job.update import command as update
+        from omega.cli.job.update import command as update
 
         if len(files) != 1:
             raise click.UsageError("--check-index goes with one file")
@@ -84,7 +84,7 @@ def submit(
     elif not following:
         render.document({"cell": cell.name, "jobs": found, "warnings": doubtful})
     if following:
-        from cli.job.follow import follow_all
+        from omega.cli.job.follow import follow_all
 
         ctx.exit(follow_all(app, cell, [spec.id for spec in specs], doubtful, of_tasks=of_tasks))
 

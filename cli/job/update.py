@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.errors import BadInput
-from cli import render, words
-from cli.app import App
-from cli.job.options import check_option, follow_options, force_option
-from cli.job.reading import read_file
+from omega.cellstate.errors import BadInput
 from omega.changes import update
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.job.options import check_option, follow_options, force_option
+from omega.cli.job.reading import read_file
 from omega.queries.job_status import progress, update_progress
 from omega.submission import jobs_of
 
 if TYPE_CHECKING:
-    from cellstate.ports import JobStore
+    from omega.cellstate.ports import JobStore
 
 PAUSE_SECONDS = 0.25
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli import render, words
-from cli.app import App
+from omega.cli import render, words
+from omega.cli.app import App
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
+    from omega.cellstate.model import Job
 
 
 @click.command()

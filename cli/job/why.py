@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.resources import Dimensions, format_amount
-from cli import render, words
-from cli.app import App
-from cli.event_words import clock
-from cli.job import losses as loss_lines
+from omega.cellstate.resources import Dimensions, format_amount
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.event_words import clock
+from omega.cli.job import losses as loss_lines
 from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.finding import find_job
 from omega.queries.job_state import state
@@ -17,7 +17,7 @@ from omega.queries.losses import losses
 from omega.queries.pool_standing import lines
 
 if TYPE_CHECKING:
-    from schedulers.constraints.explanation import GroupExplanation, Step
+    from omega.schedulers.constraints.explanation import GroupExplanation, Step
 
 WIDTH = 56
 """Where the reason stands in the first line."""
@@ -73,7 +73,7 @@ def _show_machine(dimensions: Dimensions, explained: Mapping[str, Any]) -> None:
 
 def _show_settled(app: App, explained: Mapping[str, Any]) -> None:
     """Print the explanation of a job that does not wait for a machine."""
-    from schedulers.constraints.reasons import MEANING
+    from omega.schedulers.constraints.reasons import MEANING
 
     if app.as_json:
         render.document(explained)
@@ -89,7 +89,7 @@ def _show_settled(app: App, explained: Mapping[str, Any]) -> None:
 
 
 def _show(app: App, found: Explained, *, verbose: bool) -> None:
-    from schedulers.constraints.reasons import MEANING
+    from omega.schedulers.constraints.reasons import MEANING
 
     total = sum(group.total for group in found.job.groups)
     begin = f"{found.job.name} is {state(found.job)}: {found.job.unplaced:,} of {words.count(total, 'task')} unplaced"

@@ -2,19 +2,19 @@
 
 import click
 
-from cli.lazy import Lazy
+from omega.cli.lazy import Lazy
 
 TABLE = {
-    "list": ("cli.machine.list", "List machines with state and use."),
-    "status": ("cli.machine.status", "Show a machine and its running tasks."),
-    "add": ("cli.machine.add", "Add machines."),
-    "set": ("cli.machine.set", "Change attributes of a machine."),
-    "resize": ("cli.machine.resize", "Change the capacity of a machine."),
-    "drain": ("cli.machine.drain", "Drain machines: running tasks finish, no new ones start."),
-    "up": ("cli.machine.up", "Let machines take tasks again."),
-    "down": ("cli.machine.down", "Mark machines as failed; their tasks are stopped and placed again."),
-    "remove": ("cli.machine.remove", "Remove machines; their tasks are stopped and placed again."),
-    "simulate": ("cli.machine.simulate", "Run a simulated executor for machines that were added."),
+    "list": ("omega.cli.machine.list", "List machines with state and use."),
+    "status": ("omega.cli.machine.status", "Show a machine and its running tasks."),
+    "add": ("omega.cli.machine.add", "Add machines."),
+    "set": ("omega.cli.machine.set", "Change attributes of a machine."),
+    "resize": ("omega.cli.machine.resize", "Change the capacity of a machine."),
+    "drain": ("omega.cli.machine.drain", "Drain machines: running tasks finish, no new ones start."),
+    "up": ("omega.cli.machine.up", "Let machines take tasks again."),
+    "down": ("omega.cli.machine.down", "Mark machines as failed; their tasks are stopped and placed again."),
+    "remove": ("omega.cli.machine.remove", "Remove machines; their tasks are stopped and placed again."),
+    "simulate": ("omega.cli.machine.simulate", "Run a simulated executor for machines that were added."),
 }
 
 

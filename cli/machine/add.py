@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cellstate.errors import Duplicate
-from cli import render, words
-from cli.amounts import amount_options, named
-from cli.app import App
-from cli.attributes import Dealt, attribute_option, of_machine
-from cli.cell.create import JOIN_CHUNK
-from cli.offline import lives, note_offline
+from omega.cellstate.errors import Duplicate
+from omega.cli import render, words
+from omega.cli.amounts import amount_options, named
+from omega.cli.app import App
+from omega.cli.attributes import Dealt, attribute_option, of_machine
+from omega.cli.cell.create import JOIN_CHUNK
+from omega.cli.offline import lives, note_offline
 from omega.live.simulated import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
-    from cellstate.model import MachineSpec
-    from cellstate.ports import OperatorStore
+    from omega.cellstate.model import MachineSpec
+    from omega.cellstate.ports import OperatorStore
 
 
 @click.command()
@@ -43,7 +43,7 @@ def command(
     They are offline, and take no tasks, until their executor runs: omega up, or omega machine simulate. A computer
     that runs commands joins with omega agent.
     """
-    from cellstate.model import MachineSpec, check_executor
+    from omega.cellstate.model import MachineSpec, check_executor
 
     check_executor(executor)
     amounts = named(cpu, memory, others)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from cellstate.model import MachineState
-from cli import render, words
-from cli.app import App
+from omega.cellstate.model import MachineState
+from omega.cli import render, words
+from omega.cli.app import App
 from omega.queries.machines import find_machines, tasks_on
 
 

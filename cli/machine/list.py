@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from cellstate.resources import Dimensions
-from cli import render, words
-from cli.app import App
-from cli.columns import Columns, answered, columns_option
-from cli.recently import text as recently_text
+from omega.cellstate.resources import Dimensions
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.columns import Columns, answered, columns_option
+from omega.cli.recently import text as recently_text
 from omega.queries import machines
 from omega.queries.recent import KINDS, NAMES, recently
 

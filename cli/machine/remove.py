@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import click
 
-from cellstate.model import MachineState
-from cli.app import App
-from cli.machine.change import change
+from omega.cellstate.model import MachineState
+from omega.cli.app import App
+from omega.cli.machine.change import change
 
 
 @click.command()

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cellstate.errors import Refused
-from cli import render, words
-from cli.amounts import amount_options, named, vector
-from cli.app import App
+from omega.cellstate.errors import Refused
+from omega.cli import render, words
+from omega.cli.amounts import amount_options, named, vector
+from omega.cli.app import App
 from omega.queries.machines import find_machines
 
 if TYPE_CHECKING:
-    from cellstate.model import Machine
-    from cellstate.ports import OperatorStore
+    from omega.cellstate.model import Machine
+    from omega.cellstate.ports import OperatorStore
 
 
 @click.command()
@@ -57,7 +57,7 @@ def command(app: App, name: str, cpu: str | None, memory: str | None, others: Ma
 
 def _victims(cell: "OperatorStore", machine: "Machine") -> list[tuple[int, int]]:
     """Return all placements of a machine as (placement, tasks), in eviction order; the store evicts only as needed."""
-    from cellstate.ranges import count
+    from omega.cellstate.ranges import count
 
     runs = [run for run in cell.runs([machine.index]) if not run.leaving]
     jobs = {run.job: cell.job(run.job) for run in runs}

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.attributes import NAME
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.attributes import NAME
 from omega.queries.machines import find_machines
 
 

@@ -4,9 +4,9 @@ import os
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.process_options import process_options
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.process_options import process_options
 from omega.live.simulated import DEFAULT_EXECUTOR
 
 
@@ -23,10 +23,10 @@ def command(app: App, executor: str, speed: float) -> None:
     Its machines, added with omega machine add, are up while it runs. Afterwards they are offline and their tasks are
     pending again.
     """
-    from cellstate.model import check_executor
+    from omega.cellstate.model import check_executor
     from omega.live.simulated.process import run_simulated_executor
-    from schedulers.process.log import configure
-    from schedulers.process.signals import StopRequest
+    from omega.schedulers.process.log import configure
+    from omega.schedulers.process.signals import StopRequest
 
     configure(os.environ)
     check_executor(executor)

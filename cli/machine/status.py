@@ -2,9 +2,9 @@
 
 import click
 
-from cli import render, words
-from cli.app import App
-from cli.event_words import clock, lines
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.event_words import clock, lines
 from omega.queries.machine_status import MachineStatus
 from omega.queries.machines import find_machines, state_word
 from omega.queries.names import Names

@@ -1,9 +1,9 @@
 """``omega mapreduce``."""
 
-from cli.lazy import Lazy
+from omega.cli.lazy import Lazy
 
 command = Lazy(
     name="mapreduce",
-    table={"worker": ("cli.mapreduce.worker", "Process the shards of a job; tasks of MapReduce jobs run this.")},
+    table={"worker": ("omega.cli.mapreduce.worker", "Process the shards of a job; tasks of MapReduce jobs run this.")},
     help="Run workers of MapReduce jobs. Agents run this; submit such a job with omega job submit.",
 )

@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from cli import words
+from omega.cli import words
 from omega.queries.job_state import ended
 from omega.queries.mapreduce import PLAN, machine_names, phases, progress
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
-    from cellstate.shards import PhaseCount
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.shards import PhaseCount
 
 
 def facts(cell: "Queries", job: "Job") -> dict[str, str]:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import click
 
-from cellstate.errors import BadInput, Refused
-from cli import render, words
-from cli.app import App
+from omega.cellstate.errors import BadInput, Refused
+from omega.cli import render, words
+from omega.cli.app import App
 
 
 @click.command()
@@ -32,7 +32,7 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
     app.store = take_store(os.environ) or app.store
     surroundings = _of_commands(os.environ)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy otherwise reserves memory for every core
-    from cellstate.shards import Worker
+    from omega.cellstate.shards import Worker
     from omega.live.mapreduce import ShardWorker
     from omega.mapreduce.plan import Plan
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from cli import render
-from cli.app import App
+from omega.cli import render
+from omega.cli.app import App
 
 METHODS = ("pool-tree", "drf", "naive-hdrf", "min-satisfaction-hdrf")
 

@@ -2,8 +2,8 @@
 
 import click
 
-from cli import render
-from cli.app import App
+from omega.cli import render
+from omega.cli.app import App
 
 
 @click.command()

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.columns import Columns, answered, columns_option
-from cli.pool import settings
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.columns import Columns, answered, columns_option
+from omega.cli.pool import settings
 
 
 @click.command()

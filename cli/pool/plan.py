@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.pool import settings
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.pool import settings
 
 
 @click.command()

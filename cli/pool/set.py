@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli import render
-from cli.amounts import pairs
-from cli.app import App
-from cli.over_limit import over_option, settle
-from cli.pool import settings
+from omega.cli import render
+from omega.cli.amounts import pairs
+from omega.cli.app import App
+from omega.cli.over_limit import over_option, settle
+from omega.cli.pool import settings
 
 if TYPE_CHECKING:
-    from cellstate.pools import Pool, Pools
-    from cellstate.resources import Dimensions
+    from omega.cellstate.pools import Pool, Pools
+    from omega.cellstate.resources import Dimensions
 
 
 def _amounts(name: str, what: str) -> Callable[[settings.Command], settings.Command]:
@@ -64,7 +64,7 @@ def command(app: App, /, *, name: str, version: int | None, over: str, **given: 
     cell = app.open(to_change=True)
 
     def make(pools: "Pools") -> "Pools":
-        from cellstate.pools import Pool
+        from omega.cellstate.pools import Pool
 
         known = pools.by_name.get(name, Pool(name))
         return with_pool(pools, _changed(known, given, cell.dimensions))

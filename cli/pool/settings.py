@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cellstate.errors import BadInput
-from cellstate.resources import Dimensions, format_amount, shown
+from omega.cellstate.errors import BadInput
+from omega.cellstate.resources import Dimensions, format_amount, shown
 
 if TYPE_CHECKING:
-    from cellstate.pools import Pool, Preemption
+    from omega.cellstate.pools import Pool, Preemption
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 NONE = "none"
@@ -31,7 +31,7 @@ def amounts(given: Mapping[str, str], known: Mapping[str, int], dimensions: Dime
 
 def preemption(given: Mapping[str, str], known: "Preemption") -> "Preemption":
     """Return preemption settings with the given ones replaced; the value none removes one."""
-    from cellstate.pools import Preemption
+    from omega.cellstate.pools import Preemption
 
     kinds = {each.name: str(each.type) for each in fields(Preemption)}
     values: dict[str, Any] = {}

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from cellstate.errors import Refused
-from cli import render
-from cli.app import App
-from cli.pool import settings
+from omega.cellstate.errors import Refused
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.pool import settings
 
 FURTHER = (
     "sort_keys", "integral", "borrowing", "lending", "preemption", "promised", "gang_steps", "reorders_for_guarantee"
@@ -74,7 +74,7 @@ def _said(value: object) -> str:
 
 def _limits(row: Mapping[str, Any]) -> str:
     """Limits, each with what is held."""
-    from cellstate.resources import format_amount
+    from omega.cellstate.resources import format_amount
 
     held = row["limited_use"] or {}
     return "  ".join(
@@ -86,6 +86,6 @@ def _limits(row: Mapping[str, Any]) -> str:
 
 def _volume(row: Mapping[str, Any]) -> str:
     """Return the volume in resource × seconds."""
-    from cellstate.resources import format_amount
+    from omega.cellstate.resources import format_amount
 
     return "  ".join(f"{name} {format_amount(name, round(amount))}·s" for name, amount in row["volume"].items())

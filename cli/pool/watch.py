@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cellstate.errors import BadInput
-from cli import render
-from cli.app import App
-from cli.pool.list import show
+from omega.cellstate.errors import BadInput
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.pool.list import show
 
 if TYPE_CHECKING:
     from omega.queries.pool_watch import PoolWatch

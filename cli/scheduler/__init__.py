@@ -2,13 +2,13 @@
 
 import click
 
-from cli.lazy import Lazy
+from omega.cli.lazy import Lazy
 
 TABLE = {
-    "run": ("cli.scheduler.run", "Run schedulers of a kind until Ctrl-C."),
-    "policies": ("cli.scheduler.policies", "List installed schedulers and policies with their parameters."),
-    "status": ("cli.scheduler.status", "Show a scheduler: figures, queues, machines that reject its claims."),
-    "list": ("cli.scheduler.list", "List schedulers: jobs, conflicts, waits, busyness."),
+    "run": ("omega.cli.scheduler.run", "Run schedulers of a kind until Ctrl-C."),
+    "policies": ("omega.cli.scheduler.policies", "List installed schedulers and policies with their parameters."),
+    "status": ("omega.cli.scheduler.status", "Show a scheduler: figures, queues, machines that reject its claims."),
+    "list": ("omega.cli.scheduler.list", "List schedulers: jobs, conflicts, waits, busyness."),
 }
 
 

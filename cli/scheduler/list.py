@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
-from cli import render, words
-from cli.app import App
-from cli.columns import Columns, answered, columns_option
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.columns import Columns, answered, columns_option
 from omega.queries.schedulers import PLAIN, describe
 
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cellstate.errors import BadInput
-from cli import render
-from cli.app import App
-from cli.columns import Columns, answered, columns_option
+from omega.cellstate.errors import BadInput
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.columns import Columns, answered, columns_option
 
 if TYPE_CHECKING:
-    from schedulers.composition import Parameter
-    from schedulers.registry import RegistryEntry
+    from omega.schedulers.composition import Parameter
+    from omega.schedulers.registry import RegistryEntry
 
 
 @click.command()
@@ -26,7 +26,7 @@ def command(app: App, axis: str | None, columns: Columns) -> None:
     AXIS is schedulers, ordering, placement and so on (default: all). The names are valid for omega scheduler run
     and in files for --file.
     """
-    from schedulers.registry import AXES, OWN, offers
+    from omega.schedulers.registry import AXES, OWN, offers
 
     if axis not in (None, *AXES):
         raise BadInput(f"axis {axis!r}: unknown; known axes: {', '.join(AXES)}")
@@ -40,7 +40,7 @@ def command(app: App, axis: str | None, columns: Columns) -> None:
 
 
 def _described(offer: "RegistryEntry") -> dict[str, Any]:
-    from schedulers.composition import parameters
+    from omega.schedulers.composition import parameters
 
     about, known, error = "", list[dict[str, Any]](), None
     try:
@@ -63,7 +63,7 @@ def _described(offer: "RegistryEntry") -> dict[str, Any]:
 
 def _about(found: object) -> str:
     """Return the first sentence of its docstring; for a scheduler object, its policies."""
-    from schedulers.scheduler import Scheduler
+    from omega.schedulers.scheduler import Scheduler
 
     if isinstance(found, Scheduler):
         parts = [type(each).__name__ for each in (found.ordering, found.placement, found.preemption)]

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cellstate.errors import Duplicate, StoreError
-from cli import render, words
-from cli.app import App
-from cli.process_options import process_options
-from cli.scheduler.list import show
-from cli.scheduler_choice import kind_of
+from omega.cellstate.errors import Duplicate, StoreError
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.process_options import process_options
+from omega.cli.scheduler.list import show
+from omega.cli.scheduler_choice import kind_of
 from omega.queries.schedulers import describe
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
     from omega.live.processes.supervisor import ProcessSupervisor
-    from schedulers.instruments import Instrument
+    from omega.schedulers.instruments import Instrument
 
 LOOK_SECONDS = 0.2
 TRIES = 5
@@ -86,10 +86,10 @@ def free_names(cell: "Queries", kind: str, number: int) -> list[str]:
 
 def _run_here(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
     """Run one scheduler in this process until a signal; returns its member name."""
-    from cellstate.model import check_member
+    from omega.cellstate.model import check_member
     from omega.live.choice import scheduler
-    from schedulers.process.log import configure
-    from schedulers.process.scheduler import run_member
+    from omega.schedulers.process.log import configure
+    from omega.schedulers.process.scheduler import run_member
 
     configure(os.environ)
 
@@ -107,7 +107,7 @@ def _run_here(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], n
 
 def _announcement(text: str) -> "Instrument":
     """Return a listener that prints the text once the scheduler is registered."""
-    from schedulers.instruments import Instrument
+    from omega.schedulers.instruments import Instrument
 
     class Announcement(Instrument):
         """Prints at the first registration."""
@@ -158,7 +158,7 @@ def _tell_dead(group: "ProcessSupervisor", known: dict[str, int]) -> None:
 @contextmanager
 def _signals(tell: Callable[[], None]) -> Iterator[None]:
     """Call `tell` on a termination signal instead of the default action."""
-    from schedulers.process.signals import leave_signals
+    from omega.schedulers.process.signals import leave_signals
 
     before = {each: signal.signal(each, lambda *_: tell()) for each in leave_signals()}
     try:

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from cli import render, words
-from cli.app import App
+from omega.cli import render, words
+from omega.cli.app import App
 from omega.queries.schedulers import OVER_AND_OVER, status
 
 

@@ -2,15 +2,15 @@
 
 import click
 
-from cli.lazy import Lazy
+from omega.cli.lazy import Lazy
 
 TABLE = {
-    "run": ("cli.sim.run", "Simulate one architecture on one workload."),
-    "mapreduce": ("cli.sim.mapreduce", "Compare sizing policies of MapReduce jobs (Omega §6)."),
-    "hierarchies": ("cli.sim.hierarchies", "Compare two forms of hierarchical dominant resource fairness."),
-    "sweep": ("cli.sim.sweep", "Vary parameters, resumably, on all cores or a Dask cluster."),
-    "figure": ("cli.sim.figure", "Draw figure 2 to 10, 15 or 16 of the Omega paper."),
-    "report": ("cli.sim.report", "Compare every claim of the paper with measurements: docs/reproduction.md."),
+    "run": ("omega.cli.sim.run", "Simulate one architecture on one workload."),
+    "mapreduce": ("omega.cli.sim.mapreduce", "Compare sizing policies of MapReduce jobs (Omega §6)."),
+    "hierarchies": ("omega.cli.sim.hierarchies", "Compare two forms of hierarchical dominant resource fairness."),
+    "sweep": ("omega.cli.sim.sweep", "Vary parameters, resumably, on all cores or a Dask cluster."),
+    "figure": ("omega.cli.sim.figure", "Draw figure 2 to 10, 15 or 16 of the Omega paper."),
+    "report": ("omega.cli.sim.report", "Compare every claim of the paper with measurements: docs/reproduction.md."),
 }
 
 

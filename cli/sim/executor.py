@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from cellstate.errors import BadInput, OmegaError, Refused
-from cli import render, words
-from cli.pace import Pace
+from omega.cellstate.errors import BadInput, OmegaError, Refused
+from omega.cli import render, words
+from omega.cli.pace import Pace
 
 if TYPE_CHECKING:
     from omega.experiments.configuration import Configuration

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.several import Several
-from cli.sim.executor import executor_options, finish, writable
-from cli.sim.options import machines_of_figure
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.several import Several
+from omega.cli.sim.executor import executor_options, finish, writable
+from omega.cli.sim.options import machines_of_figure
 
 FORMS = (".svg", ".png")
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from cli import render
-from cli.app import App
+from omega.cli import render
+from omega.cli.app import App
 
 
 @click.command()

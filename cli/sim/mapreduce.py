@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from cli import render
-from cli.app import App
+from omega.cli import render
+from omega.cli.app import App
 
 FILLS = (0.5, 1.0, 1.25)
 

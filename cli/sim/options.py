@@ -99,7 +99,7 @@ def configuration_options(function: F) -> F:
 
 def configuration(given: Mapping[str, Any]) -> "Configuration":
     """Return the configuration given by the options. Raises BadInput."""
-    from cellstate.resources import parse_amount
+    from omega.cellstate.resources import parse_amount
     from omega.experiments.configuration import Configuration
 
     said = {name: value for name, value in given.items() if value is not None}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cli import render, words
-from cli.app import App
-from cli.several import Several
-from cli.sim.executor import executor_options, finish, writable
-from cli.sim.options import machines_of_figure
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.several import Several
+from omega.cli.sim.executor import executor_options, finish, writable
+from omega.cli.sim.options import machines_of_figure
 
 if TYPE_CHECKING:
     from omega.experiments.figures import PaperFigure

@@ -9,14 +9,14 @@ from uuid import uuid4
 
 import click
 
-from cellstate.errors import BadInput
-from cli import render, words
-from cli.app import App
-from cli.scheduler_choice import selected, variables
-from cli.sim.options import configuration, configuration_options
+from omega.cellstate.errors import BadInput
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.scheduler_choice import selected, variables
+from omega.cli.sim.options import configuration, configuration_options
 
 if TYPE_CHECKING:
-    from cellstate.ports import StoredCell
+    from omega.cellstate.ports import StoredCell
     from omega.experiments.configuration import Configuration
     from omega.simulation.pools import PoolHistory
 
@@ -30,8 +30,8 @@ def _cell(url: str | None) -> "Iterator[StoredCell | None]":
     if url is None:
         yield None
         return
-    from cellstate import server
-    from cellstate.store import create_cell
+    from omega.cellstate import server
+    from omega.cellstate.store import create_cell
     from omega.workload.workload import DIMENSIONS
 
     server.check_suitable(server.server_info(url))

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli import render
-from cli.app import App
-from cli.columns import Columns, answered, columns_option
-from cli.several import Several
-from cli.sim.executor import executor_options, finish, writable
-from cli.sim.options import configuration, configuration_options
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.columns import Columns, answered, columns_option
+from omega.cli.several import Several
+from omega.cli.sim.executor import executor_options, finish, writable
+from omega.cli.sim.options import configuration, configuration_options
 
 if TYPE_CHECKING:
     from omega.experiments.results import Record

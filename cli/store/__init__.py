@@ -4,12 +4,12 @@ from typing import Any
 
 import click
 
-from cellstate.errors import BadInput
-from cli import render, words
-from cli.app import App
-from cli.store.acl import acl
-from cli.store.backup import backup, restore
-from cli.store.migrate import migrate
+from omega.cellstate.errors import BadInput
+from omega.cli import render, words
+from omega.cli.app import App
+from omega.cli.store.acl import acl
+from omega.cli.store.backup import backup, restore
+from omega.cli.store.migrate import migrate
 
 SNAPSHOTS, NOWHERE = "snapshots", "none"
 LOSSES = {
@@ -83,7 +83,7 @@ def _embedded() -> dict[str, Any]:
 
 
 def _other(app: App) -> dict[str, Any]:
-    from cellstate.server import server_info, takes_snapshots
+    from omega.cellstate.server import server_info, takes_snapshots
     from omega.embedded.program import allocator_of
 
     found = server_info(app.url)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from cellstate.errors import BadInput
-from cellstate.keys import ROLES
-from cli import render
-from cli.app import App
+from omega.cellstate.errors import BadInput
+from omega.cellstate.keys import ROLES
+from omega.cli import render
+from omega.cli.app import App
 
 
 @click.command()
@@ -32,9 +32,9 @@ def acl(app: App, role: str, wanted: str | None, password_file: Path | None, nam
 
     The line permits the scripts of this Omega version by their hashes; print it again after an upgrade.
     """
-    from cellstate.acl import line
-    from cellstate.server import server_info
-    from cellstate.store import check_name
+    from omega.cellstate.acl import line
+    from omega.cellstate.server import server_info
+    from omega.cellstate.store import check_name
 
     if wanted is not None and not re.fullmatch(r"\d+(\.\d+)*", wanted):
         raise BadInput(f"--server-version: {wanted!r} is not a version; use for example 7.0")

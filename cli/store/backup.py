@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from cellstate.errors import BadInput, Refused
-from cli import render, words
-from cli.app import App
+from omega.cellstate.errors import BadInput, Refused
+from omega.cli import render, words
+from omega.cli.app import App
 
 if TYPE_CHECKING:
-    from cellstate.backup import Backup, Told
-    from cellstate.ports import Queries
+    from omega.cellstate.backup import Backup, Told
+    from omega.cellstate.ports import Queries
 
 STDOUT = "-"
 MOST_NAMED = 5
@@ -65,8 +65,8 @@ def backup(app: App, file: str, force: bool) -> None:
 
 
 def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, Any]]:
-    from cellstate.backup import file as backup_file
-    from cellstate.backup import read_backup
+    from omega.cellstate.backup import file as backup_file
+    from omega.cellstate.backup import read_backup
 
     written = []
     with render.progress(quiet=app.as_json) as bars:
@@ -126,8 +126,8 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
     FILE is read and checked completely before anything changes. Running schedulers, agents and machines of a
     restored cell resume from the restored state.
     """
-    from cellstate.backup.upgrade import check_schema
-    from cellstate.store import check_name
+    from omega.cellstate.backup.upgrade import check_schema
+    from omega.cellstate.store import check_name
 
     app: App = ctx.obj
     chosen = [each for each in _read(file) if app.cell_name in (None, each.cell)]
@@ -162,7 +162,7 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
 
 
 def _read(file: str) -> "list[Backup]":
-    from cellstate.backup import file as backup_file
+    from omega.cellstate.backup import file as backup_file
 
     try:
         with Path(file).open("rb") as stream:
@@ -182,7 +182,7 @@ def _about(app: App, name: str) -> str:
 
 def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str]) -> None:
     """Print which machines of a backup have no live agent now, before anything is changed."""
-    from cellstate.backup.restore import without_agent
+    from omega.cellstate.backup.restore import without_agent
 
     agents = app.open(into).agents() if into in there else {}
     missing = without_agent(each, {name for name, agent in agents.items() if agent.lives})
@@ -197,9 +197,9 @@ def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str
 
 
 def _restore(app: App, each: "Backup", into: str) -> dict[str, Any]:
-    from cellstate.audit import verify
-    from cellstate.backup import restore as writing
-    from cellstate.server import connect
+    from omega.cellstate.audit import verify
+    from omega.cellstate.backup import restore as writing
+    from omega.cellstate.server import connect
 
     with render.progress(quiet=app.as_json) as bars:
         told = _bar(bars, f"writing {into}", each.records)

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from cli import render
-from cli.app import App
+from omega.cli import render
+from omega.cli.app import App
 
 
 @click.command()
@@ -19,10 +19,10 @@ def migrate(app: App, names: tuple[str, ...]) -> None:
     Stop schedulers and agents first. Repeat the command after an interruption; until it is complete no version opens
     the cell. The log of a migrated cell starts empty.
     """
-    from cellstate.backup.migrate import migrate as bring
-    from cellstate.keys import SCHEMA
-    from cellstate.server import connect
-    from cellstate.store import check_name
+    from omega.cellstate.backup.migrate import migrate as bring
+    from omega.cellstate.keys import SCHEMA
+    from omega.cellstate.server import connect
+    from omega.cellstate.store import check_name
 
     chosen = [check_name(name) for name in names or ([app.cell_name] if app.cell_name else app.cells())]
     done: list[dict[str, Any]] = []

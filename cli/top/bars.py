@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cli.render import shown
+from omega.cli.render import shown
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _HEIGHTS = "▁▂▃▄▅▆▇█"

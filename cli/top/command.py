@@ -4,9 +4,9 @@ import sys
 
 import click
 
-from cellstate.errors import BadInput, OmegaError
-from cli import render
-from cli.app import App
+from omega.cellstate.errors import BadInput, OmegaError
+from omega.cli import render
+from omega.cli.app import App
 
 
 def at_a_terminal() -> bool:
@@ -31,12 +31,12 @@ def command(app: App, once: bool, every: float) -> None:
     Keys: 1 to 5 and Tab choose a table, arrows a line, Enter opens it; / filters, s sorts, r reverses; Space
     pauses, ? shows help, q quits.
     """
-    from cli.event_words import sentences
+    from omega.cli.event_words import sentences
     from omega.queries.monitor import Monitor
 
     monitor = Monitor(app.open(), app.shown_url, sentences)
     if once or app.as_json:
-        from cli.top.once import document, show
+        from omega.cli.top.once import document, show
 
         overview = monitor.read(app.now_ms())
         if app.as_json:
@@ -47,7 +47,7 @@ def command(app: App, once: bool, every: float) -> None:
     if not at_a_terminal():
         raise BadInput("omega top: needs a terminal; use omega top --once for one frame")
     try:
-        from cli.top.screen import Top
+        from omega.cli.top.screen import Top
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "textual":
             raise

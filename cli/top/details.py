@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from cellstate.errors import OmegaError, Refused
-from cellstate.model import Job, Machine, Run
-from cli import words
-from cli.event_words import clock
-from cli.top.bars import bar
-from cli.top.panes import attributes
+from omega.cellstate.errors import OmegaError, Refused
+from omega.cellstate.model import Job, Machine, Run
+from omega.cli import words
+from omega.cli.event_words import clock
+from omega.cli.top.bars import bar
+from omega.cli.top.panes import attributes
 from omega.queries.job_state import COUNTS, counts, group_names, state
 from omega.queries.machines import tasks_on
 from omega.queries.monitor import Monitor
 from omega.queries.overview import Change, Member, Overview, PoolLine, condition
-from schedulers.constraints.reasons import MEANING
+from omega.schedulers.constraints.reasons import MEANING
 
 MOST_RUNS, MOST_EVENTS, BAR = 200, 20, 30
 

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from cli import words
-from cli.event_words import clock
-from cli.top.bars import bar, curve, cut
+from omega.cli import words
+from omega.cli.event_words import clock
+from omega.cli.top.bars import bar, curve, cut
 from omega.queries.machines import utilisation
 from omega.queries.overview import Overview
 

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from cellstate.model import Machine
-from cli import render
-from cli.top.head import head
-from cli.top.panes import EMPTY, panes
+from omega.cellstate.model import Machine
+from omega.cli import render
+from omega.cli.top.head import head
+from omega.cli.top.panes import EMPTY, panes
 from omega.queries.machines import utilisation
 from omega.queries.overview import TROUBLE, Member, Overview, condition, fullness, listed_json, trouble
 

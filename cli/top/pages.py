@@ -12,7 +12,7 @@ from textual.markup import escape
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from cli.render import shown
+from omega.cli.render import shown
 
 NAME_WIDTH = 13
 """Width of the first column of a page in characters; continued lines are indented by it."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from cellstate.model import Machine, MachineState
-from cli import words
-from cli.event_words import clock
-from cli.top.bars import bar, curve
+from omega.cellstate.model import Machine, MachineState
+from omega.cli import words
+from omega.cli.event_words import clock
+from omega.cli.top.bars import bar, curve
 from omega.queries.job_state import counts, state
 from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, condition, fullness, trouble
 from omega.queries.pools import NORMAL

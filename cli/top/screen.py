@@ -12,13 +12,13 @@ from textual.containers import Container
 from textual.geometry import Size
 from textual.widgets import DataTable, Footer, Input, Static
 
-from cellstate.errors import OmegaError, StoreError
-from cli.render import shown
-from cli.top.details import details
-from cli.top.head import head
-from cli.top.pages import Details, Help
-from cli.top.panes import NAMES, panes
-from cli.top.table import PaneTable
+from omega.cellstate.errors import OmegaError, StoreError
+from omega.cli.render import shown
+from omega.cli.top.details import details
+from omega.cli.top.head import head
+from omega.cli.top.pages import Details, Help
+from omega.cli.top.panes import NAMES, panes
+from omega.cli.top.table import PaneTable
 from omega.queries.monitor import Monitor
 from omega.queries.overview import Overview
 

@@ -6,9 +6,9 @@ from rich.text import Text
 from textual.markup import escape
 from textual.widgets import DataTable
 
-from cli.render import STYLES, shown
-from cli.top.bars import cut
-from cli.top.panes import EMPTY, Column, Pane, chosen, fit
+from omega.cli.render import STYLES, shown
+from omega.cli.top.bars import cut
+from omega.cli.top.panes import EMPTY, Column, Pane, chosen, fit
 
 MOST_ROWS = 300
 SCROLLBAR = 2

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from cellstate.errors import BadInput
-from cellstate.model import JobSpec
 from omega import changes, submission
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobSpec
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
 from omega.limits import set_limits
@@ -20,8 +20,8 @@ from omega.queries.job_status import JobStatus, progress
 from omega.queries.recent import recently
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import JobStore
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import JobStore
     from omega.jobfile.reader import JobFile
 
 Document: TypeAlias = dict[str, Any]

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cellstate import server
-from cellstate.errors import BadInput, Refused
-from cellstate.store import cells, connect_cell
+from omega.cellstate import server
+from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.store import cells, connect_cell
 from omega.client.defaults import which
 
 if TYPE_CHECKING:
-    from cellstate.ports import JobStore
+    from omega.cellstate.ports import JobStore
 
 
 class Connections:

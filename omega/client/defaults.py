@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 
-from cellstate.errors import Refused
+from omega.cellstate.errors import Refused
 
 DEFAULT_CELL = "default"
 

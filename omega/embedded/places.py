@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
 
-from cellstate.errors import StoreError
+from omega.cellstate.errors import StoreError
 
 LONGEST_SOCKET = 100
 """Bytes of a socket's path: Linux takes 107, macOS 103."""

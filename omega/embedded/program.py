@@ -15,8 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cellstate import server
-from cellstate.errors import StoreError
+from omega.cellstate import server
+from omega.cellstate.errors import StoreError
 
 LIBRARIES = tuple(
     Path(folder) / "libjemalloc.so.2"

@@ -12,9 +12,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from cellstate import server
-from cellstate.errors import StoreError, Unreachable
-from cellstate.server import Answer
+from omega.cellstate import server
+from omega.cellstate.errors import StoreError, Unreachable
+from omega.cellstate.server import Answer
 from omega.embedded.places import Places, state_directory
 from omega.file_lock import held, take_lock
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.experiments import arrivals, decision_time, mix, offers, sizing, surface
 from omega.experiments.experiment import Experiment
 

@@ -7,9 +7,9 @@ from math import isfinite
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
-from cellstate.errors import BadInput
-from cellstate.ports import Cell
-from cellstate.transaction import Detection, Mode
+from omega.cellstate.errors import BadInput
+from omega.cellstate.ports import Cell
+from omega.cellstate.transaction import Detection, Mode
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.two_level import AUTHORS, Offers
 from omega.workload import presets

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.experiments import arrivals, decision_time, offers, sizing, surface
 from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Form, Sweeping, nothing

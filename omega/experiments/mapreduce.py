@@ -12,15 +12,15 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.resources import Resources
+from omega.cellstate.resources import Resources
+from omega.schedulers.policies import Sizing
+from omega.schedulers.sizing.as_asked import AsAsked
+from omega.schedulers.sizing.global_cap import GlobalCap
+from omega.schedulers.sizing.max_parallelism import MaxParallelism
+from omega.schedulers.sizing.model import Phase, Profile, Totals
+from omega.schedulers.sizing.relative_size import RelativeSize
 from omega.workload.mapreduce import MapReduceJob, load, split
 from omega.workload.workload import DIMENSIONS, Workload
-from schedulers.policies import Sizing
-from schedulers.sizing.as_asked import AsAsked
-from schedulers.sizing.global_cap import GlobalCap
-from schedulers.sizing.max_parallelism import MaxParallelism
-from schedulers.sizing.model import Phase, Profile, Totals
-from schedulers.sizing.relative_size import RelativeSize
 
 POLICIES: dict[str, Sizing] = {
     "as-asked": AsAsked(),

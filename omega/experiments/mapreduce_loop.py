@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from omega.experiments.mapreduce import POLICIES, PolicyResult
+from omega.schedulers.placement.random_fit import RandomFit
+from omega.schedulers.resizing import PLAN
+from omega.schedulers.scheduler import Scheduler
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.changing import ChangingWorld
 from omega.workload.mapreduce import split, submitted
 from omega.workload.workload import Workload
-from schedulers.placement.random_fit import RandomFit
-from schedulers.resizing import PLAN
-from schedulers.scheduler import Scheduler
 
 
 def looped(

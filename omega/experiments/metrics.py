@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.experiments.results import Record
 
 KINDS = ("batch", "service")

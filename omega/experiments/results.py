@@ -6,7 +6,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.experiments.configuration import Configuration
 from omega.experiments.sources import program_version, sources_digest
 

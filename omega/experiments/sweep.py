@@ -6,7 +6,7 @@ from itertools import product
 from math import isfinite
 from typing import Any
 
-from cellstate.errors import BadInput, Refused
+from omega.cellstate.errors import BadInput, Refused
 from omega.experiments.configuration import PARAMETERS, Configuration, parsed
 from omega.experiments.results import Record, Results, key_of, simulated
 from omega.experiments.sources import program_version, sources_digest

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from cellstate.errors import BadInput
-from cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
-from cellstate.resources import Resources, parse_bytes, shown
 from omega.arrays import Array, parse_array
-from schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
-from schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
+from omega.cellstate.resources import Resources, parse_bytes, shown
+from omega.schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
+from omega.schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
 
 MOST_TASKS = 10_000_000
 """Tasks in one group."""

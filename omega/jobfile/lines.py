@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.yaml_core import MERGE, MOST_DIGITS, TEXT, Loader
 
 MOST_LETTERS = 64 << 20

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, model_validator
 
-from cellstate import ranges
-from cellstate.errors import BadInput
-from cellstate.model import BUDGET, TaskGroup
-from cellstate.resources import parse_bytes
+from omega.cellstate import ranges
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import BUDGET, TaskGroup
+from omega.cellstate.resources import parse_bytes
 from omega.jobfile.form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Need, Restart, Strict, Tasks
 from omega.mapreduce.plan import Plan
-from schedulers.resizing import PLAN
+from omega.schedulers.resizing import PLAN
 
 MOST_FILES = 10_000
 MOST_SHARDS = 100_000

@@ -13,10 +13,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cellstate.errors import BadInput, OmegaError
-from cellstate.model import After, JobSpec
-from cellstate.plain_text import cleaned, problems
-from cellstate.resources import Dimensions, Resources, shown
+from omega.cellstate.errors import BadInput, OmegaError
+from omega.cellstate.model import After, JobSpec
+from omega.cellstate.plain_text import cleaned, problems
+from omega.cellstate.resources import Dimensions, Resources, shown
 from omega.jobfile.form import JobEntry, Tasks, Wait, fields_at, parse_duration
 from omega.jobfile.lines import Document, Path, joined, parse
 from omega.jobfile.mapreduce import MapReduceEntry

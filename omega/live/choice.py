@@ -3,16 +3,16 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from cellstate.errors import BadInput
-from cellstate.transaction import Detection, Mode
-from schedulers import registry
-from schedulers.scheduler import Scheduler
+from omega.cellstate.errors import BadInput
+from omega.cellstate.transaction import Detection, Mode
+from omega.schedulers import registry
+from omega.schedulers.scheduler import Scheduler
 
 
 def chosen(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler:
     """Return the scheduler of OMEGA_SCHEDULER or OMEGA_SCHEDULER_FILE, else the one offered as `kind`."""
     if "OMEGA_SCHEDULER_FILE" in environment:
-        from schedulers import composition  # noqa: PLC0415 - parsing the schema takes longer than starting
+        from omega.schedulers import composition  # noqa: PLC0415 - parsing the schema takes longer than starting
 
         return composition.read(Path(environment["OMEGA_SCHEDULER_FILE"])).fresh(seed)
     return registry.scheduler(environment.get("OMEGA_SCHEDULER", kind), seed)

@@ -15,9 +15,9 @@ from pathlib import Path
 from signal import Signals
 from typing import IO, TypeVar
 
-from cellstate.errors import Fenced, OmegaError, Refused, StoreError
-from cellstate.ports import ShardStore
-from cellstate.shards import MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
+from omega.cellstate.errors import Fenced, OmegaError, Refused, StoreError
+from omega.cellstate.ports import ShardStore
+from omega.cellstate.shards import MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
 from omega.mapreduce.plan import Plan
 

@@ -11,9 +11,9 @@ OMEGA_LOG_FORMAT and OMEGA_METRICS set what it reports of itself (schedulers/pro
 import os
 from collections.abc import Mapping
 
-from cellstate.errors import OmegaError
+from omega.cellstate.errors import OmegaError
 from omega.live.secrets import take_store
-from schedulers.process.log import configure, log
+from omega.schedulers.process.log import configure, log
 
 AGENT_LEASES = 4
 """An executor's lease is so many of a scheduler's: that its tasks must be placed again costs more than a wait."""
@@ -38,9 +38,9 @@ def main(environment: Mapping[str, str]) -> int:
 
 
 def _simulated_executor(environment: Mapping[str, str]) -> None:
-    from cellstate.store import connect_cell
+    from omega.cellstate.store import connect_cell
     from omega.live.simulated.process import run_simulated_executor
-    from schedulers.process.signals import StopRequest
+    from omega.schedulers.process.signals import StopRequest
 
     cell = connect_cell(environment["OMEGA_STORE"], environment["OMEGA_CELL"])
     lease_ms = AGENT_LEASES * int(environment["OMEGA_LEASE_MS"])
@@ -58,7 +58,7 @@ def _agent(environment: Mapping[str, str]) -> None:
 
 def _scheduler(environment: Mapping[str, str]) -> None:
     from omega.live.choice import scheduler
-    from schedulers.process.scheduler import run_member
+    from omega.schedulers.process.scheduler import run_member
 
     url, cell, member = (environment[f"OMEGA_{name}"] for name in ("STORE", "CELL", "MEMBER"))
     chosen = scheduler(environment, member.partition("/")[0], f"{cell}/{member}")

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schedulers.process.endpoint import endpoint
+from omega.schedulers.process.endpoint import endpoint
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

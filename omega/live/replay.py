@@ -6,8 +6,8 @@ Time runs `speed` times as fast as in the workload, for arrivals and task durati
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cellstate.model import JobSpec
-from cellstate.ports import Cell
+from omega.cellstate.model import JobSpec
+from omega.cellstate.ports import Cell
 from omega.live.simulated.executor import SimulatedExecutor
 from omega.workload import Arrival, Workload
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cellstate import ranges
-from cellstate.errors import Refused
+from omega.cellstate import ranges
+from omega.cellstate.errors import Refused
 from omega.embedded.places import state_directory
 from omega.live.agent.output import Reader, last_lines
 from omega.live.agent.places import all_places
@@ -14,8 +14,8 @@ from omega.live.waiting import patiently
 from omega.queries.job_state import group_names
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 
 @dataclass

@@ -4,12 +4,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cellstate.errors import Refused, Unreachable
+from omega.cellstate.errors import Refused, Unreachable
 from omega.queries.job_state import counts, ended, state
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 FINISHED, OTHERWISE, TIMED_OUT = 0, 1, 124
 """Exit statuses of waiting commands: all tasks finished; failed, stopped or abandoned; time-out."""

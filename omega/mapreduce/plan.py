@@ -7,8 +7,8 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cellstate import ranges
-from schedulers.resizing import PLAN
+from omega.cellstate import ranges
+from omega.schedulers.resizing import PLAN
 
 BLOCK = 1 << 20
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
-from cellstate.errors import OmegaError
+from omega.cellstate.errors import OmegaError
 
 BLOCK = 1 << 16
 Partition = list[bytes]

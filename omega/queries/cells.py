@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellstate.cell import KindUse
-from cellstate.errors import OmegaError
-from cellstate.model import JobState
-from cellstate.resources import Dimensions
+from omega.cellstate.cell import KindUse
+from omega.cellstate.errors import OmegaError
+from omega.cellstate.model import JobState
+from omega.cellstate.resources import Dimensions
 from omega.queries.job_state import COUNTS, head_state, tally
 from omega.queries.machines import machine_states, rows_of, utilisation_of
 from omega.queries.recent import Recently
 
 if TYPE_CHECKING:
-    from cellstate.pages import JobHead
-    from cellstate.ports import Queries
+    from omega.cellstate.pages import JobHead
+    from omega.cellstate.ports import Queries
 
 
 def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:

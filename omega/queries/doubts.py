@@ -4,16 +4,16 @@ from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cellstate.resources import format_amount
+from omega.cellstate.resources import format_amount
 from omega.queries.room import Room
 from omega.queries.wording import amounts, count
 from omega.queries.working_copy import as_work, live_kinds, look_up, working_copy
 
 if TYPE_CHECKING:
-    from cellstate.cell import KindUse
-    from cellstate.model import JobSpec
-    from cellstate.ports import Queries
-    from cellstate.snapshot import Snapshot
+    from omega.cellstate.cell import KindUse
+    from omega.cellstate.model import JobSpec
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.snapshot import Snapshot
 
 MOST_GANGS = 100
 """Gangs of different shapes that are tried on an empty cell: 10 ms each on 10,000 machines."""
@@ -79,8 +79,8 @@ class _Doubts:
 
     def _demands(self, spec: "JobSpec") -> Iterator[str]:
         """Attributes and domains that no machine has, constraints that hold for none."""
-        from schedulers.constraints.advice import warnings as advice
-        from schedulers.constraints.demands import NONE, demands
+        from omega.schedulers.constraints.advice import warnings as advice
+        from omega.schedulers.constraints.demands import NONE, demands
 
         work = as_work(spec)
         wants = [demands(work.job, group) for group in range(len(spec.groups))]
@@ -102,7 +102,7 @@ class _Doubts:
 
     def _gang(self, spec: "JobSpec", known: dict[Hashable, int]) -> Iterator[str]:
         """Warn about a gang that would not fit in an empty cell."""
-        from schedulers.constraints.explanation import explain
+        from omega.schedulers.constraints.explanation import explain
 
         work = as_work(spec)
         shape = work.shape()

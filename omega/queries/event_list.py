@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from cellstate.errors import Refused
+from omega.cellstate.errors import Refused
 from omega.queries.events import CHUNK, Event, events, extent, since_time
 from omega.queries.finding import find_job
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
 
 WINDOW = 2_000
 """Versions read at once when the last events are searched for."""

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
-from cellstate import ranges
-from cellstate.model import JobState, MachineState
-from cellstate.transaction import Verdict
+from omega.cellstate import ranges
+from omega.cellstate.model import JobState, MachineState
+from omega.cellstate.transaction import Verdict
 
 if TYPE_CHECKING:
-    from cellstate.cell import Fact
-    from cellstate.ports import Queries
-    from cellstate.resources import Dimensions
+    from omega.cellstate.cell import Fact
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.resources import Dimensions
 
 CHUNK = 1_000
 """Versions read at once: a few milliseconds of the server's time."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cellstate.model import JobState
+from omega.cellstate.model import JobState
 from omega.queries import wording
 from omega.queries.job_state import group_names, state
 from omega.queries.job_status import waits_for
@@ -15,11 +15,11 @@ from omega.queries.room import PoolLimits, Room
 from omega.queries.working_copy import delayed_by, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:
-    from cellstate.cell import KindUse
-    from cellstate.model import Job
-    from cellstate.ports import Queries
-    from cellstate.snapshot import Snapshot
-    from schedulers.constraints.explanation import Explanation, GroupExplanation, Step
+    from omega.cellstate.cell import KindUse
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.snapshot import Snapshot
+    from omega.schedulers.constraints.explanation import Explanation, GroupExplanation, Step
 
 
 MOST_PAST_REASONS = 8
@@ -38,8 +38,8 @@ def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
     All demands that the machine does not satisfy are there, not only the first; ``fits`` is how many tasks it holds.
     Raises Refused when the machine is unknown.
     """
-    from schedulers.constraints.explanation import checks
-    from schedulers.work import Work
+    from omega.schedulers.constraints.explanation import checks
+    from omega.schedulers.work import Work
 
     machine, work, snapshot = find_machines(cell, [asked])[0], Work.of(job), working_copy(cell)
     look_up(cell, snapshot, [work])
@@ -102,8 +102,8 @@ class Explained:
         scheduled: bool,
         listed: int | None = 0,
     ) -> None:
-        from schedulers.constraints.explanation import explain
-        from schedulers.work import Work
+        from omega.schedulers.constraints.explanation import explain
+        from omega.schedulers.work import Work
 
         self.cell, self.job, self.snapshot = cell, job, snapshot
         self.work = Work.of(job)
@@ -130,7 +130,7 @@ class Explained:
         scheduled = kind in kinds_of(members)
         found = cls(cell, job, working_copy(cell), cell.kinds().get(kind), scheduled=scheduled, listed=listed)
         if found.explanation.reason == "WAITING" and job.id in delayed_by(members):
-            from schedulers.constraints.reasons import Reason
+            from omega.schedulers.constraints.reasons import Reason
 
             found.explanation = replace(found.explanation, reason=Reason.LOCALITY)
         return found
@@ -181,7 +181,7 @@ class Explained:
         ``free`` is what all these machines have free together, ``most_free`` and ``largest`` the most that one has free
         and has at all: a task of more than `largest` needs a larger machine.
         """
-        from cellstate.model import MachineState
+        from omega.cellstate.model import MachineState
 
         rows, size = self.snapshot.rows, len(self.cell.dimensions)
         up = rows[:, rows[2] == MachineState.UP]
@@ -206,7 +206,7 @@ class Explained:
 
     def _evictions(self) -> Iterator[dict[str, Any]]:
         """Yield the eviction of less important tasks, if it alone would let the rest fit."""
-        from schedulers.remedies import evictions
+        from omega.schedulers.remedies import evictions
 
         found = evictions(self.work, self.snapshot, self.cell)
         if found:
@@ -220,7 +220,7 @@ class Explained:
             }
 
     def _more_machines(self) -> Iterator[dict[str, Any]]:
-        from schedulers.remedies import more_machines
+        from omega.schedulers.remedies import more_machines
 
         for part in self.explanation.parts:
             more = more_machines(self.work, part, self.snapshot)
@@ -242,8 +242,8 @@ class Explained:
 
 def may_evict(cell: "Queries", kind: str) -> bool:
     """Return whether schedulers of a kind evict: those that live, else those that would be started."""
-    from cellstate.errors import BadInput
-    from schedulers import registry
+    from omega.cellstate.errors import BadInput
+    from omega.schedulers import registry
 
     said = [
         figures["evicts"]

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from cellstate.errors import Refused
+from omega.cellstate.errors import Refused
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 
 def find_job(cell: "Queries", asked: str) -> "Job":

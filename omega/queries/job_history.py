@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from omega.queries.events import Event, events, extent, since_time
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 MOST_VERSIONS = 20_000
 """Versions of the log that are searched for a job's history: about a second."""

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cellstate.model import GroupStatus, Job, JobState
-from cellstate.pages import JobHead
+from omega.cellstate.model import GroupStatus, Job, JobState
+from omega.cellstate.pages import JobHead
 
 STATES = ("pending", "running", "held", "finished", "failed", "stopped", "abandoned")
 COUNTS = ("total", "pending", "placed", "finished", "failed", "stopped")

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from cellstate import ranges
-from cellstate.measured import Measured, together
+from omega.cellstate import ranges
+from omega.cellstate.measured import Measured, together
 from omega.queries import mapreduce
 from omega.queries.job_history import Past, past
 from omega.queries.job_state import counts, ended, group_names
@@ -13,11 +13,11 @@ from omega.queries.jobs import job_json
 from omega.queries.losses import losses
 from omega.queries.names import Names
 from omega.queries.room import Room
-from schedulers.rolling import going, targets
+from omega.schedulers.rolling import going, targets
 
 if TYPE_CHECKING:
-    from cellstate.model import Job, Run
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job, Run
+    from omega.cellstate.ports import Queries
 
 MOST_ASKED = 1_000
 """Maximum number of runs for which the store is asked whether they have started."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from cellstate.pages import JobPage, Keep
+from omega.cellstate.pages import JobPage, Keep
 from omega.queries.job_state import STATES, counts, head_state, state
 
 __all__ = ["STATES", "job_json", "keep", "list_jobs", "names_and_ids"]
@@ -12,8 +12,8 @@ MOST_NAMED = 20_000
 """Jobs of which all names are read for completion: 0.1 s."""
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
     from omega.queries.room import Room
 
 

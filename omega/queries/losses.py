@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from omega.queries.job_state import group_names
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 
 def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:

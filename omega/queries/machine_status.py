@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from cellstate.model import MachineState
+from omega.cellstate.model import MachineState
 from omega.queries.events import Event, events, extent
 from omega.queries.machines import machine_json, tasks_on
 from omega.queries.recent import states_since
 from omega.queries.schedulers import OVER_AND_OVER
 
 if TYPE_CHECKING:
-    from cellstate.model import Job, Machine, Run
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job, Machine, Run
+    from omega.cellstate.ports import Queries
 
 MOST_EVENTS, MOST_VERSIONS = 20, 2_000
 """Events of a machine, and versions at the end of the log that are searched for them."""

@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cellstate.errors import Refused
-from cellstate.model import MachineState
-from cellstate.resources import SLOTS, UNBOUNDED, Dimensions
-from cellstate.transaction import Position
+from omega.cellstate.errors import Refused
+from omega.cellstate.model import MachineState
+from omega.cellstate.resources import SLOTS, UNBOUNDED, Dimensions
+from omega.cellstate.transaction import Position
 from omega.queries.recent import Recently, states_since
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from cellstate.cell import Rows
-    from cellstate.model import Machine, Run
-    from cellstate.ports import Queries
+    from omega.cellstate.cell import Rows
+    from omega.cellstate.model import Machine, Run
+    from omega.cellstate.ports import Queries
 
 STATES = ("up", "drained", "down", "offline", "over")
 MOST_DIGITS = 16
@@ -149,7 +149,7 @@ def _shares(names: Sequence[str], capacity: Iterable[int], allocated: Iterable[i
 
 def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:
     """Return the number of running tasks by machine index; leaving tasks do not count."""
-    from cellstate.ranges import count
+    from omega.cellstate.ranges import count
 
     found: dict[int, int] = {}
     for run in runs:

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
-    from cellstate.shards import PhaseCount, Progress
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.shards import PhaseCount, Progress
 
 PLAN = "mapreduce"
 
 
 def progress(cell: "Queries", job: "Job") -> "Progress | None":
     """Return the progress of a MapReduce job, without finished shards before the first claim; None for other jobs."""
-    from cellstate.shards import PhaseCount, Progress
+    from omega.cellstate.shards import PhaseCount, Progress
 
     plan = job.spec.get(PLAN)
     if plan is None:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import PendingJob, Reply
-from cellstate.errors import Refused
-from cellstate.model import BUCKETS, Job, JobState, Machine, MachineState
-from cellstate.pages import JobHead
-from cellstate.pools import Epoch
-from cellstate.transaction import Ask, Intake
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import PendingJob, Reply
+from omega.cellstate.errors import Refused
+from omega.cellstate.model import BUCKETS, Job, JobState, Machine, MachineState
+from omega.cellstate.pages import JobHead
+from omega.cellstate.pools import Epoch
+from omega.cellstate.transaction import Ask, Intake
 from omega.queries.events import Event, event
 from omega.queries.machines import utilisation
 from omega.queries.names import Names
@@ -21,8 +21,8 @@ from omega.queries.room import Room
 from omega.queries.schedulers import as_plain
 
 if TYPE_CHECKING:
-    from cellstate.model import Run
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Run
+    from omega.cellstate.ports import Queries
 
 MOST_WAITING = 200
 """Maximum number of pending jobs of each kind that are read, the earliest arrivals."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from omega.queries.events import Event
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
 
 SHORT = 4
 """Letters of a job's id in a sentence."""

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cellstate.model import Job, Machine, MachineState
-from cellstate.pools import PoolShare
-from cellstate.resources import Dimensions
+from omega.cellstate.model import Job, Machine, MachineState
+from omega.cellstate.pools import PoolShare
+from omega.cellstate.resources import Dimensions
 from omega.queries.job_state import counts, state
 from omega.queries.machines import state_word
 

@@ -10,12 +10,12 @@ from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.submission import taken
 
 if TYPE_CHECKING:
-    from cellstate.model import JobSpec
-    from cellstate.ports import Queries
-    from cellstate.snapshot import Snapshot
-    from schedulers.dry_run import Planned
-    from schedulers.scheduler import Scheduler
-    from schedulers.work import Work
+    from omega.cellstate.model import JobSpec
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.snapshot import Snapshot
+    from omega.schedulers.dry_run import Planned
+    from omega.schedulers.scheduler import Scheduler
+    from omega.schedulers.work import Work
 
 
 @dataclass
@@ -106,8 +106,8 @@ class Plans:
         return [self._one(spec, order) for order, spec in enumerate(specs)]
 
     def _one(self, spec: "JobSpec", order: int) -> Plan:
-        from schedulers.constraints.explanation import explain
-        from schedulers.dry_run import DryRun, Planned
+        from omega.schedulers.constraints.explanation import explain
+        from omega.schedulers.dry_run import DryRun, Planned
 
         if self._is_there(spec):
             return Plan(spec, Planned(), "", unchanged=True)
@@ -134,7 +134,7 @@ class Plans:
         return Plan(spec, planned, reason if work.remaining else "", names, victims, scores)
 
     def _scheduler(self, kind: str) -> "Scheduler":
-        from schedulers import registry
+        from omega.schedulers import registry
 
         if self.pools.configured or kind not in self._schedulers:  # what it knows of starving pools is of one dry run
             self._schedulers[kind] = registry.scheduler(kind, f"{self.cell.name}/plan")
@@ -144,7 +144,7 @@ class Plans:
         """Points of every machine, before anything is claimed."""
         import numpy as np
 
-        from schedulers.policies import Scoring
+        from omega.schedulers.policies import Scoring
 
         placement, machines = scheduler.placement, np.arange(self.snapshot.size)
         if not isinstance(placement, Scoring):
@@ -153,7 +153,7 @@ class Plans:
 
     def _is_there(self, spec: "JobSpec") -> bool:
         """Return whether the identical job exists; raises Duplicate when its id belongs to another job."""
-        from cellstate.redis.job_records import opaque
+        from omega.cellstate.redis.job_records import opaque
 
         found = self.cell.job(spec.id)
         if found is None:

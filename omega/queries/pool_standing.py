@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from cellstate.pools import Pools
-from cellstate.resources import format_amount
+from omega.cellstate.pools import Pools
+from omega.cellstate.resources import format_amount
 from omega.queries.pools import NORMAL, pools_json
 
 if TYPE_CHECKING:
-    from cellstate.model import Job
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 MOST_HOLDERS = 3
 """Pools above their fair share that are named."""

@@ -8,7 +8,7 @@ from omega.queries.events import Event, events, extent
 from omega.simulation.pools import Eviction, PoolHistory, Sample
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
 
 
 @dataclass(slots=True)

@@ -5,13 +5,13 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from cellstate.pools import ROOT, Epoch, Pool, Pools, PoolShare
-from cellstate.resources import Resources
+from omega.cellstate.pools import ROOT, Epoch, Pool, Pools, PoolShare
+from omega.cellstate.resources import Resources
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from cellstate.pool_records import PoolUse
-    from cellstate.ports import Queries
+    from omega.cellstate.pool_records import PoolUse
+    from omega.cellstate.ports import Queries
 
 TOLERANCE = 1e-9
 """Fair shares that differ by less are equal."""
@@ -29,10 +29,10 @@ def shares_now(cell: "Queries", pools: Pools, previous: Epoch | None = None) -> 
 
 def _now(cell: "Queries", pools: Pools, previous: Epoch | None) -> tuple[Epoch, list[str]]:
     """Return the shares as they are now, and warnings about machines of two trees or none."""
-    from cellstate.array_snapshot import ArraySnapshot
-    from cellstate.transaction import Position
-    from schedulers.epochs import epoch_of
-    from schedulers.pool_machines import fetch_attributes, machine_warnings, totals_of
+    from omega.cellstate.array_snapshot import ArraySnapshot
+    from omega.cellstate.transaction import Position
+    from omega.schedulers.epochs import epoch_of
+    from omega.schedulers.pool_machines import fetch_attributes, machine_warnings, totals_of
 
     snapshot = ArraySnapshot(len(cell.dimensions))
     reply, jobs = cell.demands(Position())
@@ -168,7 +168,7 @@ def status(pools: Pools, name: str, share: PoolShare, fair: Sequence[float]) -> 
     """Return whether a pool stands below its fair share, with the tolerance that is set for it (docs/pools.md, 9)."""
     import numpy as np
 
-    from schedulers.fairshare.satisfaction import is_below_fair_share
+    from omega.schedulers.fairshare.satisfaction import is_below_fair_share
 
     tolerance = pools.preemption(name).starvation_tolerance or 0.0
     vectors = (np.array(fair), np.array(share.demand), np.array(share.usage))
@@ -246,7 +246,7 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
 
 def wrong_epoch(cell: "Queries") -> list[tuple[str, str]]:
     """Compute the published epoch again from the input that it names; return (pool, what) for each that differs."""
-    from schedulers.epochs import recomputed
+    from omega.schedulers.epochs import recomputed
 
     epoch, pools = cell.epoch(), cell.pools()
     if epoch is None or epoch.pools_version != pools.version:

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cellstate.model import MachineState
+from omega.cellstate.model import MachineState
 from omega.queries.events import Event, events, extent, since_time
 
 if TYPE_CHECKING:
-    from cellstate.model import Machine
-    from cellstate.ports import Queries
+    from omega.cellstate.model import Machine
+    from omega.cellstate.ports import Queries
 
 LATELY_SECONDS = 900
 MOST_VERSIONS = 5_000

@@ -1,22 +1,22 @@
-"""Why a job is pending, in one word: the words of ``reason`` columns (`schedulers.constraints.reasons`)."""
+"""Why a job is pending, in one word: the words of ``reason`` columns (`omega.schedulers.constraints.reasons`)."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from cellstate.model import Job, JobState, MachineState
-from cellstate.resources import Resources
+from omega.cellstate.model import Job, JobState, MachineState
+from omega.cellstate.resources import Resources
 from omega.queries.job_state import ended
 from omega.queries.working_copy import Members, delayed_by, kinds_of, latest, look_up
 
 if TYPE_CHECKING:
-    from cellstate.cell import KindUse
-    from cellstate.pool_records import PoolUse
-    from cellstate.pools import Pools
-    from cellstate.ports import Queries
-    from cellstate.snapshot import Snapshot
-    from schedulers.limits import ReachedLimit
+    from omega.cellstate.cell import KindUse
+    from omega.cellstate.pool_records import PoolUse
+    from omega.cellstate.pools import Pools
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.snapshot import Snapshot
+    from omega.schedulers.limits import ReachedLimit
 
 MOST_EXPLAINED = 200
 """Jobs of different demands that are explained for a list; of those beyond only room and limits are looked at."""
@@ -36,7 +36,7 @@ class PoolLimits:
 
     def of(self, job: Job) -> "ReachedLimit | None":
         """Return the limit of its pool, or of an ancestor, that excludes every task of a job."""
-        from schedulers.limits import pool_limit_reached
+        from omega.schedulers.limits import pool_limit_reached
 
         if self._pools is None:
             return None
@@ -96,7 +96,7 @@ class Room:
 
     def _limited(self, job: Job) -> bool:
         """Return whether a limit of its kind or of its pool excludes every task of a job."""
-        from schedulers.limits import limit_reached, precedence_excluded
+        from omega.schedulers.limits import limit_reached, precedence_excluded
 
         use, left = (self._kinds or {}).get(job.kind), [group.ready for group in job.groups]
         if use is not None and (
@@ -128,15 +128,15 @@ class Room:
 
     def _demanding(self, job: Job) -> bool:
         """Return whether it demands more than room, known from its record alone."""
-        from schedulers.constraints.demands import NONE, demands
+        from omega.schedulers.constraints.demands import NONE, demands
 
         waits = (i for i, group in enumerate(job.groups) if group.unplaced)
         return len(self._reasons) < MOST_EXPLAINED and any(demands(job, i) is not NONE for i in waits)
 
     def _explained(self, job: Job) -> str:
         """Return the reason in the form of `job why`; jobs of one shape share it."""
-        from schedulers.constraints.explanation import explain
-        from schedulers.work import Work
+        from omega.schedulers.constraints.explanation import explain
+        from omega.schedulers.work import Work
 
         work = Work.of(job)
         limit = self._pool_limits.of(job)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cellstate.errors import Refused
+from omega.cellstate.errors import Refused
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
 
 PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "blocked", "abandoned")
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cellstate.pools import Epoch, Pools
-    from cellstate.ports import Queries
-    from cellstate.snapshot import Snapshot
-    from schedulers.work import Work
+    from omega.cellstate.pools import Epoch, Pools
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.snapshot import Snapshot
+    from omega.schedulers.work import Work
 
 LAST = 1 << 40
 """The submission number of a job that is not submitted: behind all others of a FIFO pool."""
@@ -15,9 +15,9 @@ LAST = 1 << 40
 
 def shares_with(cell: "Queries", pools: "Pools", snapshot: "Snapshot", works: "Sequence[Work]") -> "Epoch":
     """Compute the epoch that would follow the last one if these jobs were submitted at its time."""
-    from cellstate.demands import JobDemand
-    from schedulers.epochs import epoch_of
-    from schedulers.pool_machines import fetch_attributes, totals_of
+    from omega.cellstate.demands import JobDemand
+    from omega.schedulers.epochs import epoch_of
+    from omega.schedulers.pool_machines import fetch_attributes, totals_of
 
     previous, (_, jobs) = cell.epoch(), cell.demands(snapshot.position)
     fetch_attributes(pools, snapshot, cell)

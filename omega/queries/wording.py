@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cellstate.resources import Dimensions
+    from omega.cellstate.resources import Dimensions
 
 
 def count(number: int, word: str, plural: str = "") -> str:
@@ -19,7 +19,7 @@ def amounts(dimensions: "Dimensions", vector: Sequence[int]) -> str:
 
 def needs(dimensions: "Dimensions", vector: Sequence[int]) -> Mapping[str, str]:
     """Return the amounts of a vector that are not 0, by name."""
-    from cellstate.resources import format_amount  # here: `omega --help` writes no amounts
+    from omega.cellstate.resources import format_amount  # here: `omega --help` writes no amounts
 
     pairs = zip(dimensions.names, vector, strict=True)
     return {name: format_amount(name, value) for name, value in pairs if value}

@@ -8,16 +8,16 @@ Members = Mapping[str, tuple[int, bool, Mapping[str, Any]]]
 """Schedulers by name: incarnation, whether the lease holds, figures of the last heartbeat."""
 
 if TYPE_CHECKING:
-    from cellstate.model import JobSpec
-    from cellstate.ports import Queries
-    from cellstate.snapshot import Snapshot
-    from schedulers.work import Work
+    from omega.cellstate.model import JobSpec
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.snapshot import Snapshot
+    from omega.schedulers.work import Work
 
 
 def working_copy(cell: "Queries", *, empty: bool = False) -> "Snapshot":
     """Return the machines as they are now; `empty`: as if nothing were placed on them."""
-    from cellstate.array_snapshot import ArraySnapshot
-    from cellstate.transaction import Position
+    from omega.cellstate.array_snapshot import ArraySnapshot
+    from omega.cellstate.transaction import Position
 
     snapshot, reply = ArraySnapshot(len(cell.dimensions)), cell.sync(Position())
     if empty:
@@ -36,7 +36,7 @@ def latest(cell: "Queries") -> "Snapshot":
 
     The first call reads all machines (60 ms for 100,000), later ones those that changed since.
     """
-    from cellstate.cell import StaleSnapshot
+    from omega.cellstate.cell import StaleSnapshot
 
     kept = _LATEST.get(cell)
     if kept is not None:
@@ -53,7 +53,7 @@ def latest(cell: "Queries") -> "Snapshot":
 
 def look_up(cell: "Queries", snapshot: "Snapshot", works: "Sequence[Work]") -> None:
     """Fetch what these jobs ask for beside room."""
-    from schedulers.constraints.fetching import fetch, wanted
+    from omega.schedulers.constraints.fetching import fetch, wanted
 
     asked = wanted(works, snapshot)
     if asked is not None:
@@ -80,9 +80,9 @@ def delayed_by(members: "Members") -> frozenset[str]:
 
 def as_work(spec: "JobSpec", order: int = 0) -> "Work":
     """Return an unsubmitted job as a scheduler would hold it, with `order` as its submission number."""
-    from cellstate.model import GroupStatus, Job, JobState, runs_commands
-    from cellstate.redis.job_records import opaque
-    from schedulers.work import Work
+    from omega.cellstate.model import GroupStatus, Job, JobState, runs_commands
+    from omega.cellstate.redis.job_records import opaque
+    from omega.schedulers.work import Work
 
     groups = [
         GroupStatus(group.need, group.duration_ms, group.count, group.count, 0, 0, 0, 0, f"0-{group.count - 1}", ())

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from cellstate.snapshot import Snapshot
+from omega.cellstate.snapshot import Snapshot
 from omega.simulation.drive import Architecture, SimulatedScheduler
 from omega.simulation.packed_snapshot import PackedSnapshot
 

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cellstate import ranges
-from cellstate.lanes import lane_of
-from cellstate.model import BUCKETS, Job, Run
-from cellstate.resources import Resources
-from cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
+from omega.cellstate import ranges
+from omega.cellstate.lanes import lane_of
+from omega.cellstate.model import BUCKETS, Job, Run
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
+from omega.schedulers.resizing import PLAN, Measure, Measured, Resize, Resized, measure, resize
+from omega.schedulers.work import Work
 from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import Meter
@@ -21,8 +23,6 @@ from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
 from omega.simulation.worker_pools import WorkerPools
 from omega.simulation.world import Answers, World
-from schedulers.resizing import PLAN, Measure, Measured, Resize, Resized, measure, resize
-from schedulers.work import Work
 
 MINUTE = 60 * SECOND
 

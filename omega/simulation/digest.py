@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from struct import pack
 
-from cellstate.transaction import Outcome, Transaction
+from omega.cellstate.transaction import Outcome, Transaction
 
 FLUSH = 1 << 16
 

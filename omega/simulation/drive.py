@@ -7,17 +7,17 @@ answered and how long a decision takes.
 from collections.abc import Sequence
 from typing import Any
 
-from cellstate.cell import Awaited, PendingJob
-from cellstate.model import Job
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Outcome, Transaction
+from omega.cellstate.cell import Awaited, PendingJob
+from omega.cellstate.model import Job
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Outcome, Transaction
+from omega.schedulers.constraints.fetching import Fetch, fetch
+from omega.schedulers.loop import Arrived, Commit, Committed, Note, Receive, Reread, Sync, Synced, Think, attempts
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 from omega.simulation.engine import SECOND
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.world import Answers, World
-from schedulers.constraints.fetching import Fetch, fetch
-from schedulers.loop import Arrived, Commit, Committed, Note, Receive, Reread, Sync, Synced, Think, attempts
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
 
 Results = Sequence[tuple[Transaction, Outcome]]
 

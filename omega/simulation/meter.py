@@ -4,9 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cellstate.transaction import Outcome, Transaction
-from schedulers.instruments import Instrument
-from schedulers.work import Work
+from omega.cellstate.transaction import Outcome, Transaction
+from omega.schedulers.instruments import Instrument
+from omega.schedulers.work import Work
 
 DAY = 86_400.0
 

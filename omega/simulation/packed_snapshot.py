@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.array_snapshot import narrow, relieve
-from cellstate.cell import Reply, Rows, StaleSnapshot
-from cellstate.model import MachineState
-from cellstate.packing import FIELD, GUARD, MASK, fields, packed, packed_need
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
+from omega.cellstate.array_snapshot import narrow, relieve
+from omega.cellstate.cell import Reply, Rows, StaleSnapshot
+from omega.cellstate.model import MachineState
+from omega.cellstate.packing import FIELD, GUARD, MASK, fields, packed, packed_need
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
 
 Open = tuple[Sequence[int], int]
 """Machines of claims, once for each task or run, and the packed amounts on each."""

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cellstate.pools import ROOT, Epoch, Pools
-from cellstate.resources import Resources
-from cellstate.transaction import Position
+from omega.cellstate.pools import ROOT, Epoch, Pools
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Position
+from omega.schedulers.epochs import epoch_of
 from omega.simulation.engine import SECOND
 from omega.simulation.simulated_store import EXECUTOR, SimulatedStore
 from omega.simulation.world import World
-from schedulers.epochs import epoch_of
 
 
 class Sample(NamedTuple):

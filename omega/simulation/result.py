@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cellstate.model import JobSpec
+from omega.cellstate.model import JobSpec
 from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import DAY, Day, Meter

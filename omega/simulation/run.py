@@ -10,11 +10,24 @@ from zlib import crc32
 
 import numpy as np
 
-from cellstate.errors import BadInput
-from cellstate.model import GroupStatus, Job, JobSpec, JobState
-from cellstate.pools import Pools
-from cellstate.ports import Cell
-from cellstate.transaction import Detection, Mode, Transaction
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import GroupStatus, Job, JobSpec, JobState
+from omega.cellstate.pools import Pools
+from omega.cellstate.ports import Cell
+from omega.cellstate.transaction import Detection, Mode, Transaction
+from omega.schedulers.draws import Draws
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.rejoin import Rejoin
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.random_fit import RandomFit
+from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.policies import Placement
+from omega.schedulers.resizing import PLAN
+from omega.schedulers.retry_policy import RetryPolicy
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sharing import rendezvous
+from omega.schedulers.work import Work
 from omega.simulation.architectures import Monolithic, Partitioned, Shared, parts
 from omega.simulation.changing import ChangingWorld
 from omega.simulation.drive import Architecture, SimulatedScheduler
@@ -26,19 +39,6 @@ from omega.simulation.simulated_store import ServerStore, SimulatedStore, TwinSt
 from omega.simulation.two_level import TwoLevel
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload, stream
-from schedulers.draws import Draws
-from schedulers.ordering.fifo import Fifo
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.ordering.rejoin import Rejoin
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.random_fit import RandomFit
-from schedulers.placement.scored import BestFit
-from schedulers.policies import Placement
-from schedulers.resizing import PLAN
-from schedulers.retry_policy import RetryPolicy
-from schedulers.scheduler import Scheduler
-from schedulers.sharing import rendezvous
-from schedulers.work import Work
 
 JOBS_PER_CALL = 512
 """Jobs are written into the cell so many at a time, ahead of their arrival at a scheduler."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isfinite
 
-from cellstate.errors import BadInput
-from cellstate.transaction import Detection, Mode
+from omega.cellstate.errors import BadInput
+from omega.cellstate.transaction import Detection, Mode
 from omega.simulation.two_level import AUTHORS, Offers
 
 ARCHITECTURES = ("monolithic-single", "monolithic-multi", "partitioned", "two-level", "shared-state")

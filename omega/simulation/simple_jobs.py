@@ -8,15 +8,15 @@ anything reads the ledger.
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from cellstate.lanes import lane_of
-from cellstate.memory.lanes import lane_named, leave_lane, write_lanes
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.publish import announce, wake
-from cellstate.memory.words import Group, JobRow, KindRow, LaneRow
-from cellstate.model import JobSpec, JobState
-from cellstate.packing import packed
-from cellstate.resources import LARGEST, MOST_TOGETHER, Resources
-from cellstate.transaction import Detection, Ending, Mode, Outcome, Placed, Singles, Transaction, all_placed
+from omega.cellstate.lanes import lane_of
+from omega.cellstate.memory.lanes import lane_named, leave_lane, write_lanes
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.publish import announce, wake
+from omega.cellstate.memory.words import Group, JobRow, KindRow, LaneRow
+from omega.cellstate.model import JobSpec, JobState
+from omega.cellstate.packing import packed
+from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources
+from omega.cellstate.transaction import Detection, Ending, Mode, Outcome, Placed, Singles, Transaction, all_placed
 from omega.simulation.packed_snapshot import PackedSnapshot
 
 _ACTIVE, _GANG, _COARSE = JobState.ACTIVE, Mode.GANG, Detection.COARSE
@@ -88,7 +88,7 @@ class SimpleJobs:
     # Submission
 
     def submit(self, specs: Sequence[JobSpec], at_ms: int, by: str) -> bool:
-        """Submit new jobs as `cellstate.memory.jobs.submit` does; False, without effect, unless all are simple.
+        """Submit new jobs as `omega.cellstate.memory.jobs.submit` does; False, without effect, unless all are simple.
 
         A simple job has one group and no further fields. A job that `submit` would refuse is not simple, so that
         `submit` raises the error.

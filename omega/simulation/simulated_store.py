@@ -7,13 +7,23 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-from cellstate.cell import Membership
-from cellstate.errors import Refused
-from cellstate.memory.housekeeping import tick
-from cellstate.model import JobSpec, JobState, MachineSpec
-from cellstate.ports import Cell
-from cellstate.resources import Dimensions
-from cellstate.transaction import Basis, Detection, Ending, How, Outcome, Placed, Position, Transaction, placed_runs
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import Refused
+from omega.cellstate.memory.housekeeping import tick
+from omega.cellstate.model import JobSpec, JobState, MachineSpec
+from omega.cellstate.ports import Cell
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import (
+    Basis,
+    Detection,
+    Ending,
+    How,
+    Outcome,
+    Placed,
+    Position,
+    Transaction,
+    placed_runs,
+)
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin

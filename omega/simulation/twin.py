@@ -6,17 +6,17 @@ take the full path. tests/property compares both paths exactly.
 
 from collections.abc import Sequence
 
-from cellstate.memory import MemoryCell
-from cellstate.memory.commit import decide
-from cellstate.memory.delta import rows_of
-from cellstate.memory.done import retire_excess
-from cellstate.memory.lanes import count_in_lane, remove, use_of_lanes, write_lanes
-from cellstate.memory.ledger import Ledger
-from cellstate.memory.plain import simply
-from cellstate.memory.publish import publish, write_jobs, write_pending
-from cellstate.memory.words import Group, JobRow
-from cellstate.model import JobSpec, JobState
-from cellstate.transaction import (
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.memory.commit import decide
+from omega.cellstate.memory.delta import rows_of
+from omega.cellstate.memory.done import retire_excess
+from omega.cellstate.memory.lanes import count_in_lane, remove, use_of_lanes, write_lanes
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.plain import simply
+from omega.cellstate.memory.publish import publish, write_jobs, write_pending
+from omega.cellstate.memory.words import Group, JobRow
+from omega.cellstate.model import JobSpec, JobState
+from omega.cellstate.transaction import (
     PLACED_ONE,
     Claim,
     Columns,

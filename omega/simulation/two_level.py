@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cellstate.model import Job
-from cellstate.packing import FIELD, MASK, packed_need
-from cellstate.resources import Resources
-from cellstate.transaction import Claim, Mode, Outcome, Singles, Transaction, Verdict, all_placed
+from omega.cellstate.model import Job
+from omega.cellstate.packing import FIELD, MASK, packed_need
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Claim, Mode, Outcome, Singles, Transaction, Verdict, all_placed
 from omega.simulation.drive import Architecture, Results, SimulatedScheduler
 from omega.simulation.engine import microseconds
 from omega.simulation.packed_snapshot import PackedSnapshot

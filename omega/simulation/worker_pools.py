@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from cellstate import ranges
-from cellstate.model import Job
-from cellstate.ports import ShardStore
-from cellstate.resources import Resources
-from cellstate.shards import MAP, PHASES, REDUCE, Errand, ShardDurations, Worker
-from cellstate.transaction import Ending, How, Placed
+from omega.cellstate import ranges
+from omega.cellstate.model import Job
+from omega.cellstate.ports import ShardStore
+from omega.cellstate.resources import Resources
+from omega.cellstate.shards import MAP, PHASES, REDUCE, Errand, ShardDurations, Worker
+from omega.cellstate.transaction import Ending, How, Placed
+from omega.schedulers.resizing import PLAN
 from omega.simulation.engine import SECOND, Engine
 from omega.simulation.simple_jobs import SimpleJob
-from schedulers.resizing import PLAN
 
 Ended = Callable[[Sequence[Ending], int, Resources], None]
 """Called when workers leave: their endings, the number of their job, the resources of each."""

@@ -4,20 +4,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
-from cellstate import ranges
-from cellstate.cell import ANY_JOB, Awaited
-from cellstate.model import Job, Run
-from cellstate.packing import packed_need
-from cellstate.pools import Epoch, Pools
-from cellstate.resources import Resources
-from cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
+from omega.cellstate import ranges
+from omega.cellstate.cell import ANY_JOB, Awaited
+from omega.cellstate.model import Job, Run
+from omega.cellstate.packing import packed_need
+from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
+from omega.schedulers.work import keeps_running
 from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
 from omega.simulation.meter import Meter
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
-from schedulers.work import keeps_running
 
 Ended = Callable[[Sequence[int], Sequence[int], int], None]
 Answers = Mapping[type, Callable[[Any], Any]]

@@ -9,13 +9,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellstate.cell import KindUse, PendingJob, Reply, Rows
-from cellstate.model import Limits, MachineState
-from cellstate.transaction import Outcome, Position, Transaction, Verdict
+from omega.cellstate.cell import KindUse, PendingJob, Reply, Rows
+from omega.cellstate.model import Limits, MachineState
+from omega.cellstate.transaction import Outcome, Position, Transaction, Verdict
+from omega.schedulers.policies import Ordering
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 from omega.testing.scenes import for_all, snapshot, work
-from schedulers.policies import Ordering
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
 
 NOW = 1_000.0
 ROOM = 30

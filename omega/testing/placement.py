@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import Reply
-from cellstate.model import MachineState
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Position
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import Reply
+from omega.cellstate.model import MachineState
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Position
+from omega.schedulers.policies import Placement, machines_of
+from omega.schedulers.work import Work
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.testing.scenes import FIRST_NUMBER, Need, filled, for_all, less, room, snapshot, uses, work
-from schedulers.policies import Placement, machines_of
-from schedulers.work import Work
 
 COPIES: tuple[Callable[[int], Snapshot], ...] = (ArraySnapshot, PackedSnapshot)
 """The working copies of a live and of a simulated scheduler."""

@@ -7,19 +7,19 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.memory import MemoryCell
-from cellstate.model import Gang, JobSpec, MachineSpec, Run, TaskGroup
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, Run, TaskGroup
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
+from omega.schedulers.constraints.fetching import Fetch, fetch, wanted
+from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.service import Service
+from omega.schedulers.policies import Placement, Preemption
+from omega.schedulers.work import Work
 from omega.testing.scenes import for_all
-from schedulers.constraints.fetching import Fetch, fetch, wanted
-from schedulers.placement.constrained import Constrained
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.scored import BestFit
-from schedulers.placement.service import Service
-from schedulers.policies import Placement, Preemption
-from schedulers.work import Work
 
 Need = tuple[int, int]
 Resident = tuple[int, Need, int, int, Gang]

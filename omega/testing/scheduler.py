@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.schedulers.scheduler import Scheduler
 from omega.trial import Trial, simulate
 from omega.workload.workload import Arrival, Workload
-from schedulers.scheduler import Scheduler
 
 MACHINES, CAPACITY = 25, (8_000, 16_384)
 JOBS, EVERY_SECONDS, TASKS, LONGEST_MS = 120, 1.2, 12, 90_000

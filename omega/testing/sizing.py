@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omega.schedulers.policies import Sizing
+from omega.schedulers.sizing.model import Phase, Profile, Totals
 from omega.testing.scenes import for_all
-from schedulers.policies import Sizing
-from schedulers.sizing.model import Phase, Profile, Totals
 
 phases = st.builds(Phase, st.integers(0, 60), st.one_of(st.none(), st.floats(0.125, 64)))
 needs = st.tuples(st.integers(1, 4), st.integers(0, 4))

@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cellstate.errors import BadInput
-from cellstate.model import JobSpec, MachineSpec
-from cellstate.pools import Pools
-from cellstate.resources import parse_amount
 from omega import pool_file
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobSpec, MachineSpec
+from omega.cellstate.pools import Pools
+from omega.cellstate.resources import parse_amount
 from omega.jobfile.lines import Document, joined, parse
 from omega.jobfile.reader import JobFile, load, parse_duration
 from omega.workload.workload import DIMENSIONS, Arrival, Workload

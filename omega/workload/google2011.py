@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cellstate.errors import BadInput
-from cellstate.model import MOST_PRECEDENCE, JobSpec, MachineSpec, TaskGroup
-from cellstate.resources import Resources
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import MOST_PRECEDENCE, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.resources import Resources
 from omega.workload import google2011_rows as trace
 from omega.workload.quantiles import pairs, quantiles
 from omega.workload.workload import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 START_US = 600_000_000
 """When the trace begins on its own clock."""

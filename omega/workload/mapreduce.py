@@ -13,11 +13,11 @@ from math import log
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.resources import Resources
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.resources import Resources
+from omega.schedulers.resizing import PLAN
+from omega.schedulers.sizing.model import Phase, Profile
 from omega.workload.workload import DIMENSIONS, Arrival, Workload, array_stream
-from schedulers.resizing import PLAN
-from schedulers.sizing.model import Phase, Profile
 
 SHARE = 0.2
 """Of the jobs of a cell, those that are MapReduce (Omega §6)."""

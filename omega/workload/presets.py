@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cellstate.errors import BadInput
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.workload.quantiles import pairs, quantiles
 from omega.workload.synthetic import Mix, google_mix
 from omega.workload.workload import (

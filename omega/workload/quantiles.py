@@ -12,7 +12,7 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 Floats = NDArray[np.float64]
 

@@ -11,9 +11,9 @@ from math import isfinite
 from pathlib import Path
 from typing import TypeVar
 
-from cellstate.errors import BadInput
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.resources import LARGEST, Resources
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.resources import LARGEST, Resources
 from omega.workload.workload import Arrival, Workload
 
 COLUMNS = ("job_id", "workload", "submit_s", "num_tasks", "task_duration_s", "cpus_per_task", "mem_gb_per_task")

@@ -13,8 +13,8 @@ from math import isfinite
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.errors import BadInput
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.workload.load import Demand
 from omega.workload.quantiles import machine_classes, pairs, precedences, quantiles
 from omega.workload.workload import (

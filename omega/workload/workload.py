@@ -12,9 +12,9 @@ from random import Random
 
 import numpy as np
 
-from cellstate.model import JobSpec, MachineSpec
-from cellstate.pools import Pools
-from cellstate.resources import Dimensions, Resources
+from omega.cellstate.model import JobSpec, MachineSpec
+from omega.cellstate.pools import Pools
+from omega.cellstate.resources import Dimensions, Resources
 
 DIMENSIONS = Dimensions(("cpu", "memory"))
 """The dimensions of every workload here, and the order of its vectors."""

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 
-from cellstate.attributes import Attributes
-from schedulers.constraints.demands import Demands
-from schedulers.constraints.evaluation import holds
-from schedulers.constraints.expressions import attributes_in
-from schedulers.constraints.grammar import parse
+from omega.cellstate.attributes import Attributes
+from omega.schedulers.constraints.demands import Demands
+from omega.schedulers.constraints.evaluation import holds
+from omega.schedulers.constraints.expressions import attributes_in
+from omega.schedulers.constraints.grammar import parse
 
 SHOWN = 8
 """Maximum number of attributes in a message."""

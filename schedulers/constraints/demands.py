@@ -17,10 +17,10 @@ from functools import lru_cache
 from math import floor
 from typing import Any
 
-from cellstate.attributes import MACHINE
-from cellstate.errors import BadInput
-from cellstate.model import Job
-from schedulers.constraints.grammar import SHOWN, parse
+from omega.cellstate.attributes import MACHINE
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import Job
+from omega.schedulers.constraints.grammar import SHOWN, parse
 
 FIELDS = ("constraints", "spread", "different_machines", "near", "apart_from")
 _FIELDS = frozenset(FIELDS)

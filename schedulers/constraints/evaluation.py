@@ -7,13 +7,13 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.attributes import MACHINE, Attributes
-from cellstate.pools import Pools
-from cellstate.snapshot import Snapshot
-from schedulers.constraints.demands import Relation, demands
-from schedulers.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
-from schedulers.constraints.grammar import parse
-from schedulers.work import Work
+from omega.cellstate.attributes import MACHINE, Attributes
+from omega.cellstate.pools import Pools
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.demands import Relation, demands
+from omega.schedulers.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
+from omega.schedulers.constraints.grammar import parse
+from omega.schedulers.work import Work
 
 Mask = NDArray[np.bool_]
 

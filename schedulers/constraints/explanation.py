@@ -11,17 +11,17 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from cellstate.cell import KindUse
-from cellstate.model import Gang, Job, JobState, MachineState
-from cellstate.resources import Resources, format_amount
-from cellstate.snapshot import Snapshot
-from schedulers.constraints.demands import Demands, demands
-from schedulers.constraints.evaluation import Mask, holds, related
-from schedulers.constraints.reasons import FOR_GOOD, Reason
-from schedulers.limits import ReachedLimit, limit_reached, precedence_excluded
-from schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of
-from schedulers.placement.service import Service
-from schedulers.work import Work
+from omega.cellstate.cell import KindUse
+from omega.cellstate.model import Gang, Job, JobState, MachineState
+from omega.cellstate.resources import Resources, format_amount
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.demands import Demands, demands
+from omega.schedulers.constraints.evaluation import Mask, holds, related
+from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
+from omega.schedulers.limits import ReachedLimit, limit_reached, precedence_excluded
+from omega.schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of
+from omega.schedulers.placement.service import Service
+from omega.schedulers.work import Work
 
 
 @dataclass(frozen=True, slots=True)

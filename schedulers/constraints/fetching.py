@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cellstate import ranges
-from cellstate.cell import KindUse
-from cellstate.lanes import Lane
-from cellstate.model import Gang, Job
-from cellstate.residents import Resident
-from cellstate.snapshot import Snapshot
-from schedulers.constraints.demands import asks_anything, demands
-from schedulers.work import Work
+from omega.cellstate import ranges
+from omega.cellstate.cell import KindUse
+from omega.cellstate.lanes import Lane
+from omega.cellstate.model import Gang, Job
+from omega.cellstate.residents import Resident
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.demands import asks_anything, demands
+from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
-    from cellstate.ports import Queries
+    from omega.cellstate.ports import Queries
 
 MOST_OTHERS = 10_000
 """Maximum number of other jobs for which the machines are kept."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedulers.fairshare.curves import Floats
-from schedulers.fairshare.hierarchical_drf import LIGHTEST, HierarchicalFilling, products
-from schedulers.fairshare.tree import Tree
-from schedulers.fairshare.update import summed
+from omega.schedulers.fairshare.curves import Floats
+from omega.schedulers.fairshare.hierarchical_drf import LIGHTEST, HierarchicalFilling, products
+from omega.schedulers.fairshare.tree import Tree
+from omega.schedulers.fairshare.update import summed
 
 _FULL = 1e-12
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schedulers.fairshare.curves import SLACK, Floats
-from schedulers.fairshare.guarantees import NEGLIGIBLE
-from schedulers.fairshare.tree import Pool, Tree
+from omega.schedulers.fairshare.curves import SLACK, Floats
+from omega.schedulers.fairshare.guarantees import NEGLIGIBLE
+from omega.schedulers.fairshare.tree import Pool, Tree
 
 
 def fifo_order(tree: Tree, pool: Pool, members: Sequence[int], weight: Floats) -> list[int]:

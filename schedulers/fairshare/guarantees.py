@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from schedulers.fairshare.curves import Floats
-from schedulers.fairshare.tree import Tree
+from omega.schedulers.fairshare.curves import Floats
+from omega.schedulers.fairshare.tree import Tree
 
 NEGLIGIBLE = 1e-9
 

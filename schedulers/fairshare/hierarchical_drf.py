@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from schedulers.fairshare.curves import Floats, Integers
-from schedulers.fairshare.tree import Tree
-from schedulers.fairshare.update import summed
+from omega.schedulers.fairshare.curves import Floats, Integers
+from omega.schedulers.fairshare.tree import Tree
+from omega.schedulers.fairshare.update import summed
 
 LIGHTEST = 1e-250
 """Least product of parts of weight: far below it numbers end, and so would the order of satisfactions."""

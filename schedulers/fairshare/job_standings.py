@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cellstate.pools import Epoch, Leaf
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
-from schedulers.fairshare.curves import Floats
-from schedulers.fairshare.partition import Bounds, Thresholds
-from schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
-from schedulers.fairshare.standings import EpochShares
-from schedulers.fairshare.starvation import Stand, Starvation, Status
-from schedulers.work import Work
+from omega.cellstate.pools import Epoch, Leaf
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.fairshare.curves import Floats
+from omega.schedulers.fairshare.partition import Bounds, Thresholds
+from omega.schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
+from omega.schedulers.fairshare.standings import EpochShares
+from omega.schedulers.fairshare.starvation import Stand, Starvation, Status
+from omega.schedulers.work import Work
 
 SETTLED_SECONDS = 5.0
 """How long a job is below its share and loses no tasks, and a task runs, before one evicts the other within a pool."""

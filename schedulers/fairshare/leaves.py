@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 
-from schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, clean
+from omega.schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, clean
 
 
 def job_curves(demand: Floats, usage: Floats, limits: Floats, steps: np.ndarray) -> Curves:

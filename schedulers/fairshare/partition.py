@@ -7,9 +7,9 @@ from math import inf, isfinite
 
 import numpy as np
 
-from cellstate.errors import BadInput
-from schedulers.fairshare.curves import Floats
-from schedulers.fairshare.satisfaction import EPSILON, below
+from omega.cellstate.errors import BadInput
+from omega.schedulers.fairshare.curves import Floats
+from omega.schedulers.fairshare.satisfaction import EPSILON, below
 
 
 class Preemptible(IntEnum):

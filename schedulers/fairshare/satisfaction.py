@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from schedulers.fairshare.curves import Floats
-from schedulers.fairshare.tree import Tree
+from omega.schedulers.fairshare.curves import Floats
+from omega.schedulers.fairshare.tree import Tree
 
 EPSILON = 1e-9
 Triple = tuple[Floats, Floats, Floats]

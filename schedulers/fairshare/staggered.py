@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from schedulers.fairshare.curves import TOLERANCE, Curve, Curves, Floats, Integers, sides
+from omega.schedulers.fairshare.curves import TOLERANCE, Curve, Curves, Floats, Integers, sides
 
 
 def staggered(children: Curves, squeeze: Floats) -> Curve:

@@ -7,11 +7,11 @@ satisfaction follows every placement. Amounts are in the cell's smallest units.
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from cellstate.fairness import Threshold, amounts_of, is_below
-from cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare, Preemption
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
-from schedulers.fairshare.starvation import Stand, stand_of
+from omega.cellstate.fairness import Threshold, amounts_of, is_below
+from omega.cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare, Preemption
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.fairshare.starvation import Stand, stand_of
 
 Path = tuple[str, ...]
 """A leaf pool and its ancestors below the root, upward."""

@@ -12,9 +12,9 @@ from math import isfinite
 
 import numpy as np
 
-from cellstate.errors import BadInput
-from schedulers.fairshare.curves import Floats
-from schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
+from omega.cellstate.errors import BadInput
+from omega.schedulers.fairshare.curves import Floats
+from omega.schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
 
 
 class Status(IntEnum):

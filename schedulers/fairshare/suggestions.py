@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, Integers, clean
+from omega.schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, Integers, clean
 
 
 def by_suggestion(curves: Curves, guarantees: Floats, limits: Floats) -> Curves:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from schedulers.fairshare.curves import SAME, TOLERANCE, Curve, Curves, Floats, Integers, clean, join
+from omega.schedulers.fairshare.curves import SAME, TOLERANCE, Curve, Curves, Floats, Integers, clean, join
 
 _HALVINGS, _NEAR, _ROUNDING = 100, 1e-8, 1e-13
 """Steps of a bisection; how far the slack of its bound may carry it past a jump; that slack."""

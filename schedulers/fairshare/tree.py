@@ -11,8 +11,8 @@ from math import isfinite
 
 import numpy as np
 
-from cellstate.errors import BadInput
-from schedulers.fairshare.curves import Floats, Integers
+from omega.cellstate.errors import BadInput
+from omega.schedulers.fairshare.curves import Floats, Integers
 
 ROOT = "<Root>"
 """Name of the root pool."""

@@ -13,16 +13,16 @@ from itertools import pairwise
 
 import numpy as np
 
-from schedulers.fairshare.curves import Curve, Curves, Floats, Integers, append, cut, join
-from schedulers.fairshare.fifo import fifo_order, for_guarantee
-from schedulers.fairshare.guarantees import Guarantees, counted_on, guarantees, weights
-from schedulers.fairshare.leaves import job_curves
-from schedulers.fairshare.satisfaction import satisfactions
-from schedulers.fairshare.staggered import staggered, staggered_parts
-from schedulers.fairshare.suggestions import by_suggestion
-from schedulers.fairshare.sums import chains, largest_factor, totals
-from schedulers.fairshare.tree import Amounts, Tree
-from schedulers.fairshare.volumes import volumes
+from omega.schedulers.fairshare.curves import Curve, Curves, Floats, Integers, append, cut, join
+from omega.schedulers.fairshare.fifo import fifo_order, for_guarantee
+from omega.schedulers.fairshare.guarantees import Guarantees, counted_on, guarantees, weights
+from omega.schedulers.fairshare.leaves import job_curves
+from omega.schedulers.fairshare.satisfaction import satisfactions
+from omega.schedulers.fairshare.staggered import staggered, staggered_parts
+from omega.schedulers.fairshare.suggestions import by_suggestion
+from omega.schedulers.fairshare.sums import chains, largest_factor, totals
+from omega.schedulers.fairshare.tree import Amounts, Tree
+from omega.schedulers.fairshare.volumes import volumes
 
 _LEAST_WEIGHT = 1e-9
 

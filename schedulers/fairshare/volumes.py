@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from schedulers.fairshare.curves import Floats
-from schedulers.fairshare.guarantees import Guarantees
-from schedulers.fairshare.tree import Tree
+from omega.schedulers.fairshare.curves import Floats
+from omega.schedulers.fairshare.guarantees import Guarantees
+from omega.schedulers.fairshare.tree import Tree
 
 
 def volumes(tree: Tree, found: Guarantees, seconds: float | None) -> Floats:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import ClassVar
 
-from cellstate.errors import BadInput
-from cellstate.snapshot import Snapshot
-from schedulers.policies import Ordering
-from schedulers.work import Work
+from omega.cellstate.errors import BadInput
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.policies import Ordering
+from omega.schedulers.work import Work
 
 
 @dataclass(slots=True)

@@ -5,21 +5,21 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
-from cellstate.demands import JobDemand
-from cellstate.errors import BadInput
-from cellstate.fairness import is_below, leaf_of
-from cellstate.pools import NOBODY
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
-from cellstate.usage import Usage, Whose
-from schedulers.epochs import epoch_of
-from schedulers.fairshare.standings import EpochShares, StandingsOf
-from schedulers.fairshare.tree import ROOT, Job, Pool, Tree
-from schedulers.fairshare.update import fair_shares
-from schedulers.ordering.lending import most_tasks
-from schedulers.policies import Ordering
-from schedulers.pool_machines import totals_of
-from schedulers.work import Work
+from omega.cellstate.demands import JobDemand
+from omega.cellstate.errors import BadInput
+from omega.cellstate.fairness import is_below, leaf_of
+from omega.cellstate.pools import NOBODY
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.usage import Usage, Whose
+from omega.schedulers.epochs import epoch_of
+from omega.schedulers.fairshare.standings import EpochShares, StandingsOf
+from omega.schedulers.fairshare.tree import ROOT, Job, Pool, Tree
+from omega.schedulers.fairshare.update import fair_shares
+from omega.schedulers.ordering.lending import most_tasks
+from omega.schedulers.policies import Ordering
+from omega.schedulers.pool_machines import totals_of
+from omega.schedulers.work import Work
 
 UNNAMED = "<none>"
 """The pool of jobs that name none."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from schedulers.policies import Ordering
+from omega.schedulers.policies import Ordering
 
 
 @dataclass(frozen=True, slots=True)

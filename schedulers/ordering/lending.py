@@ -3,11 +3,11 @@
 The store validates the same with each claim; a scheduler that follows it plans nothing that the store refuses.
 """
 
-from cellstate.lending import Lent, keepers, lenders
-from cellstate.pools import ROOT
-from cellstate.resources import Resources
-from cellstate.usage import Usage
-from schedulers.fairshare.standings import EpochShares
+from omega.cellstate.lending import Lent, keepers, lenders
+from omega.cellstate.pools import ROOT
+from omega.cellstate.resources import Resources
+from omega.cellstate.usage import Usage
+from omega.schedulers.fairshare.standings import EpochShares
 
 
 def most_tasks(shares: EpochShares, usage: Usage, leaf: str, need: Resources, names: tuple[str, ...]) -> int | None:

@@ -4,9 +4,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from math import isfinite
 
-from cellstate.errors import BadInput
-from schedulers.policies import Ordering
-from schedulers.work import Work
+from omega.cellstate.errors import BadInput
+from omega.schedulers.policies import Ordering
+from omega.schedulers.work import Work
 
 
 @dataclass(frozen=True, slots=True)

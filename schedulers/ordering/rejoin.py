@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from schedulers.policies import Ordering
-from schedulers.work import Work
+from omega.schedulers.policies import Ordering
+from omega.schedulers.work import Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from math import inf
 
-from cellstate.errors import BadInput
-from schedulers.policies import Ordering
-from schedulers.work import Work
+from omega.cellstate.errors import BadInput
+from omega.schedulers.policies import Ordering
+from omega.schedulers.work import Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from random import Random
 
 import numpy as np
 
-from cellstate.model import Gang
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Columns, Singles
-from schedulers.placement.domains import places_of
-from schedulers.policies import Placement, claims_of
-from schedulers.work import Work
+from omega.cellstate.model import Gang
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Columns, Singles
+from omega.schedulers.placement.domains import places_of
+from omega.schedulers.policies import Placement, claims_of
+from omega.schedulers.work import Work
 
 _NO_GANG = Gang.NO
 TRIES = 3

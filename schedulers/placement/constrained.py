@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
-from schedulers.constraints.demands import NONE, asks_anything, demands
-from schedulers.constraints.evaluation import Mask, kept_from_simulated, permitted
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.service import Service
-from schedulers.policies import Placement, as_places_all
-from schedulers.work import Work
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.constraints.demands import NONE, asks_anything, demands
+from omega.schedulers.constraints.evaluation import Mask, kept_from_simulated, permitted
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.service import Service
+from omega.schedulers.policies import Placement, as_places_all
+from omega.schedulers.work import Work
 
 
 @dataclass(frozen=True, slots=True)

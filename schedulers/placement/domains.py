@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.attributes import MACHINE, Attributes
-from cellstate.snapshot import Snapshot
-from schedulers.constraints.demands import Demands
-from schedulers.work import Work
+from omega.cellstate.attributes import MACHINE, Attributes
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.demands import Demands
+from omega.schedulers.work import Work
 
 Codes = NDArray[np.int64]
 

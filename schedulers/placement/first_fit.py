@@ -6,12 +6,12 @@ from random import Random
 
 import numpy as np
 
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Columns
-from schedulers.draws import drawn_by
-from schedulers.fitting import fitting
-from schedulers.work import Work
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Columns
+from omega.schedulers.draws import drawn_by
+from omega.schedulers.fitting import fitting
+from omega.schedulers.work import Work
 
 _new = object.__new__
 

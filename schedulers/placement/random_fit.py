@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from cellstate.model import MOST_CLAIMS, Gang
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Singles
-from schedulers.draws import Draws, drawn_by
-from schedulers.work import Work
+from omega.cellstate.model import MOST_CLAIMS, Gang
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Singles
+from omega.schedulers.draws import Draws, drawn_by
+from omega.schedulers.work import Work
 
 _NO_GANG = Gang.NO
 

@@ -6,11 +6,11 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
-from schedulers.fitting import fitting
-from schedulers.work import Work
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.fitting import fitting
+from omega.schedulers.work import Work
 
 Scores = NDArray[np.float64]
 

@@ -7,15 +7,15 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
-from schedulers.constraints.demands import Demands, demands
-from schedulers.constraints.evaluation import holds, permitted, related
-from schedulers.fitting import fitting
-from schedulers.placement.domains import Level, closed, levels, most_on_machine, patches, places_of, tasks_of
-from schedulers.placement.spreading import Points, Spreading
-from schedulers.work import Work
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.constraints.demands import Demands, demands
+from omega.schedulers.constraints.evaluation import holds, permitted, related
+from omega.schedulers.fitting import fitting
+from omega.schedulers.placement.domains import Level, closed, levels, most_on_machine, patches, places_of, tasks_of
+from omega.schedulers.placement.spreading import Points, Spreading
+from omega.schedulers.work import Work
 
 Found = NDArray[np.intp]
 _TIE = 1e-6

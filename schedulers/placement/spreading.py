@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from schedulers.placement.domains import Level, Patches
+from omega.schedulers.placement.domains import Level, Patches
 
 Points = NDArray[np.float64]
 NEVER = float("-inf")

@@ -1,7 +1,7 @@
 """Preemption for pools: a starving pool takes room from pools above their fair share (docs/pools.md, Preemption).
 
 Victims are the newest tasks of pools that keep their share without them. Each set is tested with the predicate of the
-commit (`cellstate.fairness`) on the snapshot, and the transaction asserts the shares that it was planned with
+commit (`omega.cellstate.fairness`) on the snapshot, and the transaction asserts the shares that it was planned with
 (semantics 33). Within a pool precedence decides, then the partition of each job's tasks (`partitions.py`).
 """
 
@@ -15,22 +15,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from cellstate.fairness import Assertion, leaf_of
-from cellstate.pools import NOBODY
-from cellstate.residents import Resident
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Outcome, Transaction
-from schedulers.fairshare.job_standings import JobStand, JobStandings
-from schedulers.fairshare.standings import Path, Standings, StandingsOf
-from schedulers.fairshare.starvation import DEFAULTS, Starvation, Status
-from schedulers.policies import Placement, Preemption
-from schedulers.preemption.partitions import PartitionPlan
-from schedulers.preemption.plans import Plan
-from schedulers.preemption.precedence import Precedence, might_hold
-from schedulers.preemption.sets import Flight, leaf_of_work, unit_of
-from schedulers.preemption.stages import Backoff, Exchanges
-from schedulers.work import Work
+from omega.cellstate.fairness import Assertion, leaf_of
+from omega.cellstate.pools import NOBODY
+from omega.cellstate.residents import Resident
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Outcome, Transaction
+from omega.schedulers.fairshare.job_standings import JobStand, JobStandings
+from omega.schedulers.fairshare.standings import Path, Standings, StandingsOf
+from omega.schedulers.fairshare.starvation import DEFAULTS, Starvation, Status
+from omega.schedulers.policies import Placement, Preemption
+from omega.schedulers.preemption.partitions import PartitionPlan
+from omega.schedulers.preemption.plans import Plan
+from omega.schedulers.preemption.precedence import Precedence, might_hold
+from omega.schedulers.preemption.sets import Flight, leaf_of_work, unit_of
+from omega.schedulers.preemption.stages import Backoff, Exchanges
+from omega.schedulers.work import Work
 
 AGAIN_SECONDS = 0.1
 """Minimum time in seconds before a job without a legal set is tried again."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
-from schedulers.policies import Placement, Preemption
-from schedulers.work import Work
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.policies import Placement, Preemption
+from omega.schedulers.work import Work
 
 
 @dataclass(frozen=True, slots=True)

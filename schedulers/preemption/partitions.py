@@ -9,19 +9,19 @@ from math import ceil, inf
 
 import numpy as np
 
-from cellstate.fairness import Assertion, Floor, Threshold, is_below
-from cellstate.residents import Resident
-from cellstate.resources import Resources
-from schedulers.fairshare.curves import Floats
-from schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStand, bounds_of
-from schedulers.fairshare.partition import Bounds, Preemptible
-from schedulers.fairshare.standings import BOUNDLESS, Standings
-from schedulers.fairshare.starvation import Status
-from schedulers.preemption.planning import PlanningPolicy
-from schedulers.preemption.plans import Plan
-from schedulers.preemption.sets import Losses, leaf_of_work
-from schedulers.preemption.stages import least_for
-from schedulers.work import Work
+from omega.cellstate.fairness import Assertion, Floor, Threshold, is_below
+from omega.cellstate.residents import Resident
+from omega.cellstate.resources import Resources
+from omega.schedulers.fairshare.curves import Floats
+from omega.schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStand, bounds_of
+from omega.schedulers.fairshare.partition import Bounds, Preemptible
+from omega.schedulers.fairshare.standings import BOUNDLESS, Standings
+from omega.schedulers.fairshare.starvation import Status
+from omega.schedulers.preemption.planning import PlanningPolicy
+from omega.schedulers.preemption.plans import Plan
+from omega.schedulers.preemption.sets import Losses, leaf_of_work
+from omega.schedulers.preemption.stages import least_for
+from omega.schedulers.work import Work
 
 
 class _Victim:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from cellstate.residents import Resident
-from cellstate.resources import Resources
-from cellstate.transaction import Claim
-from schedulers.fairshare.standings import Path, Standings
-from schedulers.preemption.planning import PlanningPolicy
-from schedulers.preemption.sets import Flight, leaf_of_work, with_victims
-from schedulers.work import Work
+from omega.cellstate.residents import Resident
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Claim
+from omega.schedulers.fairshare.standings import Path, Standings
+from omega.schedulers.preemption.planning import PlanningPolicy
+from omega.schedulers.preemption.sets import Flight, leaf_of_work, with_victims
+from omega.schedulers.work import Work
 
 
 class PlannedEvictions:

@@ -2,10 +2,10 @@
 
 from typing import Protocol
 
-from cellstate.residents import Resident
-from cellstate.resources import Resources
-from schedulers.fairshare.job_standings import JobStand, JobStandings
-from schedulers.fairshare.standings import Standings
+from omega.cellstate.residents import Resident
+from omega.cellstate.resources import Resources
+from omega.schedulers.fairshare.job_standings import JobStand, JobStandings
+from omega.schedulers.fairshare.standings import Standings
 
 
 class PlanningPolicy(Protocol):

@@ -9,25 +9,25 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.fairness import Assertion, Loss, is_kept_in_full, is_legal
-from cellstate.residents import Resident
-from cellstate.resources import Resources
-from cellstate.transaction import Claim
-from schedulers.fairshare.job_standings import SETTLED_SECONDS
-from schedulers.fairshare.standings import Standings
-from schedulers.fairshare.starvation import Status
-from schedulers.fitting import fitting
-from schedulers.policies import Placement, claims_of
-from schedulers.preemption.planned import PlannedEvictions
-from schedulers.preemption.planning import PlanningPolicy
-from schedulers.preemption.precedence import might_hold
-from schedulers.preemption.sets import (
+from omega.cellstate.fairness import Assertion, Loss, is_kept_in_full, is_legal
+from omega.cellstate.residents import Resident
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Claim
+from omega.schedulers.fairshare.job_standings import SETTLED_SECONDS
+from omega.schedulers.fairshare.standings import Standings
+from omega.schedulers.fairshare.starvation import Status
+from omega.schedulers.fitting import fitting
+from omega.schedulers.policies import Placement, claims_of
+from omega.schedulers.preemption.planned import PlannedEvictions
+from omega.schedulers.preemption.planning import PlanningPolicy
+from omega.schedulers.preemption.precedence import might_hold
+from omega.schedulers.preemption.sets import (
     Losses,
     is_worth,
     within_shares,
     without_needless,
 )
-from schedulers.work import Work
+from omega.schedulers.work import Work
 
 Mask = NDArray[np.bool_]
 MOST_EVICTIONS, MOST_STARTS = 200, 500

@@ -8,16 +8,16 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.fairness import leaf_of
-from cellstate.model import MachineState
-from cellstate.residents import Resident
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
-from schedulers.constraints.evaluation import permitted
-from schedulers.policies import Placement, Preemption, claims_of
-from schedulers.preemption.victims import fewest
-from schedulers.work import Work
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.model import MachineState
+from omega.cellstate.residents import Resident
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.constraints.evaluation import permitted
+from omega.schedulers.policies import Placement, Preemption, claims_of
+from omega.schedulers.preemption.victims import fewest
+from omega.schedulers.work import Work
 
 Prey = Mapping[int, Sequence[Resident]]
 """By machine: less important tasks that may be evicted for the job."""

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
 from typing import NamedTuple
 
-from cellstate.fairness import leaf_of
-from cellstate.residents import Resident
-from cellstate.resources import Resources
-from cellstate.transaction import Claim
-from schedulers.fairshare.standings import Path
-from schedulers.work import Work
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.residents import Resident
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Claim
+from omega.schedulers.fairshare.standings import Path
+from omega.schedulers.work import Work
 
 
 def leaf_of_work(work: Work) -> str:

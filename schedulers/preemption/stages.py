@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.errors import BadInput
-from schedulers.fairshare.partition import Preemptible
-from schedulers.fairshare.starvation import Status
+from omega.cellstate.errors import BadInput
+from omega.schedulers.fairshare.partition import Preemptible
+from omega.schedulers.fairshare.starvation import Status
 
 STAGES: tuple[tuple[Status, Preemptible], ...] = (
     (Status.AGGRESSIVELY_STARVING, Preemptible.AGGRESSIVELY),

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from schedulers.instruments import Instrument
-from schedulers.process.log import log
+from omega.schedulers.instruments import Instrument
+from omega.schedulers.process.log import log
 
 
 class Diary(Instrument):

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cellstate.errors import BadInput
-from schedulers.process.log import log
+from omega.cellstate.errors import BadInput
+from omega.schedulers.process.log import log
 
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector

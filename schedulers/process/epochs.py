@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 import anyio.to_process
 import anyio.to_thread
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import EpochMark
-from cellstate.errors import OmegaError
-from cellstate.ports import SchedulerStore
-from cellstate.snapshot import Snapshot
-from cellstate.store import connect_cell
-from schedulers.epochs import epoch_of
-from schedulers.pool_machines import fetch_attributes, totals_of
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import EpochMark
+from omega.cellstate.errors import OmegaError
+from omega.cellstate.ports import SchedulerStore
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.store import connect_cell
+from omega.schedulers.epochs import epoch_of
+from omega.schedulers.pool_machines import fetch_attributes, totals_of
 
 PERIOD_MS = 1_000
 """Minimum length of an epoch in milliseconds, by the server's clock."""

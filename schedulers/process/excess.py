@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from cellstate.fairness import leaf_of
-from cellstate.pool_records import PoolUse
-from cellstate.pools import Epoch, Pools
-from cellstate.ports import SchedulerStore
-from cellstate.residents import Resident
-from cellstate.snapshot import Snapshot
-from schedulers.constraints.fetching import residents_on
-from schedulers.over_limit import Victim, end_victims, fewest, over_limit, together
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.pool_records import PoolUse
+from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.ports import SchedulerStore
+from omega.cellstate.residents import Resident
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.fetching import residents_on
+from omega.schedulers.over_limit import Victim, end_victims, fewest, over_limit, together
 
 OVER_SECONDS = 10.0
 """Time in seconds for which a machine may exceed its capacity before tasks are evicted."""

@@ -1,8 +1,8 @@
 """Housekeeping by any process of a cell: requeue tasks of lost executors, evict from drained machines, retire jobs."""
 
-from cellstate.model import MachineState
-from cellstate.ports import Housekeeping
-from cellstate.transaction import Ending, How
+from omega.cellstate.model import MachineState
+from omega.cellstate.ports import Housekeeping
+from omega.cellstate.transaction import Ending, How
 
 MOST_RUNS = 1_000
 """Maximum number of runs evicted or stopped per call: about ten milliseconds of the server's time."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import structlog
 
-from cellstate.errors import BadInput
-from cellstate.plain_text import escaped
+from omega.cellstate.errors import BadInput
+from omega.cellstate.plain_text import escaped
 
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")

@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Outcome, Transaction, Verdict
-from schedulers.constraints.explanation import explain
-from schedulers.constraints.reasons import Reason
-from schedulers.instruments import Instrument
-from schedulers.work import Work
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Outcome, Transaction, Verdict
+from omega.schedulers.constraints.explanation import explain
+from omega.schedulers.constraints.reasons import Reason
+from omega.schedulers.instruments import Instrument
+from omega.schedulers.work import Work
 
 MOST_JOBS = 128
 """Maximum number of jobs with reasons in a heartbeat: those with the latest changes."""

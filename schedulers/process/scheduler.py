@@ -17,25 +17,25 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from cellstate.cell import Membership
-from cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
-from cellstate.ports import SchedulerStore
-from cellstate.server import check_suitable, server_info
-from cellstate.store import connect_cell
-from schedulers.instruments import Figures
-from schedulers.live import LEASE_MS, Live
-from schedulers.policies import Asserting
-from schedulers.process.diary import Diary
-from schedulers.process.endpoint import METRICS, endpoint
-from schedulers.process.epochs import EpochReader
-from schedulers.process.excess import Excess
-from schedulers.process.housekeeping import housekeep
-from schedulers.process.log import log
-from schedulers.process.reasons import PendingReasons
-from schedulers.process.signals import leave_signals
-from schedulers.rolling import Rollouts
-from schedulers.scheduler import Scheduler
-from schedulers.sharing import owned
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
+from omega.cellstate.ports import SchedulerStore
+from omega.cellstate.server import check_suitable, server_info
+from omega.cellstate.store import connect_cell
+from omega.schedulers.instruments import Figures
+from omega.schedulers.live import LEASE_MS, Live
+from omega.schedulers.policies import Asserting
+from omega.schedulers.process.diary import Diary
+from omega.schedulers.process.endpoint import METRICS, endpoint
+from omega.schedulers.process.epochs import EpochReader
+from omega.schedulers.process.excess import Excess
+from omega.schedulers.process.housekeeping import housekeep
+from omega.schedulers.process.log import log
+from omega.schedulers.process.reasons import PendingReasons
+from omega.schedulers.process.signals import leave_signals
+from omega.schedulers.rolling import Rollouts
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sharing import owned
 
 NEVER = float("inf")
 HUNG_LEASES = 2
@@ -93,7 +93,7 @@ class Process:
         if not where:
             yield None
             return
-        from schedulers.metrics import SchedulerMetrics  # noqa: PLC0415 - imports prometheus_client
+        from omega.schedulers.metrics import SchedulerMetrics  # noqa: PLC0415 - imports prometheus_client
 
         metrics = SchedulerMetrics(
             self.cell, self.member, self.scheduler, self.figures, lambda: self._live, lambda: self.pending

@@ -11,17 +11,17 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from cellstate.array_snapshot import distinct
-from cellstate.cell import Awaited, awaited_of
-from cellstate.resources import Resources
-from cellstate.snapshot import Snapshot
-from schedulers.constraints.demands import demands
-from schedulers.constraints.evaluation import kept_from_simulated, permitted
-from schedulers.fitting import Amounts, fitting
-from schedulers.queue.lines import Lines, Mask
-from schedulers.queue.ranks import Place, Promise, Ranks
-from schedulers.queue.shapes import Alike, ByShape
-from schedulers.work import Work
+from omega.cellstate.array_snapshot import distinct
+from omega.cellstate.cell import Awaited, awaited_of
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.demands import demands
+from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
+from omega.schedulers.fitting import Amounts, fitting
+from omega.schedulers.queue.lines import Lines, Mask
+from omega.schedulers.queue.ranks import Place, Promise, Ranks
+from omega.schedulers.queue.shapes import Alike, ByShape
+from omega.schedulers.work import Work
 
 Machines = NDArray[np.int64]
 

@@ -4,11 +4,11 @@ from collections.abc import Collection
 from itertools import islice
 from random import Random
 
-from cellstate.fairness import leaf_of
-from cellstate.snapshot import Snapshot
-from schedulers.policies import Asserting, Preemption
-from schedulers.queue.blocked import Blocked
-from schedulers.work import Work
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.policies import Asserting, Preemption
+from omega.schedulers.queue.blocked import Blocked
+from omega.schedulers.work import Work
 
 SCAN_SECONDS = 0.5
 """Minimum time between two scans for preemption by blocked jobs, after other jobs were placed."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
-from schedulers.queue.ranks import Place, Ranks
+from omega.schedulers.queue.ranks import Place, Ranks
 
 MANY = 4
 """Number of lanes above which keeping their order costs less than looking at all of them."""

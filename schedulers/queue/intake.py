@@ -7,12 +7,12 @@ policy, so it has the best job of all without reading the queue: only lanes that
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cellstate.cell import PendingJob, Reply
-from cellstate.lanes import Lanes
-from cellstate.transaction import Ask, Intake
-from schedulers.queue.queue import Queue
-from schedulers.queue.ranks import Place
-from schedulers.work import Work
+from omega.cellstate.cell import PendingJob, Reply
+from omega.cellstate.lanes import Lanes
+from omega.cellstate.transaction import Ask, Intake
+from omega.schedulers.queue.queue import Queue
+from omega.schedulers.queue.ranks import Place
+from omega.schedulers.work import Work
 
 MOST_ASKED = 8
 """Maximum number of lanes per call: with 32 buckets a millisecond of the server's time."""

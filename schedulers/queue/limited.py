@@ -2,11 +2,11 @@
 
 from collections.abc import Hashable
 
-from cellstate.cell import KindUse
-from schedulers.queue.pool_room import PoolRoom
-from schedulers.queue.ranks import Place, Promise, Ranks
-from schedulers.queue.shapes import Alike, ByShape
-from schedulers.work import Work
+from omega.cellstate.cell import KindUse
+from omega.schedulers.queue.pool_room import PoolRoom
+from omega.schedulers.queue.ranks import Place, Promise, Ranks
+from omega.schedulers.queue.shapes import Alike, ByShape
+from omega.schedulers.work import Work
 
 REQUEUED_AT, REFUSED_AT = "limit: requeued at", "limit: refused at"
 """Notes of a job: limits and use of its last requeueing, and those at which the store then refused it."""

@@ -5,9 +5,9 @@ from collections.abc import Hashable
 import numpy as np
 from numpy.typing import NDArray
 
-from schedulers.queue.ranks import Place, Ranks
-from schedulers.queue.shapes import Alike
-from schedulers.work import Work
+from omega.schedulers.queue.ranks import Place, Ranks
+from omega.schedulers.queue.shapes import Alike
+from omega.schedulers.work import Work
 
 Mask = NDArray[np.bool_]
 NOBODY = np.iinfo(np.int64).max

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from cellstate.pool_records import PoolUse
-from cellstate.pools import Pools
-from schedulers.work import Work
+from omega.cellstate.pool_records import PoolUse
+from omega.cellstate.pools import Pools
+from omega.schedulers.work import Work
 
 
 class PoolRoom:

@@ -10,17 +10,17 @@ from heapq import heappop, heappush
 from itertools import islice
 from random import Random
 
-from cellstate.cell import ANY_JOB, Awaited
-from cellstate.snapshot import Snapshot
-from schedulers.constraints.fetching import Fetch, lacking
-from schedulers.policies import Ordering, Preemption
-from schedulers.queue.blocked import POLICY, Blocked
-from schedulers.queue.evicting import EvictingJobs
-from schedulers.queue.limited import Limited
-from schedulers.queue.pool_room import PoolRoom
-from schedulers.queue.ranks import Place, Ranks, admit
-from schedulers.queue.ready import Ready
-from schedulers.work import Work
+from omega.cellstate.cell import ANY_JOB, Awaited
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.fetching import Fetch, lacking
+from omega.schedulers.policies import Ordering, Preemption
+from omega.schedulers.queue.blocked import POLICY, Blocked
+from omega.schedulers.queue.evicting import EvictingJobs
+from omega.schedulers.queue.limited import Limited
+from omega.schedulers.queue.pool_room import PoolRoom
+from omega.schedulers.queue.ranks import Place, Ranks, admit
+from omega.schedulers.queue.ready import Ready
+from omega.schedulers.work import Work
 
 LOOK_SECONDS = 0.2
 """Minimum time between two fetches of other jobs' runs, or of the use of a kind, for blocked jobs."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
-from schedulers.policies import Ordering
-from schedulers.work import Work
+from omega.schedulers.policies import Ordering
+from omega.schedulers.work import Work
 
 Place = tuple[float, float, int]
 """Rank of the lane, key of the job, tie; smallest first."""

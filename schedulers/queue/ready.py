@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from heapq import heappop, heappush
 
-from schedulers.queue.heads import MANY, Heads
-from schedulers.queue.ranks import Place, Ranks
-from schedulers.work import Work
+from omega.schedulers.queue.heads import MANY, Heads
+from omega.schedulers.queue.ranks import Place, Ranks
+from omega.schedulers.work import Work
 
 Entry = tuple[float, int, int, str]
 """Key and tie of a job, its number in the queue, its id."""

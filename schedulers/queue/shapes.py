@@ -3,8 +3,8 @@
 from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
 
-from schedulers.queue.ranks import Ranks
-from schedulers.work import Work
+from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.work import Work
 
 Alike = tuple[Hashable, Hashable]
 """A lane, and the shape of a group's jobs."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from schedulers.sizing.model import Profile, Totals
+from omega.schedulers.sizing.model import Profile, Totals
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from schedulers.sizing.model import Profile, Totals, earliest
+from omega.schedulers.sizing.model import Profile, Totals, earliest
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ at once; only the mean duration of a shard is used.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cellstate.resources import Resources
+from omega.cellstate.resources import Resources
 
 UNBOUNDED = 1 << 40
 """Room for workers that need no resource."""

@@ -68,6 +68,13 @@ TWINS = ("redis", "memory", "audit")
 ASSEMBLY = ("cellstate/redis/*", "cellstate/store.py")
 """Where the implementation of the ports over a server is named."""
 
+OLD_NAMES = re.compile(
+    r"""(?:^\s*(?:from|import)\ |["'`=]|-m\ )"""  # where a module is imported or named
+    r"""(cellstate|schedulers|cli)(?:\.[a-z_]+(?:[.:"'`]|\ |$)|\ import\ |$)""",
+    re.VERBOSE,
+)
+"""Imports and names of modules under which the layers would be a second copy; paths (cellstate/keys.py) are none."""
+
 HOMES = re.compile(r"(?<![\w.:/-])(?:/(?:home/(?!(?:ada|me|someone|user|you)\b)|(?:root|Users|work)/)|[A-Z]:\\Users\b)")
 """Made-up people (/home/someone) may live in examples and tests."""
 RULE_NUMBERS = re.compile(r"\bsemantics \d+(?:(?:, | and )\d+)*")
@@ -168,10 +175,10 @@ def twins(source: Source) -> Iterator[str]:
     """Twins that share code prove nothing; import-linter sees the main modules, this sees all their parts."""
 
     def family(module: str) -> str:
-        name = module.removeprefix("cellstate.")
+        name = module.removeprefix("omega.cellstate.")
         return next((each for each in TWINS if name != module and re.split(r"[._]", name)[0] == each), "")
 
-    own = family(source.path.removesuffix(".py").replace("/", "."))
+    own = family("omega." + source.path.removesuffix(".py").replace("/", "."))
     for line, name in source.imports:
         if own and family(name) not in ("", own):
             yield f"{source.path}:{line}: {own} imports {name}; share words (model, transaction), never decisions"
@@ -183,7 +190,14 @@ def implementations(source: Source) -> Iterator[str]:
         return
     for number, line in enumerate(source.lines, 1):
         if re.search(r"\bRedisCell\b", line):
-            yield f"{source.path}:{number}: RedisCell; use a port (cellstate.ports), open cells with cellstate.store"
+            yield f"{source.path}:{number}: RedisCell; use omega.cellstate.ports, open cells with omega.cellstate.store"
+
+
+def old_names(source: Source) -> Iterator[str]:
+    """One package is imported; the folders of the other layers are linked into it."""
+    for number, line in enumerate(source.lines, 1):
+        for name in OLD_NAMES.findall(line):
+            yield f"{source.path}:{number}: {name} is no top-level package; its import name is omega.{name}"
 
 
 def rule_numbers(source: Source) -> Iterator[str]:

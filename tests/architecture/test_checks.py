@@ -1,14 +1,16 @@
 """The outside checkers are tests too, so that `pytest` is the one command."""
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.architecture.sources import FLOORS, ROOT
+from tests.architecture.sources import ROOT
 
 
 def checker(name: str, *arguments: str, within: Path = ROOT) -> subprocess.CompletedProcess[str]:
@@ -39,7 +41,7 @@ def test_checker_finds_nothing(name: str, arguments: list[str]) -> None:
         pytest.fail(f"{name} {' '.join(arguments)}\n{done.stdout}", pytrace=False)
 
 
-def contracts() -> dict[str, dict[str, object]]:
+def contracts() -> dict[str, dict[str, Any]]:
     """The contracts of import-linter by their id, as pyproject.toml has them."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     return {contract["id"]: contract for contract in settings["tool"]["importlinter"]["contracts"]}
@@ -47,18 +49,14 @@ def contracts() -> dict[str, dict[str, object]]:
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """An empty project under the same contracts: the floors, and every module that a contract names."""
+    """An empty project under the same contracts: every module that a contract names."""
     (tmp_path / "pyproject.toml").write_bytes((ROOT / "pyproject.toml").read_bytes())
-    for floor in FLOORS:
-        (tmp_path / floor).mkdir()
-        (tmp_path / floor / "__init__.py").touch()
-    for contract in contracts().values():
-        named = contract.get("modules", [])
-        assert isinstance(named, list)
-        for module in named:
-            path = tmp_path.joinpath(*module.split("."))
-            path.mkdir(parents=True, exist_ok=True)
-            (path / "__init__.py").touch()
+    layers = re.findall(r"\w+", " ".join(contracts()["layers"]["layers"]))
+    for module in [*(f"omega.{layer}" for layer in layers), *contracts()["twins"]["modules"]]:
+        path = tmp_path.joinpath(*module.split("."))
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "__init__.py").touch()
+    (tmp_path / "omega" / "__init__.py").touch()
     return tmp_path
 
 
@@ -70,22 +68,24 @@ def test_an_empty_house_keeps_every_contract(house: Path) -> None:
 @pytest.mark.parametrize(
     ("contract", "module", "imported"),
     [
-        ("floors", "cellstate/snapshot.py", "schedulers"),
-        ("floors", "schedulers/loop.py", "omega"),
-        ("floors", "omega/live.py", "cli"),
+        ("layers", "cellstate/snapshot.py", "omega.schedulers"),
+        ("layers", "schedulers/loop.py", "omega.workload"),
+        ("layers", "live/member.py", "omega.cli"),
+        ("layers", "unplaced.py", "json"),
+        ("names", "schedulers/loop.py", "omega"),
         ("outside", "cli/bench.py", "benchmarks"),
-        ("outside", "omega/testing.py", "tests"),
-        ("twins", "cellstate/memory/cell.py", "cellstate.redis"),
-        ("twins", "cellstate/redis/cell.py", "cellstate.memory"),
-        ("twins", "cellstate/audit/report.py", "cellstate.memory"),
+        ("outside", "testing/cells.py", "tests"),
+        ("twins", "cellstate/memory/cell.py", "omega.cellstate.redis"),
+        ("twins", "cellstate/redis/cell.py", "omega.cellstate.memory"),
+        ("twins", "cellstate/audit/report.py", "omega.cellstate.memory"),
         ("server", "schedulers/live.py", "redis"),
         ("server", "cli/store.py", "redis.exceptions"),
-        ("people", "omega/live.py", "click"),
+        ("people", "live/member.py", "click"),
         ("people", "cellstate/snapshot.py", "rich"),
     ],
 )
 def test_a_contract_is_broken_by(house: Path, contract: str, module: str, imported: str) -> None:
-    (house / module).write_text(f"import {imported}\n", encoding="utf-8")
+    (house / "omega" / module).write_text(f"import {imported}\n", encoding="utf-8")
     done = checker("lint-imports", "--no-logo", "--no-cache", within=house)
     assert done.returncode == 1
     assert f"{contracts()[contract]['name']} BROKEN" in done.stdout

@@ -51,6 +51,10 @@ def test_twins_do_not_know_one_another() -> None:
     assert_kept(rules.twins, python())
 
 
+def test_modules_have_one_name() -> None:
+    assert_kept(rules.old_names, texts())
+
+
 def test_callers_depend_on_ports() -> None:
     assert_kept(rules.implementations, python())
 

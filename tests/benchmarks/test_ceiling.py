@@ -10,7 +10,7 @@ from benchmarks.commit import LEASE_MS
 from benchmarks.committer import Checked, Plan
 from benchmarks.residents import join
 from benchmarks.store import Saved, Store
-from cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.model import JobSpec, TaskGroup
 
 NOTED = (b"HSET", b"HDEL", b"RPUSH", b"XADD", b"ZREM")
 

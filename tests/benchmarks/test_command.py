@@ -6,8 +6,8 @@ from typing import Any
 import click.testing
 import pytest
 
-from cli.bench import harness
-from cli.main import omega
+from omega.cli.bench import harness
+from omega.cli.main import omega
 
 
 def run(*words: str, **environment: str) -> click.testing.Result:

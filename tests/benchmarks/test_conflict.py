@@ -8,8 +8,8 @@ import pytest
 from benchmarks.conflict import chosen, comparisons, measure, task_groups, with_pools
 from benchmarks.contest import Contest, Watch, figures
 from benchmarks.residents import add_pools, queue_jobs
-from cellstate.errors import BadInput
-from cellstate.model import TaskGroup
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import TaskGroup
 from omega.live.choice import scheduler
 from tests.integration.stage import made_cell
 

@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from benchmarks.instructions import Settings, countable, measure
-from cellstate.errors import BadInput, StoreError
+from omega.cellstate.errors import BadInput, StoreError
 
 
 def test_it_needs_valgrind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import epochs, fair_shares, memory, placement, pool_scheduling, sync
 from benchmarks.place import Settings, measure
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 
 def test_every_policy_is_timed_for_every_size(monkeypatch: pytest.MonkeyPatch) -> None:

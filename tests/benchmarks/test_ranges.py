@@ -7,7 +7,7 @@ import click
 import pytest
 
 from benchmarks.ranges import Range, load
-from cli.main import omega
+from omega.cli.main import omega
 
 MEASURED, RANGES = load()
 MORE = Range("tasks", "omega bench conflict", "headline", "medians", "tasks", 100, (90, 110), 0.2, "tasks/s")

@@ -9,7 +9,7 @@ import pytest
 from benchmarks import sim
 from benchmarks.agreement import case, day, rows
 from benchmarks.sim import LARGE, Settings, large_day, measure
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 
 @pytest.mark.usefixtures("shared_directory")

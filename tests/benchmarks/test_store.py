@@ -4,9 +4,9 @@ import pytest
 
 from benchmarks.residents import Filler, fill, join, queue_jobs
 from benchmarks.store import Saved, Store, measured_store
-from cellstate.errors import Unreachable
-from cellstate.model import TaskGroup
-from cellstate.transaction import Position
+from omega.cellstate.errors import Unreachable
+from omega.cellstate.model import TaskGroup
+from omega.cellstate.transaction import Position
 
 pytestmark = pytest.mark.server
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
-from cellstate import ranges
-from cellstate.cell import Fact
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
+from omega.cellstate import ranges
+from omega.cellstate.cell import Fact
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
 from tests.conftest import absent
 from tests.integration.stage import all_facts
 

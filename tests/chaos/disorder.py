@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
-from cellstate.errors import StoreError
-from cellstate.model import JobSpec, MachineState
-from cellstate.redis import RedisCell
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import JobSpec, MachineState
+from omega.cellstate.redis import RedisCell
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import (
     DEFAULT_EXECUTOR,

@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate.model import JobSpec
-from cellstate.redis import RedisCell
+from omega.cellstate.model import JobSpec
+from omega.cellstate.redis import RedisCell
 from tests.chaos.book import Book
 from tests.chaos.disorder import Disorder
 from tests.integration.ledger import Ledger

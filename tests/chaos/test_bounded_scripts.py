@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate.audit import verify
-from cellstate.backup import read_backup
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
+from omega.cellstate.audit import verify
+from omega.cellstate.backup import read_backup
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
 from tests.integration.stage import own_server
 
 pytestmark = [pytest.mark.server, pytest.mark.chaos]

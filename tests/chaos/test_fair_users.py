@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from cellstate import ranges
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
+from omega.cellstate import ranges
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
 from omega.live.processes.supervisor import supervised
 from tests.integration.stage import DEFAULT_EXECUTOR, check, made_cell, submit, until
 

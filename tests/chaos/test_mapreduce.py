@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from cellstate.transaction import How
+from omega.cellstate.transaction import How
 from tests.mapreduce.crowd import TIMEOUT_SECONDS, Crowd, kill
 from tests.mapreduce.words import COUNTED, answer, counted, write_text
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from cellstate import ranges
-from cellstate.errors import StoreError
-from cellstate.model import MachineSpec
-from cellstate.redis import RedisCell
+from omega.cellstate import ranges
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega
 from tests.integration.stage import DEFAULT_EXECUTOR, check, join, made_cell, seen, started_processes, until
 from tests.simulation.pool_scenario import FILES, MILLI, Scenario, Seen, job_file

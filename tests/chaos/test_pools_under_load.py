@@ -11,10 +11,10 @@ from random import Random
 
 import pytest
 
-from cellstate.errors import OmegaError
-from cellstate.model import Gang, JobSpec, TaskGroup
-from cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, Preemption
-from cellstate.redis import RedisCell
+from omega.cellstate.errors import OmegaError
+from omega.cellstate.model import Gang, JobSpec, TaskGroup
+from omega.cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.redis import RedisCell
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import (
     DEFAULT_EXECUTOR,

@@ -18,8 +18,8 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate.model import JobSpec
-from cellstate.redis import RedisCell
+from omega.cellstate.model import JobSpec
+from omega.cellstate.redis import RedisCell
 from omega.file_lock import held
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_tree import processes
@@ -200,7 +200,7 @@ def test_kill_omega_up(store_url: str, tmp_path: Path, monkeypatch: pytest.Monke
     """`omega down` ends what a killed `omega up` left behind, and the next `omega up` finishes its jobs."""
     state, book, jobs = tmp_path / "state", Book.new(tmp_path / "book"), list[JobSpec]()
     environment = {**os.environ, "OMEGA_STATE": str(state), "OMEGA_STORE": store_url}
-    program = [sys.executable, "-m", "cli.main", "--json", "--cell"]
+    program = [sys.executable, "-m", "omega.cli.main", "--json", "--cell"]
     with made_cell(store_url, f"up-{uuid4().hex[:8]}") as cell:
         for number in range(rounds()):
             words = [*program, cell.name, "up", "--batch", "1", "--service", "0"]

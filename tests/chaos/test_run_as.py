@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
 from tests.integration.stage import submit, until
 from tests.integration.with_password import guarded_server, program
 

@@ -12,9 +12,9 @@ from statistics import median
 import pytest
 
 from benchmarks.computer import resident_bytes
-from cellstate.pools import Pool, Pools
-from cellstate.redis import RedisCell
-from cellstate.server import connect
+from omega.cellstate.pools import Pool, Pools
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
 from tests.integration.stage import (
     DEFAULT_EXECUTOR,
     check,

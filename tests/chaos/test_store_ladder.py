@@ -14,12 +14,12 @@ from random import Random
 
 import pytest
 
-from cellstate.backup import read_backup
-from cellstate.backup.restore import restore
-from cellstate.errors import StoreError
-from cellstate.model import JobSpec
-from cellstate.redis import RedisCell
-from cellstate.server import connect
+from omega.cellstate.backup import read_backup
+from omega.cellstate.backup.restore import restore
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import JobSpec
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.chaos.book import Book, rounds
 from tests.chaos.proxy import Proxy, between

@@ -1,18 +1,20 @@
-"""The wheel, installed in a virtual environment of its own, runs without the checkout."""
+"""Omega as it is installed: the wheel that the source distribution builds, and the editable checkout."""
 
 import json
 import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from tests.architecture.sources import ROOT
 
-pytestmark = [pytest.mark.chaos, pytest.mark.server]
+LAYERS = ("cellstate", "cli", "schedulers")
 
 
 def run(*command: str | Path, **more: str) -> str:
@@ -29,17 +31,77 @@ def run(*command: str | Path, **more: str) -> str:
     return found.stdout
 
 
-def test_the_wheel_runs_help_a_demo_and_a_simulation_without_the_checkout(tmp_path: Path) -> None:
-    pip = (sys.executable, "-m", "pip")
-    built = subprocess.run(
-        [*pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, ROOT],
-        capture_output=True,
-        text=True,
-        check=False,
+def build(target: str, within: Path, to: Path) -> Path:
+    """The one archive of this target (sdist or wheel) that hatchling builds of a source folder, without an index."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", to],
+        cwd=within, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (archive,) = to.iterdir()
+    return archive
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel that is built from the unpacked source distribution, as pip does for a user without wheels."""
+    sources = tmp_path_factory.mktemp("sources")
+    with tarfile.open(build("sdist", ROOT, tmp_path_factory.mktemp("sdist"))) as packed:
+        packed.extractall(sources, filter="data")
+    (unpacked,) = sources.iterdir()
+    return build("wheel", unpacked, tmp_path_factory.mktemp("wheel"))
+
+
+def test_the_wheel_from_the_sdist_holds_one_package_with_every_file(wheel: Path) -> None:
+    with ZipFile(wheel) as packed:
+        held = {name for name in packed.namelist() if ".dist-info/" not in name}
+    tracked = subprocess.run(
+        ["git", "ls-files", "omega", *LAYERS], cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    links = {f"omega/{layer}" for layer in LAYERS}
+    assert held == {name if name.startswith("omega/") else f"omega/{name}" for name in tracked} - links
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["wheel", "editable"])
+@pytest.mark.parametrize("as_folders", [True, False], ids=["folders", "files"])
+def test_names_of_layers_are_free_for_users(wheel: Path, tmp_path: Path, installed: bool, as_folders: bool) -> None:
+    package = tmp_path / "package"
+    with ZipFile(wheel) as packed:
+        packed.extractall(package)  # noqa: S202 - our own archive, filtered
+    for name in LAYERS:
+        own = tmp_path / (f"{name}/__init__.py" if as_folders else f"{name}.py")
+        own.parent.mkdir(exist_ok=True)
+        own.write_text("mine = True\n", encoding="utf-8")
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, cellstate, cli, schedulers, omega\n"
+        "from omega.cli.main import main\n"
+        "assert cellstate.mine and cli.mine and schedulers.mine\n"
+        "print(omega.__file__, omega.Scheduler('own', placement=omega.FirstFit()).kind)\n"
+        "sys.argv = ['omega', 'version']\n"
+        "main()\n",
+        encoding="utf-8",
     )
-    if built.returncode:
-        pytest.skip(f"no wheel without a package index: {built.stderr[-200:]}")
-    (wheel,) = tmp_path.glob("*.whl")
+    path = [str(package), sysconfig.get_path("purelib")] if installed else []
+    options = ["-S"] if installed else []  # without site-packages' link to the checkout
+    printed = run(sys.executable, *options, script, HOME=str(tmp_path), PYTHONPATH=os.pathsep.join(path))
+    first, version = printed.splitlines()
+    assert first == f"{package if installed else ROOT}/omega/__init__.py own"
+    assert version.startswith("omega 0")
+
+
+def test_a_layer_has_no_second_name() -> None:
+    for layer in LAYERS:
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {layer}"], cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.stderr.splitlines()[-1].startswith(f"ImportError: import omega.{layer}, not {layer}: ")
+
+
+@pytest.mark.chaos
+@pytest.mark.server
+def test_the_wheel_runs_help_a_demo_and_a_simulation_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    pip = (sys.executable, "-m", "pip")
     home = tmp_path / "own"
     venv.create(home, with_pip=False)
     run(*pip, "--python", home / "bin" / "python", "install", "--quiet", "--no-deps", wheel)
@@ -52,7 +114,7 @@ def test_the_wheel_runs_help_a_demo_and_a_simulation_without_the_checkout(tmp_pa
         "TMPDIR": "/tmp",
     }
     omega = home / "bin" / "omega"
-    where = run(home / "bin" / "python", "-c", "import cli; print(cli.__file__)", **environment)
+    where = run(home / "bin" / "python", "-c", "import omega.cli; print(omega.cli.__file__)", **environment)
     assert where.startswith(str(home)), "the installed package, not the checkout"
     commands = run(omega, "--help", **environment).partition("Commands:")[2]
     assert "  demo " in commands

@@ -11,13 +11,13 @@ from uuid import uuid4
 import click.testing
 import pytest
 
-from cellstate.model import MachineSpec
-from cellstate.redis import RedisCell
-from cellstate.server import connect
-from cli.main import omega as program
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
+from omega.cli.main import omega as program
 from omega.live.simulated.executor import SimulatedExecutor
-from schedulers import registry
-from schedulers.live import Live
+from omega.schedulers import registry
+from omega.schedulers.live import Live
 
 LEASE_MS = 60_000
 DEADLINE_SECONDS = 30.0

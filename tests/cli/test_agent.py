@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import MachineSpec
-from cellstate.redis import RedisCell
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.redis import RedisCell
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process import Bell, Watch

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli.aliases import ALIASES, MEANINGS, TOP_ALIASES
-from cli.main import omega as program
+from omega.cli.aliases import ALIASES, MEANINGS, TOP_ALIASES
+from omega.cli.main import omega as program
 from tests.cli.conftest import Omega
 
 

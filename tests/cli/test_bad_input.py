@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.keys import SCHEMA
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
+from omega.cellstate.keys import SCHEMA
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
 from omega.jobfile.form import fields_at
 from tests.answering import answering
 from tests.cli.conftest import Omega

@@ -6,10 +6,10 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate.keys import SCHEMA
-from cellstate.model import JobSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
+from omega.cellstate.keys import SCHEMA
+from omega.cellstate.model import JobSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
 from tests.cli.conftest import Omega, join, scheduler
 
 

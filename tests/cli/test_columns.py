@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cellstate.redis import RedisCell
+from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, join
 
 

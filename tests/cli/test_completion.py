@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.shell_completion import ShellComplete
 
-from cellstate.redis import RedisCell
-from cli.main import omega as program
+from omega.cellstate.redis import RedisCell
+from omega.cli.main import omega as program
 from tests.cli.conftest import Omega, join
 
 
@@ -77,7 +77,7 @@ def test_a_script_for_each_shell(omega: Omega, shell: str) -> None:
 
 def test_bash_completes(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     join(cell, 2)
-    (tmp_path / "omega").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m cli.main "$@"\n')
+    (tmp_path / "omega").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m omega.cli.main "$@"\n')
     (tmp_path / "omega").chmod(0o755)
     script = (
         'eval "$(omega completion bash)"; COMP_WORDS=(omega machine drain m); COMP_CWORD=3; '
@@ -95,8 +95,8 @@ def test_bash_completes(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
 
 
 def test_completion_of_commands_imports_none_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("cli.job.list", "cli.job.run"):
+    for name in ("omega.cli.job.list", "omega.cli.job.run"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     assert {"list", "run", "why"} <= set(completed(Omega(None), "job", ""))
-    assert "cli.job.list" not in sys.modules
-    assert "cli.job.run" not in sys.modules
+    assert "omega.cli.job.list" not in sys.modules
+    assert "omega.cli.job.run" not in sys.modules

@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from cellstate.cell import Fact, Membership
-from cellstate.model import JobSpec, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.resources import Dimensions
-from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
-from cli.event_words import clock
+from omega.cellstate.cell import Fact, Membership
+from omega.cellstate.model import JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cli.event_words import clock
 from omega.queries import events as history
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import start

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from cellstate import model
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.plain_text import cleaned
-from cellstate.redis import RedisCell
+from omega.cellstate import model
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.plain_text import cleaned
+from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, scheduler
 
 EVIL = "\x1b]0,owned\x07\x1b[2J\u202e\x9b\u200b[/bold]"
@@ -27,7 +27,7 @@ def hostile(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> RedisCell:
         for name in ("check_text", "check_texts"):
             open_door.setattr(model, name, lambda *_, **__: None)
         open_door.setattr(model, "_NAME", re.compile(".+", re.DOTALL))
-        open_door.setattr("cellstate.redis.calls._author", lambda name: name)
+        open_door.setattr("omega.cellstate.redis.calls._author", lambda name: name)
         machines = [MachineSpec("m0", (4000, 4096), {"rack": EVIL, EVIL: "x"}), MachineSpec(f"m{EVIL}", (1, 1))]
         cell.register_executor("here", "n", 600_000, 1)
         cell.join("here", machines[:1], 1)
@@ -56,7 +56,7 @@ def test_no_control_reaches_the_terminal(omega: Omega, hostile: RedisCell) -> No
 def test_a_log_is_text_on_a_terminal_and_bytes_elsewhere(
     capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cli import render
+    from omega.cli import render
 
     pieces = "a\x1b[31m\tü\n".encode()
     render.output(pieces)

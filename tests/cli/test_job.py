@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cellstate.model import Gang, JobSpec, JobState, Limits, TaskGroup
-from cellstate.redis import RedisCell
-from cli.job.run import stem
+from omega.cellstate.model import Gang, JobSpec, JobState, Limits, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cli.job.run import stem
 from tests.cli.conftest import Omega, eventually, executor, join, scheduler
 
 CRAWL = """

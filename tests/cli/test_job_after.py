@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import After
-from cellstate.redis import RedisCell
 from omega.arrays import array_index
+from omega.cellstate.model import After
+from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, executor, join, scheduler
 
 CHAIN = """

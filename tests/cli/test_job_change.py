@@ -2,8 +2,8 @@
 
 import pytest
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, executor, join, scheduler
 
 TWO_GROUPS = (TaskGroup((1, 1), 2, extra={"name": "fetch"}), TaskGroup((1, 1), 1, extra={"name": "merge"}))

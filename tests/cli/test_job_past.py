@@ -2,10 +2,10 @@
 
 import pytest
 
-from cellstate.cell import Membership
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.cell import Membership
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.cli.conftest import Omega, join
 
 

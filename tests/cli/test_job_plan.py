@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cellstate.model import Limits, MachineSpec
-from cellstate.redis import RedisCell
+from omega.cellstate.model import Limits, MachineSpec
+from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, scheduler
 
 pytestmark = pytest.mark.server

@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from cellstate.redis import RedisCell
-from cellstate.transaction import Ending, How
-from schedulers.rolling import Rollouts
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Ending, How
+from omega.schedulers.rolling import Rollouts
 from tests.cli.conftest import Omega, eventually, executor, join, repeating, scheduler
 
 JOB = """

@@ -8,11 +8,11 @@ from shutil import rmtree
 
 import pytest
 
-from cellstate.errors import Unreachable
-from cellstate.model import JobSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
-from cellstate.transaction import Ending, How
+from omega.cellstate.errors import Unreachable
+from omega.cellstate.model import JobSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Ending, How
 from omega.live import waiting as watch
 from tests.cli.conftest import Omega, eventually, join, scheduler
 from tests.conftest import absent, find_server, socket_directory, wait_for
@@ -135,7 +135,7 @@ def test_follow_many_ends_with_a_table_and_their_fate(omega: Omega, at_work: Cal
 
 
 def test_follow_says_why_a_job_waits(omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cli.job.follow.EXPLAIN_MS", 50)
+    monkeypatch.setattr("omega.cli.job.follow.EXPLAIN_MS", 50)
     join(cell, 1)
     threading.Timer(0.4, lambda: cell.stop(next(iter(cell.job_names().values())), 1, "ada")).start()
     lines = omega.run("job", "run", "--name", "a", "--follow", code=1).stdout.splitlines()

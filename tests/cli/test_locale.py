@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cellstate.redis import RedisCell
+from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega
 from tests.cli.test_main import ROOT
 
@@ -27,7 +27,7 @@ def test_every_step_of_a_job(omega: Omega, cell: RedisCell, tmp_path: Path) -> N
         if words[:2] == ("machine", "set"):
             omega.run("machine", "add", "m0", "--cpu", "1", "--attribute", "rack=rück→")
         done = subprocess.run(
-            [sys.executable, "-m", "cli.main", *words],
+            [sys.executable, "-m", "omega.cli.main", *words],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,

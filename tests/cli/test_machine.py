@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from cellstate.model import Job, JobSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.model import Job, JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.cli.conftest import Omega, eventually, join, scheduler
 
 

@@ -11,20 +11,20 @@ from pathlib import Path
 import click
 import pytest
 
-from cellstate.redis import RedisCell
-from cli.lazy import Lazy
-from cli.main import COMMANDS
-from cli.main import omega as program
+from omega.cellstate.redis import RedisCell
+from omega.cli.lazy import Lazy
+from omega.cli.main import COMMANDS
+from omega.cli.main import omega as program
 from tests.cli.conftest import Omega
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("redis", "numpy", "rich", "pydantic", "yaml", "anyio", "cellstate.redis", "schedulers")
+HEAVY = ("redis", "numpy", "rich", "pydantic", "yaml", "anyio", "omega.cellstate.redis", "omega.schedulers")
 
 
 def start(*words: str, within: Path = ROOT, **environment: str) -> "subprocess.Popen[str]":
     """Start the program as a process of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "cli.main", *words],
+        [sys.executable, "-m", "omega.cli.main", *words],
         cwd=within,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
@@ -74,7 +74,7 @@ def test_summaries_in_groups_are_whole_sentences() -> None:
 
 
 def test_a_module_that_is_missing_does_not_break_the_rest() -> None:
-    group = Lazy(name="omega", table={"gone": ("cli.no_such_module", "Not there."), "store": COMMANDS["store"]})
+    group = Lazy(name="omega", table={"gone": ("omega.cli.no_such_module", "Not there."), "store": COMMANDS["store"]})
     context = click.Context(group)
     assert group.list_commands(context) == ["store"]
     assert group.get_command(context, "gone") is None
@@ -84,7 +84,7 @@ def test_a_module_that_is_missing_does_not_break_the_rest() -> None:
 def imported(*words: str, names: tuple[str, ...]) -> str:
     """Which modules a command brought along, of these; in a process of its own."""
     check = (
-        "import sys\nfrom cli.main import main\nsys.argv = ['omega', *sys.argv[1:]]\n"
+        "import sys\nfrom omega.cli.main import main\nsys.argv = ['omega', *sys.argv[1:]]\n"
         "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0\n"
         f"print([name for name in {names!r} if name in sys.modules], file=sys.stderr)"
     )
@@ -106,7 +106,7 @@ def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
 def test_looking_at_jobs_imports_no_arrays_and_no_schedulers(omega: Omega, cell: RedisCell) -> None:
     assert omega.url is not None
     words = ("--store", omega.url, "--cell", cell.name, "job", "list", "--json")
-    assert imported(*words, names=("numpy", "pydantic", "lark", "anyio", "schedulers.scheduler")) == "[]\n"
+    assert imported(*words, names=("numpy", "pydantic", "lark", "anyio", "omega.schedulers.scheduler")) == "[]\n"
 
 
 def test_version() -> None:
@@ -151,7 +151,7 @@ def test_ctrl_c_exits_130(omega: Omega, monkeypatch: pytest.MonkeyPatch) -> None
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cli.app.App.cells", interrupted)
+    monkeypatch.setattr("omega.cli.app.App.cells", interrupted)
     assert Omega(omega.url).run("cell", "list", code=130).stdout == ""
 
 

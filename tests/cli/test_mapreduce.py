@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import MachineSpec
-from cellstate.redis import RedisCell
-from cellstate.shards import MOST_IN_A_ROW, TRIES, Worker
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.shards import MOST_IN_A_ROW, TRIES, Worker
 from tests.cli.conftest import Omega
 from tests.contract.conftest import Member
 

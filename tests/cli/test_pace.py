@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from cli import pace, render
-from cli.pace import Pace
+from omega.cli import pace, render
+from omega.cli.pace import Pace
 from tests.cli.conftest import Omega
 
 
@@ -75,7 +75,7 @@ def test_what_is_missing_is_found_before_the_work(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr("cli.sim.executor._executor", lambda *_: pytest.fail("it began to simulate"))
+    monkeypatch.setattr("omega.cli.sim.executor._executor", lambda *_: pytest.fail("it began to simulate"))
     if missing is not None:
         for name in [name for name in sys.modules if name.startswith("omega.experiments.plots")]:
             monkeypatch.delitem(sys.modules, name)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.queries.pool_standing import lines
-from schedulers.process.epochs import Publisher
+from omega.schedulers.process.epochs import Publisher
 from tests.cli.conftest import Omega, join
 
 FILE = """

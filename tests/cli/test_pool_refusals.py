@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.cli.conftest import Omega, join
 
 pytestmark = pytest.mark.server

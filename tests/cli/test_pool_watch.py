@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.pools import Pool, Pools
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.pools import Pool, Pools
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.queries.pool_watch import PoolWatch
 from omega.queries.pools import pools_json
 from tests.cli.conftest import Omega, join

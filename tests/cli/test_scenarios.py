@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from cellstate.cell import Membership
-from cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
-from cli.app import App
+from omega.cellstate.cell import Membership
+from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
+from omega.cli.app import App
 from omega.queries.events import events, extent
 from omega.queries.job_history import past
 from omega.queries.recent import recently

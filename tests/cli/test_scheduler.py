@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
-from schedulers.live import Live
-from schedulers.process import scheduler as process
-from schedulers.registry import offers
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.schedulers.live import Live
+from omega.schedulers.process import scheduler as process
+from omega.schedulers.registry import offers
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT, start
 
 MINE = """
-from schedulers.placement.scored import BestFit
-from schedulers.scheduler import Scheduler
+from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.scheduler import Scheduler
 cold = Scheduler("cold", placement=BestFit(apart=1))
 """
 
@@ -107,7 +107,7 @@ def test_policies_say_what_can_be_set(omega: Omega, tmp_path: Path, monkeypatch:
     assert found["placement", "best-fit"]["parameters"] == [
         {"name": "apart", "type": "int", "required": False, "default": 0}
     ]
-    assert found["schedulers", "batch"]["target"] == "schedulers.presets:batch"
+    assert found["schedulers", "batch"]["target"] == "omega.schedulers.presets:batch"
     assert all(each["about"] and each["error"] is None for each in found.values())
     info = tmp_path / "odd-1.dist-info"
     info.mkdir()
@@ -255,7 +255,7 @@ def test_the_name_that_it_got_is_printed(
     omega: Omega, cell: RedisCell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another scheduler takes the name between the look and the enlisting; only the name it has is printed."""
-    from cli.scheduler import run
+    from omega.cli.scheduler import run
 
     cell.register_scheduler("batch/0", "elsewhere", 60_000, 1)
     found = iter([["batch/0"], ["batch/7"]])
@@ -266,9 +266,9 @@ def test_the_name_that_it_got_is_printed(
 
 
 def test_what_is_said_of_an_offer_is_a_whole_sentence() -> None:
-    from cli.scheduler.policies import _about
-    from schedulers.ordering.fair import WeightedFair
-    from schedulers.scheduler import Scheduler
+    from omega.cli.scheduler.policies import _about
+    from omega.schedulers.ordering.fair import WeightedFair
+    from omega.schedulers.scheduler import Scheduler
 
     assert _about(WeightedFair).endswith("smallest dominant share ÷ weight; a user's jobs by precedence, then FIFO.")
     assert _about(Scheduler("cold")) == "Takes jobs of kind cold: PrecedenceFifo, RandomFirstFit, NoPreemption."

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import pytest
 
-from cellstate.errors import BadInput
-from cli.scheduler_choice import further
+from omega.cellstate.errors import BadInput
+from omega.cli.scheduler_choice import further
 
 OWN = 'import omega\n\nmine = omega.Scheduler("mine")\nagents = omega.Scheduler("agent")\n'
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
-from schedulers.instruments import Figures
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.schedulers.instruments import Figures
 from tests.cli.conftest import Omega, join
 
 pytestmark = pytest.mark.server

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.sim import executor
+from omega.cli.sim import executor
 from tests.cli.conftest import Omega
 
 SMALL = ("--machines", "60", "--days", "0.002", "--workers", "1")

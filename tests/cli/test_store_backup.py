@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from cellstate.backup import file as backup_file
-from cellstate.backup.restore import write
-from cellstate.keys import SCHEMA
-from cellstate.model import MachineSpec
-from cellstate.redis import RedisCell, cells
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.backup import file as backup_file
+from omega.cellstate.backup.restore import write
+from omega.cellstate.keys import SCHEMA
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.redis import RedisCell, cells
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.cli.conftest import Omega, join
 
 pytestmark = pytest.mark.server

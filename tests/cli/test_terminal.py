@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cellstate.redis import RedisCell
+from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT
 
@@ -24,7 +24,7 @@ class Terminal:
         plain = {name: value for name, value in os.environ.items() if name not in ours}
         shared = ("--store", str(omega.url), "--cell", str(omega.cell))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", *shared, *words],
+            [sys.executable, "-m", "omega.cli.main", *shared, *words],
             cwd=ROOT,
             stdin=theirs,
             stdout=theirs,

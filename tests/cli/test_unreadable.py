@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, join
 
 LISTS = (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from cellstate.acl import line
-from cellstate.redis import RedisCell
-from cellstate.server import connect
+from omega.cellstate.acl import line
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
 from tests.cli.conftest import Omega
 
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from cellstate.model import Gang, GroupStatus, Job, JobState
-from cellstate.resources import Dimensions
-from cli import words
-from cli.job.progress_lines import ProgressLines
-from cli.recently import text as recently_text
+from omega.cellstate.model import Gang, GroupStatus, Job, JobState
+from omega.cellstate.resources import Dimensions
+from omega.cli import words
+from omega.cli.job.progress_lines import ProgressLines
+from omega.cli.recently import text as recently_text
 from omega.queries.events import Event
 from omega.queries.job_state import state, tally
 from omega.queries.recent import Recently

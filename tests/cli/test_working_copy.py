@@ -2,10 +2,10 @@
 
 import pytest
 
-from cellstate.cell import Reply
-from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.cell import Reply
+from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.client.client import Client
 from omega.queries.working_copy import latest, working_copy
 from tests.cli.conftest import join

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from cellstate.redis import RedisCell
+from omega.cellstate.redis import RedisCell
 from omega.client.asynchronous import AsyncClient
 from omega.client.client import Client
 from tests.cli.conftest import Omega, join

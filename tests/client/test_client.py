@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import omega as package
-from cellstate.errors import BadInput, Duplicate, Overtaken, Refused, Unreachable
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
+from omega.cellstate.errors import BadInput, Duplicate, Overtaken, Refused, Unreachable
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
 from omega.client.client import Client
 from tests.cli.conftest import Omega, eventually, join
 

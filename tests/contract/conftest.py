@@ -9,12 +9,12 @@ import fakeredis
 import pytest
 import redis
 
-from cellstate.cell import Membership
-from cellstate.memory import MemoryCell
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.resources import Dimensions
-from cellstate.transaction import Claim, Detection, Mode, Outcome, Position, Transaction
+from omega.cellstate.cell import Membership
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Claim, Detection, Mode, Outcome, Position, Transaction
 
 AnyCell = MemoryCell | RedisCell
 TWO = Dimensions(("cpu", "memory"))

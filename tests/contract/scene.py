@@ -20,13 +20,13 @@ begin with own are of the claiming job's kind, all with the same need have one g
 import re
 from collections import defaultdict
 
-from cellstate.fairness import Assertion, Threshold
-from cellstate.memory import MemoryCell
-from cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.ranges import count as tasks_in
-from cellstate.redis import RedisCell
-from cellstate.resources import Dimensions, Resources
-from cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction
+from omega.cellstate.fairness import Assertion, Threshold
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.ranges import count as tasks_in
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.resources import Dimensions, Resources
+from omega.cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction
 from tests.contract.conftest import Make, Member
 from tests.contract.table import Case
 

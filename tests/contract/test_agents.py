@@ -2,11 +2,11 @@
 
 import pytest
 
-from cellstate.cell import AgentRecord, Membership
-from cellstate.errors import BadInput, Duplicate, Fenced, Refused
-from cellstate.measured import Measured, together
-from cellstate.model import MachineSpec, MachineState
-from cellstate.transaction import Ending, How
+from omega.cellstate.cell import AgentRecord, Membership
+from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused
+from omega.cellstate.measured import Measured, together
+from omega.cellstate.model import MachineSpec, MachineState
+from omega.cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, Stand, job, requeue_lost
 
 LEASE_MS = 60_000
@@ -15,7 +15,7 @@ LEASE_MS = 60_000
 @pytest.fixture(autouse=True)
 def old_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store has been up for longer than any lease."""
-    monkeypatch.setattr("cellstate.redis.agents.RedisAgents.store_older_than", lambda *_: True)
+    monkeypatch.setattr("omega.cellstate.redis.agents.RedisAgents.store_older_than", lambda *_: True)
 
 
 def engage(cell: AnyCell, name: str = "h1", nonce: str = "n1") -> Membership:
@@ -157,7 +157,7 @@ def test_a_machine_that_found_another_executor_is_left_alone(stand: Stand, cell:
 
 def test_last_words(cell: AnyCell, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("redis.agents", "memory.agents"):
-        monkeypatch.setattr(f"cellstate.{module}.TAILS", 3)
+        monkeypatch.setattr(f"omega.cellstate.{module}.TAILS", 3)
     cell.keep_tails({})
     cell.keep_tails({("a", 0, 7, "stdout"): b"one\n", ("a", 0, 7, "stderr"): b"\xff\x00 raw"})
     cell.keep_tails({("a", 0, 7, "stdout"): b"two\n", ("b", 1, 0, "stdout"): b""})

@@ -8,16 +8,16 @@ from typing import Any
 import msgpack
 import pytest
 
-from cellstate import keys
-from cellstate.audit import verify
-from cellstate.backup import Backup, read_backup
-from cellstate.backup import file as backup_file
-from cellstate.backup.restore import AHEAD, restore
-from cellstate.backup.upgrade import check_schema
-from cellstate.errors import BadInput, Fenced, Unsuitable
-from cellstate.model import MachineSpec
-from cellstate.redis import RedisCell, cells
-from cellstate.transaction import Ending, How, Position
+from omega.cellstate import keys
+from omega.cellstate.audit import verify
+from omega.cellstate.backup import Backup, read_backup
+from omega.cellstate.backup import file as backup_file
+from omega.cellstate.backup.restore import AHEAD, restore
+from omega.cellstate.backup.upgrade import check_schema
+from omega.cellstate.errors import BadInput, Fenced, Unsuitable
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.redis import RedisCell, cells
+from omega.cellstate.transaction import Ending, How, Position
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_resend import everything, history
 

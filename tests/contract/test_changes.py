@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from cellstate.audit import verify
-from cellstate.errors import BadInput, Overtaken, Refused
-from cellstate.model import (
+from omega.cellstate.audit import verify
+from omega.cellstate.errors import BadInput, Overtaken, Refused
+from omega.cellstate.model import (
     BUCKETS,
     MOST_CLAIMS,
     MOST_STOPS,
@@ -19,7 +19,7 @@ from cellstate.model import (
     MachineState,
     TaskGroup,
 )
-from cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction, Verdict
+from omega.cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, job
 from tests.contract.test_jobs import kept
 

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.policies import Ordering, Sizing
+from omega.schedulers.queue import blocked, limited, ready
+from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sizing.model import Profile, Totals
+from omega.schedulers.work import Work
 from omega.testing import OrderingContract, PlacementContract, SchedulerContract, SizingContract
 from omega.testing.scenes import for_all
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import Ordering, Sizing
-from schedulers.queue import blocked, limited, ready
-from schedulers.queue.ranks import Ranks
-from schedulers.scheduler import Scheduler
-from schedulers.sizing.model import Profile, Totals
-from schedulers.work import Work
 
 
 @dataclass

@@ -2,11 +2,11 @@
 
 import pytest
 
-from cellstate.audit import Report, verify
-from cellstate.audit.copies import Copies
-from cellstate.fairness import Assertion, Floor, Threshold
-from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from cellstate.transaction import Basis, Claim, Ending, How, Mode, Position, Transaction, Verdict
+from omega.cellstate.audit import Report, verify
+from omega.cellstate.audit.copies import Copies
+from omega.cellstate.fairness import Assertion, Floor, Threshold
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.transaction import Basis, Claim, Ending, How, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, Stand
 
 DUE = 4.0

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from cellstate.demands import JobDemand
-from cellstate.model import MachineState
-from cellstate.pools import Epoch, Integral, Pool, Pools
-from cellstate.transaction import Ending, How, Position
-from schedulers.epochs import epoch_of, recomputed
+from omega.cellstate.demands import JobDemand
+from omega.cellstate.model import MachineState
+from omega.cellstate.pools import Epoch, Integral, Pool, Pools
+from omega.cellstate.transaction import Ending, How, Position
+from omega.schedulers.epochs import epoch_of, recomputed
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_pools import in_pool, put
 

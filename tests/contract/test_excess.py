@@ -4,12 +4,12 @@ from functools import partial
 
 import pytest
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from cellstate.pools import Pool, Preemption
-from cellstate.transaction import Ending, How, Mode, Position
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.pools import Pool, Preemption
+from omega.cellstate.transaction import Ending, How, Mode, Position
 from omega.over_limit import evict, excess_of_pool, jobs_of_pool
-from schedulers.process.excess import OVER_SECONDS, Excess
+from omega.schedulers.process.excess import OVER_SECONDS, Excess
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_epochs import next_epoch
 from tests.contract.test_pools import put

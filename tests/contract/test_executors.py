@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from cellstate.audit import verify
-from cellstate.cell import Membership
-from cellstate.errors import BadInput, Duplicate, Fenced, Refused, StoreError
-from cellstate.executors import portions
-from cellstate.model import MachineSpec, MachineState, TaskGroup
-from cellstate.transaction import Ending, How, Verdict
+from omega.cellstate.audit import verify
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused, StoreError
+from omega.cellstate.executors import portions
+from omega.cellstate.model import MachineSpec, MachineState, TaskGroup
+from omega.cellstate.transaction import Ending, How, Verdict
 from tests.contract.conftest import AnyCell, Member, RedisStand, Stand, job
 
 LEASE_MS = 600_000
@@ -18,7 +18,7 @@ LEASE_MS = 600_000
 @pytest.fixture(autouse=True)
 def old_store(monkeypatch: pytest.MonkeyPatch) -> None:
     """The store has been up for longer than any lease."""
-    monkeypatch.setattr("cellstate.redis.executors.RedisExecutors.store_older_than", lambda *_: True)
+    monkeypatch.setattr("omega.cellstate.redis.executors.RedisExecutors.store_older_than", lambda *_: True)
 
 
 def states(cell: AnyCell) -> list[str]:
@@ -154,7 +154,7 @@ def test_giving_up_machines_that_was_interrupted_is_continued(
         raise StoreError("the process that did it ended")
 
     with monkeypatch.context() as dying:
-        dying.setattr("cellstate.redis.executors.portions", first_only)
+        dying.setattr("omega.cellstate.redis.executors.portions", first_only)
         with pytest.raises(StoreError):
             cell.deregister_executor(gone, 1, "batch/0")
     assert states(cell) == ["offline", "up", "up"]

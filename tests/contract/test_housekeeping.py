@@ -1,9 +1,9 @@
 """Stopping and abandoning are states of the store: housekeeping ends what still runs (semantics 24)."""
 
-from cellstate.cell import Housekept
-from cellstate.model import Job, JobState, MachineSpec
-from cellstate.redis import RedisCell
-from cellstate.transaction import Ending, How
+from omega.cellstate.cell import Housekept
+from omega.cellstate.model import Job, JobState, MachineSpec
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Make, Member, Stand, job
 
 

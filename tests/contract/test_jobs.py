@@ -2,12 +2,12 @@
 
 import pytest
 
-from cellstate.audit import verify
-from cellstate.errors import BadInput, Refused
-from cellstate.model import Gang, Job, JobSpec, JobState, TaskGroup
-from cellstate.ranges import indices
-from cellstate.redis import RedisCell
-from cellstate.transaction import Ending, How, Verdict
+from omega.cellstate.audit import verify
+from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.model import Gang, Job, JobSpec, JobState, TaskGroup
+from omega.cellstate.ranges import indices
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Ending, How, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, job, requeue_lost
 
 

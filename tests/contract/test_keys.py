@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from cellstate import keys
-from cellstate.pools import Pool
-from cellstate.redis import RedisCell, cells
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate import keys
+from omega.cellstate.pools import Pool
+from omega.cellstate.redis import RedisCell, cells
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_epochs import next_epoch
 from tests.contract.test_pools import put

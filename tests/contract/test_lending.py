@@ -1,10 +1,10 @@
 """What pools do not lend of their guarantees stays free for them, whoever commits (docs/pools.md, Limits)."""
 
-from cellstate.audit import verify
-from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.pools import Pool, PoolTree
-from cellstate.redis import RedisCell
-from cellstate.transaction import Ending, How, Verdict
+from omega.cellstate.audit import verify
+from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.pools import Pool, PoolTree
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Ending, How, Verdict
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_epochs import next_epoch
 from tests.contract.test_pools import put

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cellstate.cell import KindUse
-from cellstate.errors import BadInput
-from cellstate.model import MOST_PRECEDENCE, Limits, MachineState
-from cellstate.transaction import Ending, How, Verdict
+from omega.cellstate.cell import KindUse
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import MOST_PRECEDENCE, Limits, MachineState
+from omega.cellstate.transaction import Ending, How, Verdict
 from tests.contract.conftest import AnyCell, Member, Stand, job
 
 

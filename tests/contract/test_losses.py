@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from cellstate.audit import verify
-from cellstate.cell import Housekept, Membership
-from cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, Loss, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Ending, How, Mode, Verdict
+from omega.cellstate.audit import verify
+from omega.cellstate.cell import Housekept, Membership
+from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, Loss, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Ending, How, Mode, Verdict
 from tests.contract.conftest import AnyCell, Member, Stand, job
 
 START = 10_000_000

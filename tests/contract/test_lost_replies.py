@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from cellstate.errors import Unreachable
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.errors import Unreachable
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
 
 pytestmark = [pytest.mark.server, pytest.mark.parametrize("make", ["resp2", "resp3"], indirect=True)]

@@ -2,11 +2,11 @@
 
 import pytest
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.audit import verify
-from cellstate.errors import BadInput, Refused
-from cellstate.model import MachineSpec, MachineState
-from cellstate.transaction import Claim, Detection, Ending, How, Position, Transaction, Verdict
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.audit import verify
+from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.model import MachineSpec, MachineState
+from omega.cellstate.transaction import Claim, Detection, Ending, How, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Member, job
 
 

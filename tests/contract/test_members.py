@@ -2,9 +2,9 @@
 
 import pytest
 
-from cellstate.cell import Membership
-from cellstate.errors import BadInput, Duplicate, Fenced
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import BadInput, Duplicate, Fenced
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import AnyCell, Member, Stand, job
 
 

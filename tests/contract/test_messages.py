@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import redis
 
-from cellstate.errors import CellGone
-from cellstate.keys import SCHEMA
-from cellstate.redis import RedisCell
-from cellstate.server import connect
-from cellstate.transaction import Claim, Ending, How, Transaction
+from omega.cellstate.errors import CellGone
+from omega.cellstate.keys import SCHEMA
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Claim, Ending, How, Transaction
 from tests.contract.conftest import AnyCell, Member, Stand, job
 
 

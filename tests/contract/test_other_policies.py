@@ -1,19 +1,19 @@
 """Orderings, sizes and whole schedulers that come with Omega keep to the contracts of all."""
 
+from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.fair_pools import FairPools, PoolSettings
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.rejoin import Rejoin
+from omega.schedulers.ordering.shortest import ShortestFirst
+from omega.schedulers.policies import Ordering
+from omega.schedulers.presets import batch, service
+from omega.schedulers.sizing.as_asked import AsAsked
+from omega.schedulers.sizing.global_cap import GlobalCap
+from omega.schedulers.sizing.max_parallelism import MaxParallelism
+from omega.schedulers.sizing.relative_size import RelativeSize
+from omega.schedulers.work import Work
 from omega.testing import OrderingContract, SchedulerContract, SizingContract
-from schedulers.ordering.fair import WeightedFair
-from schedulers.ordering.fair_pools import FairPools, PoolSettings
-from schedulers.ordering.fifo import Fifo
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.ordering.rejoin import Rejoin
-from schedulers.ordering.shortest import ShortestFirst
-from schedulers.policies import Ordering
-from schedulers.presets import batch, service
-from schedulers.sizing.as_asked import AsAsked
-from schedulers.sizing.global_cap import GlobalCap
-from schedulers.sizing.max_parallelism import MaxParallelism
-from schedulers.sizing.relative_size import RelativeSize
-from schedulers.work import Work
 
 
 class TestFifo(OrderingContract):

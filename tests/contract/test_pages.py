@@ -2,9 +2,9 @@
 
 import pytest
 
-from cellstate.model import JobSpec, JobState, MachineSpec, MachineState, TaskGroup
-from cellstate.pages import head_of
-from cellstate.ports import Cell
+from omega.cellstate.model import JobSpec, JobState, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.pages import head_of
+from omega.cellstate.ports import Cell
 
 
 def submit(cell: Cell, number: int) -> list[str]:

@@ -6,18 +6,18 @@ from random import Random
 
 import pytest
 
-from cellstate.model import MOST_CLAIMS
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from omega.cellstate.model import MOST_CLAIMS
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.random_fit import RandomFit
+from omega.schedulers.placement.scored import BestFit, tightness
+from omega.schedulers.policies import machines_of
+from omega.schedulers.work import Work
 from omega.testing import PlacementContract, work
 from omega.testing import snapshot as copy
 from omega.testing.scenes import room
-from schedulers.placement.constrained import Constrained
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.random_fit import RandomFit
-from schedulers.placement.scored import BestFit, tightness
-from schedulers.policies import machines_of
-from schedulers.work import Work
 
 
 class TestRandomFirstFit(PlacementContract):

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from cellstate.audit import verify
-from cellstate.model import Gang, JobState, MachineSpec, MachineState
-from cellstate.redis.job_records import decode
-from cellstate.transaction import Ending, How, Mode, Verdict
+from omega.cellstate.audit import verify
+from omega.cellstate.model import Gang, JobState, MachineSpec, MachineState
+from omega.cellstate.redis.job_records import decode
+from omega.cellstate.transaction import Ending, How, Mode, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job, requeue_lost
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from cellstate.errors import BadInput, Overtaken, Refused
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.pool_records import PoolUse
-from cellstate.pools import Integral, Pool, Pools, PoolTree, Preemption
-from cellstate.transaction import Ending, How, Mode, Verdict
+from omega.cellstate.errors import BadInput, Overtaken, Refused
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.pool_records import PoolUse
+from omega.cellstate.pools import Integral, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.transaction import Ending, How, Mode, Verdict
 from tests.contract.conftest import AnyCell, Member, Stand
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cellstate.memory import MemoryCell
-from cellstate.ports import (
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.ports import (
     Cell,
     ExecutorStore,
     Housekeeping,
@@ -18,7 +18,7 @@ from cellstate.ports import (
     ShardStore,
     StoredCell,
 )
-from cellstate.redis import RedisCell
+from omega.cellstate.redis import RedisCell
 
 PORTS: tuple[type, ...] = (
     Session, Queries, Housekeeping, SchedulerStore, ExecutorStore, ShardStore, JobStore, OperatorStore,

@@ -4,18 +4,18 @@ from random import Random
 
 import pytest
 
-from cellstate.model import Gang
-from cellstate.transaction import Mode, Transaction
+from omega.cellstate.model import Gang
+from omega.cellstate.transaction import Mode, Transaction
+from omega.schedulers.constraints.fetching import Fetch, fetch
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.service import Service
+from omega.schedulers.policies import Placement
+from omega.schedulers.preemption.none import NoPreemption
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.work import Work
 from omega.testing import PreemptionContract
 from omega.testing.preemption import Town
-from schedulers.constraints.fetching import Fetch, fetch
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.scored import BestFit
-from schedulers.placement.service import Service
-from schedulers.policies import Placement
-from schedulers.preemption.none import NoPreemption
-from schedulers.preemption.precedence import Precedence
-from schedulers.work import Work
 
 
 class TestNoPreemption(PreemptionContract):

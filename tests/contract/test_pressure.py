@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cellstate.errors import StoreFull
-from cellstate.model import JobState, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.transaction import Ending, How
+from omega.cellstate.errors import StoreFull
+from omega.cellstate.model import JobState, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.transaction import Ending, How
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_resend import everything
 

@@ -7,11 +7,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellstate.cell import Reply
-from cellstate.memory import MemoryCell
-from cellstate.model import BUCKETS, MachineSpec, MachineState, bucket_of
-from cellstate.redis import reads
-from cellstate.transaction import Ask, Basis, Claim, Detection, Ending, How, Intake, Position, Transaction, Verdict
+from omega.cellstate.cell import Reply
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import BUCKETS, MachineSpec, MachineState, bucket_of
+from omega.cellstate.redis import reads
+from omega.cellstate.transaction import (
+    Ask,
+    Basis,
+    Claim,
+    Detection,
+    Ending,
+    How,
+    Intake,
+    Position,
+    Transaction,
+    Verdict,
+)
 from tests.contract.conftest import AnyCell, Make, Member, MemoryStand, RedisStand, Stand, job
 
 ALL = "1" * BUCKETS

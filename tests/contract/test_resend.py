@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from cellstate.cell import Reply
-from cellstate.errors import Fenced
-from cellstate.model import BUCKETS, Gang, JobState, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.redis.scripts import Script
-from cellstate.shards import Worker
-from cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Outcome, Position, Transaction, Verdict
+from omega.cellstate.cell import Reply
+from omega.cellstate.errors import Fenced
+from omega.cellstate.model import BUCKETS, Gang, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.scripts import Script
+from omega.cellstate.shards import Worker
+from omega.cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Outcome, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job
 
 

@@ -6,14 +6,14 @@ from uuid import uuid4
 import pytest
 import redis
 
-from cellstate import keys
-from cellstate.acl import SCRIPTS
-from cellstate.errors import CellGone
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.redis.scripts import script
-from cellstate.server import connect
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate import keys
+from omega.cellstate.acl import SCRIPTS
+from omega.cellstate.errors import CellGone
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.scripts import script
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 
 
 @pytest.fixture

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cellstate.model import MachineState
-from cellstate.resources import LARGEST, MOST_TOGETHER
-from cellstate.shards import MOST_IN_A_ROW, RETRY_MS, TRIES, Errand, PhaseCount, Progress, ShardDurations, Worker
-from cellstate.transaction import Ending, How
+from omega.cellstate.model import MachineState
+from omega.cellstate.resources import LARGEST, MOST_TOGETHER
+from omega.cellstate.shards import MOST_IN_A_ROW, RETRY_MS, TRIES, Errand, PhaseCount, Progress, ShardDurations, Worker
+from omega.cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, job
 
 

@@ -4,13 +4,13 @@ from math import inf
 
 import pytest
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.fairness import Assertion, Floor, Threshold
-from cellstate.memory import MemoryCell
-from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from cellstate.pools import Pool, Pools, PoolTree
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.fairness import Assertion, Floor, Threshold
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.pools import Pool, Pools, PoolTree
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import Make, Member
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cellstate.errors import BadInput
-from cellstate.model import MOST_CLAIMS, Gang, JobSpec, Limits, MachineSpec, TaskGroup
-from cellstate.resources import LARGEST
-from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, Limits, MachineSpec, TaskGroup
+from omega.cellstate.resources import LARGEST
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, job
 
 

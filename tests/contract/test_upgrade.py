@@ -8,21 +8,21 @@ from uuid import uuid4
 import pytest
 import redis
 
-from cellstate import keys
-from cellstate.audit import verify
-from cellstate.backup import Backup, Key, file, read_backup
-from cellstate.backup import migrate as migration
-from cellstate.backup.migrate import ASIDE, migrate, schema_of
-from cellstate.backup.restore import restore, write
-from cellstate.errors import Refused, Unsuitable
-from cellstate.lanes import lane_of
-from cellstate.model import Gang, JobSpec, JobState, Limits, MachineState, TaskGroup
-from cellstate.ports import StoredCell
-from cellstate.redis import RedisCell
-from cellstate.redis.job_records import decode, encode
-from cellstate.resources import Dimensions
-from cellstate.server import connect
-from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
+from omega.cellstate import keys
+from omega.cellstate.audit import verify
+from omega.cellstate.backup import Backup, Key, file, read_backup
+from omega.cellstate.backup import migrate as migration
+from omega.cellstate.backup.migrate import ASIDE, migrate, schema_of
+from omega.cellstate.backup.restore import restore, write
+from omega.cellstate.errors import Refused, Unsuitable
+from omega.cellstate.lanes import lane_of
+from omega.cellstate.model import Gang, JobSpec, JobState, Limits, MachineState, TaskGroup
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.job_records import decode, encode
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
 
 OLD = Path(__file__).parents[1] / "data" / "schema2.omega"
 AT = 9_000

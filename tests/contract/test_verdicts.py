@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.transaction import Verdict
+from omega.cellstate.transaction import Verdict
 from tests.contract.conftest import Make
 from tests.contract.scene import Scene
 from tests.contract.table import Case, read

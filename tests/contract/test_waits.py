@@ -2,9 +2,9 @@
 
 import pytest
 
-from cellstate.errors import BadInput
-from cellstate.model import After, JobSpec, JobState, MachineState, TaskGroup
-from cellstate.transaction import Ending, How, Verdict
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import After, JobSpec, JobState, MachineState, TaskGroup
+from omega.cellstate.transaction import Ending, How, Verdict
 from tests.contract.conftest import AnyCell, Member, job
 from tests.contract.test_changes import arrivals
 from tests.contract.test_jobs import kept

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from cellstate.cell import MOST_AWAITED, Awaited, awaited_of
-from cellstate.memory.publish import MAILBOX_MOST
-from cellstate.model import Limits, MachineSpec, MachineState
-from cellstate.redis import RedisCell
-from cellstate.redis.records import each_message
-from cellstate.transaction import Ending, How
+from omega.cellstate.cell import MOST_AWAITED, Awaited, awaited_of
+from omega.cellstate.memory.publish import MAILBOX_MOST
+from omega.cellstate.model import Limits, MachineSpec, MachineState
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.records import each_message
+from omega.cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job, requeue_lost
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.experiments.catalogue import EXPERIMENTS, find, of_figure
 from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Experiment, Form, logarithmic, nothing

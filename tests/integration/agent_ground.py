@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from cellstate.cell import Membership
-from cellstate.model import GroupStatus, JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.cell import Membership
+from omega.cellstate.model import GroupStatus, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_tree import started

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from cellstate import ranges
-from cellstate.cell import Fact
+from omega.cellstate import ranges
+from omega.cellstate.cell import Fact
 
 Task = tuple[str, str, int]
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from random import Random
 from shutil import rmtree
 
-from cellstate.audit import verify
-from cellstate.cell import Fact
-from cellstate.errors import StoreError
-from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
-from cellstate.redis import RedisCell
-from cellstate.resources import Dimensions
-from cellstate.server import Answer, connect, ping
+from omega.cellstate.audit import verify
+from omega.cellstate.cell import Fact
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import Answer, connect, ping
 from omega.embedded import server as embedded
 from omega.live.processes.supervisor import TIME, ProcessSupervisor, supervised
 from omega.live.simulated.executor import SimulatedExecutor
-from schedulers.sharing import owned
+from omega.schedulers.sharing import owned
 from tests.conftest import absent, find_server, socket_directory, wait_for
 from tests.integration.ledger import Ledger, lives_of
 

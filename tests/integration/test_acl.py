@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import redis
 
-from cellstate.acl import ALLOWED, SCRIPTS, line
-from cellstate.keys import ROLES
-from cellstate.redis.scripts import script
+from omega.cellstate.acl import ALLOWED, SCRIPTS, line
+from omega.cellstate.keys import ROLES
+from omega.cellstate.redis.scripts import script
 from tests.cli.conftest import Omega
 from tests.conftest import ROOT, absent, find_server, socket_directory, wait_for
 

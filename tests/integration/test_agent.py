@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from cellstate.errors import Duplicate, Fenced, Unreachable
-from cellstate.model import MachineSpec, MachineState
-from cellstate.redis import RedisCell
-from cellstate.transaction import Ending, How
+from omega.cellstate.errors import Duplicate, Fenced, Unreachable
+from omega.cellstate.model import MachineSpec, MachineState
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Ending, How
 from omega.live.agent.agent import Agent
 from omega.live.agent.process import AgentOptions, Bell, Watch, run_agent
 from tests.integration.agent_ground import Ground, alive, gone, grounded, look_until

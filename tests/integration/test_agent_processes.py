@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate.model import JobSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Ending, How
+from omega.cellstate.model import JobSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Ending, How
 from tests.integration.stage import check, halt, made_cell, resume, seen, started_processes, submit, until
 
 pytestmark = pytest.mark.server

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import Job, JobSpec, TaskGroup
-from cellstate.pools import Pool, Pools, PoolTree, Preemption
-from cellstate.transaction import Ending, How
+from omega.cellstate.model import Job, JobSpec, TaskGroup
+from omega.cellstate.pools import Pool, Pools, PoolTree, Preemption
+from omega.cellstate.transaction import Ending, How
 from omega.queries.job_status import JobStatus
 from tests.integration.agent_ground import Ground, alive, grounded, look_until
 

@@ -7,14 +7,14 @@ from random import Random
 import pytest
 import redis
 
-from cellstate import ranges
-from cellstate.audit import verify
-from cellstate.cell import Membership
-from cellstate.errors import Refused
-from cellstate.model import Gang, JobSpec, Machine, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
-from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate import ranges
+from omega.cellstate.audit import verify
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import Refused
+from omega.cellstate.model import Gang, JobSpec, Machine, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 
 KINDS = ("batch", "service")
 HOURS_MS = 3_600_000

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cellstate import keys
-from cellstate.backup import Backup, read_backup
-from cellstate.backup.restore import restore
-from cellstate.redis import RedisCell
-from cellstate.resources import Dimensions
-from cellstate.server import connect
+from omega.cellstate import keys
+from omega.cellstate.backup import Backup, read_backup
+from omega.cellstate.backup.restore import restore
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import connect
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.chaos.book import Book
 from tests.integration.stage import (

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import redis
 
-from cellstate import server
-from cellstate.errors import ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
-from cellstate.server import Answer
+from omega.cellstate import server
+from omega.cellstate.errors import ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
+from omega.cellstate.server import Answer
 from omega.embedded import server as embedded
 from omega.embedded.places import Places
 from omega.embedded.program import find_server

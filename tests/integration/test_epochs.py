@@ -9,24 +9,24 @@ import anyio.abc
 import anyio.to_process
 import pytest
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.audit import verify
-from cellstate.backup import read_backup
-from cellstate.backup.restore import restore
-from cellstate.cell import EpochMark
-from cellstate.demands import JobDemand
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.pool_records import PoolUse
-from cellstate.pools import Integral, Pool, Pools, PoolTree
-from cellstate.ports import StoredCell
-from cellstate.redis import pools as pools_of_redis
-from cellstate.redis.pools import read_demand
-from cellstate.server import connect
-from cellstate.transaction import Claim, Position, Transaction
-from schedulers.pool_machines import totals_of
-from schedulers.presets import batch
-from schedulers.process.epochs import EpochReader, Publisher, is_due
-from schedulers.process.scheduler import Process
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.audit import verify
+from omega.cellstate.backup import read_backup
+from omega.cellstate.backup.restore import restore
+from omega.cellstate.cell import EpochMark
+from omega.cellstate.demands import JobDemand
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.pool_records import PoolUse
+from omega.cellstate.pools import Integral, Pool, Pools, PoolTree
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import pools as pools_of_redis
+from omega.cellstate.redis.pools import read_demand
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.schedulers.pool_machines import totals_of
+from omega.schedulers.presets import batch
+from omega.schedulers.process.epochs import EpochReader, Publisher, is_due
+from omega.schedulers.process.scheduler import Process
 from tests.integration.stage import check, join, made_cell, serve, started_processes, submit, until
 
 pytestmark = pytest.mark.server

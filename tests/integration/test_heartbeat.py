@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
-from cellstate.errors import Duplicate
-from cellstate.redis import RedisCell
-from schedulers import registry
-from schedulers.process.scheduler import Process
+from omega.cellstate.errors import Duplicate
+from omega.cellstate.redis import RedisCell
+from omega.schedulers import registry
+from omega.schedulers.process.scheduler import Process
 from tests.integration.stage import made_cell, seen
 
 pytestmark = pytest.mark.server

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cellstate import keys
-from cellstate.errors import ReadOnly, StoreFull, Unreachable, Unsuitable
-from cellstate.redis import RedisCell
-from cellstate.server import connect
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate import keys
+from omega.cellstate.errors import ReadOnly, StoreFull, Unreachable, Unsuitable
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import (
     DEFAULT_EXECUTOR,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.pools import Pool, Pools, PoolTree, Preemption
-from cellstate.redis import RedisCell
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.pools import Pool, Pools, PoolTree, Preemption
+from omega.cellstate.redis import RedisCell
 from tests.integration.stage import DEFAULT_EXECUTOR, check, made_cell, seen, started_processes, submit, until
 
 pytestmark = pytest.mark.server

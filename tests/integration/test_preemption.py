@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import Gang, JobSpec, TaskGroup
-from cellstate.redis import RedisCell
+from omega.cellstate.model import Gang, JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
 from tests.integration.stage import (
     DEFAULT_EXECUTOR,
     check_all_ended,

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
-from cellstate.resources import LARGEST
-from cellstate.transaction import Ending, How
-from schedulers.process.signals import leave_signals
-from schedulers.sharing import owned
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
+from omega.cellstate.resources import LARGEST
+from omega.cellstate.transaction import Ending, How
+from omega.schedulers.process.signals import leave_signals
+from omega.schedulers.sharing import owned
 from tests.integration.stage import (
     DEFAULT_EXECUTOR,
     await_sharing,

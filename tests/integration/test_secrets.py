@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
 from omega.jobfile.reader import JobFile, load
 from tests.integration.stage import submit, until
 from tests.integration.with_password import guarded_server, program
@@ -125,7 +125,7 @@ def test_a_store_file_that_others_reach_is_refused(tmp_path: Path, mode: int, sa
     store.write_text("redis://:hunter2@nowhere")
     store.chmod(mode)
     done = subprocess.run(
-        [sys.executable, "-m", "cli.main", "--store-file", str(store), "cell", "list"],
+        [sys.executable, "-m", "omega.cli.main", "--store-file", str(store), "cell", "list"],
         check=False,
         capture_output=True,
         text=True,

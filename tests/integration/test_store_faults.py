@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from cellstate.errors import Unreachable
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.errors import Unreachable
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.integration.stage import (
     DEFAULT_EXECUTOR,
     check,

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from cellstate.backup import read_backup
-from cellstate.backup.restore import restore
-from cellstate.errors import StoreFull
-from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.backup import read_backup
+from omega.cellstate.backup.restore import restore
+from omega.cellstate.errors import StoreFull
+from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.cli.conftest import Omega
 from tests.contract.conftest import Member
 from tests.integration.stage import Server, check, join, made_cell, own_server, plain, serve, submit, until

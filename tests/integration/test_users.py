@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import redis
 
-from cellstate.acl import line
-from cellstate.errors import StoreError
-from cellstate.keys import ROLES
-from cellstate.model import MachineSpec
-from cellstate.redis import RedisCell
-from cellstate.server import connect
+from omega.cellstate.acl import line
+from omega.cellstate.errors import StoreError
+from omega.cellstate.keys import ROLES
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
 from omega.live.processes.supervisor import supervised
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.cli.conftest import Omega

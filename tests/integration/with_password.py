@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from cellstate.server import connect
+from omega.cellstate.server import connect
 from tests.integration.stage import own_server
 
 
@@ -29,7 +29,7 @@ def program(*words: str, state: Path, store: Path) -> Iterator["subprocess.Popen
     environment |= {"OMEGA_STATE": str(state), "OMEGA_LOG": "debug"}
     with (state / f"{words[0]}.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", "--store-file", str(store), "--cell", "secret", *words],
+            [sys.executable, "-m", "omega.cli.main", "--store-file", str(store), "--cell", "secret", *words],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=log,

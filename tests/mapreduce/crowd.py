@@ -12,15 +12,15 @@ from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
-from cellstate.errors import OmegaError
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
-from cellstate.shards import Worker
-from cellstate.transaction import Ending, How
+from omega.cellstate.errors import OmegaError
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
+from omega.cellstate.shards import Worker
+from omega.cellstate.transaction import Ending, How
 from omega.live.mapreduce import ShardWorker
 from omega.mapreduce.plan import Plan
-from schedulers.resizing import PLAN
+from omega.schedulers.resizing import PLAN
 from tests.contract.conftest import Member, requeue_lost
 from tests.mapreduce.words import ADD, EACH, Command
 
@@ -101,7 +101,7 @@ class Crowd:
 
     def worker(self, task: int) -> Worker:
         """Where a task is placed."""
-        from cellstate import ranges
+        from omega.cellstate import ranges
 
         for run in self.cell.runs([0, 1]):
             if not run.leaving and task in ranges.indices(run.tasks):
@@ -142,7 +142,7 @@ class Crowd:
         said = {"JOB": self.job, "MACHINE": f"m{machine}", "PLACEMENT": placement, "TASK": task, "STORE": self.url}
         surroundings = {f"OMEGA_{name}": str(value) for name, value in {**said, "CELL": self.cell.name}.items()}
         process = subprocess.Popen(
-            [sys.executable, "-m", "cli.main", "mapreduce", "worker"],
+            [sys.executable, "-m", "omega.cli.main", "mapreduce", "worker"],
             stdout=subprocess.DEVNULL,
             env={**os.environ, **self.environment, **surroundings},
             start_new_session=True,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import JobState
-from cellstate.redis import RedisCell
-from cellstate.transaction import Ending, How
+from omega.cellstate.model import JobState
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Ending, How
 from omega.jobfile.reader import JobFile, load
 from omega.live.processes.supervisor import supervised
 from tests.integration.stage import check, made_cell

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.transaction import How
+from omega.cellstate.transaction import How
 from tests.mapreduce.conftest import Make
 from tests.mapreduce.crowd import kill, until
 from tests.mapreduce.words import answer, counted, script

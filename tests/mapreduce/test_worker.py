@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cellstate.errors import Fenced, Refused, Unreachable
-from cellstate.shards import TRIES, Errand
-from cellstate.transaction import How
+from omega.cellstate.errors import Fenced, Refused, Unreachable
+from omega.cellstate.shards import TRIES, Errand
+from omega.cellstate.transaction import How
 from omega.live.mapreduce import ShardWorker
 from tests.mapreduce.conftest import Make
 from tests.mapreduce.crowd import until

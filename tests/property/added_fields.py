@@ -5,8 +5,8 @@ It changes the table before any reader or writer of records is made of it.
 
 from collections.abc import Sequence
 
-from cellstate import schema
-from cellstate.schema import Field
+from omega.cellstate import schema
+from omega.cellstate.schema import Field
 
 _ADDED: dict[Field, str | int] = {Field("rank", "4", "a number"): 70_000, Field("ticket", "t", "a text"): "T-77"}
 _blank = schema.blank

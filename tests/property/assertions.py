@@ -6,8 +6,8 @@ from math import inf
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
-from cellstate.fairness import Assertion, Floor, Threshold, leaf_of
-from cellstate.memory import MemoryCell
+from omega.cellstate.fairness import Assertion, Floor, Threshold, leaf_of
+from omega.cellstate.memory import MemoryCell
 from tests.property.losses import often
 
 

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from cellstate.memory import MemoryCell
-from cellstate.memory.words import allocated
-from cellstate.model import Gang, JobState, MachineState
-from cellstate.ranges import indices
-from cellstate.transaction import Ending, How, Outcome, Transaction
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.memory.words import allocated
+from omega.cellstate.model import Gang, JobState, MachineState
+from omega.cellstate.ranges import indices
+from omega.cellstate.transaction import Ending, How, Outcome, Transaction
 
 
 class Books:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from cellstate import ranges
-from cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
-from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate import ranges
+from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
+from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, MEMBERS, World, Worlds
 
 EXECUTORS, NAMES = ("e0", "e1"), ("m0", "m1", "m2", "m3")

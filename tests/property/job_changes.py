@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
-from cellstate.memory import MemoryCell
-from cellstate.model import After, TaskGroup
-from cellstate.resources import Resources
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import After, TaskGroup
+from omega.cellstate.resources import Resources
 from tests.property.worlds import Worlds
 
 amounts = st.sampled_from([(1, 1), (2, 1), (1, 2), (3, 3), (0, 2), (4, 0), (0, 0)])

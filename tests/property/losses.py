@@ -5,8 +5,8 @@ from abc import abstractmethod
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
-from cellstate.memory import MemoryCell
-from cellstate.transaction import Ending, How
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.transaction import Ending, How
 from tests.property.books import Books
 from tests.property.worlds import Worlds, endings_of
 

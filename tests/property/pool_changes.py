@@ -5,10 +5,10 @@ from abc import abstractmethod
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
-from cellstate.memory import MemoryCell
-from cellstate.pools import ROOT, Pool, Pools, PoolTree
-from cellstate.transaction import Position
-from schedulers.epochs import epoch_of
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.pools import ROOT, Pool, Pools, PoolTree
+from omega.cellstate.transaction import Position
+from omega.schedulers.epochs import epoch_of
 from tests.property.worlds import DIMENSIONS, Worlds
 
 NAMES = ("p", "q", "u0", "u1", "top")

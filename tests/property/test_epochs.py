@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellstate.demands import JobDemand
-from cellstate.pools import Integral, Pool, Pools
-from schedulers.epochs import compute, epoch_of, leaf_shares, leaves_of, pool_shares, recomputed
+from omega.cellstate.demands import JobDemand
+from omega.cellstate.pools import Integral, Pool, Pools
+from omega.schedulers.epochs import compute, epoch_of, leaf_shares, leaves_of, pool_shares, recomputed
 
 RESOURCES = ("cpu", "memory")
 TOTALS = {"default": (1000, 4000)}

@@ -8,11 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulers.fairshare.curves import Curve, Floats, join
-from schedulers.fairshare.suggestions import by_suggestion
-from schedulers.fairshare.sums import chains, totals
-from schedulers.fairshare.tree import ROOT, Job, Options, Pool, Tree
-from schedulers.fairshare.update import Shares, fair_shares
+from omega.schedulers.fairshare.curves import Curve, Floats, join
+from omega.schedulers.fairshare.suggestions import by_suggestion
+from omega.schedulers.fairshare.sums import chains, totals
+from omega.schedulers.fairshare.tree import ROOT, Job, Options, Pool, Tree
+from omega.schedulers.fairshare.update import Shares, fair_shares
 
 RESOURCES = ("cpu", "memory")
 CLOSE = 1e-7

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate.server import connect
+from omega.cellstate.server import connect
 from tests.property.history import History
 from tests.property.worlds import Worlds
 

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from cellstate import ranges
-from cellstate.model import Gang, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
-from cellstate.transaction import Claim, Detection, Ending, How, Mode, Transaction
+from omega.cellstate import ranges
+from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Transaction
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, World, Worlds
 
 MACHINES = 5

@@ -6,12 +6,12 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.pools import Epoch, Pool, Pools, PoolShare
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
+from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.queue.queue import Queue
+from omega.schedulers.work import Work
 from omega.testing.scenes import work
-from schedulers.ordering.fair_pools import FairPools
-from schedulers.queue.queue import Queue
-from schedulers.work import Work
 
 NEEDS = ((1, 0), (2, 1), (0, 3))
 TOTALS = (100, 100)

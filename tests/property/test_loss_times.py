@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 
 TASKS = 1_500
 MOST_US = 500_000

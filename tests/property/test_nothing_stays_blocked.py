@@ -10,13 +10,13 @@ from typing import Any
 import fakeredis
 import pytest
 
-from cellstate.errors import OmegaError
-from cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineState, TaskGroup
-from cellstate.transaction import Ending, How
-from schedulers import live
-from schedulers.live import Live
-from schedulers.loop import attempts
-from schedulers.presets import batch
+from omega.cellstate.errors import OmegaError
+from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineState, TaskGroup
+from omega.cellstate.transaction import Ending, How
+from omega.schedulers import live
+from omega.schedulers.live import Live
+from omega.schedulers.loop import attempts
+from omega.schedulers.presets import batch
 from tests.unit.schedulers.rig import LEASE_MS, PatientCell, Rig
 
 POLL_SECONDS = 10_000.0

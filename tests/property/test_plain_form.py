@@ -10,14 +10,14 @@ from uuid import uuid4
 import fakeredis
 import pytest
 
-from cellstate.cell import Membership, Reply
-from cellstate.model import BUCKETS, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.redis.cell import GENERAL_KEYS
-from cellstate.redis.scripts import Script
-from cellstate.resources import Dimensions
-from cellstate.server import connect
-from cellstate.transaction import Ask, Claim, Detection, Ending, How, Intake, Mode, Position, Transaction
+from omega.cellstate.cell import Membership, Reply
+from omega.cellstate.model import BUCKETS, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.cell import GENERAL_KEYS
+from omega.cellstate.redis.scripts import Script
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Ask, Claim, Detection, Ending, How, Intake, Mode, Position, Transaction
 
 LEASE_MS, MACHINES = 60_000, 8
 BEGINS, ENDS = "repeat -- the plain form", "until true  -- the rest of the script does what is not plain"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lupa import lua51
 
-import cellstate
-from cellstate import ranges
-from cellstate.memory import ranges as memory_ranges
+import omega.cellstate
+from omega.cellstate import ranges
+from omega.cellstate.memory import ranges as memory_ranges
 
 numbers = st.sets(st.integers(0, 40) | st.integers(0, 10**9), max_size=12)
 
@@ -19,7 +19,7 @@ numbers = st.sets(st.integers(0, 40) | st.integers(0, 10**9), max_size=12)
 @cache
 def lua() -> Any:
     """The functions of ranges.lua."""
-    part = (Path(cellstate.__file__).parent / "lua" / "parts" / "ranges.lua").read_text()
+    part = (Path(omega.cellstate.__file__).parent / "lua" / "parts" / "ranges.lua").read_text()
     names = ("span_count", "span_take", "span_add", "span_split", "span_tail")
     table = ", ".join(f"{name} = {name}" for name in names)
     words = (

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.errors import BadInput
-from cellstate.resources import LARGEST, Dimensions, format_amount, parse_amount
+from omega.cellstate.errors import BadInput
+from omega.cellstate.resources import LARGEST, Dimensions, format_amount, parse_amount
 
 names = st.sampled_from(["cpu", "memory", "gpu", "disk"])
 amounts = st.integers(0, LARGEST) | st.integers(0, 5000) | st.integers(0, 90_000).map(lambda n: n * 1024)

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from cellstate import ranges
-from cellstate.cell import Membership
-from cellstate.errors import Refused
-from cellstate.memory import MemoryCell
-from cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
-from cellstate.resources import Dimensions
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate import ranges
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import Refused
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.schedulers.rolling import Rollouts, targets
 from omega.updating import change
-from schedulers.rolling import Rollouts, targets
 
 EVERY = "1" * 256
 STEP_MS = 1_000

@@ -11,10 +11,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from cellstate.memory import shards
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.shards import RETRY_MS, TRIES, Worker
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.memory import shards
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.shards import RETRY_MS, TRIES, Worker
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.property.worlds import LEASE_MS, Worlds
 
 MEMBER = "batch/0"

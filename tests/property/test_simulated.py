@@ -17,11 +17,22 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from cellstate.errors import OmegaError
-from cellstate.memory import MemoryCell
-from cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.packing import packed
-from cellstate.transaction import Claim, Detection, Ending, How, Mode, Outcome, Placed, Position, Singles, Transaction
+from omega.cellstate.errors import OmegaError
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.packing import packed
+from omega.cellstate.transaction import (
+    Claim,
+    Detection,
+    Ending,
+    How,
+    Mode,
+    Outcome,
+    Placed,
+    Position,
+    Singles,
+    Transaction,
+)
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin

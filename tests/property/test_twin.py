@@ -15,10 +15,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from cellstate.cell import Membership, awaited_of
-from cellstate.memory.ranges import spell
-from cellstate.memory.words import allocated
-from cellstate.model import (
+from omega.cellstate.cell import Membership, awaited_of
+from omega.cellstate.memory.ranges import spell
+from omega.cellstate.memory.words import allocated
+from omega.cellstate.model import (
     MOST_PRECEDENCE,
     Gang,
     JobSpec,
@@ -28,8 +28,8 @@ from cellstate.model import (
     MachineState,
     TaskGroup,
 )
-from cellstate.resources import Resources
-from cellstate.transaction import Basis, Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.resources import Resources
+from omega.cellstate.transaction import Basis, Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.property.assertions import Assertions
 from tests.property.books import Books
 from tests.property.executor_changes import ExecutorChanges

@@ -5,15 +5,15 @@ from typing import Any, ClassVar
 
 import fakeredis
 
-from cellstate.audit import verify
-from cellstate.cell import Membership, Reply
-from cellstate.errors import OmegaError
-from cellstate.memory import MemoryCell
-from cellstate.memory.publish import trim
-from cellstate.model import BUCKETS, MachineState
-from cellstate.redis import RedisCell
-from cellstate.resources import Dimensions
-from cellstate.transaction import Ask, Ending, How, Intake, Position
+from omega.cellstate.audit import verify
+from omega.cellstate.cell import Membership, Reply
+from omega.cellstate.errors import OmegaError
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.memory.publish import trim
+from omega.cellstate.model import BUCKETS, MachineState
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Ask, Ending, How, Intake, Position
 
 DIMENSIONS = Dimensions(("cpu", "memory"))
 MEMBERS = ("batch/0", "service/0")

@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate import server
-from cellstate.redis import RedisCell
+from omega.cellstate import server
+from omega.cellstate.redis import RedisCell
 from omega.workload.workload import DIMENSIONS
 
 

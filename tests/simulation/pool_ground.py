@@ -3,19 +3,19 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from cellstate.pools import Pool, Pools, PoolTree, Preemption
-from cellstate.ports import Cell
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.pools import Pool, Pools, PoolTree, Preemption
+from omega.cellstate.ports import Cell
+from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.preemption.fair_share import FairShare
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sharing import rendezvous
 from omega.simulation import Settings, Simulation
 from omega.simulation.run import SPREAD, spread_of
 from omega.simulation.simulated_store import TwinStore
 from omega.workload.workload import Arrival, Workload
-from schedulers.ordering.fair_pools import FairPools
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.preemption.fair_share import FairShare
-from schedulers.preemption.precedence import Precedence
-from schedulers.scheduler import Scheduler
-from schedulers.sharing import rendezvous
 
 SLOT = 1000
 QUICK = Preemption(starvation_timeout=2.0, starvation_tolerance=1.0, backoff=0.5, threshold=1000.0)

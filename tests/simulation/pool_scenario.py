@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import yaml
 
-from cellstate.model import JobSpec
-from cellstate.pools import Pools
-from cellstate.resources import Dimensions
 from omega import pool_file
+from omega.cellstate.model import JobSpec
+from omega.cellstate.pools import Pools
+from omega.cellstate.resources import Dimensions
 from omega.jobfile.reader import JobFile, load
 from omega.workload.workload import DIMENSIONS, Arrival
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Transaction
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Transaction
 from omega.simulation.changing import ChangingWorld
 from omega.simulation.simulated_store import ServerStore, SimulatedStore, TwinStore
 from omega.simulation.world import World

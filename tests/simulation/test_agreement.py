@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.agreement import case, compare, day, figures_of, measure_row, rows, settings_of
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.simulation import Simulation
 
 ROWS = list(rows())

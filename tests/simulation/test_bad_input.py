@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.agreement import CAPACITY
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.simulation import Settings, Simulation
 from omega.workload.reference import COLUMNS, read_reference
 from omega.workload.workload import Workload

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellstate import server
-from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Detection, Mode
+from omega.cellstate import server
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Detection, Mode
 from omega.simulation import ARCHITECTURES, Result, Settings, Simulation
 from omega.workload.workload import DIMENSIONS, Arrival, Workload
 

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from cellstate.audit import Report, verify
-from cellstate.memory import MemoryCell
-from cellstate.pools import Pool
-from schedulers.preemption import plans
+from omega.cellstate.audit import Report, verify
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.pools import Pool
+from omega.schedulers.preemption import plans
 from tests.simulation.pool_ground import Ground
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.simulation import ARCHITECTURES, Settings, Simulation
 from omega.workload.workload import Arrival, Workload
 

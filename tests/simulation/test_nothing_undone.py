@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from benchmarks.fair_log import Convergence
-from cellstate.pools import Pool
+from omega.cellstate.pools import Pool
 from tests.simulation.pool_ground import QUICK, SLOT, Ground
 
 LATE_SECONDS = 15.3

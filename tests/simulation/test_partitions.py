@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cellstate.pools import Pool, Preemption
-from schedulers.preemption.fair_share import FairShare
+from omega.cellstate.pools import Pool, Preemption
+from omega.schedulers.preemption.fair_share import FairShare
 from tests.simulation.pool_ground import Ground, PoolRun
 
 FAIR = Preemption(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.5)

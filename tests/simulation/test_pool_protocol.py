@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from cellstate.model import Gang, JobSpec, TaskGroup
-from cellstate.pools import Pool
+from omega.cellstate.model import Gang, JobSpec, TaskGroup
+from omega.cellstate.pools import Pool
 from omega.workload.workload import Arrival
 from tests.simulation.pool_ground import QUICK, SLOT, Ground, PoolRun
 

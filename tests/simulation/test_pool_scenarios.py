@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.errors import BadInput
-from cellstate.model import MachineSpec
 from omega import pools
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import MachineSpec
+from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.preemption.fair_share import FairShare
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.scheduler import Scheduler
 from omega.simulation import Settings, Simulation
 from omega.workload.workload import Workload
-from schedulers.ordering.fair_pools import FairPools
-from schedulers.placement.constrained import Constrained
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.preemption.fair_share import FairShare
-from schedulers.preemption.precedence import Precedence
-from schedulers.scheduler import Scheduler
 from tests.simulation.pool_scenario import FILES, MILLI, Scenario, Seen
 
 TOLERANCE = 1e-4

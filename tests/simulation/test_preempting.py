@@ -6,19 +6,19 @@ from random import Random
 import numpy as np
 import pytest
 
-from cellstate.audit import verify
-from cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from omega.cellstate.audit import verify
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers import presets
+from omega.schedulers.placement.random_fit import RandomFit
+from omega.schedulers.policies import Placement
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 from omega.simulation import Result, Settings, Simulation
 from omega.workload.workload import Arrival, Workload
-from schedulers import presets
-from schedulers.placement.random_fit import RandomFit
-from schedulers.policies import Placement
-from schedulers.preemption.precedence import Precedence
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
 
 MACHINES, TASKS = 12, 4
 """Each holds so many tasks of 1 cpu, and does when the run begins."""

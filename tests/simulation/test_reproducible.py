@@ -11,7 +11,7 @@ import pytest
 
 from omega.simulation import ARCHITECTURES
 
-OMEGA = (sys.executable, "-c", "from cli.main import main; main()")
+OMEGA = (sys.executable, "-c", "from omega.cli.main import main; main()")
 SWEEP = (
     "sim", "sweep", "--days", "0.004", "--machines", "60", "--workload", "A", "--t-job-service", "20", "--t-job-batch",
     "1", "--vary", f"architecture={','.join(ARCHITECTURES)}", "--vary", "detection=fine,coarse",

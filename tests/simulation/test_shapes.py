@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.transaction import Detection, Mode
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.transaction import Detection, Mode
 from omega.simulation import Result, Settings, Simulation
 from omega.workload.workload import Arrival, Workload
 from tests.simulation.tiny import HOURS_2, TINY, simulated

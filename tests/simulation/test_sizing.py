@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 
-from cellstate.audit import verify
-from cellstate.redis import RedisCell
+from omega.cellstate.audit import verify
+from omega.cellstate.redis import RedisCell
 from omega.experiments.mapreduce import POLICIES, evaluate
 from omega.experiments.mapreduce_loop import looped, speedups
+from omega.schedulers.placement.random_fit import RandomFit
+from omega.schedulers.policies import Sizing
+from omega.schedulers.resizing import PLAN
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sizing.as_asked import AsAsked
+from omega.schedulers.sizing.max_parallelism import MaxParallelism
+from omega.schedulers.sizing.model import Phase
+from omega.schedulers.sizing.relative_size import RelativeSize
 from omega.simulation import Settings, Simulation
 from omega.simulation.changing import ChangingWorld
 from omega.workload.mapreduce import MapReduceJob, submitted
 from omega.workload.presets import Size, draw
 from omega.workload.workload import Arrival, Workload
-from schedulers.placement.random_fit import RandomFit
-from schedulers.policies import Sizing
-from schedulers.resizing import PLAN
-from schedulers.scheduler import Scheduler
-from schedulers.sizing.as_asked import AsAsked
-from schedulers.sizing.max_parallelism import MaxParallelism
-from schedulers.sizing.model import Phase
-from schedulers.sizing.relative_size import RelativeSize
 from tests.simulation.test_preempting import full as filled
 from tests.simulation.test_preempting import job
 

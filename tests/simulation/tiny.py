@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchmarks.agreement import CAPACITY, case
-from cellstate.redis import RedisCell
+from omega.cellstate.redis import RedisCell
 from omega.simulation import Result, Settings, Simulation
 from omega.workload.reference import read_reference
 

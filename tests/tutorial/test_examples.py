@@ -12,9 +12,9 @@ import pytest
 
 import omega
 import omega.testing
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.transaction import Ending, How
-from schedulers.sharing import owned
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.transaction import Ending, How
+from omega.schedulers.sharing import owned
 from tests.unit.schedulers.rig import Rig
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.audit import verify
-from cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.server import connect
-from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
+from omega.cellstate.audit import verify
+from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
 from omega.jobfile.reader import JobFile, load
 from omega.live.processes.supervisor import supervised
 from omega.live.simulated.executor import SimulatedExecutor

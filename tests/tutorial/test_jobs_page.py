@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from cellstate.model import After
-from cellstate.resources import Dimensions
+from omega.cellstate.model import After
+from omega.cellstate.resources import Dimensions
 from omega.jobfile.form import Health, JobEntry, Restart, Strict, Tasks, Update
 from omega.jobfile.reader import JobFile, load
-from schedulers.constraints.reasons import Reason
+from omega.schedulers.constraints.reasons import Reason
 from tests.tutorial.page import DOCS, blocks
 
 PAGE = (DOCS / "jobs.md").read_text(encoding="utf-8")

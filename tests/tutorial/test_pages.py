@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from cli.main import omega
+from omega.cli.main import omega
 from tests.tutorial.page import BLOCK, DOCS, commands, plain
 
 ROOT = DOCS.parent

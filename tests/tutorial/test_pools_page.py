@@ -11,9 +11,9 @@ import click.testing
 import pytest
 from pydantic import BaseModel
 
-from cellstate.redis import RedisCell
-from cli.main import omega as program
 from omega import pool_file
+from omega.cellstate.redis import RedisCell
+from omega.cli.main import omega as program
 from omega.pool_tree_file import ElementFields, IntegralFields, OptionFields
 from tests.tutorial.page import DOCS, SECONDS, blocks, commands, plain, same
 

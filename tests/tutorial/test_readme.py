@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.redis.cell import RedisCell
+from omega.cellstate.redis.cell import RedisCell
 from tests.tutorial.page import BLOCK, DOCS, SECONDS, commands
 from tests.tutorial.test_tour import Reader
 

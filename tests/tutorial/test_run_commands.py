@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.redis import RedisCell
-from cellstate.server import connect
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.server import connect
 from tests.cli.conftest import Omega
 
 pytestmark = pytest.mark.server
@@ -22,7 +22,7 @@ def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeyp
     own = tmp_path / "own.toml"
     own.write_text('kind = "batch"\n[placement]\npolicy = "best-fit"\n')
     words = ["--store", store_url, "--cell", "at-home", "up", "--service", "0", "--scheduler", str(own)]
-    up = subprocess.Popen([sys.executable, "-m", "cli.main", *words], stdout=subprocess.PIPE, text=True)
+    up = subprocess.Popen([sys.executable, "-m", "omega.cli.main", *words], stdout=subprocess.PIPE, text=True)
     assert up.stdout is not None
     assert any(line.startswith("ready: ") for line in up.stdout)
     assert [each["member"] for each in omega.json("scheduler", "list")["schedulers"]] == ["batch/0"], "that of the file"
@@ -67,7 +67,7 @@ def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeyp
     # Without a terminal, too, a job is followed, and its exit code is that of the first task that failed.
     words = ["--store", store_url, "--cell", "at-home", "job", "run", "--name", "two", "--count", "3", "--"]
     words += ["sh", "-c", "exit $((OMEGA_TASK * 2))"]
-    done = subprocess.run([sys.executable, "-m", "cli.main", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "omega.cli.main", *words], capture_output=True, text=True, check=False)
     assert (done.returncode, "3 tasks placed" in done.stdout) == (2, True), done
 
     # Ctrl-C in the first terminal, or SIGTERM, ends everything but the state.

@@ -1,8 +1,8 @@
 """The scheduler with ageing in docs/semantics.md: the batch preset with another ordering, by the page's own file."""
 
-from schedulers.composition import compose, parameters
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.presets import batch
+from omega.schedulers.composition import compose, parameters
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.presets import batch
 from tests.tutorial.page import blocks
 
 

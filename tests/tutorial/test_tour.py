@@ -11,8 +11,8 @@ from pathlib import Path
 import click.testing
 import pytest
 
-from cellstate.redis.cell import RedisCell
-from cli.main import omega
+from omega.cellstate.redis.cell import RedisCell
+from omega.cli.main import omega
 from tests.tutorial.page import SECONDS, at_work, blocks, commands, plain, same
 
 LOOKS = {"list", "status", "why", "plan", "limits", "events", "verify", "logs", "top"}

@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import pytest
 
-from cellstate.redis import RedisCell
-from schedulers.registry import AXES
+from omega.cellstate.redis import RedisCell
+from omega.schedulers.registry import AXES
 from tests.tutorial.page import SECONDS, at_work, blocks
 
 PAGE = "write-a-scheduler.md"

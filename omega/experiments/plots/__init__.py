@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 if find_spec("matplotlib") is None:
     raise BadInput("figures need matplotlib; pip install 'omega-scheduler[plots]'")

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 
 SLO_SECONDS = 30.0
 LEAST_SECONDS = 1e-3

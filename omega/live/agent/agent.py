@@ -20,12 +20,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from cellstate import ranges
-from cellstate.cell import Heartbeat, executor_of
-from cellstate.measured import STREAM, Measured, unpack
-from cellstate.model import Job, MachineSpec, MachineState, Run
-from cellstate.ports import ExecutorStore
-from cellstate.transaction import Ending, How
+from omega.cellstate import ranges
+from omega.cellstate.cell import Heartbeat, executor_of
+from omega.cellstate.measured import STREAM, Measured, unpack
+from omega.cellstate.model import Job, MachineSpec, MachineState, Run
+from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.transaction import Ending, How
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.kept import Kept
@@ -36,7 +36,7 @@ from omega.live.agent.output import Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, Key
 from omega.live.agent.renewal import BEATS, Renewal
 from omega.live.agent.run_as import may_enter
-from schedulers.process.housekeeping import housekeep
+from omega.schedulers.process.housekeeping import housekeep
 
 LEASE_MS = 20_000
 MOST_STARTS, MOST_ASKED = 32, 1_000

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cellstate.measured import Measured
-from cellstate.transaction import How
+from omega.cellstate.measured import Measured
+from omega.cellstate.transaction import How
 from omega.file_lock import held
 from omega.live.agent.guard import mark
 from omega.live.agent.guard_line import GuardLine

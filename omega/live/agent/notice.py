@@ -6,9 +6,9 @@ of the job. The evicting task holds the room already, and starts when the store 
 
 from collections.abc import Iterable
 
-from cellstate.lanes import lane_of
-from cellstate.model import JobState
-from cellstate.ports import Queries
+from omega.cellstate.lanes import lane_of
+from omega.cellstate.model import JobState
+from omega.cellstate.ports import Queries
 from omega.live.agent.kept import Kept
 
 

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cellstate.model import Job
-from cellstate.resources import Dimensions
 from omega.arrays import array_index
+from omega.cellstate.model import Job
+from omega.cellstate.resources import Dimensions
 from omega.live.agent.places import Key
 from omega.live.agent.task_start import MARK
-from schedulers.rolling import Policy
+from omega.schedulers.rolling import Policy
 
 GRACE_MS = 10_000
 LOG_BYTES = 10 << 20

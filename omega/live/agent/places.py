@@ -15,7 +15,7 @@ from re import compile as pattern
 from typing import NamedTuple
 from uuid import uuid4
 
-from cellstate.errors import BadInput, Duplicate, StoreError
+from omega.cellstate.errors import BadInput, Duplicate, StoreError
 from omega.file_lock import take_lock
 from omega.live.agent.lease_file import write
 

@@ -15,11 +15,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cellstate.errors import CellGone, Fenced, Refused, StoreError
-from cellstate.model import MachineSpec
-from cellstate.ports import ExecutorStore
-from cellstate.server import check_suitable, server_info
-from cellstate.store import connect_cell
+from omega.cellstate.errors import CellGone, Fenced, Refused, StoreError
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.server import check_suitable, server_info
+from omega.cellstate.store import connect_cell
 from omega.live.agent import offer
 from omega.live.agent.agent import LEASE_MS, Agent
 from omega.live.agent.cgroups import Cgroups
@@ -29,9 +29,9 @@ from omega.live.agent.process_control import hide_memory
 from omega.live.agent.renewal import BEATS
 from omega.live.agent.run_as import admit, task_user
 from omega.live.metrics import shown
-from schedulers.process.endpoint import METRICS
-from schedulers.process.log import log
-from schedulers.process.signals import leave_signals
+from omega.schedulers.process.endpoint import METRICS
+from omega.schedulers.process.log import log
+from omega.schedulers.process.signals import leave_signals
 
 RING_SECONDS = 4.0
 """Time to wait at the mailbox per call; shorter than the reply timeout of a connection."""

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.task_start import account
 

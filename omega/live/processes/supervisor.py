@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cellstate.cell import executor_of
-from cellstate.errors import StoreError
-from cellstate.model import MachineState
-from cellstate.ports import Queries
+from omega.cellstate.cell import executor_of
+from omega.cellstate.errors import StoreError
+from omega.cellstate.model import MachineState
+from omega.cellstate.ports import Queries
 from omega.live.agent.task_start import STORE_FD
 from omega.live.processes.record import ProcessRecord
 from omega.live.secrets import giving, without_store
-from schedulers.live import LEASE_MS
-from schedulers.process.endpoint import METRICS, parse
-from schedulers.process.signals import leave_signals
+from omega.schedulers.live import LEASE_MS
+from omega.schedulers.process.endpoint import METRICS, parse
+from omega.schedulers.process.signals import leave_signals
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
 """The beginning of a line of a log (schedulers/process/log.py)."""

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 
-from cellstate.cell import Membership
-from cellstate.errors import Fenced, StoreError
-from cellstate.model import MachineSpec
-from cellstate.ports import ExecutorStore
-from cellstate.ranges import EMPTY, split
-from cellstate.transaction import Ending, Finished, How
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import Fenced, StoreError
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.ranges import EMPTY, split
+from omega.cellstate.transaction import Ending, Finished, How
 
 MOST_ENDINGS = 6_000
 """Number of endings per step, in several calls. With 2,000 between two readings of the mailbox, which wait for calls

@@ -5,13 +5,13 @@ import time
 from contextlib import suppress
 from uuid import uuid4
 
-from cellstate.errors import Duplicate, Fenced, StoreError
-from cellstate.ports import ExecutorStore
+from omega.cellstate.errors import Duplicate, Fenced, StoreError
+from omega.cellstate.ports import ExecutorStore
 from omega.live.metrics import shown
 from omega.live.simulated.executor import SimulatedExecutor
-from schedulers.process.endpoint import METRICS
-from schedulers.process.log import log
-from schedulers.process.signals import StopRequest
+from omega.schedulers.process.endpoint import METRICS
+from omega.schedulers.process.log import log
+from omega.schedulers.process.signals import StopRequest
 
 PACE_SECONDS = 0.03
 """Interval in which it collects messages and endings: a call for each would cost the store more than the work."""

@@ -4,18 +4,18 @@ import sys
 
 import pytest
 
-from cellstate.cell import Membership
-from cellstate.errors import Refused
-from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.pools import Pool, Pools
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
-from cli.event_words import sentences
-from cli.top import command
+from omega.cellstate.cell import Membership
+from omega.cellstate.errors import Refused
+from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.pools import Pool, Pools
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cli.event_words import sentences
+from omega.cli.top import command
 from omega.queries import monitor as monitor_module
 from omega.queries.monitor import MOST_WAITING, Monitor
 from omega.queries.pools import pools_json
-from schedulers.process.epochs import Publisher
+from omega.schedulers.process.epochs import Publisher
 from tests.cli.conftest import Omega, join
 
 pytestmark = pytest.mark.server
@@ -181,7 +181,7 @@ def test_it_wants_a_terminal(omega: Omega, cell: RedisCell) -> None:
 
 
 def test_textual_may_be_missing(omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("cli.top.screen", "cli.top.table", "cli.top.pages"):
+    for name in ("omega.cli.top.screen", "omega.cli.top.table", "omega.cli.top.pages"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "textual", None)
     monkeypatch.setattr(command, "at_a_terminal", lambda: True)

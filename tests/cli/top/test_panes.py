@@ -5,13 +5,13 @@ from math import inf
 
 import pytest
 
-from cellstate.model import Gang, GroupStatus, Job, JobState, Machine, MachineState
-from cellstate.pools import PoolShare
-from cellstate.resources import Dimensions
-from cli.top.bars import bar, curve, cut
-from cli.top.details import details
-from cli.top.head import head
-from cli.top.panes import Pane, chosen, fit, panes
+from omega.cellstate.model import Gang, GroupStatus, Job, JobState, Machine, MachineState
+from omega.cellstate.pools import PoolShare
+from omega.cellstate.resources import Dimensions
+from omega.cli.top.bars import bar, curve, cut
+from omega.cli.top.details import details
+from omega.cli.top.head import head
+from omega.cli.top.panes import Pane, chosen, fit, panes
 from omega.queries.overview import Listed, Member, Overview, PoolLine, Rates, condition, rank, states
 
 

@@ -6,14 +6,14 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.pools import PoolShare
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Position, Transaction
-from cli.event_words import sentences
-from cli.top.pages import Details, Help
-from cli.top.screen import Top
-from cli.top.table import PaneTable
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.pools import PoolShare
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.cli.event_words import sentences
+from omega.cli.top.pages import Details, Help
+from omega.cli.top.screen import Top
+from omega.cli.top.table import PaneTable
 from omega.queries.monitor import Monitor
 from omega.queries.overview import PoolLine
 from tests.cli.conftest import join

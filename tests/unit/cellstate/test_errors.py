@@ -2,7 +2,7 @@
 
 import inspect
 
-from cellstate import errors
+from omega.cellstate import errors
 
 
 def test_the_drawing_is_the_tree() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.fairness import Loss, amounts_of, is_below, is_kept_in_full, is_legal, keeps_its_share, ratio
+from omega.cellstate.fairness import Loss, amounts_of, is_below, is_kept_in_full, is_legal, keeps_its_share, ratio
 
 SLOT = (1,)
 

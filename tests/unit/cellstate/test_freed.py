@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from cellstate.array_snapshot import FREED_KEPT, ArraySnapshot
-from cellstate.cell import Reply
-from cellstate.model import MachineState
-from cellstate.transaction import Position
+from omega.cellstate.array_snapshot import FREED_KEPT, ArraySnapshot
+from omega.cellstate.cell import Reply
+from omega.cellstate.model import MachineState
+from omega.cellstate.transaction import Position
 
 
 def test_freed_room_that_nobody_asks_for_is_noted_a_few_times_at_most() -> None:

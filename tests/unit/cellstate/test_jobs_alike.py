@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellstate.model import Gang, Job, JobSpec, TaskGroup
-from cellstate.redis import job_records, records
-from cellstate.redis.jobs_alike import LEAST, read_alike
+from omega.cellstate.model import Gang, Job, JobSpec, TaskGroup
+from omega.cellstate.redis import job_records, records
+from omega.cellstate.redis.jobs_alike import LEAST, read_alike
 from omega.testing.scenes import for_all
 
 NUMBERS = st.integers(0, 2**63)

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from cellstate.lanes import BASE, Lane, Lanes
-from cellstate.usage import Usage
+from omega.cellstate.lanes import BASE, Lane, Lanes
+from omega.cellstate.usage import Usage
 
 
 def _lanes(*rows: tuple[int, ...]) -> tuple[Lanes, Usage]:

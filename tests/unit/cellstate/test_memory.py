@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from cellstate.memory import MemoryCell
-from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.resources import LARGEST, Dimensions
-from cellstate.transaction import Claim, Ending, How, Mode, Outcome, Position, Transaction, Verdict
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.resources import LARGEST, Dimensions
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Outcome, Position, Transaction, Verdict
 
 
 def busy(cell: MemoryCell, tasks: int = 4) -> list[int]:

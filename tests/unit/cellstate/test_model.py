@@ -2,8 +2,8 @@
 
 import pytest
 
-from cellstate.errors import BadInput
-from cellstate.model import (
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import (
     BUCKETS,
     MOST_CLAIMS,
     MOST_PRECEDENCE,

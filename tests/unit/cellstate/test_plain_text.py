@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.errors import BadInput
-from cellstate.memory import MemoryCell
-from cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup, check_author, merged
-from cellstate.plain_text import MOST_IN_ALL, MOST_LETTERS, check_text, check_texts, cleaned, escaped
-from cellstate.redis import RedisCell
+from omega.cellstate.errors import BadInput
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup, check_author, merged
+from omega.cellstate.plain_text import MOST_IN_ALL, MOST_LETTERS, check_text, check_texts, cleaned, escaped
+from omega.cellstate.redis import RedisCell
 
 BAD = [
     "\0",

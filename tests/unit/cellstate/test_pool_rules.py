@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from cellstate.errors import BadInput
-from cellstate.pool_records import pack, unpack_pool, unpack_trees
-from cellstate.pool_rules import LEAST_WEIGHT, MOST_WEIGHT, check
-from cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, Preemption
 from omega import pools
+from omega.cellstate.errors import BadInput
+from omega.cellstate.pool_records import pack, unpack_pool, unpack_trees
+from omega.cellstate.pool_rules import LEAST_WEIGHT, MOST_WEIGHT, check
+from omega.cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, Preemption
 
 RESOURCES = ("cpu", "memory")
 

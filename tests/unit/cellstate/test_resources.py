@@ -2,8 +2,8 @@
 
 import pytest
 
-from cellstate.errors import BadInput
-from cellstate.resources import LARGEST, MOST_DIMENSIONS, Dimensions, format_amount, parse_amount, parse_bytes
+from omega.cellstate.errors import BadInput
+from omega.cellstate.resources import LARGEST, MOST_DIMENSIONS, Dimensions, format_amount, parse_amount, parse_bytes
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellstate import schema
-from cellstate.model import BUDGET, RUNS_CHUNK, JobSpec, JobState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.redis.job_records import Fields, decode, encode, new_job, read_head, read_job, read_order
-from cellstate.redis.records import UNREADABLE
-from cellstate.schema import CHANGING, FIXED, GROUP, Field
+from omega.cellstate import schema
+from omega.cellstate.model import BUDGET, RUNS_CHUNK, JobSpec, JobState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.job_records import Fields, decode, encode, new_job, read_head, read_job, read_order
+from omega.cellstate.redis.records import UNREADABLE
+from omega.cellstate.schema import CHANGING, FIXED, GROUP, Field
 
 _MOST = {"1": 255, "2": 65_535, "4": 2**32 - 1, "8": 2**53, "a": 10**14, "c": 10**14}
 _TEXT = st.text("ab<>*!@,-0123456789", max_size=40)

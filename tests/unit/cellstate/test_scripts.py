@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-import cellstate
-from cellstate import keys
-from cellstate.redis import scripts
-from cellstate.redis.scripts import script
+import omega.cellstate
+from omega.cellstate import keys
+from omega.cellstate.redis import scripts
+from omega.cellstate.redis.scripts import script
 
-FOLDER = Path(cellstate.__file__).parent / "lua"
+FOLDER = Path(omega.cellstate.__file__).parent / "lua"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.lua"))
 KNOWN = {line.split()[0].partition(":")[0] for line in (keys.__doc__ or "").splitlines() if line.startswith("    ")}
 

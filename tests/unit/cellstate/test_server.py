@@ -7,9 +7,9 @@ import redis
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate import server
-from cellstate.errors import BadInput, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
-from cellstate.server import Answer, ServerInfo, translate
+from omega.cellstate import server
+from omega.cellstate.errors import BadInput, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
+from omega.cellstate.server import Answer, ServerInfo, translate
 from tests.answering import answering
 
 URL = "redis://user:secret@m1:6379/0"

@@ -9,10 +9,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from cellstate.array_snapshot import ArraySnapshot, Take
-from cellstate.cell import Reply, StaleSnapshot
-from cellstate.model import MachineState
-from cellstate.transaction import Position
+from omega.cellstate.array_snapshot import ArraySnapshot, Take
+from omega.cellstate.cell import Reply, StaleSnapshot
+from omega.cellstate.model import MachineState
+from omega.cellstate.transaction import Position
 
 UP, DRAINED, DOWN = MachineState.UP, MachineState.DRAINED, MachineState.DOWN
 Record = tuple[int, ...]

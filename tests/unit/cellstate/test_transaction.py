@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from cellstate.transaction import CONFLICTS, Claim, Columns, Ending, How, Outcome, Position, Verdict
+from omega.cellstate.transaction import CONFLICTS, Claim, Columns, Ending, How, Outcome, Position, Verdict
 
 
 def test_the_order_of_verdicts_is_their_precedence() -> None:

@@ -5,12 +5,12 @@ from struct import Struct
 import pytest
 from hiredis import Reader
 
-from cellstate.errors import BadInput
-from cellstate.fairness import Assertion, Threshold
-from cellstate.model import MOST_CLAIMS
-from cellstate.redis.link import Words, words_of
-from cellstate.redis.records import MOST_USUAL, _usual, write_endings, write_transactions
-from cellstate.transaction import Claim, Columns, Detection, Ending, Finished, How, Mode, Singles, Transaction
+from omega.cellstate.errors import BadInput
+from omega.cellstate.fairness import Assertion, Threshold
+from omega.cellstate.model import MOST_CLAIMS
+from omega.cellstate.redis.link import Words, words_of
+from omega.cellstate.redis.records import MOST_USUAL, _usual, write_endings, write_transactions
+from omega.cellstate.transaction import Claim, Columns, Detection, Ending, Finished, How, Mode, Singles, Transaction
 
 LONGEST = "x" * 64
 FINE, COARSE = Detection.FINE, Detection.COARSE

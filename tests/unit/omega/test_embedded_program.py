@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.errors import StoreError
+from omega.cellstate.errors import StoreError
 from omega.embedded import program as embedded_program
 from omega.embedded.program import Program, allocator_of, find_server, server_environment
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.errors import BadInput
-from cellstate.model import Gang, JobSpec, TaskGroup
-from cellstate.resources import Dimensions
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import Gang, JobSpec, TaskGroup
+from omega.cellstate.resources import Dimensions
 from omega.jobfile import lines as jobfile_lines
 from omega.jobfile.reader import JobFile, load, parse_duration
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cellstate.model import MachineSpec
-from cellstate.packing import packed
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.packing import packed
 from omega.simulation.simulated_store import TwinStore
 from omega.simulation.two_level import Offers, TwoLevel
 from omega.simulation.world import World

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import Reply
-from cellstate.model import MachineState
-from cellstate.packing import packed_need
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Position
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import Reply
+from omega.cellstate.model import MachineState
+from omega.cellstate.packing import packed_need
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Position
 from omega.simulation.packed_snapshot import PackedSnapshot
 
 

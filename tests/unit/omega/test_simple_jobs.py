@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.resources import Dimensions
-from cellstate.transaction import Claim, Ending, How, Mode, Outcome, Placed, Singles, Transaction, Verdict
+from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Outcome, Placed, Singles, Transaction, Verdict
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin

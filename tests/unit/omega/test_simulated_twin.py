@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from cellstate.memory.lanes import pending_of
-from cellstate.model import After, Gang, JobSpec, JobState, MachineSpec, TaskGroup
-from cellstate.resources import LARGEST, Dimensions
-from cellstate.transaction import Claim, Ending, How, Mode, Position, Singles, Transaction, Verdict
+from omega.cellstate.memory.lanes import pending_of
+from omega.cellstate.model import After, Gang, JobSpec, JobState, MachineSpec, TaskGroup
+from omega.cellstate.resources import LARGEST, Dimensions
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Singles, Transaction, Verdict
 from omega.simulation.twin import SimulatedTwin
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.errors import BadInput, Refused
+from omega.cellstate.errors import BadInput, Refused
 from omega.experiments import results, sources
 from omega.experiments.configuration import Configuration
 from omega.experiments.metrics import chosen, of, saturated, spread, unscheduled
@@ -202,4 +202,4 @@ def test_the_digest_follows_what_decides(tmp_path: Path, monkeypatch: pytest.Mon
     assert digest() == seen[-1]
     monkeypatch.undo()
     assert digest() == digest()
-    assert {"cellstate", "schedulers", "omega.simulation", "omega.workload"} == set(sources.DECIDING)
+    assert {"omega.cellstate", "omega.schedulers", "omega.simulation", "omega.workload"} == set(sources.DECIDING)

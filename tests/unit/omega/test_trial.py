@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 import omega
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.workload import Arrival
 
 

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.jobfile import lines as jobfile_lines
 from omega.jobfile.lines import Document, parse
 from omega.yaml_core import Loader, PureLoader

@@ -6,17 +6,29 @@ from typing import Any
 
 import numpy as np
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import PendingJob, Reply
-from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Outcome, Position, Transaction, Verdict
-from schedulers.constraints.fetching import Fetch
-from schedulers.instruments import Instrument
-from schedulers.loop import Answer, Arrived, Commit, Committed, Effect, Note, Receive, Reread, Sync, Think, attempts
-from schedulers.resizing import Measure, Measured, Resize, Resized
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import PendingJob, Reply
+from omega.cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Outcome, Position, Transaction, Verdict
+from omega.schedulers.constraints.fetching import Fetch
+from omega.schedulers.instruments import Instrument
+from omega.schedulers.loop import (
+    Answer,
+    Arrived,
+    Commit,
+    Committed,
+    Effect,
+    Note,
+    Receive,
+    Reread,
+    Sync,
+    Think,
+    attempts,
+)
+from omega.schedulers.resizing import Measure, Measured, Resize, Resized
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 
 Group = tuple[tuple[int, ...], int]
 """(amounts per task, tasks)"""

@@ -9,18 +9,18 @@ from typing import Any
 import fakeredis
 import redis
 
-from cellstate.audit import verify
-from cellstate.keys import prefix
-from cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.redis.link import Link
-from cellstate.resources import Dimensions
-from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
-from schedulers.instruments import Figures
-from schedulers.live import Live
-from schedulers.loop import Answer, Arrived, Commit, Effect, Receive, attempts
-from schedulers.presets import batch
-from schedulers.scheduler import Scheduler
+from omega.cellstate.audit import verify
+from omega.cellstate.keys import prefix
+from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.link import Link
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
+from omega.schedulers.instruments import Figures
+from omega.schedulers.live import Live
+from omega.schedulers.loop import Answer, Arrived, Commit, Effect, Receive, attempts
+from omega.schedulers.presets import batch
+from omega.schedulers.scheduler import Scheduler
 
 LEASE_MS = 600_000
 """Longer than any test takes: a lease ends when the test ends it."""

@@ -4,13 +4,13 @@ from random import Random
 
 import pytest
 
-from cellstate.model import Gang
-from schedulers.placement.arranging import arranged
-from schedulers.placement.constrained import Constrained
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.scored import BestFit
-from schedulers.placement.service import Service
-from schedulers.policies import Placement
+from omega.cellstate.model import Gang
+from omega.schedulers.placement.arranging import arranged
+from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.service import Service
+from omega.schedulers.policies import Placement
 from tests.unit.schedulers.constraints.site import demanding, site
 from tests.unit.schedulers.drive import copy, group, room, work
 

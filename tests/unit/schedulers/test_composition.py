@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.errors import BadInput
-from cellstate.transaction import Detection, Mode
-from schedulers.composition import compose, parameters, read
-from schedulers.ordering.fifo import Fifo
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.placement.constrained import Constrained
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.scored import BestFit
-from schedulers.placement.service import Service
-from schedulers.retry_policy import RetryPolicy
-from schedulers.scheduler import Scheduler
+from omega.cellstate.errors import BadInput
+from omega.cellstate.transaction import Detection, Mode
+from omega.schedulers.composition import compose, parameters, read
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.service import Service
+from omega.schedulers.retry_policy import RetryPolicy
+from omega.schedulers.scheduler import Scheduler
 
 WHOLE = """\
 # Cold things go together.

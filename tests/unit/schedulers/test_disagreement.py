@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from cellstate.transaction import Outcome, Transaction, Verdict
-from schedulers.instruments import Figures
-from schedulers.loop import Commit, Reread
-from schedulers.presets import batch, service
-from schedulers.scheduler import RETRY_LIMIT, Scheduler
+from omega.cellstate.transaction import Outcome, Transaction, Verdict
+from omega.schedulers.instruments import Figures
+from omega.schedulers.loop import Commit, Reread
+from omega.schedulers.presets import batch, service
+from omega.schedulers.scheduler import RETRY_LIMIT, Scheduler
 from tests.unit.schedulers.drive import Driver, copy, group, job
 
 MOST_TRIES = 20

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.errors import BadInput
-from schedulers.ordering.fair_pools import FairPools, PoolSettings
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.errors import BadInput
+from omega.schedulers.ordering.fair_pools import FairPools, PoolSettings
 
 CELL = (60, 60)
 

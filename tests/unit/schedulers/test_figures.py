@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from cellstate.fairness import Assertion, Threshold
-from cellstate.transaction import Claim, Columns, Outcome, Singles, Transaction, Verdict
-from schedulers.instruments import WAITS_KEPT, Figures, Instrument, Waits
-from schedulers.loop import Reread
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
+from omega.cellstate.fairness import Assertion, Threshold
+from omega.cellstate.transaction import Claim, Columns, Outcome, Singles, Transaction, Verdict
+from omega.schedulers.instruments import WAITS_KEPT, Figures, Instrument, Waits
+from omega.schedulers.loop import Reread
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 from tests.unit.schedulers.drive import Driver, copy, group, job, outcome, validated, work
 
 P = Verdict.PLACED

@@ -2,14 +2,14 @@
 
 import pytest
 
-from cellstate.errors import Duplicate
-from cellstate.model import BUCKETS, Gang, JobState, Limits, MachineState, bucket_of
-from cellstate.transaction import Detection, How, Verdict
-from schedulers.live import IDLE_SECONDS
-from schedulers.loop import Arrived, Commit, Committed, Receive, Reread
-from schedulers.presets import batch
-from schedulers.queue.intake import LEAST_AT_HAND
-from schedulers.sharing import owned
+from omega.cellstate.errors import Duplicate
+from omega.cellstate.model import BUCKETS, Gang, JobState, Limits, MachineState, bucket_of
+from omega.cellstate.transaction import Detection, How, Verdict
+from omega.schedulers.live import IDLE_SECONDS
+from omega.schedulers.loop import Arrived, Commit, Committed, Receive, Reread
+from omega.schedulers.presets import batch
+from omega.schedulers.queue.intake import LEAST_AT_HAND
+from omega.schedulers.sharing import owned
 from tests.unit.schedulers.rig import Rig, spec
 
 ROOMY = [(1_000, 1_000)] * 10

@@ -2,14 +2,14 @@
 
 import pytest
 
-from cellstate.model import Job, bucket_of
-from cellstate.redis import RedisCell
-from cellstate.resources import Dimensions
-from cellstate.transaction import Verdict
-from schedulers.live import Live
-from schedulers.loop import Arrived, Receive, Reread
-from schedulers.presets import batch
-from schedulers.sharing import owned
+from omega.cellstate.model import Job, bucket_of
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Verdict
+from omega.schedulers.live import Live
+from omega.schedulers.loop import Arrived, Receive, Reread
+from omega.schedulers.presets import batch
+from omega.schedulers.sharing import owned
 from tests.unit.schedulers.rig import Rig, spec
 
 ROOMY = [(1_000, 1_000)] * 10

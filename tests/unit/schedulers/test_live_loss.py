@@ -7,15 +7,15 @@ from typing import Any
 import fakeredis
 import pytest
 
-from cellstate.errors import Duplicate, Fenced, StoreError
-from cellstate.model import Gang
-from cellstate.redis import RedisCell
-from cellstate.resources import Dimensions
-from cellstate.server import connect
-from cellstate.transaction import Claim, Detection, Position, Transaction
-from schedulers.live import AWAY_SECONDS, Live
-from schedulers.loop import Committed
-from schedulers.presets import batch
+from omega.cellstate.errors import Duplicate, Fenced, StoreError
+from omega.cellstate.model import Gang
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import connect
+from omega.cellstate.transaction import Claim, Detection, Position, Transaction
+from omega.schedulers.live import AWAY_SECONDS, Live
+from omega.schedulers.loop import Committed
+from omega.schedulers.presets import batch
 from tests.unit.schedulers.rig import FIRST, LEASE_MS, Rig, spec
 
 ROOMY = [(1_000, 1_000)] * 10

@@ -6,11 +6,11 @@ from typing import Any
 import fakeredis
 import pytest
 
-from cellstate.cell import PendingJob
-from cellstate.redis import RedisCell
-from cellstate.transaction import Verdict
-from schedulers.loop import Committed, Note, Sync
-from schedulers.presets import batch
+from omega.cellstate.cell import PendingJob
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Verdict
+from omega.schedulers.loop import Committed, Note, Sync
+from omega.schedulers.presets import batch
 from tests.unit.schedulers.rig import Rig, spec
 
 

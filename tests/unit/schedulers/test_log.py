@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from cellstate.errors import BadInput
-from cellstate.plain_text import escaped
+from omega.cellstate.errors import BadInput
+from omega.cellstate.plain_text import escaped
+from omega.schedulers.process.diary import Diary
+from omega.schedulers.process.log import configure, log
 from omega.testing import work
-from schedulers.process.diary import Diary
-from schedulers.process.log import configure, log
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 

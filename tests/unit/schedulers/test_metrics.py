@@ -8,19 +8,19 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from cellstate.errors import BadInput
-from cellstate.pools import Pool, Pools
-from cellstate.transaction import Claim, Outcome, Transaction, Verdict
+from omega.cellstate.errors import BadInput
+from omega.cellstate.pools import Pool, Pools
+from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.live.metrics import ExecutorMetrics, shown
+from omega.schedulers.epochs import epoch_of
+from omega.schedulers.instruments import BOUNDS, DurationHistogram, Figures, Instrument
+from omega.schedulers.live import Live
+from omega.schedulers.loop import Receive
+from omega.schedulers.metrics import COUNTS, DURATIONS, MOST_MACHINES, SchedulerMetrics
+from omega.schedulers.presets import batch
+from omega.schedulers.process.endpoint import endpoint, parse
+from omega.schedulers.scheduler import Scheduler
 from omega.testing import snapshot, work
-from schedulers.epochs import epoch_of
-from schedulers.instruments import BOUNDS, DurationHistogram, Figures, Instrument
-from schedulers.live import Live
-from schedulers.loop import Receive
-from schedulers.metrics import COUNTS, DURATIONS, MOST_MACHINES, SchedulerMetrics
-from schedulers.presets import batch
-from schedulers.process.endpoint import endpoint, parse
-from schedulers.scheduler import Scheduler
 from tests.unit.schedulers.rig import Rig, spec
 
 LABELS = {"cell": "c", "scheduler": "batch/0"}

@@ -2,15 +2,15 @@
 
 import pytest
 
-from cellstate.model import Gang, GroupStatus, Job, JobState
-from cellstate.transaction import Claim, Outcome, Transaction, Verdict
+from omega.cellstate.model import Gang, GroupStatus, Job, JobState
+from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.queries.explanations import explain_job
-from schedulers.constraints.explanation import Explanation
-from schedulers.constraints.reasons import Reason
-from schedulers.process import reasons as module
-from schedulers.process.reasons import EXPLAINED_PER_SECOND, MOST_JOBS, MOST_REASONS, PendingReasons
-from schedulers.process.scheduler import Process
-from schedulers.work import Work
+from omega.schedulers.constraints.explanation import Explanation
+from omega.schedulers.constraints.reasons import Reason
+from omega.schedulers.process import reasons as module
+from omega.schedulers.process.reasons import EXPLAINED_PER_SECOND, MOST_JOBS, MOST_REASONS, PendingReasons
+from omega.schedulers.process.scheduler import Process
+from omega.schedulers.work import Work
 from tests.unit.schedulers.rig import LEASE_MS, Rig, spec
 
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.policies import as_places_all
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 from omega.testing.placement import COPIES, cells
 from omega.testing.scenes import filled, for_all, room, snapshot, work
-from schedulers.placement.constrained import Constrained
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import as_places_all
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
 
 
 def jobs_of_one_group(dimensions: int) -> st.SearchStrategy[list[Work]]:

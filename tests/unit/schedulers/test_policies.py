@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import pytest
 
 import omega
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
+from omega.schedulers.placement.arranging import arranged
 from omega.testing import snapshot, work
-from schedulers.placement.arranging import arranged
 
 
 class Returns:

@@ -4,20 +4,20 @@ from random import Random
 
 import pytest
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.errors import BadInput
-from cellstate.memory import MemoryCell
-from cellstate.model import MachineSpec, MachineState
-from cellstate.pools import Pool, Pools, PoolTree
-from cellstate.resources import Dimensions
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Position
-from schedulers.constraints.fetching import wanted
-from schedulers.placement.constrained import Constrained
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.service import Service
-from schedulers.policies import Placement
-from schedulers.pool_machines import check_machines, fetch_attributes, totals_of
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.errors import BadInput
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import MachineSpec, MachineState
+from omega.cellstate.pools import Pool, Pools, PoolTree
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Position
+from omega.schedulers.constraints.fetching import wanted
+from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.service import Service
+from omega.schedulers.policies import Placement
+from omega.schedulers.pool_machines import check_machines, fetch_attributes, totals_of
 from tests.unit.schedulers.drive import group, work
 
 TREES = PoolTree(), PoolTree("gpu", "gpu == 'yes'")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cellstate.model import Gang, JobSpec, TaskGroup
-from schedulers.constraints.fetching import Fetch
-from schedulers.preemption.precedence import Precedence
-from schedulers.scheduler import Scheduler
+from omega.cellstate.model import Gang, JobSpec, TaskGroup
+from omega.schedulers.constraints.fetching import Fetch
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.scheduler import Scheduler
 from tests.unit.schedulers.rig import Rig, spec
 
 

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from cellstate.model import BUCKETS, MachineSpec, MachineState, TaskGroup
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from omega.cellstate.model import BUCKETS, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
 from omega.queries.explanations import explain_job
 from omega.queries.room import Room
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import Placement
-from schedulers.process import scheduler as process
-from schedulers.process.scheduler import HUNG_LEASES, Process
-from schedulers.sharing import owned
-from schedulers.work import Work
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.policies import Placement
+from omega.schedulers.process import scheduler as process
+from omega.schedulers.process.scheduler import HUNG_LEASES, Process
+from omega.schedulers.sharing import owned
+from omega.schedulers.work import Work
 from tests.unit.schedulers.rig import FIRST, LEASE_MS, Rig, spec
 
 LONG_UP = 10 * LEASE_MS // 1000

@@ -2,10 +2,10 @@
 
 import fakeredis
 
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Position, Transaction
-from schedulers.process.housekeeping import MOST_CALLS, housekeep
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.schedulers.process.housekeeping import MOST_CALLS, housekeep
 
 
 def test_a_bounded_part_of_what_a_stopped_job_runs_ends_between_two_heartbeats() -> None:

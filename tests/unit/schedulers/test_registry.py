@@ -6,20 +6,20 @@ from random import Random
 
 import pytest
 
-from cellstate.errors import BadInput
-from schedulers import registry
-from schedulers.ordering.fifo import Fifo
-from schedulers.placement.scored import BestFit
-from schedulers.scheduler import Scheduler
+from omega.cellstate.errors import BadInput
+from omega.schedulers import registry
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.scheduler import Scheduler
 
 MODULE = """
-import schedulers.scheduler
-import schedulers.placement.scored
+from omega.schedulers import scheduler
+from omega.schedulers.placement import scored
 
-class Coldest(schedulers.placement.scored.BestFit):
+class Coldest(scored.BestFit):
     "Best fit, colder."
 
-cold = schedulers.scheduler.Scheduler("cold", placement=Coldest())
+cold = scheduler.Scheduler("cold", placement=Coldest())
 number = 3
 def make(seed): return 3
 def fail(seed): raise RuntimeError("no luck\\nat all")

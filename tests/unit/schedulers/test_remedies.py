@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from schedulers.constraints.explanation import explain
-from schedulers.remedies import MoreMachines, more_machines
-from schedulers.work import Work
+from omega.schedulers.constraints.explanation import explain
+from omega.schedulers.remedies import MoreMachines, more_machines
+from omega.schedulers.work import Work
 from tests.unit.schedulers.constraints.site import asking, racks, site
 from tests.unit.schedulers.drive import copy, group, say, work
 

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from cellstate.model import JobSpec, MachineState, TaskGroup
-from cellstate.shards import TRIES, Worker
-from cellstate.transaction import Ending, How
-from schedulers.policies import Sizing
-from schedulers.presets import mapreduce
-from schedulers.resizing import LOOK_SECONDS, PLAN, REST_SECONDS
-from schedulers.scheduler import Scheduler
-from schedulers.sizing.as_asked import AsAsked
-from schedulers.sizing.global_cap import GlobalCap
-from schedulers.sizing.max_parallelism import MaxParallelism
-from schedulers.sizing.relative_size import RelativeSize
+from omega.cellstate.model import JobSpec, MachineState, TaskGroup
+from omega.cellstate.shards import TRIES, Worker
+from omega.cellstate.transaction import Ending, How
+from omega.schedulers.policies import Sizing
+from omega.schedulers.presets import mapreduce
+from omega.schedulers.resizing import LOOK_SECONDS, PLAN, REST_SECONDS
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sizing.as_asked import AsAsked
+from omega.schedulers.sizing.global_cap import GlobalCap
+from omega.schedulers.sizing.max_parallelism import MaxParallelism
+from omega.schedulers.sizing.relative_size import RelativeSize
 from tests.unit.schedulers.rig import Rig, spec
 
 HUNDRED = [(1_000, 1_000)] * 10

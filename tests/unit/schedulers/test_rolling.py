@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cellstate.memory import MemoryCell
-from cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
-from cellstate.resources import Dimensions
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.schedulers.rolling import LOOK_MS, Move, Policy, Rollouts, move, targets
 from omega.updating import change
-from schedulers.rolling import LOOK_MS, Move, Policy, Rollouts, move, targets
 
 EVERY = "1" * 256
 STEP_MS = 1_000

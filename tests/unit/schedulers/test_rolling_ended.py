@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from cellstate.errors import BadInput
-from cellstate.model import JobState
-from cellstate.transaction import Ending, How
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobState
+from omega.cellstate.transaction import Ending, How
+from omega.schedulers.resizing import PLAN
 from omega.updating import change
-from schedulers.resizing import PLAN
 from tests.unit.schedulers.test_rolling import STEP_MS, Site
 
 

@@ -4,17 +4,17 @@ from random import Random
 
 import pytest
 
-from cellstate.cell import PendingJob
-from cellstate.model import MOST_CLAIMS, Gang, JobState
-from cellstate.transaction import Claim, Detection, Transaction, Verdict
-from schedulers.ordering.fair_pools import FairPools
-from schedulers.outcomes import rebase
-from schedulers.placement.scored import BestFit
-from schedulers.placement.service import Service
-from schedulers.presets import BATCH_JOBS, batch, service
-from schedulers.scheduler import Scheduler
-from schedulers.together import CALL_CLAIMS
-from schedulers.work import Work
+from omega.cellstate.cell import PendingJob
+from omega.cellstate.model import MOST_CLAIMS, Gang, JobState
+from omega.cellstate.transaction import Claim, Detection, Transaction, Verdict
+from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.outcomes import rebase
+from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.service import Service
+from omega.schedulers.presets import BATCH_JOBS, batch, service
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.together import CALL_CLAIMS
+from omega.schedulers.work import Work
 from tests.unit.schedulers.drive import Heard, copy, group, job, outcome, pending, room, say
 
 P = Verdict.PLACED

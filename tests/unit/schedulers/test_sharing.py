@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from cellstate.model import BUCKETS
-from schedulers.sharing import owned
+from omega.cellstate.model import BUCKETS
+from omega.schedulers.sharing import owned
 
 
 def names(count: int, kind: str = "batch") -> list[str]:

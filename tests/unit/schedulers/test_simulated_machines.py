@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cellstate.model import MachineSpec, TaskGroup
-from schedulers.loop import Commit
-from schedulers.presets import batch, service
-from schedulers.scheduler import Scheduler
+from omega.cellstate.model import MachineSpec, TaskGroup
+from omega.schedulers.loop import Commit
+from omega.schedulers.presets import batch, service
+from omega.schedulers.scheduler import Scheduler
 from tests.unit.schedulers.rig import Rig, spec
 
 COMMAND = {"command": ["true"]}

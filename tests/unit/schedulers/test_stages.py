@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from schedulers.fairshare.partition import Preemptible
-from schedulers.fairshare.starvation import Status
-from schedulers.preemption.stages import Backoff, Exchanges, least_for
+from omega.schedulers.fairshare.partition import Preemptible
+from omega.schedulers.fairshare.starvation import Status
+from omega.schedulers.preemption.stages import Backoff, Exchanges, least_for
 
 
 def test_stages() -> None:

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Ending, How, Outcome, Transaction
-from schedulers import live
-from schedulers.constraints.fetching import Fetch
-from schedulers.preemption.precedence import Precedence
-from schedulers.presets import batch
-from schedulers.scheduler import Scheduler
+from omega.cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Ending, How, Outcome, Transaction
+from omega.schedulers import live
+from omega.schedulers.constraints.fetching import Fetch
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.presets import batch
+from omega.schedulers.scheduler import Scheduler
 from tests.unit.schedulers.drive import Driver, copy, group, job, say, validated
 from tests.unit.schedulers.rig import Rig, spec
 

@@ -2,8 +2,8 @@
 
 from dataclasses import fields
 
-from cellstate.model import Gang
-from schedulers.work import Work
+from omega.cellstate.model import Gang
+from omega.schedulers.work import Work
 from tests.unit.schedulers.drive import group, job, work
 
 

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from uuid import uuid4
 from zlib import crc32
 
-from cellstate.audit import verify
-from cellstate.audit.report import Log, look
-from cellstate.fairness import Assertion, Threshold
-from cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
-from cellstate.pools import Epoch, Pool, Pools, PoolShare, PoolTree
-from cellstate.server import connect
-from cellstate.shards import Worker
-from cellstate.transaction import Claim, Ending, How
+from omega.cellstate.audit import verify
+from omega.cellstate.audit.report import Log, look
+from omega.cellstate.fairness import Assertion, Threshold
+from omega.cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
+from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare, PoolTree
+from omega.cellstate.server import connect
+from omega.cellstate.shards import Worker
+from omega.cellstate.transaction import Claim, Ending, How
 from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgpack
 
-from cellstate.redis.job_records import decode, encode
+from omega.cellstate.redis.job_records import decode, encode
 
 WAYS = ("removed", "changed", "duplicated", "moved")
 BINARY = {"machines": 0, "changes": 10, "lanes": 0}

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cellstate.audit import Report, verify
-from cellstate.audit.books import COMPARISONS
-from cellstate.audit.rules import RULES
+from omega.cellstate.audit import Report, verify
+from omega.cellstate.audit.books import COMPARISONS
+from omega.cellstate.audit.rules import RULES
 from tests.unit.cellstate.audit.town import Town
 
 Edit = Callable[[Town], object]

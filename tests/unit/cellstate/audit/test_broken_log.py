@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from cellstate.audit import verify
-from cellstate.transaction import How
+from omega.cellstate.audit import verify
+from omega.cellstate.transaction import How
 from tests.unit.cellstate.audit.test_broken_cell import spoken
 from tests.unit.cellstate.audit.town import Town
 

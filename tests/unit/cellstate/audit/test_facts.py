@@ -3,16 +3,16 @@
 import fakeredis
 import pytest
 
-from cellstate.audit import verify
-from cellstate.audit.register import Register
-from cellstate.audit.replay import Replay
-from cellstate.cell import Fact
-from cellstate.memory import MemoryCell
-from cellstate.model import JobSpec, JobState, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.redis.records import fact_words
-from cellstate.resources import Dimensions
-from cellstate.transaction import Claim, Detection, Mode, Position, Transaction
+from omega.cellstate.audit import verify
+from omega.cellstate.audit.register import Register
+from omega.cellstate.audit.replay import Replay
+from omega.cellstate.cell import Fact
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import JobSpec, JobState, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.records import fact_words
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 from omega.queries.events import events
 from tests.unit.cellstate.audit.test_broken_cell import spoken
 from tests.unit.cellstate.audit.town import SMALL, Town, job

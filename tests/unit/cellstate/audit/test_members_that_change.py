@@ -1,9 +1,9 @@
 """A member that registers again while the cell is verified is no violation; one with a wrong incarnation is."""
 
-from cellstate.audit.directories import members_follow_from_log
-from cellstate.audit.reading import CellState
-from cellstate.audit.register import Register
-from cellstate.inspection import Inspection
+from omega.cellstate.audit.directories import members_follow_from_log
+from omega.cellstate.audit.reading import CellState
+from omega.cellstate.audit.register import Register
+from omega.cellstate.inspection import Inspection
 
 
 def places(on_record: int, by_the_log: int) -> set[str]:

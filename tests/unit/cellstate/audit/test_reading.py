@@ -5,14 +5,14 @@ from collections.abc import Callable, Container, Mapping, Sequence
 import fakeredis
 import pytest
 
-from cellstate.audit import Report, Violation, verify
-from cellstate.audit.reading import read
-from cellstate.audit.report import Log
-from cellstate.audited import ChangedRecords
-from cellstate.cell import Fact, Reply
-from cellstate.model import Job, MachineSpec, MachineState, Run
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, How, Intake, Position
+from omega.cellstate.audit import Report, Violation, verify
+from omega.cellstate.audit.reading import read
+from omega.cellstate.audit.report import Log
+from omega.cellstate.audited import ChangedRecords
+from omega.cellstate.cell import Fact, Reply
+from omega.cellstate.model import Job, MachineSpec, MachineState, Run
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, How, Intake, Position
 from tests.unit.cellstate.audit.town import SMALL, Town, job
 
 Act = Callable[[], object]
@@ -106,8 +106,8 @@ def test_a_change_between_two_readings_is_no_violation(
 def test_without_the_second_look_the_same_change_would_seem_a_violation(
     town: Town, restless: Restless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cellstate.audit.reading.CellState.take", _only_counters)
-    monkeypatch.setattr("cellstate.audit.report.CONFIRMATIONS", 2)  # as many changes follow
+    monkeypatch.setattr("omega.cellstate.audit.reading.CellState.take", _only_counters)
+    monkeypatch.setattr("omega.cellstate.audit.report.CONFIRMATIONS", 2)  # as many changes follow
     restless.after["sync"] = [lambda: CHANGES["place"](town), lambda: CHANGES["finish"](town)]
     where = {violation.where for violation in verify(restless).violations}
     assert "machine 3" in where

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cellstate.audit.replay import Replay
-from cellstate.cell import Fact
+from omega.cellstate.audit.replay import Replay
+from omega.cellstate.cell import Fact
 
 A, B = 4, 8  # what was placed on m0 before
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cellstate import keys
-from cellstate.audit import register, verify
+from omega.cellstate import keys
+from omega.cellstate.audit import register, verify
 from tests.unit.cellstate.audit.tampered import full, missed, unexplained
 from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import Town

@@ -6,13 +6,13 @@ from typing import Any
 
 import redis
 
-from cellstate.cell import Membership
-from cellstate.fairness import Assertion
-from cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.redis.job_records import Fields, decode, encode
-from cellstate.redis.records import fact_words
-from cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.cell import Membership
+from omega.cellstate.fairness import Assertion
+from omega.cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.job_records import Fields, decode, encode
+from omega.cellstate.redis.records import fact_words
+from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 
 SMALL = TaskGroup((100, 50), 10)
 LEASE_MS = 600_000

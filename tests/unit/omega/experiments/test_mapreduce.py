@@ -2,7 +2,7 @@
 
 import pytest
 
-from cellstate.model import MachineSpec
+from omega.cellstate.model import MachineSpec
 from omega.experiments.mapreduce import PolicyResult, evaluate
 from omega.workload.presets import Size, draw
 from omega.workload.workload import Workload

@@ -2,12 +2,12 @@
 
 import pytest
 
-from cellstate.errors import BadInput, Refused
-from cellstate.transaction import Detection, Mode
+from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.transaction import Detection, Mode
 from omega.live import choice, member
 from omega.live.processes.supervisor import TIME
-from schedulers.presets import BATCH_JOBS
-from schedulers.scheduler import Scheduler
+from omega.schedulers.presets import BATCH_JOBS
+from omega.schedulers.scheduler import Scheduler
 
 ENVIRONMENT = {"OMEGA_STORE": "redis://nowhere", "OMEGA_CELL": "c", "OMEGA_MEMBER": "batch/0", "OMEGA_LEASE_MS": "700"}
 
@@ -39,7 +39,7 @@ def test_an_error_is_one_line_and_code_1(monkeypatch: pytest.MonkeyPatch, capsys
     def refuse(url: str, cell: str, name: str, scheduler: Scheduler, lease_ms: int) -> Refused:
         return Refused(f"scheduler {name}: no, not on {url} {cell} for {lease_ms} ms")
 
-    monkeypatch.setattr("schedulers.process.scheduler.run_member", refuse)
+    monkeypatch.setattr("omega.schedulers.process.scheduler.run_member", refuse)
     assert member.main(ENVIRONMENT) == 1
     assert member.main(ENVIRONMENT | {"OMEGA_MEMBER": "nosuch/0"}) == 1
     refused, unknown = [TIME.sub("", line) for line in capsys.readouterr().err.splitlines()]
@@ -53,6 +53,6 @@ def test_leaving_in_order_is_code_0(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(url: str, cell: str, name: str, scheduler: Scheduler, lease_ms: int) -> None:
         asked.append((name, scheduler.kind))
 
-    monkeypatch.setattr("schedulers.process.scheduler.run_member", run)
+    monkeypatch.setattr("omega.schedulers.process.scheduler.run_member", run)
     assert member.main(ENVIRONMENT) == 0
     assert asked == [("batch/0", "batch")]

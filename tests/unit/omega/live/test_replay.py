@@ -5,10 +5,10 @@ from collections.abc import Callable
 import fakeredis
 import pytest
 
-from cellstate.cell import Membership
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.transaction import Claim, Position, Transaction
+from omega.cellstate.cell import Membership
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live import replay as module
 from omega.live.replay import Progress, Replay
 from omega.workload import Arrival, Workload

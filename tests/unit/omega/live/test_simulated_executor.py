@@ -2,8 +2,8 @@
 
 import pytest
 
-from cellstate.model import JobState, MachineSpec
-from cellstate.transaction import How
+from omega.cellstate.model import JobState, MachineSpec
+from omega.cellstate.transaction import How
 from omega.live.simulated import executor as module
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.omega.live.yard import Yard, held_at_b, steps

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cellstate.errors import StoreError, Unreachable
-from cellstate.model import Job
+from omega.cellstate.errors import StoreError, Unreachable
+from omega.cellstate.model import Job
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.omega.live.yard import Yard, held_at_b, steps
 

@@ -2,12 +2,12 @@
 
 import fakeredis
 
-from cellstate.audit import verify
-from cellstate.cell import Membership
-from cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.resources import Dimensions
-from cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
+from omega.cellstate.audit import verify
+from omega.cellstate.cell import Membership
+from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.schedulers.rig import LEASE_MS, Clock
 

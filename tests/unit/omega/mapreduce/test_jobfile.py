@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.errors import BadInput
-from cellstate.model import JobSpec
-from cellstate.resources import Dimensions
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobSpec
+from omega.cellstate.resources import Dimensions
 from omega.jobfile.reader import JobFile, load
 from omega.mapreduce.plan import Plan
 

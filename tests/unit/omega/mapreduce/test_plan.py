@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from omega.mapreduce.plan import Piece, Plan
-from schedulers.resizing import PLAN
+from omega.schedulers.resizing import PLAN
 
 lines = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"")), max_size=12)
 texts = st.tuples(lines, st.booleans()).map(lambda both: b"\n".join(both[0]) + (b"\n" if both[1] and both[0] else b""))

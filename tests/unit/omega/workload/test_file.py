@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.workload import presets
 from omega.workload.file import read_workload, with_pools
 

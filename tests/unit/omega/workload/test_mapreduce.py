@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.schedulers.sizing.model import Profile
 from omega.workload.mapreduce import KIND, POPULAR, MapReduceJob, load, split
 from omega.workload.presets import Size, draw
 from omega.workload.workload import Arrival, Workload
-from schedulers.sizing.model import Profile
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.workload.load import demand, offered_load
 from omega.workload.presets import FILL, PRESETS, Size, draw, pace, preset
 from omega.workload.quantiles import quantiles

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.workload.quantiles import Pairs, Quantiles, machine_classes, pairs, precedences, quantiles, table_rows
 from omega.workload.workload import array_stream
 

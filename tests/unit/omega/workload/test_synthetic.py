@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
 from omega.workload import DEMO, Mix, google_mix, offered_load, peak_load
 from omega.workload.quantiles import machine_classes
 from omega.workload.synthetic import google_machines

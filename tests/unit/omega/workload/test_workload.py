@@ -2,7 +2,7 @@
 
 import pytest
 
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.workload import Arrival, Workload, offered_load, peak_load
 from omega.workload.workload import array_stream, capacity, request, stream
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.cell import Reply
-from cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Position
-from schedulers.work import Work
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import Reply
+from omega.cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Position
+from omega.schedulers.work import Work
 from tests.unit.schedulers.drive import group, rows
 
 Attributes = Mapping[str, str]

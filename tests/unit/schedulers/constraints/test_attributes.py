@@ -5,13 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.attributes import MOST_KEPT, Attributes, number_of
-from cellstate.cell import Reply
-from cellstate.memory import MemoryCell
-from cellstate.model import MachineSpec, MachineState
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.attributes import MOST_KEPT, Attributes, number_of
+from omega.cellstate.cell import Reply
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import MachineSpec, MachineState
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.contract.conftest import Member, job
 from tests.unit.schedulers.constraints.site import describe, site
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.errors import BadInput
-from schedulers.constraints.advice import warnings
-from schedulers.constraints.demands import NONE, Demands, Preferred, Relation, Spread, demands, read_demands
+from omega.cellstate.errors import BadInput
+from omega.schedulers.constraints.advice import warnings
+from omega.schedulers.constraints.demands import NONE, Demands, Preferred, Relation, Spread, demands, read_demands
 from tests.unit.schedulers.constraints.site import asking, demanding, racks, site
 from tests.unit.schedulers.drive import group, work
 

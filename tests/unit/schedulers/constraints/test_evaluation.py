@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.attributes import Attributes
-from cellstate.errors import BadInput
-from schedulers.constraints.demands import Relation
-from schedulers.constraints.evaluation import evaluate, holds, permitted, related
-from schedulers.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
+from omega.cellstate.attributes import Attributes
+from omega.cellstate.errors import BadInput
+from omega.schedulers.constraints.demands import Relation
+from omega.schedulers.constraints.evaluation import evaluate, holds, permitted, related
+from omega.schedulers.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
 from tests.unit.schedulers.constraints.site import asking, describe, site
 
 Machine = dict[str, str]

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.cell import KindUse
-from cellstate.model import Gang, JobState, Limits, MachineState
-from schedulers.constraints.explanation import Explanation, explain
-from schedulers.constraints.reasons import Reason
-from schedulers.placement.service import Service
+from omega.cellstate.cell import KindUse
+from omega.cellstate.model import Gang, JobState, Limits, MachineState
+from omega.schedulers.constraints.explanation import Explanation, explain
+from omega.schedulers.constraints.reasons import Reason
+from omega.schedulers.placement.service import Service
 from tests.unit.schedulers.constraints.site import asking, demanding, racks, site
 from tests.unit.schedulers.drive import copy, group, room, say, work
 

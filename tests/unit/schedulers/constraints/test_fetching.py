@@ -5,20 +5,20 @@ from random import Random
 import fakeredis
 import pytest
 
-from cellstate.array_snapshot import ArraySnapshot
-from cellstate.memory import MemoryCell
-from cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim, Ending, How, Position, Transaction
-from schedulers import registry
-from schedulers.constraints.fetching import Fetch, fetch, wanted
-from schedulers.loop import Effect
-from schedulers.ordering.fifo import Fifo
-from schedulers.queue.blocked import Blocked
-from schedulers.queue.ranks import Ranks
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.schedulers import registry
+from omega.schedulers.constraints.fetching import Fetch, fetch, wanted
+from omega.schedulers.loop import Effect
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.queue.blocked import Blocked
+from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_losses import START, Clock
 from tests.unit.schedulers.constraints.site import asking, describe, site

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from cellstate.errors import BadInput
 from omega import pools
+from omega.cellstate.errors import BadInput
 
 POOL = {"id": "a", "kind": "pool"}
 

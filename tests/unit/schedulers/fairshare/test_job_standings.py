@@ -2,12 +2,12 @@
 
 import pytest
 
-from cellstate.model import Gang, GroupStatus, Job, JobState
-from cellstate.pools import Epoch, Leaf, Pool, Pools
-from schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStandings
-from schedulers.fairshare.standings import EpochShares
-from schedulers.fairshare.starvation import Status
-from schedulers.work import Work
+from omega.cellstate.model import Gang, GroupStatus, Job, JobState
+from omega.cellstate.pools import Epoch, Leaf, Pool, Pools
+from omega.schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStandings
+from omega.schedulers.fairshare.standings import EpochShares
+from omega.schedulers.fairshare.starvation import Status
+from omega.schedulers.work import Work
 
 RULES = (1.0, 2.0, float("inf"))
 """Tolerance, timeout and aggressive timeout."""

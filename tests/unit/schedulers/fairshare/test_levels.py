@@ -5,9 +5,9 @@ import pytest
 
 from benchmarks.fair_shares import tree
 from omega import pools
-from schedulers.fairshare import sums, update
-from schedulers.fairshare.curves import Curves, Floats
-from schedulers.fairshare.suggestions import by_suggestion
+from omega.schedulers.fairshare import sums, update
+from omega.schedulers.fairshare.curves import Curves, Floats
+from omega.schedulers.fairshare.suggestions import by_suggestion
 
 
 def test_pools_of_one_height_are_computed_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.errors import BadInput
-from schedulers.fairshare.partition import Partition, Preemptible, Thresholds
-from schedulers.fairshare.satisfaction import partition
+from omega.cellstate.errors import BadInput
+from omega.schedulers.fairshare.partition import Partition, Preemptible, Thresholds
+from omega.schedulers.fairshare.satisfaction import partition
 
 N, A, Y = Preemptible.NO, Preemptible.AGGRESSIVELY, Preemptible.YES
 

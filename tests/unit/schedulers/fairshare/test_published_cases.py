@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from omega import pools
-from schedulers.fairshare.guarantees import inferred
-from schedulers.fairshare.satisfaction import is_below_fair_share
+from omega.schedulers.fairshare.guarantees import inferred
+from omega.schedulers.fairshare.satisfaction import is_below_fair_share
 
 FILE = json.loads((Path(__file__).parent / "ytsaurus-cases.json").read_text("utf-8"))
 INPUT = ("total_resources", "tree", "options", "seconds_since_previous_update")

@@ -4,8 +4,16 @@ from math import inf
 
 import pytest
 
-from cellstate.errors import BadInput
-from schedulers.fairshare.starvation import Stand, Starvation, StarvationRules, Status, inherited, of_job, stand_of
+from omega.cellstate.errors import BadInput
+from omega.schedulers.fairshare.starvation import (
+    Stand,
+    Starvation,
+    StarvationRules,
+    Status,
+    inherited,
+    of_job,
+    stand_of,
+)
 
 POOL = {"a": (0.8, 30.0, 120.0)}
 

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.model import Gang
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from omega.cellstate.model import Gang
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.random_fit import RandomFit
+from omega.schedulers.placement.scored import BestFit
+from omega.schedulers.placement.service import Service
+from omega.schedulers.policies import Placement, machines_of
+from omega.schedulers.work import Work
 from omega.testing import PlacementContract
-from schedulers.placement.constrained import Constrained
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.placement.random_fit import RandomFit
-from schedulers.placement.scored import BestFit
-from schedulers.placement.service import Service
-from schedulers.policies import Placement, machines_of
-from schedulers.work import Work
 from tests.unit.schedulers.constraints.site import asking, demanding, racks, site, tasks_by
 from tests.unit.schedulers.drive import group, room, work
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from cellstate.cell import Reply
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Position
+from omega.cellstate.cell import Reply
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Position
 from omega.simulation.packed_snapshot import PackedSnapshot
 from tests.unit.schedulers.drive import copy, room, rows
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.cell import Reply
-from cellstate.model import Gang
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Position
+from omega.cellstate.cell import Reply
+from omega.cellstate.model import Gang
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Position
+from omega.schedulers.placement.constrained import Constrained
+from omega.schedulers.placement.domains import patches, places_of, tasks_of
+from omega.schedulers.placement.service import Service
+from omega.schedulers.policies import Placement, machines_of
+from omega.schedulers.work import Work
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.testing import PlacementContract
-from schedulers.placement.constrained import Constrained
-from schedulers.placement.domains import patches, places_of, tasks_of
-from schedulers.placement.service import Service
-from schedulers.policies import Placement, machines_of
-from schedulers.work import Work
 from tests.unit.schedulers.constraints.site import asking, demanding, describe, racks, site, tasks_by
 from tests.unit.schedulers.drive import copy, group, room, rows, work
 

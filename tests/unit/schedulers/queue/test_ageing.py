@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from cellstate.model import JobSpec, TaskGroup
-from cellstate.redis import RedisCell
-from cellstate.resources import Dimensions
-from cellstate.server import connect
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import connect
 from omega.live.simulated.executor import SimulatedExecutor
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.presets import batch
-from schedulers.scheduler import Scheduler
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.presets import batch
+from omega.schedulers.scheduler import Scheduler
 from tests.unit.schedulers.rig import Rig
 
 AGEING, PRECEDENCE = 5.0, 3

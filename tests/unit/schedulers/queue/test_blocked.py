@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.array_snapshot import distinct
-from cellstate.model import Gang
-from cellstate.snapshot import Snapshot
-from schedulers.ordering.fifo import Fifo
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.queue.blocked import Blocked
-from schedulers.queue.ranks import Ranks
-from schedulers.work import Work
+from omega.cellstate.array_snapshot import distinct
+from omega.cellstate.model import Gang
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.queue.blocked import Blocked
+from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.work import Work
 from tests.unit.schedulers.drive import copy, group, room, say, work
 
 

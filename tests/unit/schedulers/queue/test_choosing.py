@@ -6,18 +6,18 @@ from typing import ClassVar
 
 import pytest
 
-from cellstate.snapshot import Snapshot
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.policies import Ordering
+from omega.schedulers.preemption.none import NoPreemption
+from omega.schedulers.queue.heads import MANY
+from omega.schedulers.queue.queue import LOOK_SECONDS, Queue, stagger
+from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.queue.ready import Ready
+from omega.schedulers.work import Work
 from omega.testing import snapshot, work
-from schedulers.ordering.fair import WeightedFair
-from schedulers.ordering.fifo import Fifo
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.policies import Ordering
-from schedulers.preemption.none import NoPreemption
-from schedulers.queue.heads import MANY
-from schedulers.queue.queue import LOOK_SECONDS, Queue, stagger
-from schedulers.queue.ranks import Ranks
-from schedulers.queue.ready import Ready
-from schedulers.work import Work
 from tests.unit.schedulers.drive import say
 
 ONE = ((1, 1), 1)

@@ -10,24 +10,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellstate.cell import Reply
-from cellstate.fairness import leaf_of
-from cellstate.model import MachineState
-from cellstate.pools import Epoch, Pool, Pools, PoolShare
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Position
+from omega.cellstate.cell import Reply
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.model import MachineState
+from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Position
+from omega.schedulers.ordering.fair_pools import WAIT_SECONDS, FairPools
+from omega.schedulers.policies import Ordering
+from omega.schedulers.preemption.fair_share import FairShare
+from omega.schedulers.preemption.none import NoPreemption
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.presets import batch
+from omega.schedulers.queue import ready as module
+from omega.schedulers.queue.queue import Queue
+from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.queue.ready import Ready
+from omega.schedulers.work import Work
 from omega.testing.scenes import snapshot, work
-from schedulers.ordering.fair_pools import WAIT_SECONDS, FairPools
-from schedulers.policies import Ordering
-from schedulers.preemption.fair_share import FairShare
-from schedulers.preemption.none import NoPreemption
-from schedulers.preemption.precedence import Precedence
-from schedulers.presets import batch
-from schedulers.queue import ready as module
-from schedulers.queue.queue import Queue
-from schedulers.queue.ranks import Ranks
-from schedulers.queue.ready import Ready
-from schedulers.work import Work
 
 
 @dataclass

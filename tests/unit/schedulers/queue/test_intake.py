@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
-from cellstate.cell import PendingJob, Reply
-from cellstate.lanes import BASE, Lane, Lanes
-from cellstate.transaction import Intake, Position
-from cellstate.usage import Usage
+from omega.cellstate.cell import PendingJob, Reply
+from omega.cellstate.lanes import BASE, Lane, Lanes
+from omega.cellstate.transaction import Intake, Position
+from omega.cellstate.usage import Usage
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.policies import Ordering
+from omega.schedulers.queue.intake import MOST_ASKED, Intakes
+from omega.schedulers.queue.queue import Queue
+from omega.schedulers.work import Work
 from omega.testing import work
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.policies import Ordering
-from schedulers.queue.intake import MOST_ASKED, Intakes
-from schedulers.queue.queue import Queue
-from schedulers.work import Work
 
 OWNED, ONE = "1" * 32, ((1, 1), 1)
 

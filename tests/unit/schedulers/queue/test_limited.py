@@ -2,15 +2,15 @@
 
 import pytest
 
-from cellstate.cell import KindUse
-from cellstate.model import Gang, Limits
-from cellstate.pool_records import PoolUse
-from cellstate.pools import Pool, Pools
-from schedulers.ordering.fifo import Fifo
-from schedulers.queue.limited import Limited
-from schedulers.queue.pool_room import PoolRoom
-from schedulers.queue.ranks import Ranks
-from schedulers.work import Work
+from omega.cellstate.cell import KindUse
+from omega.cellstate.model import Gang, Limits
+from omega.cellstate.pool_records import PoolUse
+from omega.cellstate.pools import Pool, Pools
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.queue.limited import Limited
+from omega.schedulers.queue.pool_room import PoolRoom
+from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.work import Work
 from tests.unit.schedulers.drive import group, work
 
 

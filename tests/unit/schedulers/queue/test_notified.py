@@ -5,19 +5,19 @@ from random import Random
 
 import pytest
 
-from cellstate.model import JobSpec, MachineSpec, TaskGroup
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers import live
+from omega.schedulers.policies import Placement, Preemption
+from omega.schedulers.preemption.none import NoPreemption
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.presets import batch, service
+from omega.schedulers.queue import evicting, queue
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 from omega.simulation import Settings, Simulation
 from omega.workload.workload import Arrival, Workload
-from schedulers import live
-from schedulers.policies import Placement, Preemption
-from schedulers.preemption.none import NoPreemption
-from schedulers.preemption.precedence import Precedence
-from schedulers.presets import batch, service
-from schedulers.queue import evicting, queue
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
 from tests.unit.schedulers.rig import Rig, spec
 
 POLL_SECONDS, NEVER = 10_000.0, 1e9

@@ -5,15 +5,15 @@ from math import inf, nan
 
 import pytest
 
-from cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput
+from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.rejoin import Rejoin
+from omega.schedulers.ordering.shortest import ShortestFirst
+from omega.schedulers.policies import Ordering
+from omega.schedulers.queue.queue import Queue
+from omega.schedulers.work import Work
 from omega.testing import snapshot, work
-from schedulers.ordering.fair import WeightedFair
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.ordering.rejoin import Rejoin
-from schedulers.ordering.shortest import ShortestFirst
-from schedulers.policies import Ordering
-from schedulers.queue.queue import Queue
-from schedulers.work import Work
 
 ONE = ((1, 1), 1)
 

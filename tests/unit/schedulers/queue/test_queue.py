@@ -4,22 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from cellstate.snapshot import Snapshot
-from cellstate.transaction import Claim
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.policies import Ordering, Placement, Preemption
+from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.queue.evicting import MOST_SCANNED, SCAN_SECONDS
+from omega.schedulers.queue.queue import Queue
+from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.queue.ready import Ready
+from omega.schedulers.retry_policy import RetryPolicy
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 from omega.testing import snapshot, work
-from schedulers.ordering.fair import WeightedFair
-from schedulers.ordering.fifo import Fifo
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.placement.first_fit import RandomFirstFit
-from schedulers.policies import Ordering, Placement, Preemption
-from schedulers.preemption.precedence import Precedence
-from schedulers.queue.evicting import MOST_SCANNED, SCAN_SECONDS
-from schedulers.queue.queue import Queue
-from schedulers.queue.ranks import Ranks
-from schedulers.queue.ready import Ready
-from schedulers.retry_policy import RetryPolicy
-from schedulers.scheduler import Scheduler
-from schedulers.work import Work
 from tests.unit.schedulers.drive import say
 from tests.unit.schedulers.rig import Rig, spec
 

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulers.ordering.fifo import Fifo
-from schedulers.queue.ranks import Ranks
-from schedulers.queue.ready import Ready
-from schedulers.work import Work
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.queue.ready import Ready
+from omega.schedulers.work import Work
 from tests.unit.schedulers.drive import work
 
 

@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.precedence import PrecedenceFifo
+from omega.schedulers.ordering.rejoin import Rejoin
+from omega.schedulers.policies import Ordering
+from omega.schedulers.queue import ready as module
+from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.queue.ready import Ready
+from omega.schedulers.work import Work
 from omega.testing.scenes import for_all
-from schedulers.ordering.fair import WeightedFair
-from schedulers.ordering.fifo import Fifo
-from schedulers.ordering.precedence import PrecedenceFifo
-from schedulers.ordering.rejoin import Rejoin
-from schedulers.policies import Ordering
-from schedulers.queue import ready as module
-from schedulers.queue.ranks import Ranks
-from schedulers.queue.ready import Ready
-from schedulers.work import Work
 from tests.unit.schedulers.drive import job
 
 ORDERINGS: tuple[Ordering, ...] = (PrecedenceFifo(), PrecedenceFifo(ageing=2.0), Fifo(), Rejoin(), WeightedFair())

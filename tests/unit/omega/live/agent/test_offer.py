@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cellstate.model import MachineSpec
+from omega.cellstate.model import MachineSpec
 from omega.live.agent import offer
 
 

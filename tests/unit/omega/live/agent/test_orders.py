@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from cellstate.model import Gang, GroupStatus, Job, JobState
-from cellstate.resources import Dimensions
+from omega.cellstate.model import Gang, GroupStatus, Job, JobState
+from omega.cellstate.resources import Dimensions
 from omega.live.agent.orders import FACTOR, GRACE_MS, LOG_BYTES, Site, order
 from omega.live.agent.places import Key
 
