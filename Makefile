@@ -2,13 +2,14 @@
 # ARGS passes options on: make demo ARGS=--json, make test ARGS='-k resources -x'.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint chaos bench lock clean
+.PHONY: help venv demo test lint chaos bench lines lock clean
 
 PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
 WORKERS ?= 3
 ARGS ?=
 
+PRODUCT := cellstate schedulers omega cli benchmarks
 VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/installed
@@ -35,6 +36,11 @@ chaos: $(DEV)  ## the long forms of the fault and load tests, a minute or two ea
 bench: $(RUN)  ## what the store and the schedulers do per second here: omega bench commit, then conflict
 	@$(BIN)/omega bench commit $(ARGS)
 	@$(BIN)/omega bench conflict $(ARGS)
+
+lines:  ## the lines of Python and Lua per package, tests apart; files that git tracks
+	@for folder in $(PRODUCT); do \
+		git ls-files -z "$$folder/*.py" "$$folder/*.lua" | xargs -0 cat | wc -l | xargs printf '%-12s%8d\n' "$$folder"; done \
+		| awk '{ print; total += $$2 } END { printf "%-12s%8d\n", "total", total }'
 
 lock:  ## write requirements.lock anew: the newest versions that pyproject.toml allows, tried in a clean venv
 	@$(MAKE) --no-print-directory PYTHON='$(PYTHON)' VENV=.venv-lock .venv-lock/bin/python

@@ -1,37 +1,25 @@
 """``omega experiment check``."""
 
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import click
 
 from omega.cli import render
-from omega.cli.app import App
 from omega.cli.experiment.run import experiment_options, found, show
 
 
 @click.command()
 @experiment_options
 @click.pass_context
-def command(
-    ctx: click.Context,
-    names: Sequence[str],
-    small: bool,
-    days: float | None,
-    seeds: int | None,
-    results: Path,
-    where: str | None,
-    workers: int | None,
-) -> None:
+def command(ctx: click.Context, /, **asked: Any) -> None:
     """Check the claims of the experiments NAME (default: all).
 
     Exits 1 when a claim does not hold. A claim that cannot be measured does not count.
     """
-    app: App = ctx.obj
-    documents = found(app, names, days, seeds, results, where, workers, small=small)
+    documents = found(ctx.obj, **asked)
     failed = [document for document in documents if document["verdict"] == "does not hold"]
-    if app.as_json:
+    if ctx.obj.as_json:
         render.document({"ok": not failed, "experiments": documents})
     else:
         render.table(

@@ -37,13 +37,13 @@ def experiment_options(function: F) -> F:
 
 def found(
     app: App,
+    *,
     names: Sequence[str],
     days: float | None,
     seeds: int | None,
     results: Path,
     where: str | None,
     workers: int | None,
-    *,
     small: bool,
 ) -> list[dict[str, Any]]:
     """Run experiments and return a document for each."""
@@ -90,18 +90,9 @@ def show(document: Mapping[str, Any]) -> None:
 @click.command()
 @experiment_options
 @click.pass_obj
-def command(
-    app: App,
-    names: Sequence[str],
-    small: bool,
-    days: float | None,
-    seeds: int | None,
-    results: Path,
-    where: str | None,
-    workers: int | None,
-) -> None:
+def command(app: App, /, **asked: Any) -> None:
     """Run the experiments NAME (default: all) and print their measurements."""
-    documents = found(app, names, days, seeds, results, where, workers, small=small)
+    documents = found(app, **asked)
     if app.as_json:
         render.document({"experiments": documents})
         return

@@ -39,6 +39,12 @@ def force_option(function: F) -> F:
     return click.option("--force", is_flag=True, help="Change jobs of other users too.")(function)
 
 
+def jobs_options(function: F) -> F:
+    """Add the argument JOB…, --check-index and --force."""
+    jobs = click.argument("jobs", nargs=-1, required=True, metavar="JOB…")
+    return jobs(check_option(force_option(function)))
+
+
 def one_only(jobs: Sequence[str], check: int | None) -> None:
     """Raise UsageError when --check-index is given with several jobs: an index belongs to one job."""
     if check is not None and len(jobs) > 1:

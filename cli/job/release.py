@@ -6,13 +6,11 @@ import click
 
 from omega.cli.app import App
 from omega.cli.job.change import change
-from omega.cli.job.options import check_option, force_option, one_only
+from omega.cli.job.options import jobs_options, one_only
 
 
 @click.command()
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB…")
-@check_option
-@force_option
+@jobs_options
 @click.pass_obj
 def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
     """Let held jobs be placed again. Jobs that wait for other jobs stay pending."""

@@ -17,8 +17,9 @@ from omega.submission import new_id
 
 if TYPE_CHECKING:
     from omega.arrays import Array
-    from omega.cellstate.model import After
+    from omega.cellstate.model import After, TaskGroup
     from omega.cellstate.ports import JobStore
+    from omega.cellstate.resources import Resources
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -118,27 +119,15 @@ def command(
     With several tasks, the first one that did not exit with 0. 128 + N: ended by signal N. 127: no such command.
     126: not executable. 124: time limit. 1: stopped, abandoned or lost. --detach returns at once with 0.
     """
-    from omega.cellstate.model import Gang, JobSpec, TaskGroup
-    from omega.jobfile.reader import parse_duration
-    from omega.schedulers.constraints.demands import read_constraint
+    from omega.cellstate.model import Gang, JobSpec
 
     if not words and name is None:
         raise click.UsageError("give a command after --, or a --name")
     app: App = ctx.obj
     cell = app.open(to_change=True)
     need = cell.dimensions.parse_need(named(cpu, memory, others))
-    milliseconds = 0 if duration is None else parse_duration(duration)
-    extra: dict[str, Any] = {"command": list(words)} if words else {}
-    if time_limit is not None:
-        extra["time_limit"] = parse_duration(time_limit)
-    if restart:
-        extra["restart"] = {"attempts": restart}
-    if constraints:
-        extra["constraints"] = [read_constraint(text) for text in constraints]
-    if array is not None:
-        indices = _array(array)
-        count, extra["array"] = indices.count, indices.extra()
-    group = TaskGroup(need, count, milliseconds, extra)
+    extra = _extra(words, time_limit=time_limit, restart=restart, constraints=constraints)
+    group = _group(need, extra, count=count, duration=duration, array=array)
     said_of_it = {"environment": dict(environment), "user": user, "pool": pool, "simulate": simulate}
     about: dict[str, Any] = {name: value for name, value in said_of_it.items() if value}
     about |= _directory(directory, run=bool(words))
@@ -156,6 +145,33 @@ def command(
         if name is not None:
             raise
         submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow, hold=hold, of_tasks=True)
+
+
+def _extra(words: Sequence[str], *, time_limit: str | None, restart: int, constraints: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a task group that only schedulers and executors read."""
+    from omega.jobfile.reader import parse_duration
+    from omega.schedulers.constraints.demands import read_constraint
+
+    extra: dict[str, Any] = {"command": list(words)} if words else {}
+    if time_limit is not None:
+        extra["time_limit"] = parse_duration(time_limit)
+    if restart:
+        extra["restart"] = {"attempts": restart}
+    if constraints:
+        extra["constraints"] = [read_constraint(text) for text in constraints]
+    return extra
+
+
+def _group(
+    need: "Resources", extra: dict[str, Any], *, count: int, duration: str | None, array: str | None
+) -> "TaskGroup":
+    from omega.cellstate.model import TaskGroup
+    from omega.jobfile.reader import parse_duration
+
+    if array is not None:
+        indices = _array(array)
+        count, extra = indices.count, extra | {"array": indices.extra()}
+    return TaskGroup(need, count, 0 if duration is None else parse_duration(duration), extra)
 
 
 def _directory(asked: str | None, *, run: bool) -> dict[str, str]:

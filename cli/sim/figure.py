@@ -9,9 +9,7 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.several import Several
 from omega.cli.sim.executor import executor_options, finish, writable
-from omega.cli.sim.options import machines_of_figure
-
-FORMS = (".svg", ".png")
+from omega.cli.sim.options import FORMS, figure_output, machines_of_figure
 
 
 @click.command(cls=Several, several=("--cluster",))
@@ -25,14 +23,7 @@ FORMS = (".svg", ".png")
     help="Simulated days (default: a part of one, which takes minutes; the paper has 7). Error bars need two.",
 )
 @machines_of_figure
-@click.option(
-    "--output",
-    default="figures",
-    show_default=True,
-    metavar="DIRECTORY",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the figure, written as SVG and PNG.",
-)
+@figure_output
 @click.option(
     "--results",
     metavar="FILE.jsonl",

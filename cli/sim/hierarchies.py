@@ -7,18 +7,12 @@ import click
 
 from omega.cli import render
 from omega.cli.app import App
+from omega.cli.sim.options import FORMS, figure_output
 
 
 @click.command()
 @click.option("--trees", default=40, show_default=True, type=click.IntRange(1, 10_000), help="Number of random trees.")
-@click.option(
-    "--output",
-    default="figures",
-    show_default=True,
-    metavar="DIRECTORY",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of the figure, written as SVG and PNG.",
-)
+@figure_output
 @click.pass_obj
 def command(app: App, *, trees: int, output: Path) -> None:
     """Compare two forms of hierarchical dominant resource fairness while tasks end and jobs restart.
@@ -29,7 +23,7 @@ def command(app: App, *, trees: int, output: Path) -> None:
     from omega.experiments.hierarchies import gains
     from omega.experiments.plots.hierarchies import draw_failure
 
-    paths = [output / f"naive-hdrf{ending}" for ending in (".svg", ".png")]
+    paths = [output / f"naive-hdrf{ending}" for ending in FORMS]
     with render.busy("simulating", quiet=app.as_json):
         draw_failure(*paths)
         found = gains(trees)

@@ -1,6 +1,7 @@
 """The options of a simulation, shared by the commands of ``omega sim``."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,7 +12,16 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 SECONDS = click.FloatRange(min=0)
+FORMS = (".svg", ".png")
 
+figure_output = click.option(
+    "--output",
+    default="figures",
+    show_default=True,
+    metavar="DIRECTORY",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory of the figure, written as SVG and PNG.",
+)
 
 machines_of_figure = click.option(
     "--machines",

@@ -1,7 +1,7 @@
 """``omega sim report``."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -14,12 +14,24 @@ from omega.cli.sim.executor import executor_options, finish, writable
 from omega.cli.sim.options import machines_of_figure
 
 if TYPE_CHECKING:
+    from omega.experiments.configuration import Configuration
+    from omega.experiments.experiment import Experiment, Form
     from omega.experiments.figures import PaperFigure
 
 
 def _of(what: "PaperFigure", cells: Sequence[str]) -> Sequence[str]:
     """Return the requested cells, where a figure has a choice."""
     return cells if len(what.form.cells) > 1 else ()
+
+
+def _simulations(
+    figures: "Mapping[PaperFigure, Form]", experiments: "Mapping[Experiment, Form]"
+) -> "list[Configuration]":
+    """Return each simulation of the figures and experiments once, those of lengthened experiments too."""
+    wanted = [each for what, form in figures.items() for each in what.simulations(form)]
+    for experiment, form in experiments.items():
+        wanted += [each for one in (form, experiment.lengthened(form)) if one for each in experiment.simulations(one)]
+    return list(dict.fromkeys(wanted))
 
 
 @click.command(cls=Several, several=("--cluster",))
@@ -103,10 +115,7 @@ def command(
     asked += [f"--seeds {seeds}"] if seeds else []
     forms = {what: what.sized(days, _of(what, cells), machines, scale) for what in all_figures()}
     sized = {each: each.sized(days, cells, machines, seeds, scale) for what in forms for each in of_figure(what.number)}
-    wanted = [each for what, form in forms.items() for each in what.simulations(form)]
-    for experiment, form in sized.items():
-        wanted += [each for one in (form, experiment.lengthened(form)) if one for each in experiment.simulations(one)]
-    wanted = list(dict.fromkeys(wanted))
+    wanted = _simulations(forms, sized)
     if not app.as_json:
         render.note(
             f"{words.count(len(wanted), 'simulation')}, kept in {results}; after Ctrl-C, run it again to resume"

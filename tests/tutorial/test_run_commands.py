@@ -30,23 +30,8 @@ def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeyp
     assert machine["attributes"]["os"] == sys.platform
 
     # In another: a command in two tasks, followed to its exit codes.
-    told = omega.text(
-        "job",
-        "run",
-        "--name",
-        "greet",
-        "--count",
-        "2",
-        "--cpu",
-        "100m",
-        "--env",
-        "WHO=world",
-        "--follow",
-        "--",
-        "sh",
-        "-c",
-        "echo hello $WHO, this is $OMEGA_TASK",
-    )
+    options = ["--name", "greet", "--count", "2", "--cpu", "100m", "--env", "WHO=world", "--follow"]
+    told = omega.text("job", "run", *options, "--", "sh", "-c", "echo hello $WHO, this is $OMEGA_TASK")
     assert told.splitlines()[-1].endswith("2 finished (exit 0)")
     assert omega.text("job", "logs", "greet", "--task", "1") == "hello world, this is 1\n"
 
