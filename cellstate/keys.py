@@ -1,4 +1,4 @@
-"""Every key of a cell, with its type; the schema's number.
+"""Every key of a cell, with its type; the schema's number, and the message for a cell of another one.
 
 All carry the cell's name as hash tag, so a cell lives on one shard and many cells spread over a
 Redis Cluster.
@@ -44,7 +44,11 @@ Redis Cluster.
 import re
 
 SCHEMA = 6
-"""Raised when records change their form; a cell of another schema is refused and can only be deleted."""
+"""Raised when records change their form; a cell of another schema is refused until it is migrated."""
+OLDEST = 6
+"""The oldest schema that this version converts (cellstate/backup/upgrade.py)."""
+CONVERTERS = dict.fromkeys((2, 4, 5), "633b9d4")
+"""Commit that converts cells and backups of a schema before `OLDEST` to `OLDEST`."""
 
 META = frozenset(
     {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
@@ -66,3 +70,16 @@ CELLS = "omega:cells"
 def prefix(cell: str) -> str:
     """Return the prefix of every key of the cell."""
     return f"omega:{{{cell}}}:"
+
+
+def other_schema(schema: int, command: str) -> str:
+    """Return the message for records of another schema; `command` converts them where their schema is known."""
+    if schema > SCHEMA:
+        remedy = "use the newer Omega"
+    elif schema >= OLDEST:
+        remedy = f"run {command}"
+    elif schema in CONVERTERS:
+        remedy = f"check out commit {CONVERTERS[schema]} and run {command} there"
+    else:
+        remedy = "use the Omega that wrote it"
+    return f"written with schema {schema}, this Omega has schema {SCHEMA}; {remedy}"

@@ -13,7 +13,7 @@ import redis
 from omega.cellstate import keys
 from omega.cellstate.backup import Reader, Told
 from omega.cellstate.backup.restore import AHEAD, begin, counters, leases, write
-from omega.cellstate.backup.upgrade import upgradable, upgraded
+from omega.cellstate.backup.upgrade import STEPS, upgraded
 from omega.cellstate.errors import Refused, StoreError, Unsuitable
 from omega.cellstate.server import translate
 from omega.cellstate.store import open_cell, unread_cell
@@ -46,8 +46,8 @@ def _migrate(client: Any, name: str, at_ms: int, by: str, url: str, told: Told) 
     prefix, old = keys.prefix(name), schema_of(client, name)
     if old == keys.SCHEMA:
         return None
-    if not upgradable(old):
-        raise Unsuitable(f"cell {name}: has schema {old}, which this Omega cannot migrate; use the Omega that wrote it")
+    if old not in STEPS:
+        raise Unsuitable(f"cell {name}: {keys.other_schema(old, f'omega store migrate {name}')}")
     if live := sorted(key.decode().partition("}:lease:")[2] for key in _keys(client, f"{prefix}lease:")):
         raise Refused(f"cell {name}: {', '.join(live)} still at work; stop schedulers and agents, then repeat this")
     client.hset(prefix + "meta", mapping={"migrating": old, "schema": keys.SCHEMA})

@@ -191,12 +191,8 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
             raise Unreadable(f"cell {self.name}: its schema {schema!r} is no number; restore it from a backup")
         if int(schema) == keys.SCHEMA:
             return
-        older = f"run omega store migrate {self.name}, or finish its jobs with the older Omega"
-        remedy = "use the newer Omega" if int(schema) > keys.SCHEMA else older
-        raise Unsuitable(
-            f"cell {self.name}: written with schema {schema}, this Omega has schema {keys.SCHEMA}; {remedy}, or name "
-            "another cell with --cell"
-        )
+        message = keys.other_schema(int(schema), f"omega store migrate {self.name}")
+        raise Unsuitable(f"cell {self.name}: {message}, or name another cell with --cell")
 
     def delete(self) -> None:
         """Delete the cell with all its keys, a few hundred at a time."""

@@ -137,8 +137,8 @@ def test_a_cell_of_an_older_omega_can_only_be_deleted(omega: Omega, cell: RedisC
     cell.client.hset(f"omega:{{{cell.name}}}:meta", "schema", 1)
     cell.client.hset(f"omega:{{{cell.name}}}:machines", "0", "0 1 text of another schema")
     assert omega.error("machine", "list") == (
-        f"cell {cell.name}: written with schema 1, this Omega has schema {SCHEMA}; run omega store migrate {cell.name},"
-        " or finish its jobs with the older Omega, or name another cell with --cell"
+        f"cell {cell.name}: written with schema 1, this Omega has schema {SCHEMA}; use the Omega that wrote it,"
+        " or name another cell with --cell"
     )
     assert omega.json("cell", "delete", "--yes") == {"cell": cell.name, "deleted": True, "machines": 2, "jobs": 0}
 

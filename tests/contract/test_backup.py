@@ -8,13 +8,11 @@ from typing import Any
 import msgpack
 import pytest
 
-from omega.cellstate import keys
 from omega.cellstate.audit import verify
 from omega.cellstate.backup import Backup, read_backup
 from omega.cellstate.backup import file as backup_file
 from omega.cellstate.backup.restore import AHEAD, restore
-from omega.cellstate.backup.upgrade import check_schema
-from omega.cellstate.errors import BadInput, Fenced, Unsuitable
+from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.transaction import Ending, How, Position
@@ -213,11 +211,3 @@ def test_a_damaged_file_is_refused_wherever_it_is_damaged(stand: RedisStand) -> 
         changed = data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
         with pytest.raises(BadInput):
             backup_file.read(io.BytesIO(changed), "changed")
-
-
-@pytest.mark.parametrize(("schema", "which"), [(keys.SCHEMA + 1, "newer"), (1, "older")])
-def test_another_schema_is_refused_with_the_remedy(stand: RedisStand, schema: int, which: str) -> None:
-    backup = read_backup(stand.cell, 1)
-    backup.schema = schema
-    with pytest.raises(Unsuitable, match=f"restore it with the {which} Omega that made the backup"):
-        check_schema(through_a_file(backup))
