@@ -110,8 +110,9 @@ def _report(app: App, cell: "Cell", replay: "Replay", spent: float) -> int:
         return 0 if report.ok else 1
     placed = sum(each["tasks"] for each in figures.values())
     render.line()
-    waiting = f"{pending:,} jobs pending: insufficient resources"
-    render.line(f"{placed:,} of {replay.tasks:,} tasks placed in {seconds(spent)}; {waiting}")
+    tasks = f"all {placed:,}" if placed == replay.tasks else f"{placed:,} of {replay.tasks:,}"
+    waiting = f"{pending:,} jobs are pending" if pending else "no job is pending"
+    render.line(f"{tasks} tasks placed in {seconds(spent)}; {waiting}")
     render.line()
     scheduler_table(figures)
     render.line()
