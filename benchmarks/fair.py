@@ -18,7 +18,7 @@ from omega.cellstate.audit import verify
 from omega.cellstate.cell import Fact
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, TaskGroup
-from omega.cellstate.pools import DEFAULT_PREEMPTION, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.pools import DEFAULT_PREEMPTION, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.ports import StoredCell
 from omega.live.processes.supervisor import ProcessSupervisor, supervised
 
@@ -27,7 +27,7 @@ TASK = (1_000, 1_024)
 TIMEOUT_SECONDS = 120.0
 QUIET_SECONDS = 6.0
 """For how long pools hold their shares before a run ends: evictions that are undone come sooner."""
-QUICK = Preemption(starvation_timeout=2.0, starvation_tolerance=1.0, backoff=0.5)
+QUICK = PreemptionSettings(starvation_timeout=2.0, starvation_tolerance=1.0, backoff=0.5)
 MOST_SECONDS = {"quick": 10.0, "default": 45.0}
 """The targets: shares are reached within this time of saturation."""
 MOST_OVERSHOOT = 2.0

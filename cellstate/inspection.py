@@ -90,7 +90,7 @@ class Inspection:
     lanes: dict[int, LaneBook] = field(default_factory=dict)
     lane_names: dict[str, int] = field(default_factory=dict)
     pools: dict[str, bytes] = field(default_factory=dict)
-    """The fields of ``pools`` (cellstate/pool_records.py)."""
+    """The fields of ``pools`` (cellstate/pools/records.py)."""
     epoch: tuple[int, int, str] | None = None
     """Number, version and digest of the published epoch."""
     spare_lanes: list[int] = field(default_factory=list)

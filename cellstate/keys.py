@@ -17,8 +17,8 @@ Redis Cluster.
     kinds       hash    kind with limits → limits and use
     lanes       hash    number → counts and name of a lane (lua/parts/lanes.lua); "spare" → numbers that are free
     lanenames   hash    name of a lane → its number
-    pools       hash    settings of pools and trees; what pools that carry limits hold (cellstate/pool_records.py)
-    epoch       hash    the published fair shares, and what they were computed from (cellstate/epoch_records.py)
+    pools       hash    settings of pools and trees; what pools that carry limits hold (cellstate/pools/records.py)
+    epoch       hash    the published fair shares, and what they were computed from (cellstate/pools/epoch_records.py)
     done        list    "id version" of finished jobs, oldest first: the version in which each ended
     times       list    "version ms", the server's clock at some versions, oldest first
     housekeeping zset   job id → when it is due for housekeeping (ms, the server's clock)

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 from omega.cellstate.cell import KindUse
 from omega.cellstate.model import Gang, Job
-from omega.cellstate.pool_records import PoolUse
 from omega.cellstate.pools import JOBS, TASKS, Pools
+from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.resources import format_amount
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from omega.cellstate.audit.lanes import lanes_follow_from_jobs
-from omega.cellstate.audit.pools import epoch_follows_from_log, pools_follow_from_jobs_and_log
+from omega.cellstate.audit.pool_invariants import epoch_follows_from_log, pools_follow_from_jobs_and_log
 from omega.cellstate.audit.reading import CellState
 from omega.cellstate.audit.register import JobEntry, Register, Touch
 from omega.cellstate.audit.rules import Violation

@@ -4,7 +4,7 @@
 -- ARGV   dims tag at by check state gone closed limits lenders lines | field value…
 -- check: the version that was read; state: 0 none configured, 1 configured, 2 some carry limits or lend in part; gone:
 -- fields to delete; closed: pools (as in lanes) that hold no jobs afterwards; limits: "N words;…" of each pool that carries
--- some; lenders: "FIELD words;…" of pools that lend in part and of their trees, as without jobs (parts/pools.lua); lines: facts for the log. The caller has validated everything else (pool_rules.py).
+-- some; lenders: "FIELD words;…" of pools that lend in part and of their trees, as without jobs (parts/pools.lua); lines: facts for the log. The caller has validated everything else (cellstate/pools/rules.py).
 -- Reply  {"ok", version}, {"overtaken", version now}, or {"jobs", pool}: jobs are in a pool that may hold none
 -- Types  pools: hash; others as in commit.lua
 -- Rules  a pool that moves takes its running tasks along: what pools hold is summed anew from the lanes

@@ -15,10 +15,10 @@ import numpy as np
 from omega.cellstate.cell import Awaited, Rows
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import Lane
-from omega.cellstate.lending import Lender, Lent
 from omega.cellstate.memory.words import Agent, Block, JobRow, KindRow, LaneRow, MachineRow, Member, PoolBook
 from omega.cellstate.packing import FIELD, GUARD, MASK, packed
 from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.pools.lending import Lender, Lent
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.shards import ShardDurations
 from omega.cellstate.transaction import Basis

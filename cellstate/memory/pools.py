@@ -5,17 +5,17 @@ from dataclasses import replace
 
 from omega.cellstate.cell import EpochMark, Reply, Submitted
 from omega.cellstate.demands import JobDemand
-from omega.cellstate.epoch_records import digest, pack_leaves, pack_shares
 from omega.cellstate.lanes import lane_of
-from omega.cellstate.lending import Lent, bounds, keepers, lenders, lending_trees
 from omega.cellstate.memory.delta import delta, latest
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
 from omega.cellstate.memory.words import MANY, Group, JobRow, PoolBook
 from omega.cellstate.model import Gang, JobSpec, JobState, check_author
-from omega.cellstate.pool_records import PoolUse, change
-from omega.cellstate.pool_rules import check as check_pools
 from omega.cellstate.pools import JOBS, TASKS, Epoch, Pools
+from omega.cellstate.pools.epoch_records import digest, pack_leaves, pack_shares
+from omega.cellstate.pools.lending import Lent, bounds, keepers, lenders, lending_trees
+from omega.cellstate.pools.records import PoolUse, change
+from omega.cellstate.pools.rules import check as check_pools
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.transaction import Position
 

@@ -25,8 +25,8 @@ from omega.cellstate.memory.start import may_start
 from omega.cellstate.memory.words import KindRow, limits_of
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
-from omega.cellstate.pool_records import PoolUse
 from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.transaction import Position
 

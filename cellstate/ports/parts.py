@@ -100,6 +100,6 @@ class SetPools(Protocol):
 
         `check` is the version of the pools that the caller read: Overtaken when they were modified since. Refused when
         a pool with live jobs would be removed or get pools below it; BadInput for pools that break a rule of
-        pool_rules.py. A pool that moves takes its running tasks along: its use counts below its new ancestors at once,
+        pools/rules.py. A pool that moves takes its running tasks along: its use counts below its new ancestors at once,
         and an ancestor above its limit takes nothing until the limit is met again. Equal pools change nothing.
         """

@@ -10,8 +10,8 @@ from omega.cellstate.executors import ExecutorRecord
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.pages import JobHead, JobPage, Keep
-from omega.cellstate.pool_records import PoolUse
 from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.ports.session import Session
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.transaction import Position

@@ -9,10 +9,11 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from omega.cellstate import epoch_records, keys
+from omega.cellstate import keys
 from omega.cellstate.inspection import Change, Damage, Inspection, LaneBook, Queued
 from omega.cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from omega.cellstate.model import bucket_of, check_executor, check_member
+from omega.cellstate.pools import epoch_records
 from omega.cellstate.ranges import spans
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import Arguments

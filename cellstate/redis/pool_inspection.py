@@ -1,9 +1,9 @@
-"""The form of the fields of the hash ``pools``, for the audit (cellstate/pool_records.py lists them)."""
+"""The form of the fields of the hash ``pools``, for the audit (cellstate/pools/records.py lists them)."""
 
 import re
 
 from omega.cellstate.inspection import Inspection
-from omega.cellstate.pool_records import unpack_pool, unpack_trees
+from omega.cellstate.pools.records import unpack_pool, unpack_trees
 
 _NUMBER = r"(?:0|[1-9]\d*)"
 _FORMS = (
@@ -29,7 +29,7 @@ def read_pool_field(found: Inspection, field: str, value: bytes) -> None:
         text = value.decode()
         forms = [(form, what) for name, form, what in _FORMS if re.fullmatch(name, field)]
         if not forms:
-            raise ValueError("no such field; cellstate/pool_records.py lists them")
+            raise ValueError("no such field; cellstate/pools/records.py lists them")
         form, what = forms[0]
         if not re.fullmatch(form, text):
             raise ValueError(f"{text!r} is not {what}")

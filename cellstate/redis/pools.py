@@ -17,8 +17,8 @@ from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.transaction import Position
 
 if TYPE_CHECKING:
-    from omega.cellstate.pool_records import PoolUse
     from omega.cellstate.pools import Epoch, Pool, Pools
+    from omega.cellstate.pools.records import PoolUse
 
 # The modules of pools are imported where they are used: most commands of a cell need none of them.
 
@@ -40,8 +40,8 @@ class RedisPools(RedisReads):
         return self._read_pools(self._pool_fields())
 
     def _read_pools(self, fields: dict[str, bytes]) -> "Pools":
-        from omega.cellstate.pool_records import unpack_pool, unpack_trees  # noqa: PLC0415
         from omega.cellstate.pools import Pools, PoolTree  # noqa: PLC0415
+        from omega.cellstate.pools.records import unpack_pool, unpack_trees  # noqa: PLC0415
 
         try:
             trees = unpack_trees(fields["trees"]) if "trees" in fields else (PoolTree(),)
@@ -52,9 +52,9 @@ class RedisPools(RedisReads):
 
     def set_pools(self, pools: "Pools", check: int, at_ms: int, by: str) -> "Pools":
         """See Cell.set_pools."""
-        from omega.cellstate.pool_records import change  # noqa: PLC0415
-        from omega.cellstate.pool_rules import check as check_pools  # noqa: PLC0415
         from omega.cellstate.pools import Pools  # noqa: PLC0415
+        from omega.cellstate.pools.records import change  # noqa: PLC0415
+        from omega.cellstate.pools.rules import check as check_pools  # noqa: PLC0415
 
         check_author(by)
         resources = self.dimensions.names
@@ -136,7 +136,7 @@ class RedisPools(RedisReads):
 
     def epoch(self) -> "Epoch | None":
         """See Cell.epoch. Raises Unreadable for a record that is none."""
-        from omega.cellstate.epoch_records import unpack  # noqa: PLC0415
+        from omega.cellstate.pools.epoch_records import unpack  # noqa: PLC0415
 
         fields = self._plain(self.client.hgetall, self._prefix + "epoch")
         if not fields:
@@ -151,7 +151,7 @@ class RedisPools(RedisReads):
 
     def publish_epoch(self, epoch: "Epoch", period_ms: int, at_ms: int) -> int:
         """See Cell.publish_epoch."""
-        from omega.cellstate.epoch_records import digest, pack_leaves, pack_shares  # noqa: PLC0415
+        from omega.cellstate.pools.epoch_records import digest, pack_leaves, pack_shares  # noqa: PLC0415
 
         shares, leaves = pack_shares(epoch), pack_leaves(epoch)
         values = self._values(at_ms, epoch.by) | {
@@ -165,7 +165,7 @@ class RedisPools(RedisReads):
 
     def _totals_of_lending_trees(self, epoch: "Epoch") -> str:
         """Return the totals of trees with pools that lend in part; the script compares the versions of the pools."""
-        from omega.cellstate.lending import words_of_totals  # noqa: PLC0415
+        from omega.cellstate.pools.lending import words_of_totals  # noqa: PLC0415
 
         version, pools = self._lenders
         if version != epoch.pools_version:
@@ -176,7 +176,7 @@ class RedisPools(RedisReads):
 
     def pool_use(self) -> "dict[str, PoolUse]":
         """See Cell.pool_use."""
-        from omega.cellstate.pool_records import read_use  # noqa: PLC0415
+        from omega.cellstate.pools.records import read_use  # noqa: PLC0415
 
         fields, size = self._pool_fields(), len(self.dimensions)
         named = {f"b{pool.number}": pool.name for pool in self._read_pools(fields).pools}

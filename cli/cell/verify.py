@@ -17,7 +17,7 @@ def with_epoch(cell: "Queries", report: "Report") -> "Report":
     from dataclasses import replace
 
     from omega.cellstate.audit import Violation
-    from omega.queries.pools import wrong_epoch
+    from omega.queries.pool_shares import wrong_epoch
 
     wrong = [Violation(6, what, f"pool {name}") for name, what in wrong_epoch(cell)]
     return replace(report, violations=(*report.violations, *wrong)) if wrong else report
@@ -33,7 +33,7 @@ def command(ctx: click.Context, name: str | None) -> None:
     """
     from omega.cellstate.audit import verify
     from omega.cellstate.server import check_suitable, server_info
-    from omega.queries.pools import machine_warnings_of
+    from omega.queries.pool_shares import machine_warnings_of
 
     app: App = ctx.obj
     cell = app.open(name)

@@ -10,7 +10,7 @@ from omega.cli.app import App
 @click.pass_obj
 def command(app: App) -> None:
     """Print all pools and trees as YAML that omega pool import reads, with their version."""
-    from omega.pool_file import as_document, dump
+    from omega.pools.file import as_document, dump
 
     pools = app.open().pools()
     if app.as_json:

@@ -20,8 +20,8 @@ def command(app: App, *, file: Path, version: int | None) -> None:
     """
     from dataclasses import replace
 
-    from omega.pool_changes import change
-    from omega.pool_file import read
+    from omega.pools.changes import change
+    from omega.pools.file import read
 
     cell = app.open(to_change=True)
     wanted, named = read(file, cell.dimensions)

@@ -20,7 +20,7 @@ def command(app: App, *, columns: Columns) -> None:
     Shares are parts of the tree's machines, of the pool's dominant resource. Fair shares are those of the published
     epoch; demand and usage are current.
     """
-    from omega.queries.pools import pools_json
+    from omega.queries.pool_shares import pools_json
 
     cell = app.open()
     document = pools_json(cell)

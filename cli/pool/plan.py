@@ -15,9 +15,9 @@ from omega.cli.pool import settings
 @click.pass_obj
 def command(app: App, *, file: Path) -> None:
     """Show the fair shares before and after an import of FILE, for the present jobs. Nothing is changed."""
-    from omega.pool_changes import check_all
-    from omega.pool_file import read
-    from omega.queries.pools import plan_json
+    from omega.pools.changes import check_all
+    from omega.pools.file import read
+    from omega.queries.pool_shares import plan_json
 
     cell = app.open()
     wanted, _ = read(file, cell.dimensions)

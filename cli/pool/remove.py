@@ -13,7 +13,7 @@ from omega.cli.pool import settings
 @click.pass_obj
 def command(app: App, *, names: tuple[str, ...], version: int | None) -> None:
     """Remove pools without live jobs and without pools below them."""
-    from omega.pool_changes import change, without
+    from omega.pools.changes import change, without
 
     cell = app.open(to_change=True)
     _, after = change(cell, lambda pools: without(pools, names), app.now_ms(), app.by, version)

@@ -58,8 +58,8 @@ def command(app: App, /, *, name: str, version: int | None, over: str, **given: 
     given: the least important tasks of the pool are then evicted until the use is within the limit.
     """
     from omega.over_limit import excess_of_pool, jobs_of_pool
-    from omega.pool_changes import change, with_pool
-    from omega.queries.pools import not_in_effect
+    from omega.pools.changes import change, with_pool
+    from omega.queries.pool_shares import not_in_effect
 
     cell = app.open(to_change=True)
 
@@ -78,7 +78,7 @@ def command(app: App, /, *, name: str, version: int | None, over: str, **given: 
     if unread:
         render.warning(f"pool {name}: {unread}")
     if app.as_json:
-        from omega.pool_file import as_document
+        from omega.pools.file import as_document
 
         document = next(each for each in as_document(after)["pools"] if each["name"] == name)
         document |= {"number": pool.number, "over": too_much, "evicted": evicted, "not_in_effect": unread}

@@ -10,7 +10,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.resources import Dimensions, format_amount, shown
 
 if TYPE_CHECKING:
-    from omega.cellstate.pools import Pool, Preemption
+    from omega.cellstate.pools import Pool, PreemptionSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 NONE = "none"
@@ -19,8 +19,8 @@ YES, NO = ("true", "yes", "on"), ("false", "no", "off")
 
 def amounts(given: Mapping[str, str], known: Mapping[str, int], dimensions: Dimensions, what: str) -> dict[str, int]:
     """Return amounts with the given ones replaced; the value none removes one."""
-    from omega.pool_file import amounts as parsed
-    from omega.pool_file import limits
+    from omega.pools.file import amounts as parsed
+    from omega.pools.file import limits
 
     if what == "--limit":
         given = {name: str(amount) for name, amount in limits(given, dimensions, what).items()}
@@ -29,11 +29,11 @@ def amounts(given: Mapping[str, str], known: Mapping[str, int], dimensions: Dime
     return kept | parsed({name: text for name, text in given.items() if text != NONE}, dimensions, what)
 
 
-def preemption(given: Mapping[str, str], known: "Preemption") -> "Preemption":
+def preemption(given: Mapping[str, str], known: "PreemptionSettings") -> "PreemptionSettings":
     """Return preemption settings with the given ones replaced; the value none removes one."""
-    from omega.cellstate.pools import Preemption
+    from omega.cellstate.pools import PreemptionSettings
 
-    kinds = {each.name: str(each.type) for each in fields(Preemption)}
+    kinds = {each.name: str(each.type) for each in fields(PreemptionSettings)}
     values: dict[str, Any] = {}
     for name, text in given.items():
         field = name.replace("-", "_")

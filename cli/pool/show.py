@@ -21,8 +21,8 @@ FURTHER = (
 @click.pass_obj
 def command(app: App, *, name: str) -> None:
     """Show the settings, shares and volume of a pool."""
-    from omega.pool_file import settings_of
-    from omega.queries.pools import not_in_effect, pools_json
+    from omega.pools.file import settings_of
+    from omega.queries.pool_shares import not_in_effect, pools_json
 
     cell = app.open()
     document = pools_json(cell)

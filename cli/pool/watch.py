@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(app: App, *, every: float, seconds: float | None, figures: Path | None) -> None:
     """Print the pools again whenever shares, usage or settings changed; with --json one document per line."""
-    from omega.queries.pools import pools_json
+    from omega.queries.pool_shares import pools_json
 
     cell = app.open()
     watched = None if figures is None else _watch(app)
@@ -63,7 +63,7 @@ def _watch(app: App) -> "PoolWatch":
 
 def _draw(watched: "PoolWatch", directory: Path, app: App) -> None:
     """Draw the pools over time."""
-    from omega.experiments.plots.pools import draw_history
+    from omega.experiments.plots.pool_history import draw_history
 
     history = watched.history()
     if not history.samples:

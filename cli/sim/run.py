@@ -18,7 +18,7 @@ from omega.cli.sim.options import configuration, configuration_options
 if TYPE_CHECKING:
     from omega.cellstate.ports import StoredCell
     from omega.experiments.configuration import Configuration
-    from omega.simulation.pools import PoolHistory
+    from omega.simulation.pool_history import PoolHistory
 
 PLAIN = 2
 """Schedulers of a run that need no table of their own."""
@@ -130,7 +130,7 @@ def command(
 
 
 def _drawn(history: "PoolHistory | None", chosen: "Configuration", directory: Path, *, quiet: bool) -> list[Path]:
-    from omega.experiments.plots.pools import draw_history
+    from omega.experiments.plots.pool_history import draw_history
 
     if history is None:
         return []

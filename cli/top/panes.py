@@ -11,7 +11,7 @@ from omega.cli.event_words import clock
 from omega.cli.top.bars import bar, curve
 from omega.queries.job_state import counts, state
 from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, condition, fullness, trouble
-from omega.queries.pools import NORMAL
+from omega.queries.pool_shares import NORMAL
 
 BAR, SHORT_BAR = 8, 4
 CURVE = 12

@@ -13,8 +13,18 @@ from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
 from omega.limits import set_limits
 from omega.live import waiting
-from omega.queries import cells, doubts, event_list, events, explanations, jobs, machines, plans, schedulers
-from omega.queries import pools as pool_queries
+from omega.queries import (
+    cells,
+    doubts,
+    event_list,
+    events,
+    explanations,
+    jobs,
+    machines,
+    plans,
+    pool_shares,
+    schedulers,
+)
 from omega.queries.finding import find_job
 from omega.queries.job_status import JobStatus, progress
 from omega.queries.recent import recently
@@ -239,11 +249,11 @@ class Client:
     def pools(self) -> Document:
         """Return the pools with settings, demand, usage, fair share and status. See ``omega pool list``."""
         with self._connections.cell() as cell:
-            return pool_queries.pools_json(cell)
+            return pool_shares.pools_json(cell)
 
     def export_pools(self) -> Document:
         """Return pools and trees as `import_pools` takes them. See ``omega pool export``."""
-        from omega.pool_file import as_document
+        from omega.pools.file import as_document
 
         with self._connections.cell() as cell:
             return as_document(cell.pools())
@@ -254,23 +264,23 @@ class Client:
         Raises Overtaken when the pools are not of `version`, or else of the version that the document names, if any;
         BadInput and Refused as ``omega pool import`` does.
         """
-        from omega import pool_changes, pool_file
+        from omega.pools import changes, file
 
         with self._connections.cell() as cell:
             cell.members()
-            wanted, named = pool_file.from_values(document, cell.dimensions)
+            wanted, named = file.from_values(document, cell.dimensions)
             known = named if version is None else version
-            _, after = pool_changes.change(cell, lambda _: wanted, _now_ms(), self._by, known)
-            return pool_file.as_document(after)
+            _, after = changes.change(cell, lambda _: wanted, _now_ms(), self._by, known)
+            return file.as_document(after)
 
     def plan_pools(self, document: Mapping[str, Any]) -> Document:
         """Return the fair shares before and after an import of a document. See ``omega pool plan``."""
-        from omega import pool_changes, pool_file
+        from omega.pools import changes, file
 
         with self._connections.cell() as cell:
-            wanted, _ = pool_file.from_values(document, cell.dimensions)
-            pool_changes.check_all(cell, wanted)
-            return pool_queries.plan_json(cell, wanted)
+            wanted, _ = file.from_values(document, cell.dimensions)
+            changes.check_all(cell, wanted)
+            return pool_shares.plan_json(cell, wanted)
 
     def schedulers(self, *, everybody: bool = False) -> Document:
         """Return the schedulers and their figures, with `everybody` also past ones. See ``omega scheduler list``."""

@@ -16,7 +16,7 @@ from omega.queries.events import Event, event
 from omega.queries.machines import utilisation
 from omega.queries.names import Names
 from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, Rank, Rates, rank, states
-from omega.queries.pools import order, starving_pools, status
+from omega.queries.pool_shares import order, starving_pools, status
 from omega.queries.room import Room
 from omega.queries.schedulers import as_plain
 

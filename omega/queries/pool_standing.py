@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.pools import Pools
 from omega.cellstate.resources import format_amount
-from omega.queries.pools import NORMAL, pools_json
+from omega.queries.pool_shares import NORMAL, pools_json
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega.queries.events import Event, events, extent
-from omega.simulation.pools import Eviction, PoolHistory, Sample
+from omega.simulation.pool_history import Eviction, PoolHistory, Sample
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries

@@ -12,8 +12,8 @@ from omega.queries.working_copy import Members, delayed_by, kinds_of, latest, lo
 
 if TYPE_CHECKING:
     from omega.cellstate.cell import KindUse
-    from omega.cellstate.pool_records import PoolUse
     from omega.cellstate.pools import Pools
+    from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.limits import ReachedLimit

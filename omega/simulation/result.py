@@ -12,7 +12,7 @@ from omega.cellstate.model import JobSpec
 from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import DAY, Day, Meter
-from omega.simulation.pools import PoolHistory
+from omega.simulation.pool_history import PoolHistory
 from omega.simulation.settings import KINDS, Settings
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload

@@ -32,7 +32,7 @@ from omega.simulation.architectures import Monolithic, Partitioned, Shared, part
 from omega.simulation.changing import ChangingWorld
 from omega.simulation.drive import Architecture, SimulatedScheduler
 from omega.simulation.engine import SECOND
-from omega.simulation.pools import PoolClock
+from omega.simulation.pool_history import PoolClock
 from omega.simulation.result import Result, Tally, summed_up
 from omega.simulation.settings import KINDS, Settings
 from omega.simulation.simulated_store import ServerStore, SimulatedStore, TwinStore

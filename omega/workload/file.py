@@ -9,13 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from omega import pool_file
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec
 from omega.cellstate.pools import Pools
 from omega.cellstate.resources import parse_amount
 from omega.jobfile.lines import Document, joined, parse
 from omega.jobfile.reader import JobFile, load, parse_duration
+from omega.pools.file import from_document
 from omega.workload.workload import DIMENSIONS, Arrival, Workload
 
 ENDINGS = (".yaml", ".yml", ".json")
@@ -94,7 +94,7 @@ def _document(path: str) -> Document:
 
 
 def _pools(document: Document, fields: Any) -> Pools:
-    pools, _ = pool_file.from_document(Document(document.name, fields, None), DIMENSIONS)
+    pools, _ = from_document(Document(document.name, fields, None), DIMENSIONS)
     if any(tree.machines for tree in pools.trees):
         raise BadInput(
             f"{document.name}: trees with a formula over machines; a simulation has one tree of all machines"

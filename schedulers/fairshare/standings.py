@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from omega.cellstate.fairness import Threshold, amounts_of, is_below
-from omega.cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare, Preemption
+from omega.cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare, PreemptionSettings
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.fairshare.starvation import Stand, stand_of
@@ -34,9 +34,9 @@ class EpochShares:
         self.inner = set(pools.children) | {tree.default_parent for tree in pools.trees}
         """Pools that have pools below them, or may have."""
         self._paths: dict[str, Path] = {}
-        self._preemption: dict[str, Preemption] = {}
+        self._preemption: dict[str, PreemptionSettings] = {}
 
-    def preemption(self, name: str) -> Preemption:
+    def preemption(self, name: str) -> PreemptionSettings:
         """The settings that hold for a pool (`Pools.preemption`)."""
         found = self._preemption.get(name)
         if found is None:

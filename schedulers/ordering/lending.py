@@ -3,8 +3,8 @@
 The store validates the same with each claim; a scheduler that follows it plans nothing that the store refuses.
 """
 
-from omega.cellstate.lending import Lent, keepers, lenders
 from omega.cellstate.pools import ROOT
+from omega.cellstate.pools.lending import Lent, keepers, lenders
 from omega.cellstate.resources import Resources
 from omega.cellstate.usage import Usage
 from omega.schedulers.fairshare.standings import EpochShares

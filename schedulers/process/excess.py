@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from omega.cellstate.fairness import leaf_of
-from omega.cellstate.pool_records import PoolUse
 from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.residents import Resident
 from omega.cellstate.snapshot import Snapshot

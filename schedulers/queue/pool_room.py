@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from omega.cellstate.pool_records import PoolUse
 from omega.cellstate.pools import Pools
+from omega.cellstate.pools.records import PoolUse
 from omega.schedulers.work import Work
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.model import Gang, JobSpec, TaskGroup
-from omega.cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.redis import RedisCell
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import (
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.server, pytest.mark.chaos]
 SCHEDULERS = tuple(f"batch/{number}" for number in range(4))
 MACHINES, SLOTS = 12, 8
 """As `made_cell` makes them: 8 cpu each."""
-QUICK = Preemption(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.2)
+QUICK = PreemptionSettings(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.2)
 SECONDS = float(os.environ.get("OMEGA_CHAOS_SECONDS", "20"))
 FINAL = (Pool("a"), Pool("b", weight=2), Pool("c", weight=3))
 

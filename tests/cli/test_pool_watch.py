@@ -10,8 +10,8 @@ from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.queries.pool_shares import pools_json
 from omega.queries.pool_watch import PoolWatch
-from omega.queries.pools import pools_json
 from tests.cli.conftest import Omega, join
 
 pytestmark = pytest.mark.server

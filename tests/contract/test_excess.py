@@ -6,7 +6,7 @@ import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from omega.cellstate.pools import Pool, Preemption
+from omega.cellstate.pools import Pool, PreemptionSettings
 from omega.cellstate.transaction import Ending, How, Mode, Position
 from omega.over_limit import evict, excess_of_pool, jobs_of_pool
 from omega.schedulers.process.excess import OVER_SECONDS, Excess
@@ -14,7 +14,7 @@ from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_epochs import next_epoch
 from tests.contract.test_pools import put
 
-EVICTS = Preemption(evict_over_limit=True, evict_over_capacity=True)
+EVICTS = PreemptionSettings(evict_over_limit=True, evict_over_capacity=True)
 
 
 def submit(cell: AnyCell, name: str, pool: str, tasks: int, precedence: int = 0, gang: Gang = Gang.NO) -> None:
@@ -38,7 +38,7 @@ def running(cell: AnyCell, *jobs: str) -> list[int]:
     return [sum(group.placed for group in job.groups) for job in found if job is not None]
 
 
-def lowered(cell: AnyCell, member: Member, preemption: Preemption, **limits: int) -> None:
+def lowered(cell: AnyCell, member: Member, preemption: PreemptionSettings, **limits: int) -> None:
     """Three jobs of pool p run two tasks each, one of q does as well; then p gets limits."""
     put(cell, Pool("p"), Pool("q"))
     for name, pool, precedence in (("high", "p", 9), ("old", "p", 1), ("new", "p", 1), ("other", "q", 0)):
@@ -70,7 +70,7 @@ def test_a_limit_below_the_use(cell: AnyCell, member: Member, limits: dict[str, 
 
 
 def test_the_excess_stays_unless_the_pool_says_otherwise(cell: AnyCell, member: Member) -> None:
-    lowered(cell, member, Preemption(), tasks=1)
+    lowered(cell, member, PreemptionSettings(), tasks=1)
     assert relieved(cell) == 0
     assert running(cell, "high", "old", "new") == [2, 2, 2]
 
@@ -134,7 +134,7 @@ def test_a_machine_over_its_capacity(cell: AnyCell, member: Member) -> None:
 
 
 def test_a_gang_that_grew_keeps_its_tasks(cell: AnyCell, member: Member) -> None:
-    put(cell, Pool("p", preemption=Preemption(gang_timeout=60.0)))
+    put(cell, Pool("p", preemption=PreemptionSettings(gang_timeout=60.0)))
     submit(cell, "g", "p", 3, gang=Gang.YES)
     assert member.place("g", (0, 3), mode=Mode.GANG).accepted
     excess = Excess()
@@ -147,7 +147,7 @@ def test_a_gang_that_grew_keeps_its_tasks(cell: AnyCell, member: Member) -> None
 
 
 def test_the_rest_of_a_gang_that_lost_tasks_goes_unless_it_is_repaired_in_time(cell: AnyCell, member: Member) -> None:
-    put(cell, Pool("p", preemption=Preemption(gang_timeout=60.0)))
+    put(cell, Pool("p", preemption=PreemptionSettings(gang_timeout=60.0)))
     submit(cell, "g", "p", 4, gang=Gang.YES)
     submit(cell, "single", "p", 2)
     assert member.place("g", (0, 4), mode=Mode.GANG).accepted

@@ -6,8 +6,8 @@ import pytest
 
 from omega.cellstate.errors import BadInput, Overtaken, Refused
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.cellstate.pool_records import PoolUse
-from omega.cellstate.pools import Integral, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.pools import Integral, Pool, Pools, PoolTree, PreemptionSettings
+from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.transaction import Ending, How, Mode, Verdict
 from tests.contract.conftest import AnyCell, Member, Stand
 
@@ -27,7 +27,8 @@ def test_pools_are_read_back_as_they_were_set(cell: AnyCell) -> None:
     pools = (
         Pool("prod", weight=2.5, guarantee={"cpu": 6}, limits={"cpu": 20, "tasks": 9, "jobs": 3}, lending={"cpu": 1}),
         Pool("prod/api", "prod", guarantee={"cpu": 4}, mode="fifo", sort_keys=("start_time",), users=("ada", "bö b"),
-             integral=Integral("burst", {"cpu": 0}, {"cpu": 3}), preemption=Preemption(threshold=2.0, backoff=0.5)),
+             integral=Integral("burst", {"cpu": 0}, {"cpu": 3}),
+             preemption=PreemptionSettings(threshold=2.0, backoff=0.5)),
         Pool("research", tree="gpu", reclaim="never"),
     )  # fmt: skip
     trees = (PoolTree(default_parent="prod", operators_from=900), PoolTree("gpu", "gpu == 'yes'"))

@@ -6,8 +6,8 @@ import pytest
 
 from omega.experiments.hierarchies import example, gains, over_time
 from omega.experiments.plots.hierarchies import draw_failure
-from omega.experiments.plots.pools import MOST_POOLS, draw_history, shown_pools
-from omega.simulation.pools import Eviction, PoolHistory, Sample
+from omega.experiments.plots.pool_history import MOST_POOLS, draw_history, shown_pools
+from omega.simulation.pool_history import Eviction, PoolHistory, Sample
 
 
 def history(pools: int) -> PoolHistory:

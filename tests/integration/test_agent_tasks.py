@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate.model import Job, JobSpec, TaskGroup
-from omega.cellstate.pools import Pool, Pools, PoolTree, Preemption
+from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.transaction import Ending, How
 from omega.queries.job_status import JobStatus
 from tests.integration.agent_ground import Ground, alive, grounded, look_until
@@ -55,7 +55,7 @@ def test_a_pool_states_how_long_its_tasks_have_after_the_warning_of_an_eviction(
     evicted, stopped = ground.run(*deaf, pool="p", grace=60_000), ground.run(*deaf, pool="p", grace=60_000)
     agent.look()
     pids = ground.pid(evicted), ground.pid(stopped)
-    quick = Preemption(allocation_timeout=0.1)
+    quick = PreemptionSettings(allocation_timeout=0.1)
     ground.cell.set_pools(Pools((Pool("p"),), (PoolTree(preemption=quick),)), 0, 0, "ada")
     index = ground.cell.machine_index("h1") or 0
     for run in ground.cell.runs([index]):

@@ -16,8 +16,8 @@ from omega.cellstate.backup.restore import restore
 from omega.cellstate.cell import EpochMark
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.cellstate.pool_records import PoolUse
 from omega.cellstate.pools import Integral, Pool, Pools, PoolTree
+from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.redis import pools as pools_of_redis
 from omega.cellstate.redis.pools import read_demand

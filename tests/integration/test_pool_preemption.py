@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate.model import JobSpec, TaskGroup
-from omega.cellstate.pools import Pool, Pools, PoolTree, Preemption
+from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.redis import RedisCell
 from tests.integration.stage import DEFAULT_EXECUTOR, check, made_cell, seen, started_processes, submit, until
 
@@ -25,7 +25,7 @@ def held(cell: RedisCell, pool: str) -> int:
 
 def test_a_late_pool_reaches_its_share_by_evictions_that_the_audit_confirms(store_url: str, tmp_path: Path) -> None:
     """Also where tasks need slots, which no machine bounds: they take no part in shares."""
-    quick = Preemption(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.5)
+    quick = PreemptionSettings(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.5)
     with (
         made_cell(store_url, "shares", MACHINES, resources=("cpu", "memory", "user_slots")) as cell,
         started_processes(cell, store_url, tmp_path, "batch/0", "batch/1", f"simulated/{DEFAULT_EXECUTOR}") as group,

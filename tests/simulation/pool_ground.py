@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
-from omega.cellstate.pools import Pool, Pools, PoolTree, Preemption
+from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.ports import Cell
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.placement.first_fit import RandomFirstFit
@@ -18,7 +18,7 @@ from omega.simulation.simulated_store import TwinStore
 from omega.workload.workload import Arrival, Workload
 
 SLOT = 1000
-QUICK = Preemption(starvation_timeout=2.0, starvation_tolerance=1.0, backoff=0.5, threshold=1000.0)
+QUICK = PreemptionSettings(starvation_timeout=2.0, starvation_tolerance=1.0, backoff=0.5, threshold=1000.0)
 """The settings under which 2 % in 10 s is wanted; between jobs of one pool nothing is evicted."""
 
 
@@ -30,7 +30,7 @@ class Ground:
     machines: int = 20
     slots: int = 4
     schedulers: int = 1
-    preemption: Preemption = QUICK
+    preemption: PreemptionSettings = QUICK
     jobs: list[Arrival] = field(default_factory=list)
     memory: int = 0
     """Memory of a machine, in MiB."""

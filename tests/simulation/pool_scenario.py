@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 import yaml
 
-from omega import pool_file
 from omega.cellstate.model import JobSpec
 from omega.cellstate.pools import Pools
 from omega.cellstate.resources import Dimensions
 from omega.jobfile.reader import JobFile, load
+from omega.pools import file as pool_file
 from omega.workload.workload import DIMENSIONS, Arrival
 
 FOLDER = Path(__file__).parent / "pool_scenarios"

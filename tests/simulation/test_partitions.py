@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from omega.cellstate.pools import Pool, Preemption
+from omega.cellstate.pools import Pool, PreemptionSettings
 from omega.schedulers.preemption.fair_share import FairShare
 from tests.simulation.pool_ground import Ground, PoolRun
 
-FAIR = Preemption(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.5)
+FAIR = PreemptionSettings(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.5)
 STAGED = replace(FAIR, aggressive_starvation=True, aggressive_starvation_timeout=6.0, aggressive_threshold=0.25)
 
 
 def late_job(
-    preemption: Preemption, *, schedulers: int = 1, memory: int = 0
+    preemption: PreemptionSettings, *, schedulers: int = 1, memory: int = 0
 ) -> PoolRun:  # fmt: skip
     """One pool: a job holds all 24 slots from the beginning, another one comes after 6 s."""
     ground = Ground([Pool("p")], 6, preemption=preemption, schedulers=schedulers, memory=memory)
@@ -50,7 +50,7 @@ def test_a_lower_precedence_takes_nothing_and_loses_all() -> None:
     assert ground.run(20).placed("p-1") == 20, "precedence first, whatever the shares"
 
 
-def fifo(preemption: Preemption) -> PoolRun:
+def fifo(preemption: PreemptionSettings) -> PoolRun:
     """A FIFO pool: the second job is due nothing while the first wants all, so its tasks are preemptible."""
     ground = Ground([Pool("p", mode="fifo")], 6, preemption=preemption)
     ground.job("p", 24, at=0.0, seconds=3)
@@ -68,7 +68,9 @@ def test_a_pool_may_forbid_it() -> None:
     assert late_job(replace(FAIR, allow_regular_preemption=False)).evicted == 0
 
 
-def scattered(preemption: Preemption, pools: tuple[str, str] = ("p", "p"), *, everywhere: bool = False) -> PoolRun:
+def scattered(
+    preemption: PreemptionSettings, pools: tuple[str, str] = ("p", "p"), *, everywhere: bool = False
+) -> PoolRun:
     """A job has a task on each of two machines, all that it wants; a second one wants a whole machine of its share."""
     ground = Ground([Pool(name) for name in dict.fromkeys(pools)], 2, 4, preemption=preemption, memory=8)
     ground.everywhere = everywhere
@@ -124,7 +126,7 @@ def test_a_scheduler_reports_starving_pools() -> None:
     """A pool that waits for its timeout is not starving, one that may evict is."""
     seen = {}
     for timeout in (60.0, 1.0):
-        ground = Ground([Pool("a", preemption=Preemption(allow_regular_preemption=False)), Pool("b")], 4)
+        ground = Ground([Pool("a", preemption=PreemptionSettings(allow_regular_preemption=False)), Pool("b")], 4)
         ground.preemption = replace(FAIR, starvation_timeout=timeout)
         ground.job("a", 16)
         ground.job("b", 16, at=2.0)

@@ -11,10 +11,10 @@ import click.testing
 import pytest
 from pydantic import BaseModel
 
-from omega import pool_file
 from omega.cellstate.redis import RedisCell
 from omega.cli.main import omega as program
-from omega.pool_tree_file import ElementFields, IntegralFields, OptionFields
+from omega.pools import file as pool_file
+from omega.pools.tree_file import ElementFields, IntegralFields, OptionFields
 from tests.tutorial.page import DOCS, SECONDS, blocks, commands, plain, same
 
 PAGE = (DOCS / "pools.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@
 --   tN     what tree N has at the last epoch ("-": not bounded), then what is occupied of it: amount*R each
 -- A pool occupies the larger of what it does not lend and what is occupied below it; of a tree no more is occupied than
 -- there is, so other pools leave free what a pool does not lend (docs/pools.md, "Limits").
--- Fields of the hash pools; the others are for people and schedulers (cellstate/pool_records.py).
+-- Fields of the hash pools; the others are for people and schedulers (cellstate/pools/records.py).
 
 local pools = { limited = false }
 do

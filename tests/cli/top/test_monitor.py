@@ -14,7 +14,7 @@ from omega.cli.event_words import sentences
 from omega.cli.top import command
 from omega.queries import monitor as monitor_module
 from omega.queries.monitor import MOST_WAITING, Monitor
-from omega.queries.pools import pools_json
+from omega.queries.pool_shares import pools_json
 from omega.schedulers.process.epochs import Publisher
 from tests.cli.conftest import Omega, join
 

@@ -6,9 +6,9 @@ import pytest
 
 from omega import pools
 from omega.cellstate.errors import BadInput
-from omega.cellstate.pool_records import pack, unpack_pool, unpack_trees
-from omega.cellstate.pool_rules import LEAST_WEIGHT, MOST_WEIGHT, check
-from omega.cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, PreemptionSettings
+from omega.cellstate.pools.records import pack, unpack_pool, unpack_trees
+from omega.cellstate.pools.rules import LEAST_WEIGHT, MOST_WEIGHT, check
 
 RESOURCES = ("cpu", "memory")
 
@@ -27,7 +27,10 @@ def refused(message: str, *pools: Pool, trees: tuple[PoolTree, ...] = (PoolTree(
         ("pool a: weight nan", Pool("a", weight=float("nan"))),
         ("pool a: weight 1e+308; weights are from 0.001 to 100,000", Pool("a", weight=1e308)),
         ("pool a: weight 1e-09; weights are from 0.001 to 100,000", Pool("a", weight=1e-9)),
-        ("pool a: starvation_tolerance 1.5; want a part", Pool("a", preemption=Preemption(starvation_tolerance=1.5))),
+        (
+            "pool a: starvation_tolerance 1.5; want a part",
+            Pool("a", preemption=PreemptionSettings(starvation_tolerance=1.5)),
+        ),
         ("pool a: mode 'lifo'; one of fair_share, fifo", Pool("a", mode="lifo")),
         ("pool a: sort key 'age'", Pool("a", sort_keys=("age",))),
         ("pool a: its parent 'nobody' is no pool; other pools: none", Pool("a", "nobody")),
@@ -41,10 +44,10 @@ def refused(message: str, *pools: Pool, trees: tuple[PoolTree, ...] = (PoolTree(
         ("pool a: relaxed_multiplier 11", Pool("a", integral=Integral("relaxed", relaxed_multiplier=11))),
         ("pool a: reclaim 'always'", Pool("a", reclaim="always")),
         ("pool a: a user without a name", Pool("a", users=("",))),
-        ("pool a: starvation_timeout -1", Pool("a", preemption=Preemption(starvation_timeout=-1))),
+        ("pool a: starvation_timeout -1", Pool("a", preemption=PreemptionSettings(starvation_timeout=-1))),
         (
             "pool a: aggressive_threshold 1.5 is above threshold 1",
-            Pool("a", preemption=Preemption(aggressive_threshold=1.5)),
+            Pool("a", preemption=PreemptionSettings(aggressive_threshold=1.5)),
         ),
     ],
 )
@@ -89,13 +92,15 @@ def test_guarantees_of_children_fit_into_the_parent() -> None:
 
 
 def test_thresholds_are_checked_as_they_are_inherited() -> None:
-    high = Preemption(aggressive_threshold=0.9)
+    high = PreemptionSettings(aggressive_threshold=0.9)
     refused(
         "pool b: aggressive_threshold 0.9 is above threshold 0.5",
-        Pool("a", preemption=high), Pool("b", "a", preemption=Preemption(threshold=0.5)),
+        Pool("a", preemption=high), Pool("b", "a", preemption=PreemptionSettings(threshold=0.5)),
     )  # fmt: skip
     refused(
-        "pool a: aggressive_threshold 2", Pool("a"), trees=(PoolTree(preemption=Preemption(aggressive_threshold=2)),)
+        "pool a: aggressive_threshold 2",
+        Pool("a"),
+        trees=(PoolTree(preemption=PreemptionSettings(aggressive_threshold=2)),),
     )
 
 
@@ -117,12 +122,12 @@ def test_trees_that_break_a_rule_are_refused(message: str, trees: tuple[PoolTree
 
 
 def test_settings_in_force_come_from_ancestors_and_the_tree() -> None:
-    trees = (PoolTree(preemption=Preemption(starvation_timeout=5)),)
+    trees = (PoolTree(preemption=PreemptionSettings(starvation_timeout=5)),)
     pools = Pools(
         (
             Pool("a", limits={"cpu": 9}, users=("ada", "bob"),
-                 preemption=Preemption(threshold=2.0, starvation_tolerance=0.5)),
-            Pool("b", "a", preemption=Preemption(threshold=1.5), users=("ada", "cy")),
+                 preemption=PreemptionSettings(threshold=2.0, starvation_tolerance=0.5)),
+            Pool("b", "a", preemption=PreemptionSettings(threshold=1.5), users=("ada", "cy")),
             Pool("c", "b", limits={"tasks": 1}),
         ),
         trees,
@@ -139,7 +144,9 @@ def test_settings_in_force_come_from_ancestors_and_the_tree() -> None:
 
 
 def test_records_are_read_back() -> None:
-    pool = Pool("a", "b", number=7, weight=2, integral=Integral("burst", {"cpu": 1}), preemption=Preemption(backoff=1))
+    pool = Pool(
+        "a", "b", number=7, weight=2, integral=Integral("burst", {"cpu": 1}), preemption=PreemptionSettings(backoff=1)
+    )
     assert unpack_pool(pack(pool)) == pool
     trees = (PoolTree("x", "gpu == 1", operators_from=5), PoolTree())
     assert unpack_trees(pack(trees)) == trees

@@ -8,7 +8,8 @@ occupied below it, other pools and jobs what they hold; and of a tree no more is
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from omega.cellstate.pools import Pools, PoolTree
+from omega.cellstate.pools.hierarchy import Pools
+from omega.cellstate.pools.settings import PoolTree
 
 
 @dataclass(slots=True)

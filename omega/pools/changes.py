@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omega.cellstate.errors import BadInput, Overtaken, Refused
-from omega.cellstate.pool_rules import check
 from omega.cellstate.pools import Pool, Pools
+from omega.cellstate.pools.rules import check
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import JobStore, OperatorStore, Queries

@@ -8,9 +8,10 @@ from omega.cellstate.audit.rules import Violation
 from omega.cellstate.errors import BadInput
 from omega.cellstate.inspection import Inspection
 from omega.cellstate.lanes import lane_of
-from omega.cellstate.lending import Lender, Lent, keep, keepers, lending_trees
 from omega.cellstate.model import Job
-from omega.cellstate.pool_records import (
+from omega.cellstate.pools import Pools, PoolTree
+from omega.cellstate.pools.lending import Lender, Lent, keep, keepers, lending_trees
+from omega.cellstate.pools.records import (
     digest,
     leaf_field,
     leaf_rows,
@@ -20,8 +21,7 @@ from omega.cellstate.pool_records import (
     unpack_pool,
     unpack_trees,
 )
-from omega.cellstate.pool_rules import check
-from omega.cellstate.pools import Pools, PoolTree
+from omega.cellstate.pools.rules import check
 
 
 def pools_follow_from_jobs_and_log(

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import msgpack
 
-from omega.cellstate.pools import Epoch, Leaf, PoolShare
+from omega.cellstate.pools.shares import Epoch, Leaf, PoolShare
 
 Value = TypeVar("Value")
 FIELDS = ("number", "version", "pools", "at", "published", "by", "digest")

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from omega.experiments.plots.style import GREY, PALETTE, below, handle, save, sheet, styled, titled
-from omega.simulation.pools import PoolHistory
+from omega.simulation.pool_history import PoolHistory
 
 MOST_POOLS = len(PALETTE)
 """Pools with a line of their own: those with the largest mean fair share."""

@@ -9,8 +9,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.pool_records import plain
-from omega.cellstate.pools import JOBS, ROOT, TASKS, Integral, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.pools import JOBS, ROOT, TASKS, Integral, Pool, Pools, PoolTree, PreemptionSettings
+from omega.cellstate.pools.records import plain
 from omega.cellstate.resources import SLOTS, Dimensions, format_amount, parse_amount
 from omega.jobfile.lines import Document, joined, parse
 
@@ -184,11 +184,11 @@ def _tree(fields: TreeFields, dimensions: Dimensions, where: str) -> PoolTree:
     return PoolTree(**values)
 
 
-def _preemption(values: dict[str, Any], dimensions: Dimensions, where: str) -> Preemption:
+def _preemption(values: dict[str, Any], dimensions: Dimensions, where: str) -> PreemptionSettings:
     if values["non_preemptible_usage"] is not None:
         protected = amounts(values["non_preemptible_usage"], dimensions, f"{where}: non_preemptible_usage")
         values["non_preemptible_usage"] = protected
-    return Preemption(**values)
+    return PreemptionSettings(**values)
 
 
 def as_document(pools: Pools) -> dict[str, Any]:

@@ -1,12 +1,4 @@
-"""Fair shares of pool trees and dominant resource fairness: pure functions over plain values.
-
-    from omega import pools
-
-    tree = pools.Tree({"cpu": 100}, [pools.Pool("a"), pools.Pool("b", weight=2)], [pools.Job("j", "a", {"cpu": 80})])
-    pools.fair_shares(tree).pools          # array (pools, resources), row 0 is the root
-
-Files hold the same as JSON or YAML (`read`), results are plain documents (`computed`).
-"""
+"""Shares of a pool tree as a plain document, and the names of `omega.pools`."""
 
 from collections.abc import Mapping
 from math import isfinite
@@ -15,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from omega.cellstate.errors import BadInput
-from omega.pool_tree_file import from_document, read
+from omega.pools.tree_file import from_document, read
 from omega.schedulers.fairshare import drf
 from omega.schedulers.fairshare.drf import fifo, fluid, task_by_task
 from omega.schedulers.fairshare.guarantees import guarantees, weights

@@ -10,7 +10,7 @@ cNAME       a leaf: the numbers of it and its ancestors that carry limits, upwar
 uNAME       a leaf whose pool or ancestors have lists of users: the users that all of them admit; "u": those of
             ephemeral pools
 bN          limits and use of a pool that carries limits (lua/parts/pools.lua)
-kN, tN      what a pool does not lend, what a tree has, and what is occupied of both (cellstate/lending.py)
+kN, tN      what a pool does not lend, what a tree has, and what is occupied of both (cellstate/pools/lending.py)
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,18 +21,22 @@ from zlib import crc32
 
 import msgpack
 
-from omega.cellstate.lending import keepers, lenders, lending_trees
-from omega.cellstate.pools import JOBS, TASKS, Integral, Pool, Pools, PoolTree, Preemption
+from omega.cellstate.pools.hierarchy import Pools
+from omega.cellstate.pools.lending import keepers, lenders, lending_trees
+from omega.cellstate.pools.settings import JOBS, TASKS, Integral, Pool, PoolTree, PreemptionSettings
 
-Values = TypeVar("Values", Pool, PoolTree, Integral, Preemption)
-_NESTED: Mapping[str, type[Integral] | type[Preemption]] = {"integral": Integral, "preemption": Preemption}
+Values = TypeVar("Values", Pool, PoolTree, Integral, PreemptionSettings)
+_NESTED: Mapping[str, type[Integral] | type[PreemptionSettings]] = {
+    "integral": Integral,
+    "preemption": PreemptionSettings,
+}
 
 
 def _default(each: "Field[Any]") -> Any:
     return each.default_factory() if each.default_factory is not MISSING else each.default
 
 
-def plain(values: Pool | PoolTree | Integral | Preemption) -> dict[str, Any]:
+def plain(values: Pool | PoolTree | Integral | PreemptionSettings) -> dict[str, Any]:
     """Return the settings that differ from the defaults, as plain values."""
     found: dict[str, Any] = {}
     for each in fields(values):
@@ -43,7 +47,7 @@ def plain(values: Pool | PoolTree | Integral | Preemption) -> dict[str, Any]:
 
 
 def _plain_value(value: Any) -> Any:
-    if isinstance(value, (Integral, Preemption)):
+    if isinstance(value, (Integral, PreemptionSettings)):
         return plain(value)
     if isinstance(value, Mapping):
         return dict(sorted(value.items()))

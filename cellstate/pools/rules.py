@@ -10,7 +10,8 @@ from re import compile as pattern
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.plain_text import check_text
-from omega.cellstate.pools import (
+from omega.cellstate.pools.hierarchy import Pools
+from omega.cellstate.pools.settings import (
     INTEGRAL,
     JOBS,
     MODES,
@@ -23,9 +24,8 @@ from omega.cellstate.pools import (
     TASKS,
     Amounts,
     Pool,
-    Pools,
     PoolTree,
-    Preemption,
+    PreemptionSettings,
 )
 from omega.cellstate.resources import format_amount, shown
 
@@ -157,8 +157,8 @@ def _check_amounts(where: str, amounts: Amounts, names: Iterable[str]) -> None:
             raise BadInput(f"{where}: {name} is {shown(amount)}; want a whole number from 0 to {MOST}")
 
 
-def _check_preemption(where: str, settings: Preemption) -> None:
-    for each in fields(Preemption):
+def _check_preemption(where: str, settings: PreemptionSettings) -> None:
+    for each in fields(PreemptionSettings):
         value = getattr(settings, each.name)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not (isfinite(value) and value >= 0):
             raise BadInput(f"{where}: {each.name} {value!r}; want 0 or more")
@@ -168,7 +168,7 @@ def _check_preemption(where: str, settings: Preemption) -> None:
             raise BadInput(f"{where}: {each.name} {value!r}; want a multiple of the fair share, at most 1000")
 
 
-def _check_thresholds(where: str, settings: Preemption) -> None:
+def _check_thresholds(where: str, settings: PreemptionSettings) -> None:
     """Thresholds in force, inherited ones included."""
     plain, aggressive = settings.threshold or 0.0, settings.aggressive_threshold or 0.0
     if aggressive > plain:

@@ -10,7 +10,7 @@ from omega.cellstate.resources import Resources
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from omega.cellstate.pool_records import PoolUse
+    from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import Queries
 
 TOLERANCE = 1e-9
