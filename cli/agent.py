@@ -20,14 +20,14 @@ LEAST_LEASE_MS = 1_000
 
 @click.command()
 @click.option("--name", metavar="NAME", help="Name of the machine (default: this computer's host name).")
-@amount_options("to offer (default: what this computer has)")
+@amount_options("to offer", " (default: all that this computer has)")
 @attribute_option("attributes", single=True)
 @click.option(
     "--lease",
     default="20s",
     show_default=True,
     metavar="TIME",
-    help="Time without a heartbeat after which the machine is marked down.",
+    help="Time without a heartbeat after which the machine goes offline.",
 )
 @click.option("--run-as", metavar="USER", help="User that runs the tasks (default: the agent's user); needs root.")
 @process_options

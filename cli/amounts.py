@@ -10,8 +10,8 @@ from omega.cellstate.resources import Dimensions, Resources
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def amount_options(what: str) -> Callable[[F], F]:
-    """Add --cpu, --memory and --resource to a command; `what` completes their help texts."""
+def amount_options(what: str, more: str = "") -> Callable[[F], F]:
+    """Add --cpu, --memory and --resource to a command; `what` follows the nouns of their help, `more` the examples."""
 
     def add(function: F) -> F:
         for option in (
@@ -21,10 +21,10 @@ def amount_options(what: str) -> Callable[[F], F]:
                 metavar="NAME=AMOUNT",
                 multiple=True,
                 callback=pairs,
-                help=f"Another resource of the cell {what}; repeatable.",
+                help=f"Amount of another resource {what}; repeatable.",
             ),
-            click.option("--memory", metavar="AMOUNT", help=f"Memory {what}, such as 256Mi or 1Gi."),
-            click.option("--cpu", metavar="AMOUNT", help=f"Cores {what}, such as 2 or 500m."),
+            click.option("--memory", metavar="AMOUNT", help=f"Memory {what}, such as 256Mi or 1Gi{more}."),
+            click.option("--cpu", metavar="AMOUNT", help=f"Cores {what}, such as 2 or 500m{more}."),
         ):
             function = option(function)
         return function

@@ -18,7 +18,7 @@ Closing = TypeVar("Closing", bound="StoredCell")
 
 @dataclass
 class App:
-    """The shared options and the values derived from them. Commands receive it by ``click.pass_obj``."""
+    """The common options and the values derived from them. Commands receive it by ``click.pass_obj``."""
 
     store: str | None = None
     cell_name: str | None = None

@@ -37,7 +37,7 @@ def columns_option(command: Command) -> Command:
         "columns",
         metavar="json|wide|name|FIELD,…",
         callback=_split,
-        help="Output: JSON, all fields, ids or names only, or a list of fields (inner ones with dots).",
+        help="Print JSON, all fields, only ids or names, or these fields (nested ones: a.b).",
     )(command)
 
 

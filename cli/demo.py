@@ -138,7 +138,7 @@ def _report(app: App, cell: "Cell", replay: "Replay", spent: float) -> int:
 @click.option(
     "--tasks", default=10_000, show_default=True, type=click.IntRange(1), help="Number of tasks (with --trace)."
 )
-@click.option("--speed", type=click.FloatRange(0.01), help="Speed-up of time [1; with --trace 40].")
+@click.option("--speed", type=click.FloatRange(0.01), help="Speed-up of time (default: 1; with --trace 40).")
 @click.option("--seed", default=2013, show_default=True, help="Seed of the workload.")
 @click.pass_obj
 def command(

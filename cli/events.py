@@ -27,19 +27,19 @@ class EventKind(click.Choice[str]):
 
 
 @click.command()
-@click.option("--follow", "-f", is_flag=True, help="Continue with new events until Ctrl-C.")
-@click.option("--since", type=click.IntRange(0), metavar="VERSION", help="Begin after this version.")
+@click.option("--follow", "-f", is_flag=True, help="Continue to print new events until Ctrl-C.")
+@click.option("--since", type=click.IntRange(0), metavar="VERSION", help="Print events after this version.")
 @click.option(
     "--limit", type=click.IntRange(0), default=50, show_default=True, metavar="N", help="Maximum number of events."
 )
-@click.option("--job", "asked", metavar="ID", help="Only events of this job (id, prefix of an id, or name).")
+@click.option("--job", "asked", metavar="ID", help="Print only events of this job (id, prefix of an id, or name).")
 @click.option(
     "--kind",
     "kinds",
     type=EventKind(KINDS),
     multiple=True,
     metavar="KIND",
-    help=f"Only events of this kind; may be repeated. Kinds: {', '.join(KINDS)}.",
+    help=f"Print only events of this kind; repeatable. Kinds: {', '.join(KINDS)}.",
 )
 @columns_option
 @click.pass_obj

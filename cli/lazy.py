@@ -23,6 +23,14 @@ Entry = tuple[str, str]
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
+class CommonOption(click.Option):
+    """An option that every command accepts; only the help of the program itself explains it."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option and its explanation, None in the help of a command."""
+        return None if ctx.parent else super().get_help_record(ctx)
+
+
 class Lazy(click.Group):
     """A group that imports its commands on first use. `table`: name → Entry."""
 
@@ -163,14 +171,20 @@ def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "
     return complete_cells(ctx, parameter, incomplete)
 
 
-def shared_options(*, environment: bool) -> list[click.Option]:
+def _explain(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+def common_options(*, environment: bool) -> list[CommonOption]:
     """Return the options that every command accepts, before or after its name; their values are kept in the App.
 
     `environment`: whether OMEGA_STORE, OMEGA_STORE_FILE and OMEGA_CELL are read; only at the top level, so that they
     never override an option.
     """
     return [
-        click.Option(
+        CommonOption(
             ["--store"],
             metavar="URL",
             expose_value=False,
@@ -178,40 +192,53 @@ def shared_options(*, environment: bool) -> list[click.Option]:
             envvar="OMEGA_STORE" if environment else None,
             help="Store URL: redis://, rediss:// or unix:// (default: OMEGA_STORE, else the embedded store).",
         ),
-        click.Option(
+        CommonOption(
             ["--store-file"],
             metavar="FILE",
             expose_value=False,
             callback=_remember_store,
             envvar="OMEGA_STORE_FILE" if environment else None,
-            help="File with the store's URL, readable by its owner only [OMEGA_STORE_FILE].",
+            help="File with the store's URL, readable by its owner only (default: OMEGA_STORE_FILE).",
         ),
-        click.Option(
+        CommonOption(
             ["--cell", "cell_name"],
             metavar="NAME",
             expose_value=False,
             callback=_remember,
             shell_complete=_cells,
             envvar="OMEGA_CELL" if environment else None,
-            help="Name of the cell (default: OMEGA_CELL, else default, else the only cell of the store).",
+            help="Name of the cell (default: OMEGA_CELL, else the cell named default, else the only one).",
         ),
-        click.Option(
+        CommonOption(
             ["--json", "as_json"],
             is_flag=True,
             expose_value=False,
             callback=_remember,
             help="Print one JSON document instead of text.",
         ),
+        CommonOption(
+            SETTINGS["help_option_names"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_explain,
+            help="Print this help, or that of the command.",
+        ),
     ]
 
 
 def _everywhere(command: click.Command) -> click.Command:
-    """Add the missing shared options to a command, or to every command of a group."""
+    """Add the missing common options to a command, or to every command of a group."""
+    options = common_options(environment=False)
     if isinstance(command, click.Group):
         for each in command.commands.values():
             _everywhere(each)
-    else:
-        known = {name for parameter in command.params for name in parameter.opts}
-        command.params += [option for option in shared_options(environment=False) if not known & set(option.opts)]
+        options = options[-1:]  # a group takes --help only
+    known = {name for parameter in command.params for name in parameter.opts}
+    missing = [option for option in options if not known & set(option.opts)]
+    if len(missing) > 1:
+        names = ", ".join(max(option.opts, key=len) for option in missing[:-1])
+        command.epilog = f"Common options: {names}; see omega --help."
+    command.params += missing
     command.context_settings = {**SETTINGS, **command.context_settings}
     return command

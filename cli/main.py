@@ -13,7 +13,7 @@ import click
 
 from omega.cellstate.errors import OmegaError
 from omega.cli import render
-from omega.cli.lazy import SETTINGS, Entry, Lazy, shared_options
+from omega.cli.lazy import SETTINGS, Entry, Lazy, common_options
 
 HARNESS = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "benchmarks/ranges.toml")  # noqa: PTH118, PTH120
 """A file of the harness that `omega bench` runs: only a checkout has it (not pathlib: it is slow to import)."""
@@ -116,12 +116,13 @@ omega = Omega(
     table=COMMANDS,
     context_settings=SETTINGS,
     params=[
-        *shared_options(environment=True),
+        *common_options(environment=True),
         click.Option(
             ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
         ),
     ],
-    help="Omega, an optimistic shared-state scheduler: many schedulers place tasks on one cell at the same time.",
+    help="Omega, an optimistic shared-state scheduler: many schedulers place tasks on one cell at the same time.\n\n"
+    "Every command accepts the options below, except --version; they may follow omega or the command.",
 )
 
 

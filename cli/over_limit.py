@@ -18,7 +18,7 @@ over_option: Callable[[Command], Command] = click.option(
     type=click.Choice(("keep", "evict")),
     default="keep",
     show_default=True,
-    help="Tasks above a lowered limit: keep them until they end, or evict the least important ones.",
+    help="Keep tasks above a lowered limit until they end, or evict the least important ones.",
 )
 
 

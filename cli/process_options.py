@@ -29,21 +29,21 @@ def process_options(command: Command) -> Command:
             callback=_into("OMEGA_METRICS"),
             expose_value=False,
             help="Serve Prometheus metrics on 127.0.0.1:PORT, or at ADDRESS:PORT; further processes use the next "
-            "ports; 0 picks a free port and prints it [OMEGA_METRICS].",
+            "ports; 0 picks a free port and prints it (default: OMEGA_METRICS).",
         ),
         click.option(
             "--log-format",
             type=click.Choice(["text", "json"]),
             callback=_into("OMEGA_LOG_FORMAT"),
             expose_value=False,
-            help="Log format: text lines, or one JSON document per line [text; OMEGA_LOG_FORMAT].",
+            help="Log format: text lines, or JSON lines (default: OMEGA_LOG_FORMAT, else text).",
         ),
         click.option(
             "--log-level",
             type=click.Choice(["debug", "info", "warning", "error"]),
             callback=_into("OMEGA_LOG"),
             expose_value=False,
-            help="Minimum log level on stderr [warning; OMEGA_LOG].",
+            help="Minimum log level on stderr (default: OMEGA_LOG, else warning).",
         ),
     ):
         command = option(command)

@@ -106,8 +106,8 @@ def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: fl
     "schedulers",
     multiple=True,
     metavar="NAME[=N]",
-    help="Also N processes (default 1) of this scheduler: an installed name, MODULE:ATTRIBUTE or FILE.toml. "
-    "One of kind batch, service or mapreduce replaces those.",
+    help="Another scheduler, in N processes (default: 1): an installed name, MODULE:ATTRIBUTE or FILE.toml. "
+    "One of kind batch, service or mapreduce replaces those of its kind.",
 )
 @click.option(
     "--machines",
@@ -121,7 +121,9 @@ def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: fl
 @click.option(
     "--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="Speed-up of simulated tasks."
 )
-@click.option("--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after this time.")
+@click.option(
+    "--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after this time (default: at Ctrl-C)."
+)
 @process_options
 @click.pass_obj
 def command(

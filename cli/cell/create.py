@@ -16,7 +16,9 @@ JOIN_CHUNK = 1_000
 
 @click.command()
 @click.argument("name")
-@click.option("--resources", default="cpu,memory", metavar="NAMES", help="Resources of machines and tasks, in order.")
+@click.option(
+    "--resources", default="cpu,memory", metavar="NAMES", help="Names of the resources (default: cpu,memory)."
+)
 @click.option(
     "--machines", default=0, type=click.IntRange(0, 10**6), metavar="N", help="Number of machines to add: m0, m1, …"
 )

@@ -27,9 +27,13 @@ MOST_DIGITS = 15
 
 @click.command()
 @click.argument("kind", required=False)
-@amount_options("limit for all jobs of the kind together, or none")
-@click.option("--jobs", metavar="N", help="Maximum number of jobs of the kind with placed tasks, or none.")
-@click.option("--precedence", metavar="LOW..HIGH", help="Range of precedence allowed for the kind, or none.")
+@amount_options("that all jobs of the kind may use together", "; none removes the limit")
+@click.option(
+    "--jobs", metavar="N", help="Maximum number of jobs of the kind with placed tasks; none removes the limit."
+)
+@click.option(
+    "--precedence", metavar="LOW..HIGH", help="Precedences that jobs of the kind may have; none removes the limit."
+)
 @click.option("--clear", is_flag=True, help="Remove all limits of the kind.")
 @over_option
 @columns_option

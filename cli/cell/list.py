@@ -17,7 +17,7 @@ UNREADABLE = 3
 def command(app: App, columns: Columns) -> None:
     """List the cells of the store: resources, machines, live jobs and schedulers.
 
-    A cell that cannot be read has the error in its line; the exit status is 3 then.
+    The line of a cell that cannot be read shows the error; the exit status is then 3.
     """
     found = list_cells(app.cells(), app.open)
     code = UNREADABLE if any(each["note"] for each in found) else 0

@@ -23,17 +23,17 @@ SPARE = ("user", "kind", "prec", "stopped", "failed", "placed")
 
 
 @click.command()
-@click.option("--kind", metavar="KIND", help="Only those of a kind.")
-@click.option("--state", "wanted", type=click.Choice(STATES), help="Only those in this state.")
-@click.option("--user", metavar="NAME", help="Only those that this user submitted.")
+@click.option("--kind", metavar="KIND", help="List only jobs of this kind.")
+@click.option("--state", "wanted", type=click.Choice(STATES), help="List only jobs in this state.")
+@click.option("--user", metavar="NAME", help="List only jobs that this user submitted.")
 @click.option(
-    "--limit", type=click.IntRange(1), metavar="N", help=f"Only the N newest (default: {MOST_ROWS}; with --json all)."
+    "--limit", type=click.IntRange(1), metavar="N", help=f"List the N newest (default: {MOST_ROWS}; with --json all)."
 )
 @click.option(
     "--before",
     type=click.IntRange(1),
     metavar="N",
-    help="Only jobs older than the N-th submission: the next page of a list.",
+    help="List only jobs older than the N-th submission (next page).",
 )
 @columns_option
 @click.pass_obj

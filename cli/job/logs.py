@@ -20,11 +20,11 @@ POLL_SECONDS = 0.2
 @click.option("--task", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Number of the task.")
 @click.option("--group", metavar="NAME", help="Name of its task group (default: the first).")
 @click.option("--stderr", is_flag=True, help="Print its error stream instead of its output.")
-@click.option("--tail", "lines", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
+@click.option("--tail", "lines", type=click.IntRange(0), metavar="N", help="Print only the last N lines.")
 @click.option("--follow", "-f", is_flag=True, help="Print new output until the task ends or Ctrl-C.")
 @click.pass_obj
 def command(app: App, job: str, task: int, group: str | None, stderr: bool, lines: int | None, follow: bool) -> None:
-    """Print a task's output: all kept output on the machine it ran on, the last lines elsewhere."""
+    """Print a task's output: all of it on the machine where the task ran, the last lines elsewhere."""
     from omega.live.task_log import TaskLog
     from omega.queries.finding import find_job
 

@@ -14,13 +14,13 @@ def follow_options(function: F) -> F:
         "--follow/--detach",
         "follow",
         default=None,
-        help="Follow the jobs to their end; the exit status reflects their results (default: on a terminal).",
+        help="Follow the jobs to their end; the exit status reflects their results (default on a terminal).",
     )(function)
 
 
 def hold_option(function: F) -> F:
     """Add --hold."""
-    return click.option("--hold", is_flag=True, help="Do not place them until omega job release.")(function)
+    return click.option("--hold", is_flag=True, help="Place no task until omega job release.")(function)
 
 
 def check_option(function: F) -> F:

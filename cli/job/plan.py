@@ -23,8 +23,8 @@ def command(ctx: click.Context, files: Sequence[str], verbose: bool) -> None:
     """Plan the jobs in FILEs (- for stdin) as if they were submitted now; nothing is submitted.
 
     The schedulers' own policies decide on a working copy of the cell, job after job in the files' order. In a cell with
-    pools, tasks that would be placed by evictions after the starvation timeout count as placed. Exits with
-    0 when every task fits or the job exists unchanged, 3 when tasks would be pending, 1 on an error.
+    pools, tasks that would be placed by evictions after the starvation timeout count as placed. The exit status
+    is 0 when every task fits or the job exists unchanged, 3 when tasks would be pending, 1 on an error.
     """
     ctx.exit(_plan(ctx.obj, files, verbose=verbose))
 

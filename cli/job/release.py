@@ -13,6 +13,6 @@ from omega.cli.job.options import jobs_options, one_only
 @jobs_options
 @click.pass_obj
 def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
-    """Let held jobs be placed again. Jobs that wait for other jobs stay pending."""
+    """Release held jobs: schedulers place them again. Jobs that wait for other jobs stay pending."""
     one_only(jobs, check)
     change(app, jobs, "released", lambda cell, job: cell.release(job.id, app.now_ms(), app.by, check), force=force)

@@ -25,7 +25,9 @@ _MOST_DIGITS = 15
 @force_option
 @click.pass_obj
 def command(app: App, job: str, words: Sequence[str], check: int | None, force: bool) -> None:
-    """Give the JOB's task GROUP (by name or position) COUNT tasks; the GROUP may be left out when there is one.
+    """Change the number of tasks of a GROUP of JOB to COUNT.
+
+    GROUP is a task group's name or position; a job with one group needs none.
 
     Added tasks are pending. Pending tasks are removed first; then the newest running tasks are stopped.
     """

@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @click.option("--name", metavar="NAME", help="Name of the job (default: from the command).")
-@click.option("--kind", default="batch", show_default=True, metavar="KIND", help="Job type: which schedulers place it.")
+@click.option(
+    "--kind",
+    default="batch",
+    show_default=True,
+    metavar="KIND",
+    help="Job type; schedulers of that type place the job.",
+)
 @click.option(
     "--count", default=1, show_default=True, type=click.IntRange(1, 10_000_000), metavar="N", help="Number of tasks."
 )
@@ -56,7 +62,7 @@ if TYPE_CHECKING:
     show_default=True,
     type=click.IntRange(0, 1_000_000),
     metavar="N",
-    help="Importance: a job may evict tasks of smaller precedence.",
+    help="Priority of the job: it may evict tasks of lower precedence.",
 )
 @click.option("--user", metavar="NAME", help="Owner of the job (default: OMEGA_USER, else the login name).")
 @click.option("--pool", metavar="PATH", help="Leaf pool of the job.")
@@ -68,16 +74,16 @@ if TYPE_CHECKING:
     help="Condition on machine attributes, such as \"rack in ['r1', 'r2']\"; repeatable.",
 )
 @click.option("--gang", is_flag=True, help="Place all tasks in one transaction, or none.")
-@click.option("--simulate", is_flag=True, help="Do not run CMD; let simulated machines take the job too.")
-@click.option("--strict-gang", is_flag=True, help="As --gang; when one task is evicted, all tasks are.")
+@click.option("--simulate", is_flag=True, help="Allow simulated machines; tasks do not run CMD.")
+@click.option("--strict-gang", is_flag=True, help="As --gang; evicting one task evicts all of them.")
 @click.option(
     "--after",
     "waits",
     multiple=True,
     metavar="JOB[:any]",
-    help="Start after JOB finished, or with :any after it ended in any state; repeatable.",
+    help="Start after JOB has finished, or with :any has ended in any state; repeatable.",
 )
-@click.option("--array", metavar="A-B", help="One task per index, such as 0-99 or 1-9:2; replaces --count.")
+@click.option("--array", metavar="A-B", help="Run one task per index, such as 0-99 or 1-9:2; replaces --count.")
 @hold_option
 @click.option(
     "--follow/--detach",
@@ -114,10 +120,11 @@ def command(
     follow: bool | None,
     words: Sequence[str],
 ) -> None:
-    """Submit one job of identical tasks that run CMD, follow it to its end, and exit with its task's exit code.
+    """Submit one job of identical tasks that run CMD, follow it, and exit with the exit code of its task.
 
-    With several tasks, the first one that did not exit with 0. 128 + N: ended by signal N. 127: no such command.
-    126: not executable. 124: time limit. 1: stopped, abandoned or lost. --detach returns at once with 0.
+    With several tasks, the exit code is that of the first one that failed. 128 + N: signal N ended the task. 127: there
+    is no such command. 126: CMD is not executable. 124: the time limit ended the task. 1: the job was stopped or
+    abandoned, or a task was lost. With --detach the command exits with 0 after the submission.
     """
     from omega.cellstate.model import Gang, JobSpec
 

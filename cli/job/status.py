@@ -12,10 +12,10 @@ MOST_TOLD = 10
 
 @click.command()
 @click.argument("job")
-@click.option("--verbose", "-v", is_flag=True, help=f"All its runs and history, not only {MOST_ROWS} and {MOST_TOLD}.")
+@click.option("--verbose", "-v", is_flag=True, help=f"Print all runs and events, not only {MOST_ROWS} and {MOST_TOLD}.")
 @click.pass_obj
 def command(app: App, job: str, verbose: bool) -> None:
-    """Show the JOB: its tasks by state, their machines, its history."""
+    """Show JOB: its tasks by state, their machines, its history."""
     from omega.queries.finding import find_job
     from omega.queries.job_history import MOST_EVENTS
     from omega.queries.job_status import JobStatus

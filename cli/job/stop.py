@@ -14,7 +14,7 @@ from omega.cli.job.options import jobs_options, one_only
 @jobs_options
 @click.pass_obj
 def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
-    """Stop jobs: unplaced tasks end at once, running ones after that. Idempotent."""
+    """Stop jobs: unplaced tasks end at once, running ones after that. Repeating the command changes nothing."""
     from omega.changes import RUNS_PER_CALL, check_owner, end, stopped_json
     from omega.queries.finding import find_job
 

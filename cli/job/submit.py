@@ -26,11 +26,10 @@ if TYPE_CHECKING:
 @follow_options
 @click.pass_context
 def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | None, follow: bool | None) -> None:
-    """Submit the jobs in YAML or JSON files, - for stdin: all of them, or none after an error.
+    """Submit the jobs in YAML or JSON files (- for stdin): all of them, or none after an error.
 
-    A file that was submitted before is refused because its names are taken, unless its jobs have ids: then nothing
-    changes.
-    With --check-index a file of one job updates that job, as omega job update does; 0 means it must be new.
+    Submitting a file again fails because its names are taken; if its jobs have ids, it changes nothing. With
+    --check-index a file of one job updates that job, as omega job update does; 0 means that the job must be new.
     """
     app: App = ctx.obj
     if check:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, job: str, timeout: str | None) -> None:
     """Wait until JOB has ended; the exit status reflects its result.
 
-    0: all tasks finished. 1: some failed, or the job was stopped or abandoned. 124: --timeout is over.
+    0: all tasks finished. 1: a task failed, or the job was stopped or abandoned. 124: --timeout has passed.
     """
     from omega.jobfile.reader import parse_duration
     from omega.live.waiting import TIMED_OUT, exit_status, patiently, waited_json, watch

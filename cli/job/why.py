@@ -25,7 +25,7 @@ WIDTH = 56
 
 @click.command()
 @click.argument("job")
-@click.option("--machine", metavar="NAME", help="Check this machine: each demand with the machine's values.")
+@click.option("--machine", metavar="NAME", help="Check this machine only: each demand with the machine's values.")
 @click.option("--verbose", "-v", is_flag=True, help="Add the names of the machines that each demand excludes.")
 @click.pass_obj
 def command(app: App, job: str, machine: str | None, verbose: bool) -> None:

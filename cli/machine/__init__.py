@@ -20,4 +20,4 @@ TABLE = {
 
 @click.group(cls=Lazy, table=TABLE)
 def command() -> None:
-    """See and change machines. A machine is given by its name, its index, or the beginning of its name."""
+    """List and change machines. A machine is given by its name, its index, or the beginning of its name."""

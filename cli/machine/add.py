@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @amount_options("of each machine")
 @attribute_option("dealt")
-@click.option("--count", type=click.IntRange(1, 1_000_000), metavar="N", help="Take NAME as a prefix: NAME0, NAME1, …")
+@click.option("--count", type=click.IntRange(1, 1_000_000), metavar="N", help="Add N machines: NAME0, NAME1, …")
 @click.option(
-    "--executor", default=DEFAULT_EXECUTOR, show_default=True, metavar="NAME", help="Their simulated executor."
+    "--executor", default=DEFAULT_EXECUTOR, show_default=True, metavar="NAME", help="Executor that simulates them."
 )
 @click.pass_obj
 def command(

@@ -11,7 +11,7 @@ from omega.cli.machine.change import change
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@click.option("--deadline", metavar="TIME", help="Evict tasks that still run after this time, such as 5m; 0: at once.")
+@click.option("--deadline", metavar="TIME", help="Time after which tasks that still run are evicted, such as 5m or 0.")
 @click.pass_obj
 def command(app: App, names: Sequence[str], deadline: str | None) -> None:
     """Drain machines: running tasks finish, no new tasks are placed.

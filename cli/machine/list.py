@@ -17,15 +17,17 @@ MOST_ROWS = 50
 
 
 @click.command()
-@click.option("--state", type=click.Choice(machines.STATES), help="Only machines in this state.")
+@click.option("--state", type=click.Choice(machines.STATES), help="List only machines in this state.")
 @click.option(
     "--limit",
     type=click.IntRange(1),
     metavar="N",
-    help=f"At most N machines (default: {MOST_ROWS}; with --json or --output all).",
+    help=f"Maximum number of machines (default: {MOST_ROWS}; with --json or --output all).",
 )
-@click.option("--after", type=click.IntRange(0), metavar="INDEX", help="Only machines above this index: the next page.")
-@click.option("--verbose", "-v", is_flag=True, help="Add recent errors of each, and since when it is not up.")
+@click.option(
+    "--after", type=click.IntRange(0), metavar="INDEX", help="List only machines above this index (next page)."
+)
+@click.option("--verbose", "-v", is_flag=True, help="Add recent errors, and how long a machine is not up.")
 @columns_option
 @click.pass_obj
 def command(app: App, state: str | None, limit: int | None, after: int | None, verbose: bool, columns: Columns) -> None:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("name")
-@amount_options("capacity of the machine")
+@amount_options("of the machine")
 @click.option("--evict", is_flag=True, help="Evict tasks that no longer fit: lowest precedence first, newest first.")
 @click.pass_obj
 def command(app: App, name: str, cpu: str | None, memory: str | None, others: Mapping[str, str], evict: bool) -> None:
     """Change the capacity of the machine NAME. Resources that are not given stay unchanged.
 
-    Refused when more is allocated on it, unless --evict is given.
+    The command fails when more is allocated on the machine, unless --evict is given.
     """
     amounts = named(cpu, memory, others)
     if not amounts:

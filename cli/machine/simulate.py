@@ -11,10 +11,10 @@ from omega.live.simulated import DEFAULT_EXECUTOR
 
 
 @click.command()
+@click.option("--executor", default=DEFAULT_EXECUTOR, show_default=True, metavar="NAME", help="Name of the executor.")
 @click.option(
-    "--executor", default=DEFAULT_EXECUTOR, show_default=True, metavar="NAME", help="Simulated executor to run."
+    "--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="Speed-up of simulated tasks."
 )
-@click.option("--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="Speed of simulated time.")
 @process_options
 @click.pass_obj
 def command(app: App, executor: str, speed: float) -> None:

@@ -12,7 +12,9 @@ from omega.queries.names import Names
 
 @click.command()
 @click.argument("name")
-@click.option("--verbose", "-v", is_flag=True, help="Add the need of each task, rejected claims, and the last events.")
+@click.option(
+    "--verbose", "-v", is_flag=True, help="Add the resources of each task, rejected claims, and the last events."
+)
 @click.pass_obj
 def command(app: App, name: str, verbose: bool) -> None:
     """Show the machine NAME and its running tasks."""

@@ -24,13 +24,13 @@ FILLS = (0.5, 1.0, 1.25)
     multiple=True,
     type=click.FloatRange(0, 1.6),
     metavar="SHARE",
-    help=f"Use by other jobs, as a multiple of the measured use; repeatable (default: {FILLS}).",
+    help=f"Use by other jobs, as a multiple of the measured use; repeatable (default: {', '.join(map(str, FILLS))}).",
 )
 @click.option(
     "--loop",
     is_flag=True,
     help="Simulate the scheduler on single machines instead of the aggregate model: "
-    "slow, for some hundredths of a day.",
+    "slow; use it with --days 0.05 or less.",
 )
 @click.pass_obj
 def command(

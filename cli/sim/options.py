@@ -55,8 +55,8 @@ _CONFIGURATION = (
         help="Number of machines (default: 12477, a "
         "file's 1000). At a smaller preset jobs arrive as often, with proportionally shorter tasks.",
     ),
-    click.option("--cpu", metavar="AMOUNT", help="Cores of each machine; of a preset's largest one."),
-    click.option("--memory", metavar="AMOUNT", help="Memory of each machine; of a preset's largest one."),
+    click.option("--cpu", metavar="AMOUNT", help="Cores of each machine; with a preset, of the largest."),
+    click.option("--memory", metavar="AMOUNT", help="Memory of each machine; with a preset, of the largest."),
     click.option("--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: 1)."),
     click.option("--seed", type=int, help="Seed of all random numbers (default: 0)."),
     click.option(
@@ -65,30 +65,35 @@ _CONFIGURATION = (
         metavar="FACTOR",
         help="Factor on the batch jobs of a preset (default: 1).",
     ),
-    click.option("--batch", type=click.IntRange(1, 256), metavar="N", help="Batch schedulers (default: 1)."),
-    click.option("--t-job-batch", type=SECONDS, metavar="S", help="Decision time of a batch job (default: 0.1)."),
+    click.option("--batch", type=click.IntRange(1, 256), metavar="N", help="Number of batch schedulers (default: 1)."),
+    click.option("--t-job-batch", type=SECONDS, metavar="S", help="Decision time of a batch job in s (default: 0.1)."),
     click.option(
         "--t-job-service",
         type=SECONDS,
         metavar="S",
-        help="For service jobs (default: 0.1); under monolithic-single of every job.",
+        help="Decision time of a service job in s (default: 0.1); under monolithic-single of every job.",
     ),
-    click.option("--t-task", type=SECONDS, metavar="S", help="Decision time per task (default: 0.005)."),
-    click.option("--t-task-service", type=SECONDS, metavar="S", help="The same, for tasks of service jobs."),
+    click.option("--t-task", type=SECONDS, metavar="S", help="Decision time per task in s (default: 0.005)."),
+    click.option(
+        "--t-task-service",
+        type=SECONDS,
+        metavar="S",
+        help="Decision time per task of a service job in s (default: --t-task).",
+    ),
     click.option("--detection", type=click.Choice(["fine", "coarse"]), help="Conflict detection (default: fine)."),
-    click.option("--commit", type=click.Choice(["incremental", "gang"]), help="Default: incremental."),
+    click.option("--commit", type=click.Choice(["incremental", "gang"]), help="Commit mode (default: incremental)."),
     click.option("--placement", metavar="NAME", help="Placement policy: random (default), first-fit or best-fit."),
-    click.option("--sharing", metavar="NAME", help="How batch schedulers share jobs: hash or round-robin."),
+    click.option("--sharing", metavar="NAME", help="Sharing of jobs among batch schedulers: hash or round-robin."),
     click.option(
         "--offers",
         metavar="RULES",
-        help="Two-level offers: as in the paper, or with additions of the "
-        "authors' simulator: authors (default under --reference-rules).",
+        help="Rules of two-level offers: paper, or authors for those of the "
+        "authors' simulator (default under --reference-rules).",
     ),
     click.option(
         "--release-moves-number/--no-release-moves-number",
         default=None,
-        help="Whether the end of a task raises its machine's sequence number (default: yes).",
+        help="Raise a machine's sequence number when a task ends (default: yes).",
     ),
     click.option(
         "--reference-rules",

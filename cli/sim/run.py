@@ -58,8 +58,8 @@ def _cell(url: str | None) -> "Iterator[StoredCell | None]":
     "names",
     multiple=True,
     metavar="NAME",
-    help="Also simulate this scheduler: an installed "
-    "name, MODULE:ATTRIBUTE or FILE.toml. One of kind batch or service replaces those.",
+    help="Another scheduler: an installed "
+    "name, MODULE:ATTRIBUTE or FILE.toml. One of kind batch or service replaces those of its kind.",
 )
 @click.option(
     "--takes",

@@ -24,11 +24,11 @@ from omega.cli.app import App
 @click.option(
     "--password-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File with the user's password (default: the user is off until it has one).",
+    help="File with the user's password (default: none; the user is then disabled).",
 )
 @click.pass_obj
 def acl(app: App, role: str, wanted: str | None, password_file: Path | None, name: str | None) -> None:
-    """Print the aclfile line of a user with a ROLE on the cell.
+    """Print the aclfile line of a user with ROLE on the cell.
 
     The line permits the scripts of this Omega version by their hashes; print it again after an upgrade.
     """

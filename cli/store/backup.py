@@ -115,9 +115,7 @@ def _as_json(found: "Backup") -> dict[str, Any]:
 
 @click.command("restore", short_help="Write the cells of a backup to the store, and verify them.")
 @click.argument("file", type=click.Path(dir_okay=False))
-@click.option(
-    "--as", "name", metavar="NAME", help="Name of the restored cell; for a file with one cell, or with --cell."
-)
+@click.option("--as", "name", metavar="NAME", help="Name of the restored cell; needs --cell if FILE has several.")
 @click.option("--force", is_flag=True, help="Overwrite existing cells.")
 @click.pass_context
 def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> None:

@@ -16,7 +16,7 @@ from omega.cli.app import App
 def migrate(app: App, names: tuple[str, ...]) -> None:
     """Migrate cells written by an older version (default: all cells).
 
-    Stop schedulers and agents first. Repeat the command after an interruption; until it is complete no version opens
+    Stop schedulers and agents first. Repeat the command after an interruption; until it succeeds, no version opens
     the cell. The log of a migrated cell starts empty.
     """
     from omega.cellstate.backup.migrate import migrate as bring

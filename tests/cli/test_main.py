@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 
 from omega.cellstate.redis import RedisCell
 from omega.cli.lazy import Lazy
@@ -56,13 +57,32 @@ def test_short_help_is_the_same() -> None:
     assert Omega(None).text("job", "-h") == Omega(None).text("job", "--help")
 
 
-def test_every_command_takes_the_shared_options_and_explains_itself() -> None:
+def test_every_command_takes_the_common_options_and_explains_itself() -> None:
     found = dict(leaves(program))
     assert ("cell", "verify") in found
     for path, command in found.items():
         options = {name for parameter in command.params for name in parameter.opts}
-        assert {"--json", "--store", "--cell"} <= options, path
+        assert {"--json", "--store", "--cell", "-h", "--help"} <= options, path
         assert command.help, path
+
+
+def test_the_help_of_a_command_names_the_common_options_and_only_the_program_explains_them() -> None:
+    explained = ("\n  --store-file FILE", "\n  --cell NAME", "\n  --json", "\n  -h, --help")
+    assert all(option in Omega(None).text("--help") for option in explained)
+    for path, _ in leaves(program):
+        text = Omega(None).text(*path, "--help")
+        assert not [option for option in explained if option in text], path
+        assert text.splitlines()[-1].startswith("  Common options: --store"), path
+        assert "--cell, --json; see omega --help." in text, path
+    assert "\n  --store URL" in Omega(None).text("sim", "run", "--help"), "it has a meaning of its own there"
+    assert "-h, --help" not in Omega(None).text("job", "--help")
+
+
+def test_completion_offers_the_common_options() -> None:
+    shell = ShellComplete(program, {}, "omega", "_OMEGA_COMPLETE")
+    for words in ([], ["job", "list"], ["store", "status"]):
+        offered = {item.value for item in shell.get_completions(words, "--")}
+        assert {"--store", "--store-file", "--cell", "--json", "--help"} <= offered, words
 
 
 def test_summaries_in_groups_are_whole_sentences() -> None:
