@@ -36,17 +36,6 @@ def indices(text: str) -> list[int]:
     return [i for a, b in spans(text) for i in range(a, b + 1)]
 
 
-def gather(numbers: Iterable[int]) -> str:
-    """Return the text of a set of indices given in any order."""
-    pairs: Spans = []
-    for number in sorted(set(numbers)):
-        if pairs and pairs[-1][1] == number - 1:
-            pairs[-1] = (pairs[-1][0], number)
-        else:
-            pairs.append((number, number))
-    return spell(pairs)
-
-
 def take(text: str, number: int) -> tuple[str, str]:
     """Return the first `number` indices of `text`, and the rest."""
     taken: Spans = []

@@ -73,10 +73,6 @@ class Usage:
 
     # Queries of policies
 
-    def of_user(self, user: str) -> Resources:
-        """Return the amounts held by a user's jobs."""
-        return tuple(self._sums("user").get(user, self._nothing))
-
     def of_pool(self, pool: str) -> Resources:
         """Return the amounts held by a pool's jobs."""
         return tuple(self._sums("pool").get(pool, self._nothing))
@@ -120,10 +116,6 @@ class Usage:
 
     def _named(self, at: int) -> list[str]:
         return sorted({each.whose[at] for each in self._accounts.values() if any(each.held) or any(each.wanted)})
-
-    def wanted_by_user(self, user: str) -> Resources:
-        """Return the sum of a user's unplaced tasks, as of the last sync."""
-        return self._sum(each.wanted for each in self._accounts.values() if each.whose[1] == user)
 
     def wanted_by_pool(self, pool: str) -> Resources:
         """Return the sum of a pool's unplaced tasks, as of the last sync."""

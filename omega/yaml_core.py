@@ -90,6 +90,5 @@ def core(loader: type[Any]) -> type[Any]:
     return type(f"Core{loader.__name__}", (loader,), tables)
 
 
-PureLoader = core(yaml.SafeLoader)
 Loader = core(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 """The loader in C where PyYAML has it, else the one in Python; both read the same."""

@@ -35,8 +35,6 @@ success of another; two placements of optional tasks may end in one call (totals
 _LENGTHS_WITH_AMOUNTS = {
     "place": (6, 6), **dict.fromkeys(_ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
 }  # fmt: skip
-KINDS = _LENGTHS.keys() | _LENGTHS_WITH_AMOUNTS.keys()
-"""The words that facts begin with."""
 
 
 class Touch(NamedTuple):

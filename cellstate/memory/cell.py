@@ -268,10 +268,5 @@ class MemoryCell(MemoryQueries, MemorySession):
         """See Cell.retire."""
         return retire(self.ledger, now_ms, most)
 
-    def expire(self, member: str) -> None:
-        """End the lease of a scheduler or an agent, as the server does in time."""
-        holder = self.ledger.agents_known.get(member) or self.ledger.schedulers[member]
-        holder.lives = False
-
     def close(self) -> None:
         """Do nothing: there is no connection."""

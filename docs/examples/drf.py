@@ -24,9 +24,7 @@ class WeightedDrf(omega.Ordering):
 
     def rank(self, user):
         """The dominant share of a user, for its weight."""
-        held, there_is = self._usage.of_user(user), self._usage.capacity
-        share = max((amount / most for amount, most in zip(held, there_is) if most), default=0.0)
-        return share / self.weights.get(user, 1.0)
+        return self._usage.dominant_share(user=user) / self.weights.get(user, 1.0)
 
 
 drf = omega.Scheduler("drf", ordering=WeightedDrf({"ada": 2.0}), jobs_per_call=8)

@@ -1,6 +1,6 @@
 """Which running tasks of a job may be evicted for others: three lists in order of start (§10)."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import inf, isfinite
@@ -22,17 +22,16 @@ class Preemptible(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Preemption thresholds of a tree; a pool may replace each of them (`replaced`).
+    """Preemption thresholds of a tree.
 
     `plain` and `aggressive` are multiples of the fair share. `protected` are amounts as shares below which a job is
-    left alone: empty protects nothing, a component that is not named protects without bound. `boundary_is_preemptible`:
-    whether the task that crosses a bound stays on the protected side (false, the default) or not.
+    left alone: empty protects nothing, a component that is not named protects without bound. The task that crosses a
+    bound stays on the protected side.
     """
 
     plain: float = 1.0
     aggressive: float = 0.2
     protected: Mapping[str, float] = field(default_factory=dict)
-    boundary_is_preemptible: bool = False
 
     def __post_init__(self) -> None:
         for name, value in (("preemption", self.plain), ("aggressive preemption", self.aggressive)):
@@ -43,12 +42,6 @@ class Thresholds:
                 f"aggressive preemption satisfaction threshold {self.aggressive:g} is above the plain one,"
                 f" {self.plain:g}; want at most that"
             )
-
-    def replaced(self, plain: float | None = None, aggressive: float | None = None) -> "Thresholds":
-        """Return these thresholds with those that a pool states itself."""
-        low = self.aggressive if aggressive is None else aggressive
-        high = self.plain if plain is None else plain
-        return Thresholds(high, low, self.protected, self.boundary_is_preemptible)
 
     def guard(self, resources: Sequence[str]) -> Floats:
         """Return usage, as shares, below which tasks are never preempted."""
@@ -96,55 +89,3 @@ class Bounds:
         open_, bound = self._share < self._demand - EPSILON, self._bounds[least - 1]
         found.append((np.where(open_, bound, inf), False) if open_.any() else (bound, True))
         return found
-
-
-class Partition:
-    """The running tasks of one job, oldest first, split by what may happen to them (`Bounds`).
-
-    Tasks join at the end and leave anywhere; `update` moves the two bounds to where the job's share puts them.
-    """
-
-    def __init__(self, resources: Sequence[str], thresholds: Thresholds | None = None) -> None:
-        """No task runs."""
-        self._thresholds = thresholds or Thresholds()
-        self._guard = self._thresholds.guard(resources)
-        self._tasks: dict[Hashable, Floats] = {}
-        self._of: dict[Hashable, Preemptible] = {}
-
-    def start(self, task: Hashable, share: Sequence[float]) -> None:
-        """A task began; `share` is what it takes of the totals. Until the next update it is preemptible."""
-        self._tasks[task] = np.array(share, dtype=float)
-        self._of[task] = Preemptible.YES
-
-    def end(self, task: Hashable) -> None:
-        """A task ended or was evicted."""
-        self._tasks.pop(task, None)
-        self._of.pop(task, None)
-
-    def usage(self) -> Floats:
-        """What all tasks take together."""
-        return sum(self._tasks.values(), np.zeros(len(self._guard)))
-
-    def update(self, share: Floats, demand: Floats) -> None:
-        """Split by a fair share and a demand of the job."""
-        bounds, used = Bounds(self._thresholds, self._guard, share, demand), np.zeros(len(share))
-        kind = Preemptible.NO
-        for task, amount in self._tasks.items():
-            tested = used + amount if self._thresholds.boundary_is_preemptible else used
-            kind = max(kind, bounds.kind(tested))
-            self._of[task] = kind
-            used = used + amount
-
-    def of(self, task: Hashable) -> Preemptible:
-        """What may happen to a task; one that is not known is left alone."""
-        return self._of.get(task, Preemptible.NO)
-
-    def among(self, least: Preemptible) -> list[Hashable]:
-        """Tasks of this list and of those beyond it, the most preemptible and newest first."""
-        found = [task for task in self._of if self._of[task] >= least]
-        return [
-            task
-            for kind in (Preemptible.YES, Preemptible.AGGRESSIVELY)
-            for task in reversed(found)
-            if self._of[task] is kind
-        ]

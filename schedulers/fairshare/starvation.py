@@ -8,11 +8,9 @@ tasks alone.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from math import isfinite
 
 import numpy as np
 
-from omega.cellstate.errors import BadInput
 from omega.schedulers.fairshare.curves import Floats
 from omega.schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
 
@@ -23,27 +21,6 @@ class Status(IntEnum):
     NORMAL = 0
     STARVING = 1
     AGGRESSIVELY_STARVING = 2
-
-
-@dataclass(frozen=True, slots=True)
-class StarvationRules:
-    """When an element starves. Times in seconds; None inherits from the parent, at the root from DEFAULTS.
-
-    `aggressive_timeout` infinite: never aggressively starving. A job may only lower its tolerance and only raise its
-    timeouts.
-    """
-
-    tolerance: float | None = None
-    timeout: float | None = None
-    aggressive_timeout: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.tolerance is not None and not 0 < self.tolerance <= 1:
-            raise BadInput(f"starvation tolerance {self.tolerance:g}; want more than 0, at most 1")
-        if self.timeout is not None and not (isfinite(self.timeout) and self.timeout >= 0):
-            raise BadInput(f"starvation timeout of {self.timeout:g} s; want 0 or more")
-        if self.aggressive_timeout is not None and not self.aggressive_timeout >= 0:
-            raise BadInput(f"aggressive starvation timeout of {self.aggressive_timeout:g} s; want 0 or more")
 
 
 DEFAULTS = (0.8, 30.0, float("inf"))
@@ -64,33 +41,6 @@ class Stand:
     pending: int | None = None
 
 
-def inherited(parents: Mapping[str, str], own: Mapping[str, StarvationRules]) -> dict[str, tuple[float, float, float]]:
-    """Resolve what every pool inherits: name → (tolerance, timeout, aggressive timeout); the root has no parent."""
-    found: dict[str, tuple[float, float, float]] = {}
-
-    def resolve(name: str) -> tuple[float, float, float]:
-        if name not in found:
-            above = resolve(parents[name]) if name in parents else DEFAULTS
-            found[name] = _replaced(above, own.get(name, StarvationRules()))
-        return found[name]
-
-    for name in (*parents, *own):
-        resolve(name)
-    return found
-
-
-def of_job(pool: tuple[float, float, float], own: StarvationRules) -> tuple[float, float, float]:
-    """Return the rules of a job below its pool: it may only lower the tolerance and raise timeouts."""
-    tolerance, timeout, aggressive = _replaced(pool, own)
-    return min(pool[0], tolerance), max(pool[1], timeout), max(pool[2], aggressive)
-
-
-def _replaced(above: tuple[float, float, float], own: StarvationRules) -> tuple[float, float, float]:
-    mine = (own.tolerance, own.timeout, own.aggressive_timeout)
-    tolerance, timeout, aggressive = (up if value is None else value for up, value in zip(above, mine, strict=True))
-    return tolerance, timeout, aggressive
-
-
 def another_fits(stand: Stand) -> bool:
     """Return whether one more unit fits under the share in every resource that it needs."""
     wanted = stand.unit > EPSILON
@@ -101,8 +51,8 @@ def another_fits(stand: Stand) -> bool:
 class Starvation:
     """The states of a tree's elements by name. Times compare strictly.
 
-    `rules` by element (`inherited`, `of_job`), DEFAULTS for others; `coefficient`: a job with fewer pending tasks
-    waits a shorter time, in proportion (1: never shorter).
+    `rules` by element (tolerance, timeout, aggressive timeout), DEFAULTS for others; `coefficient`: a job with fewer
+    pending tasks waits a shorter time, in proportion (1: never shorter).
     """
 
     rules: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
@@ -145,10 +95,6 @@ class Starvation:
     def since(self, name: str) -> float | None:
         """Since when an element is below its share (seconds); None when it is not."""
         return self._since.get(name)
-
-    def lowest(self, path: Sequence[str]) -> str | None:
-        """Return the first starving element of a path from an element up to the root; None when none starves."""
-        return next((name for name in path if self.status(name) > Status.NORMAL), None)
 
     def due(self, name: str) -> float | None:
         """When an element that is below its share becomes starving (seconds); None when it is not, or starves."""

@@ -7,6 +7,7 @@ from typing import Any
 from omega.cellstate import ranges
 from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from tests.property.gathering import gather
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, MEMBERS, World, Worlds
 
 EXECUTORS, NAMES = ("e0", "e1"), ("m0", "m1", "m2", "m3")
@@ -58,7 +59,7 @@ class History:
         numbers = ranges.indices(tasks)
         if self.rng.random() < 0.4:
             return self.rng.choice(["*", tasks])
-        return ranges.gather(sorted(self.rng.sample(numbers, self.rng.randint(1, len(numbers)))))
+        return gather(sorted(self.rng.sample(numbers, self.rng.randint(1, len(numbers)))))
 
     def runs(self, *, leaving: bool) -> list[Run]:
         return [run for run in self.twin.runs(list(self.twin.ledger.M)) if run.leaving == leaving]

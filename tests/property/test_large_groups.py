@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from omega.cellstate import ranges
 from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Transaction
+from tests.property.gathering import gather
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, World, Worlds
 
 MACHINES = 5
@@ -94,7 +95,7 @@ class LargeGroups(RuleBasedStateMachine):
             some = data.draw(
                 st.sampled_from([tasks, tasks[:1], tasks[-1:], tasks[1:], tasks[: len(tasks) // 2]]), "tasks"
             )
-            endings.append(Ending(run.machine, run.placement, how, ranges.gather(some) if some else "*", why, run.job))
+            endings.append(Ending(run.machine, run.placement, how, gather(some) if some else "*", why, run.job))
         at = self.tick()
         self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
 

@@ -12,6 +12,7 @@ from lupa import lua51
 import omega.cellstate
 from omega.cellstate import ranges
 from omega.cellstate.memory import ranges as memory_ranges
+from tests.property.gathering import gather
 
 numbers = st.sets(st.integers(0, 40) | st.integers(0, 10**9), max_size=12)
 
@@ -35,7 +36,7 @@ def spelled(pair: tuple[memory_ranges.Spans, memory_ranges.Spans]) -> tuple[str,
 
 @given(numbers)
 def test_written_and_read_back(some: set[int]) -> None:
-    text = ranges.gather(some)
+    text = gather(some)
     assert ranges.indices(text) == sorted(some)
     assert ranges.spell(ranges.spans(text)) == text == memory_ranges.spell(memory_ranges.spans(text))
     assert (text == ranges.EMPTY) == (not some)
@@ -48,9 +49,9 @@ def test_written_and_read_back(some: set[int]) -> None:
 
 @given(numbers, st.data())
 def test_the_first_and_the_last_few(some: set[int], data: st.DataObject) -> None:
-    text, k, ordered = ranges.gather(some), data.draw(st.integers(0, len(some))), sorted(some)
-    first = ranges.gather(ordered[:k]), ranges.gather(ordered[k:])
-    last = ranges.gather(ordered[len(some) - k :]), ranges.gather(ordered[: len(some) - k])
+    text, k, ordered = gather(some), data.draw(st.integers(0, len(some))), sorted(some)
+    first = gather(ordered[:k]), gather(ordered[k:])
+    last = gather(ordered[len(some) - k :]), gather(ordered[: len(some) - k])
     assert ranges.take(text, k) == first == spelled(memory_ranges.span_take(memory_ranges.spans(text), k))
     assert ranges.tail(text, k) == last == spelled(memory_ranges.span_tail(memory_ranges.spans(text), k))
     if some:
@@ -61,14 +62,14 @@ def test_the_first_and_the_last_few(some: set[int], data: st.DataObject) -> None
 @given(numbers, numbers)
 def test_union_of_what_is_disjoint(some: set[int], more: set[int]) -> None:
     more -= some
-    text, other, union = ranges.gather(some), ranges.gather(more), ranges.gather(some | more)
+    text, other, union = gather(some), gather(more), gather(some | more)
     assert ranges.add(text, other) == union == lua().span_add(text, other)
     assert memory_ranges.spell(memory_ranges.span_add(memory_ranges.spans(text), memory_ranges.spans(other))) == union
 
 
 @given(numbers, numbers)
 def test_inside_and_rest(some: set[int], part: set[int]) -> None:
-    text, other = ranges.gather(some), ranges.gather(part)
-    pieces = ranges.gather(some & part), ranges.gather(some - part)
+    text, other = gather(some), gather(part)
+    pieces = gather(some & part), gather(some - part)
     assert ranges.split(text, other) == pieces == lua().span_split(text, other)
     assert spelled(memory_ranges.span_split(memory_ranges.spans(text), memory_ranges.spans(other))) == pieces

@@ -14,6 +14,7 @@ from omega.cellstate.model import BUCKETS, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Ask, Ending, How, Intake, Position
+from tests.leases import expire
 
 DIMENSIONS = Dimensions(("cpu", "memory"))
 MEMBERS = ("batch/0", "service/0")
@@ -63,10 +64,7 @@ class World:
 
     def expire_lease(self, member: str) -> None:
         """Let a lease run out."""
-        if isinstance(self.cell, MemoryCell):
-            self.cell.expire(member)
-        else:
-            self.cell.client.delete(f"{self.cell._prefix}lease:{member}")
+        expire(self.cell, member)
 
     def store_rows(self) -> dict[int, Row]:
         """The machine records as a newcomer reads them."""

@@ -17,7 +17,7 @@ def _lanes(*rows: tuple[int, ...]) -> tuple[Lanes, Usage]:
 def test_a_changed_lane_changes_the_use_by_the_difference() -> None:
     lanes, usage = _lanes((BASE + 1, 7, 2, 5, 10, 20, 3, 4))
     lanes.apply(np.array([(BASE + 1, 7, 1, 6, 6, 12, 7, 12)]), full=False)
-    assert (usage.of_user("ada"), usage.wanted_by_user("ada")) == ((7, 12), (6, 12))
+    assert usage.by_account() == {("", "ada"): ((7, 12), (6, 12))}
     assert (lanes.states[1].pending, lanes.states[1].arrival) == (1, 6)
     lanes.apply(np.array([(BASE + 1, 7, 0, 6, 0, 0, 0, 0)]), full=False)
     assert (usage.users(), 1 in lanes.states) == ([], False)
@@ -27,7 +27,7 @@ def test_a_lane_that_is_listed_twice_has_its_last_state() -> None:
     lanes, usage = _lanes((BASE + 1, 7, 2, 5, 10, 20, 3, 4))
     rows = [(BASE + 1, 7, 9, 8, 1, 1, 1, 1), (BASE + 1, 7, 1, 6, 6, 12, 7, 12)]
     lanes.apply(np.array(rows), full=False)
-    assert (usage.of_user("ada"), lanes.states[1].pending) == ((7, 12), 1)
+    assert (usage.by_account(), lanes.states[1].pending) == ({("", "ada"): ((7, 12), (6, 12))}, 1)
 
 
 def test_a_lane_of_another_serial_is_another_lane() -> None:

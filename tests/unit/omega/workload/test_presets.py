@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from omega.cellstate.errors import BadInput
-from omega.workload.load import demand, offered_load
 from omega.workload.presets import FILL, PRESETS, Size, draw, pace, preset
 from omega.workload.quantiles import quantiles
 from omega.workload.workload import Workload
+from tests.unit.omega.workload.loads import demand, offered_load
 
 SMALL = Size(machines=600)
 

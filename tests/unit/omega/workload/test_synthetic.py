@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from omega.cellstate.errors import BadInput
-from omega.workload import DEMO, Mix, google_mix, offered_load, peak_load
+from omega.workload import DEMO, Mix, google_mix
 from omega.workload.quantiles import machine_classes
 from omega.workload.synthetic import google_machines
+from tests.unit.omega.workload.loads import offered_load, peak_load
 
 
 def test_same_seed_same_workload() -> None:

@@ -3,8 +3,9 @@
 import pytest
 
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.workload import Arrival, Workload, offered_load, peak_load
+from omega.workload import Arrival, Workload
 from omega.workload.workload import array_stream, capacity, request, stream
+from tests.unit.omega.workload.loads import offered_load, peak_load
 
 
 def arrival(at: float, name: str, *groups: TaskGroup) -> Arrival:

@@ -8,25 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omega.cellstate.errors import BadInput
-from omega.schedulers.fairshare.partition import Partition, Preemptible, Thresholds
+from omega.schedulers.fairshare.partition import Bounds, Preemptible, Thresholds
 from omega.schedulers.fairshare.satisfaction import partition
 
 N, A, Y = Preemptible.NO, Preemptible.AGGRESSIVELY, Preemptible.YES
 
 
 def split(share: float, demand: float, tasks: list[float], thresholds: Thresholds | None = None) -> list[Preemptible]:
-    found = Partition(("cpu",), thresholds)
-    for number, task in enumerate(tasks):
-        found.start(number, [task])
-    found.update(np.array([share]), np.array([demand]))
-    return [found.of(number) for number in range(len(tasks))]
+    thresholds = thresholds or Thresholds()
+    bounds = Bounds(thresholds, thresholds.guard(("cpu",)), np.array([share]), np.array([demand]))
+    return [bounds.kind(np.array([sum(tasks[:number])])) for number in range(len(tasks))]
 
 
 def test_prefixes() -> None:
     halves = Thresholds(1.0, 0.5)
     assert split(0.4, 1.0, [0.1] * 6, halves) == [N, N, A, A, Y, Y]
     assert split(0.35, 1.0, [0.1] * 6, halves) == [N, N, A, A, Y, Y], "tasks that cross 0.175 and 0.35 are protected"
-    assert split(0.35, 1.0, [0.1] * 6, Thresholds(1.0, 0.5, boundary_is_preemptible=True))[:4] == [N, A, A, Y]
     assert split(0.0, 1.0, [0.1] * 2) == [Y, Y]
 
 
@@ -37,22 +34,6 @@ def test_a_job_that_gets_all_it_wants_has_no_plainly_preemptible_task() -> None:
 def test_protected_amounts() -> None:
     assert split(0.0, 1.0, [0.1] * 4, Thresholds(protected={"cpu": 0.25})) == [N, N, N, Y]
     assert split(0.0, 1.0, [0.1] * 4, Thresholds(protected={"memory": 0.1})) == [N, N, N, N]
-
-
-def test_newest_first_and_moving_bounds() -> None:
-    found = Partition(("cpu",), Thresholds(1.0, 0.5))
-    for number in range(6):
-        found.start(number, [0.1])
-    found.update(np.array([0.4]), np.array([1.0]))
-    assert found.among(Y) == [5, 4]
-    assert found.among(A) == [5, 4, 3, 2]
-    found.end(0)
-    found.start(6, [0.1])
-    assert found.among(Y) == [6, 5, 4], "a new task is preemptible until the next update"
-    found.update(np.array([0.2]), np.array([1.0]))
-    assert found.among(Y) == [6, 5, 4, 3]
-    assert found.of(0) is N
-    assert found.usage().tolist() == pytest.approx([0.6])
 
 
 @given(
@@ -82,4 +63,3 @@ def test_it_agrees_with_the_function(
 def test_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         Thresholds(**wrong)
-    assert Thresholds().replaced(plain=2.0).plain == 2.0

@@ -2,16 +2,10 @@
 
 from math import inf
 
-import pytest
-
-from omega.cellstate.errors import BadInput
 from omega.schedulers.fairshare.starvation import (
     Stand,
     Starvation,
-    StarvationRules,
     Status,
-    inherited,
-    of_job,
     stand_of,
 )
 
@@ -84,30 +78,3 @@ def test_jobs_wait_shorter_with_few_pending_tasks_and_have_tolerance_one_when_fu
     assert found.since("j") == 0, "tolerance 1, because the share is the whole demand"
     found.update(6.001, job)
     assert found.status("j") is Status.STARVING
-
-
-def test_inheritance() -> None:
-    parents = {"a": "<Root>", "b": "a"}
-    found = inherited(
-        parents,
-        {"<Root>": StarvationRules(timeout=2), "a": StarvationRules(tolerance=0.5), "b": StarvationRules(timeout=9)},
-    )
-    assert list(found["b"]) == [0.5, 9, inf]
-    assert list(found["a"]) == [0.5, 2, inf]
-    raised = of_job(found["b"], StarvationRules(tolerance=0.9, timeout=1))
-    assert list(raised) == [0.5, 9, inf], "a job may not ask for more"
-    assert list(of_job(found["b"], StarvationRules(tolerance=0.1, timeout=20))) == [0.1, 20, inf]
-
-
-def test_the_lowest_starving_element_of_a_path() -> None:
-    found = Starvation({"a": (0.8, 0.0, inf)})
-    for now in (0, 1):
-        found.update(now, at(0.1))
-    assert found.lowest(["job", "a", "<Root>"]) == "a"
-    assert found.lowest(["job", "<Root>"]) is None
-
-
-@pytest.mark.parametrize("wrong", [{"tolerance": 0}, {"tolerance": 1.5}, {"timeout": -1}, {"timeout": inf}])
-def test_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(BadInput):
-        StarvationRules(**wrong)

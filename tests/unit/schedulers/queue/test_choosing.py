@@ -348,6 +348,6 @@ def test_what_is_promised_to_blocked_jobs_counts_until_the_next_decision_and_no_
     for machine in range(4):
         say(copy, machine, 2, 2)
     queue.requeue(copy, NoPreemption(), Random(1), 0.0)
-    assert sum(copy.usage.of_user(name)[0] for name in names) == 8, "all the room is distributed, in turns"
+    assert sum(held[0] for held, _ in copy.usage.by_account().values()) == 8, "all the room is distributed, in turns"
     copy.usage.forget_promises()
-    assert [copy.usage.of_user(name) for name in names] == [(0, 0), (0, 0)]
+    assert copy.usage.by_account() == {}

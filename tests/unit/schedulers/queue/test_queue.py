@@ -260,14 +260,19 @@ def test_use_by_user_and_pool_reaches_a_live_policy_with_what_is_in_flight() -> 
     rig.submit(spec("b", extra={"user": "bob"}))
     usage = rig.live.snapshot.usage
     rig.until_commit()
-    assert sum(usage.of_user(user)[0] for user in ("ada", "bob")) == 400, "decided, not committed"
+    assert sum(held[0] for held, _ in usage.by_account().values()) == 400, "decided, not committed"
     rig.until_placed("a0", "a1", "a2", "b")
-    assert (usage.of_user("ada"), usage.of_pool("crawl"), usage.of_user("bob")) == ((300,) * 2, (300,) * 2, (100,) * 2)
+    assert {whose: held for whose, (held, _) in usage.by_account().items()} == {
+        ("crawl", "ada"): (300, 300), ("", "bob"): (100, 100)
+    }  # fmt: skip
+    assert (usage.of_pool("crawl"), usage.dominant_share(user="ada")) == ((300, 300), 0.3)
     rig.end("a0", "b")
     rig.submit(spec("wide", need=(5_000, 5_000), extra={"user": "eve"}))
     rig.until(lambda: rig.scheduler.queue.blocked_jobs > 0)
-    assert (usage.of_user("ada"), usage.of_user("bob")) == ((200, 200), (0, 0))
-    assert (usage.wanted_by_user("eve"), usage.capacity) == ((5_000, 5_000), (1_000, 1_000))
+    assert usage.by_account() == {
+        ("crawl", "ada"): ((200, 200), (0, 0)), ("", "eve"): ((0, 0), (5_000, 5_000))
+    }  # fmt: skip
+    assert usage.capacity == (1_000, 1_000)
 
 
 class Counting(Placement):

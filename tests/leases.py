@@ -1,0 +1,13 @@
+"""The end of a lease, which a test does not wait for."""
+
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.redis import RedisCell
+
+
+def expire(cell: MemoryCell | RedisCell, member: str) -> None:
+    """End the lease of a scheduler or an agent, as the server does in time."""
+    if isinstance(cell, RedisCell):
+        assert cell.client.delete(f"{cell._prefix}lease:{member}") == 1
+        return
+    holder = cell.ledger.agents_known.get(member) or cell.ledger.schedulers[member]
+    holder.lives = False
