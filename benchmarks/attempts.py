@@ -5,7 +5,7 @@ from statistics import median
 from time import process_time_ns
 from typing import Any
 
-from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.fair_users import FairUsers
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.policies import Ordering
 from omega.schedulers.scheduler import Scheduler
@@ -13,7 +13,7 @@ from omega.testing import snapshot, work
 
 LANES = (1, 50)
 JOBS, MACHINES, ATTEMPTS, REPEAT = 10_000, 1_000, 300, 3
-ORDERINGS: dict[str, Callable[[], Ordering]] = {"precedence": PrecedenceFifo, "weighted-fair": WeightedFair}
+ORDERINGS: dict[str, Callable[[], Ordering]] = {"precedence": PrecedenceFifo, "weighted-fair": FairUsers}
 
 
 def measure_attempts(lanes: Sequence[int] = LANES) -> list[dict[str, Any]]:

@@ -11,14 +11,14 @@ from omega.cellstate.cell import Reply
 from omega.cellstate.model import Gang, GroupStatus, Job, JobState
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement
 from omega.schedulers.work import Work
 
 POLICIES: Mapping[str, Placement] = {
-    "RandomFirstFit": RandomFirstFit(),
+    "FirstFit": FirstFit(),
     "BestFit": BestFit(),
     "BestFit(apart=1)": BestFit(apart=1),
 }
@@ -38,14 +38,14 @@ SECONDS, FEWEST, MOST = 2.0, 100, 5_000
 
 
 def measure_placement(sizes: list[int]) -> list[dict[str, object]]:
-    """Microseconds to place a job in a cell 60 % full: p50, p99, mean. Ten tasks; fifty with demands for `Service`."""
+    """Microseconds to place a job in a cell 60 % full: p50, p99, mean. Ten tasks; fifty with demands for services."""
     found = []
     for size in sizes:
         snapshot = snapshot_of(size, FULLNESS, np.random.default_rng(size))
         found += [_measure(name, policy, snapshot, job(TASKS)) for name, policy in POLICIES.items()]
         if size >= SERVICE_FROM:
             describe(snapshot)
-            found.append(_measure("Service", Service(), snapshot, job(SERVICE_TASKS, DEMANDS)))
+            found.append(_measure("ServicePlacement", ServicePlacement(), snapshot, job(SERVICE_TASKS, DEMANDS)))
     return found
 
 

@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from omega.client.asynchronous import AsyncClient
     from omega.client.client import Client
     from omega.schedulers.instruments import Figures, Instrument
-    from omega.schedulers.ordering.fair import WeightedFair
     from omega.schedulers.ordering.fair_pools import FairPools, PoolSettings
+    from omega.schedulers.ordering.fair_users import FairUsers
     from omega.schedulers.ordering.fifo import Fifo
     from omega.schedulers.ordering.precedence import PrecedenceFifo
     from omega.schedulers.ordering.rejoin import Rejoin
     from omega.schedulers.ordering.shortest import ShortestFirst
     from omega.schedulers.placement.constrained import Constrained
-    from omega.schedulers.placement.first_fit import RandomFirstFit as FirstFit
+    from omega.schedulers.placement.first_fit import FirstFit
     from omega.schedulers.placement.random_fit import RandomFit
     from omega.schedulers.placement.scored import BestFit
-    from omega.schedulers.placement.service import Service
+    from omega.schedulers.placement.service import ServicePlacement
     from omega.schedulers.policies import Ordering, Placement, Preemption, Sizing
     from omega.schedulers.preemption.none import NoPreemption
-    from omega.schedulers.preemption.precedence import Precedence
+    from omega.schedulers.preemption.precedence import PrecedencePreemption
     from omega.schedulers.retry_policy import RetryPolicy
     from omega.schedulers.scheduler import Scheduler
     from omega.schedulers.work import Work
@@ -57,6 +57,7 @@ __all__ = [
     "Detection",
     "Duplicate",
     "FairPools",
+    "FairUsers",
     "Fifo",
     "Figures",
     "FirstFit",
@@ -72,8 +73,8 @@ __all__ = [
     "Overtaken",
     "Placement",
     "PoolSettings",
-    "Precedence",
     "PrecedenceFifo",
+    "PrecedencePreemption",
     "Preemption",
     "RandomFit",
     "Refused",
@@ -81,7 +82,7 @@ __all__ = [
     "Resident",
     "RetryPolicy",
     "Scheduler",
-    "Service",
+    "ServicePlacement",
     "ShortestFirst",
     "Sizing",
     "Snapshot",
@@ -90,7 +91,6 @@ __all__ = [
     "Transaction",
     "Trial",
     "Usage",
-    "WeightedFair",
     "Work",
     "Workload",
     "simulate",
@@ -109,7 +109,7 @@ _HOMES = {
     "omega.trial": ("Trial", "simulate"),
     "omega.workload.workload": ("Arrival", "Workload"),
     "omega.schedulers.instruments": ("Figures", "Instrument"),
-    "omega.schedulers.ordering.fair": ("WeightedFair",),
+    "omega.schedulers.ordering.fair_users": ("FairUsers",),
     "omega.schedulers.ordering.fair_pools": ("FairPools", "PoolSettings"),
     "omega.schedulers.ordering.fifo": ("Fifo",),
     "omega.schedulers.ordering.precedence": ("PrecedenceFifo",),
@@ -117,29 +117,26 @@ _HOMES = {
     "omega.schedulers.ordering.shortest": ("ShortestFirst",),
     "omega.schedulers.retry_policy": ("RetryPolicy",),
     "omega.schedulers.placement.constrained": ("Constrained",),
+    "omega.schedulers.placement.first_fit": ("FirstFit",),
     "omega.schedulers.placement.random_fit": ("RandomFit",),
     "omega.schedulers.placement.scored": ("BestFit",),
-    "omega.schedulers.placement.service": ("Service",),
+    "omega.schedulers.placement.service": ("ServicePlacement",),
     "omega.schedulers.policies": ("Ordering", "Placement", "Preemption", "Sizing"),
     "omega.schedulers.preemption.none": ("NoPreemption",),
-    "omega.schedulers.preemption.precedence": ("Precedence",),
+    "omega.schedulers.preemption.precedence": ("PrecedencePreemption",),
     "omega.schedulers.scheduler": ("Scheduler",),
     "omega.schedulers.work": ("Work",),
 }
-_PLACES = {
-    **{name: (home, name) for home, names in _HOMES.items() for name in names},
-    "FirstFit": ("omega.schedulers.placement.first_fit", "RandomFirstFit"),
-}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
     """Import a name when it is first used."""
     if name == "testing":  # a package of its own, which needs pytest
         return import_module("omega.testing")
-    if name not in _PLACES:
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'omega' has no attribute {name!r}")
-    home, own = _PLACES[name]
-    found: object = getattr(import_module(home), own)
+    found: object = getattr(import_module(_HOME_OF[name]), name)
     globals()[name] = found
     return found
 

@@ -4,9 +4,9 @@ from random import Random
 
 from omega.schedulers.constraints.grammar import prepare
 from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import RandomFirstFit
-from omega.schedulers.placement.service import Service
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.placement.first_fit import FirstFit
+from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sizing.relative_size import RelativeSize
 
@@ -17,21 +17,22 @@ BATCH_JOBS = 32
 def batch(seed: str = "0") -> Scheduler:
     """Return a fast scheduler: randomised first fit where constraints allow, several jobs per round trip."""
     return Scheduler(
-        "batch", placement=Constrained(RandomFirstFit()), jobs_per_call=BATCH_JOBS, follows_pools=True, rng=Random(seed)
+        "batch", placement=Constrained(FirstFit()), jobs_per_call=BATCH_JOBS, follows_pools=True, rng=Random(seed)
     )
 
 
 def service(seed: str = "0") -> Scheduler:
     """Return a careful scheduler: constraints, failure domains, scored machines, one job at a time, preemption."""
     prepare()
+    placement, preemption = ServicePlacement(), PrecedencePreemption()
     return Scheduler(
-        "service", placement=Service(), preemption=Precedence(), jobs_per_call=1, follows_pools=True, rng=Random(seed)
+        "service", placement=placement, preemption=preemption, jobs_per_call=1, follows_pools=True, rng=Random(seed)
     )
 
 
 def mapreduce(seed: str = "0") -> Scheduler:
     """Return a scheduler of elastic jobs: up to four times the requested workers while there is room (Omega §6)."""
-    placement = Constrained(RandomFirstFit())
+    placement = Constrained(FirstFit())
     return Scheduler(
         "mapreduce", placement=placement, sizing=RelativeSize(), jobs_per_call=1, follows_pools=True, rng=Random(seed)
     )

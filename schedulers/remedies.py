@@ -17,8 +17,8 @@ from omega.schedulers.constraints.fetching import Fetch, fetch
 from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
 from omega.schedulers.fitting import fitting
 from omega.schedulers.placement.domains import levels, most_on_machine, tasks_of
-from omega.schedulers.placement.service import Service
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ def evictions(work: Work, snapshot: Snapshot, cell: "Queries") -> int:
 
     The snapshot is left unchanged. In a large cell only as many machines are fetched as could be useful.
     """
-    policy, rng, mark = Precedence(looks=MOST_LOOKED_UP, most=MOST_LOOKED_UP), Random(0), snapshot.mark()
+    policy, rng, mark = PrecedencePreemption(looks=MOST_LOOKED_UP, most=MOST_LOOKED_UP), Random(0), snapshot.mark()
     whole = replace(work, job=replace(work.job, gang=Gang.YES))
     suspects = policy.suspects(whole, snapshot, rng)
     if suspects is None:
         return 0
     fetch(Fetch(residents=tuple(suspects)), cell, snapshot)
-    claims = policy.place(whole, snapshot, Service(), rng)
+    claims = policy.place(whole, snapshot, ServicePlacement(), rng)
     snapshot.undo(mark)
     residents = {each.placement: each for claim in claims for each in snapshot.residents.on(claim.machine)}
     victims = [(residents[placement], count) for claim in claims for placement, count in claim.evict]

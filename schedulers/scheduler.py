@@ -18,7 +18,7 @@ from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.outbox import Outbox
 from omega.schedulers.outcomes import admitted, book, count, seen
 from omega.schedulers.placement.arranging import arranged
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import (
     Asserting,
     Ordering,
@@ -30,9 +30,9 @@ from omega.schedulers.policies import (
     claims_of,
     reads_attributes,
 )
-from omega.schedulers.preemption.fair_share import FairShare
+from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.preemption.none import NoPreemption
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.queue.queue import Queue, stagger
 from omega.schedulers.resizing import Elastic, Measured
 from omega.schedulers.retry_policy import RetryPolicy
@@ -60,7 +60,7 @@ class Scheduler:
 
     kind: str
     ordering: Ordering = field(default_factory=PrecedenceFifo)
-    placement: Placement = field(default_factory=RandomFirstFit)
+    placement: Placement = field(default_factory=FirstFit)
     preemption: Preemption = field(default_factory=NoPreemption)
     sizing: Sizing | None = None
     """Number of workers of elastic jobs; None: the requested number."""
@@ -200,8 +200,8 @@ class Scheduler:
         """Use the policies of the cell's pools, or its own again; jobs in the queue stay in it."""
         if pools:
             self._without_pools = self.ordering, self.preemption
-            within = self.preemption if isinstance(self.preemption, Precedence) else Precedence()
-            ordering, preemption = cast("Ordering", FairPools()), cast("Preemption", FairShare(within))
+            within = self.preemption if isinstance(self.preemption, PrecedencePreemption) else PrecedencePreemption()
+            ordering, preemption = cast("Ordering", FairPools()), cast("Preemption", FairSharePreemption(within))
         elif self._without_pools is not None:
             (ordering, preemption), self._without_pools = self._without_pools, None
         else:
@@ -219,7 +219,7 @@ class Scheduler:
             snapshot.usage.capacity = snapshot.total()
         self.queue.observe(snapshot, now)
         if self._asserting is not None:
-            if isinstance(self.preemption, FairShare):
+            if isinstance(self.preemption, FairSharePreemption):
                 self.preemption.members = self.peers
                 self.queue.stagger = stagger(*self.peers, 0 if snapshot.epoch is None else snapshot.epoch.number)
             self._asserting.observe(snapshot, now)

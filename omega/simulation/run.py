@@ -19,7 +19,7 @@ from omega.schedulers.draws import Draws
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.ordering.rejoin import Rejoin
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.policies import Placement
@@ -50,7 +50,7 @@ REFERENCE_RETRIES = RetryPolicy(seconds=1.0, attempts=1_001, fruitless=101)
 OFFERS_RETRIES = RetryPolicy(seconds=0.0, attempts=1_000)
 """A scheduler that sees only offers cannot wait for room: 1,000 attempts a job (Omega §4.2)."""
 PLACEMENT: Mapping[str, Callable[[], Placement]] = {
-    "random": RandomFit, "first-fit": RandomFirstFit, "best-fit": lambda: BestFit(apart=1),
+    "random": RandomFit, "first-fit": FirstFit, "best-fit": lambda: BestFit(apart=1),
 }  # fmt: skip
 
 MOST_KNOWN = 100

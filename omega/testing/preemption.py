@@ -14,9 +14,9 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, fetch, wanted
 from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement, Preemption
 from omega.schedulers.work import Work
 from omega.testing.scenes import for_all
@@ -113,7 +113,7 @@ class PreemptionContract:
 
     policy: Preemption
     policies: Sequence[Preemption] = ()
-    placements: Sequence[Placement] = (RandomFirstFit(), Constrained(RandomFirstFit()), BestFit(apart=1), Service())
+    placements: Sequence[Placement] = (FirstFit(), Constrained(FirstFit()), BestFit(apart=1), ServicePlacement())
 
     def each(self) -> Sequence[Preemption]:
         """Return the policy in every setting."""
@@ -156,7 +156,8 @@ class PreemptionContract:
         work = town.job(((2, 2), 3))
         for policy in self.each():
             snapshots = [town.snapshot(work) for _ in range(2)]
-            assert len({tuple(policy.place(work, snapshot, Service(), Random(3))) for snapshot in snapshots}) == 1
+            claims = {tuple(policy.place(work, snapshot, ServicePlacement(), Random(3))) for snapshot in snapshots}
+            assert len(claims) == 1
 
     def test_nothing_is_evicted_for_a_job_of_the_least_precedence(self) -> None:
         """Nothing is less important, so nothing need be looked up, and `place` is not called."""

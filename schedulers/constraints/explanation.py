@@ -20,7 +20,7 @@ from omega.schedulers.constraints.evaluation import Mask, holds, related
 from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
 from omega.schedulers.limits import ReachedLimit, limit_reached, precedence_excluded
 from omega.schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.work import Work
 
 
@@ -168,7 +168,7 @@ def _dry_run(work: Work, snapshot: Snapshot, here: dict[int, int]) -> dict[int, 
     """Place the tasks that fit, also of a gang; return tasks by group and update the job's machines in `here`."""
     loose = replace(work, job=replace(work.job, gang=Gang.NO))
     fits: dict[int, int] = {}
-    for claim in Service().place(loose, snapshot, Random(0)):
+    for claim in ServicePlacement().place(loose, snapshot, Random(0)):
         fits[claim.group] = fits.get(claim.group, 0) + claim.count
         here[claim.machine] = here.get(claim.machine, 0) + claim.count
     return fits

@@ -8,8 +8,8 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.constraints.demands import NONE, asks_anything, demands
 from omega.schedulers.constraints.evaluation import Mask, kept_from_simulated, permitted
-from omega.schedulers.placement.first_fit import RandomFirstFit
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.first_fit import FirstFit
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement, as_places_all
 from omega.schedulers.work import Work
 
@@ -21,8 +21,8 @@ class Constrained:
     Other demands concern several machines at once: spreading, other jobs, preferences.
     """
 
-    inner: Placement = field(default_factory=RandomFirstFit)
-    careful: Placement = field(default_factory=Service)
+    inner: Placement = field(default_factory=FirstFit)
+    careful: Placement = field(default_factory=ServicePlacement)
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """See Placement.place."""

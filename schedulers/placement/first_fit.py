@@ -17,7 +17,7 @@ _new = object.__new__
 
 
 @dataclass(frozen=True, slots=True)
-class RandomFirstFit:
+class FirstFit:
     """Fill a machine with a job's identical tasks, then continue with the next.
 
     After `window` machines, the rest of the cell is searched in one vector operation: in a full cell most machines have

@@ -22,7 +22,7 @@ _TIE = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServicePlacement:
     """Score every feasible machine; each task goes to the machine with the highest score.
 
     ==============  ============================================================================================

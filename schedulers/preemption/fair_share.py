@@ -27,7 +27,7 @@ from omega.schedulers.fairshare.starvation import DEFAULTS, Starvation, Status
 from omega.schedulers.policies import Placement, Preemption
 from omega.schedulers.preemption.partitions import PartitionPlan
 from omega.schedulers.preemption.plans import Plan
-from omega.schedulers.preemption.precedence import Precedence, might_hold
+from omega.schedulers.preemption.precedence import PrecedencePreemption, might_hold
 from omega.schedulers.preemption.sets import Flight, leaf_of_work, unit_of
 from omega.schedulers.preemption.stages import Backoff, Exchanges
 from omega.schedulers.work import Work
@@ -43,7 +43,7 @@ _PLAN = "evictions between pools"
 
 
 @dataclass(slots=True)
-class FairShare(Preemption):
+class FairSharePreemption(Preemption):
     """Evict for pools that starve below their fair share; within a pool, by precedence.
 
     `within` evicts by precedence among the jobs of one pool, and everywhere while no pool is configured; None: never.
@@ -52,7 +52,7 @@ class FairShare(Preemption):
 
     by: ClassVar[str] = "fair share"
 
-    within: Precedence | None = field(default_factory=Precedence)
+    within: PrecedencePreemption | None = field(default_factory=PrecedencePreemption)
     looks: int = 256
     most: int = 1024
     newest_first: bool = True

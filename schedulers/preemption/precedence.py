@@ -24,7 +24,7 @@ Prey = Mapping[int, Sequence[Resident]]
 
 
 @dataclass(frozen=True, slots=True)
-class Precedence(Preemption):
+class PrecedencePreemption(Preemption):
     """Evict tasks of strictly lower precedence (Omega §3.4).
 
     The lowest sufficient precedence is found first: more important tasks are never evicted. The placement is offered

@@ -15,7 +15,7 @@ def test_every_policy_is_timed_for_every_size(monkeypatch: pytest.MonkeyPatch) -
     document: dict[str, Any] = measure(Settings(parts=("placement",), machines=(2_000, 3_000), calm_seconds=0.0))
     rows = document["placement"]
     assert {(row["policy"], row["machines"]) for row in rows} == {
-        (name, size) for name in (*placement.POLICIES, "Service") for size in (2_000, 3_000)
+        (name, size) for name in (*placement.POLICIES, "ServicePlacement") for size in (2_000, 3_000)
     }
     assert all(0 < row["p50_us"] <= row["p99_us"] for row in rows)
 

@@ -133,7 +133,7 @@ SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
        for name in ("blocked", "heads", "intake", "limited", "lines", "pool_room", "queue", "ranks", "ready",
                     "shapes")},
     "schedulers/loop.py": (QUEUE, AROUND, BLOCKED),
-    **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair", "precedence", "rejoin", "shortest")},
+    **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair_users", "precedence", "rejoin", "shortest")},
 }  # fmt: skip
 """As TESTS, for the files of a sample of their own."""
 ALL = TESTS | SCHEDULING
@@ -198,7 +198,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "forgets lanes that are gone, of which nothing is read, one lane earlier",
     ("schedulers/queue/ready.py", "if work is not None or self.works.get(work.job.id) is work:"):
         "adds an entry of a job that was replaced, which its number excludes",
-    ("schedulers/ordering/fair.py", "_snapshot: Snapshot | None = field(default=None, repr=True)"):
+    ("schedulers/ordering/fair_users.py", "_snapshot: Snapshot | None = field(default=None, repr=True)"):
         "prints the snapshot with the policy",
     ("schedulers/queue/ready.py", "if len(self._lanes) >= MANY:"):
         "finds the first of a few lanes in the way for many",

@@ -125,7 +125,7 @@ OWN = """
 import omega
 
 tight = omega.Scheduler("tight", placement=omega.BestFit())
-evicting = omega.Scheduler("batch", preemption=omega.Precedence())
+evicting = omega.Scheduler("batch", preemption=omega.PrecedencePreemption())
 """
 
 

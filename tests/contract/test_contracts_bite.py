@@ -12,7 +12,7 @@ from hypothesis import Phase, settings
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Ordering, Sizing
 from omega.schedulers.queue import blocked, limited, ready
 from omega.schedulers.queue.ranks import Ranks
@@ -33,7 +33,7 @@ class Faulty:
         fault, mark = self.fault, snapshot.mark()
         if fault == "dice of its own":
             rng = Random(next(_TURNS))
-        claims: list[Claim] = list(RandomFirstFit().place(work, snapshot, rng))
+        claims: list[Claim] = list(FirstFit().place(work, snapshot, rng))
         if not claims:
             return claims
         if fault == "takes nothing from the copy":

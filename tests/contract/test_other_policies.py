@@ -1,7 +1,7 @@
 """Orderings, sizes and whole schedulers that come with Omega keep to the contracts of all."""
 
-from omega.schedulers.ordering.fair import WeightedFair
 from omega.schedulers.ordering.fair_pools import FairPools, PoolSettings
+from omega.schedulers.ordering.fair_users import FairUsers
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.ordering.rejoin import Rejoin
@@ -32,8 +32,8 @@ class TestShortestFirst(OrderingContract):
     policies = (ShortestFirst(), ShortestFirst(ageing=10.0), ShortestFirst(unknown=30.0))
 
 
-class TestWeightedFair(OrderingContract):
-    policies = (WeightedFair(), WeightedFair({"ada": 2.0}), WeightedFair(ageing=5.0))
+class TestFairUsers(OrderingContract):
+    policies = (FairUsers(), FairUsers({"ada": 2.0}), FairUsers(ageing=5.0))
 
 
 class FewestLeft(Ordering):

@@ -10,7 +10,7 @@ from omega.cellstate.model import MOST_CLAIMS
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit, tightness
 from omega.schedulers.policies import machines_of
@@ -20,8 +20,8 @@ from omega.testing import snapshot as copy
 from omega.testing.scenes import room
 
 
-class TestRandomFirstFit(PlacementContract):
-    policies = (RandomFirstFit(), RandomFirstFit(window=0), RandomFirstFit(window=3))
+class TestFirstFit(PlacementContract):
+    policies = (FirstFit(), FirstFit(window=0), FirstFit(window=3))
 
 
 class TestRandomFit(PlacementContract):
@@ -49,7 +49,7 @@ class TestBestFit(PlacementContract):
 def test_first_fit_begins_anywhere_so_that_two_schedulers_seldom_meet() -> None:
     snapshot, starts = copy(*[(9, 9)] * 100), []
     for seed in range(200):
-        starts += [claim.machine for claim in RandomFirstFit().place(work(((1, 1), 1)), snapshot, Random(seed))]
+        starts += [claim.machine for claim in FirstFit().place(work(((1, 1), 1)), snapshot, Random(seed))]
         snapshot.undo(0)
     assert len(set(starts)) > 70
 
@@ -57,7 +57,7 @@ def test_first_fit_begins_anywhere_so_that_two_schedulers_seldom_meet() -> None:
 @pytest.mark.parametrize("window", [0, 64])
 def test_first_fit_takes_the_next_machines_from_where_it_began_and_goes_round(window: int) -> None:
     snapshot = copy(*[(2, 2)] * 10)
-    claims = RandomFirstFit(window).place(work(((1, 1), 19)), snapshot, Random(5))
+    claims = FirstFit(window).place(work(((1, 1), 19)), snapshot, Random(5))
     start = int(Random(5).random() * 10)
     assert start > 0
     assert [claim.machine for claim in claims] == [(start + i) % 10 for i in range(10)]

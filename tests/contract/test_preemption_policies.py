@@ -1,4 +1,4 @@
-"""The preemption policies that come with Omega keep to the contract of all; and whom `Precedence` chooses."""
+"""The preemption policies of Omega keep the contract; and the victims of `PrecedencePreemption`."""
 
 from random import Random
 
@@ -7,12 +7,12 @@ import pytest
 from omega.cellstate.model import Gang
 from omega.cellstate.transaction import Mode, Transaction
 from omega.schedulers.constraints.fetching import Fetch, fetch
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement
 from omega.schedulers.preemption.none import NoPreemption
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.work import Work
 from omega.testing import PreemptionContract
 from omega.testing.preemption import Town
@@ -23,15 +23,15 @@ class TestNoPreemption(PreemptionContract):
 
 
 class TestPrecedence(PreemptionContract):
-    policies = (Precedence(), Precedence(looks=1), Precedence(most=2))
+    policies = (PrecedencePreemption(), PrecedencePreemption(looks=1), PrecedencePreemption(most=2))
 
 
-# Whom Precedence chooses
+# Whom PrecedencePreemption chooses
 
 
 def evicted(town: Town, work: Work, placement: Placement | None = None, seed: int = 1) -> dict[str, int]:
     """Tasks evicted by job, once what the policy claims is committed."""
-    claims = Precedence().place(work, town.snapshot(work), placement or Service(), Random(seed))
+    claims = PrecedencePreemption().place(work, town.snapshot(work), placement or ServicePlacement(), Random(seed))
     if claims:
         town.commit(Transaction("j", tuple(claims), Mode.GANG if work.gang else Mode.INCREMENTAL))
     return town.leaving()
@@ -56,7 +56,7 @@ def test_of_equal_precedence_the_fewest_go_then_the_newest() -> None:
     assert evicted(town, town.job(((2, 2), 1))) == {"r2": 1, "r3": 1}
 
 
-@pytest.mark.parametrize("placement", [Service(), RandomFirstFit(), BestFit()])
+@pytest.mark.parametrize("placement", [ServicePlacement(), FirstFit(), BestFit()])
 def test_the_machine_where_the_least_is_disturbed_is_taken(placement: Placement) -> None:
     residents = [(0, (4, 4), 1, 3, Gang.NO), (1, (1, 1), 4, 1, Gang.NO), (2, (2, 2), 2, 1, Gang.NO)]
     for seed in range(5):
@@ -98,21 +98,21 @@ def test_only_machines_that_might_hold_it_are_looked_up_and_no_more_than_so_many
     town = Town(has, [(i, (1, 1), 1, 1, Gang.NO) for i in range(60)])
     work = town.job(((4, 4), 1))
     snapshot = town.snapshot(work, looked=False)
-    found = Precedence(looks=10).suspects(work, snapshot, Random(1))
+    found = PrecedencePreemption(looks=10).suspects(work, snapshot, Random(1))
     assert found is not None
     assert len(found) == 10
     assert set(found) <= set(range(30)), "neither too small ones nor empty ones"
     fetch(Fetch(residents=tuple(found)), town.cell, snapshot)
-    more = Precedence(looks=100).suspects(work, snapshot, Random(1))
+    more = PrecedencePreemption(looks=100).suspects(work, snapshot, Random(1))
     assert more is not None
     assert sorted([*found, *more]) == list(range(30)), "what is known is not looked up again"
     town.settle([(found[0], 1)], (1, 1), 1)
     snapshot.apply(town.cell.sync(snapshot.position))
-    assert found[0] in (Precedence(looks=100).suspects(work, snapshot, Random(1)) or ()), "until it changes"
+    assert found[0] in (PrecedencePreemption(looks=100).suspects(work, snapshot, Random(1)) or ()), "until it changes"
 
 
 def test_victims_that_are_not_known_are_not_named() -> None:
     town = Town([(4, 4)], [(0, (4, 4), 1, 1, Gang.NO)])
     work = town.job(((1, 1), 1))
     snapshot = town.snapshot(work, looked=False)
-    assert Precedence().place(work, snapshot, Service(), Random(1)) == []
+    assert PrecedencePreemption().place(work, snapshot, ServicePlacement(), Random(1)) == []

@@ -7,9 +7,9 @@ from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.ports import Cell
 from omega.schedulers.ordering.fair_pools import FairPools
-from omega.schedulers.placement.first_fit import RandomFirstFit
-from omega.schedulers.preemption.fair_share import FairShare
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.placement.first_fit import FirstFit
+from omega.schedulers.preemption.fair_share import FairSharePreemption
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import rendezvous
 from omega.simulation import Settings, Simulation
@@ -71,9 +71,9 @@ class Ground:
         workload = Workload(specs, [], jobs, "slots", pools)
         settings = Settings(days=until / 86_400, seed=seed, batch_schedulers=self.schedulers)
         own = Scheduler(
-            "batch", FairPools(), RandomFirstFit(),
-            FairShare(Precedence() if self.by_precedence else None, newest_first=self.newest_first), jobs_per_call=8,
-            t_job=self.decision,
+            "batch", FairPools(), FirstFit(),
+            FairSharePreemption(PrecedencePreemption() if self.by_precedence else None, newest_first=self.newest_first),
+            jobs_per_call=8, t_job=self.decision,
         )  # fmt: skip
         simulation = Simulation(workload, settings, own=own, cell=cell)
         if logged:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from omega.cellstate.pools import Pool, PreemptionSettings
-from omega.schedulers.preemption.fair_share import FairShare
+from omega.schedulers.preemption.fair_share import FairSharePreemption
 from tests.simulation.pool_ground import Ground, PoolRun
 
 FAIR = PreemptionSettings(starvation_timeout=1.0, starvation_tolerance=1.0, backoff=0.5)
@@ -132,6 +132,6 @@ def test_a_scheduler_reports_starving_pools() -> None:
         ground.job("b", 16, at=2.0)
         story = ground.run(8)
         preemption = story.simulation.simulated_schedulers[0].scheduler.preemption
-        assert isinstance(preemption, FairShare)
+        assert isinstance(preemption, FairSharePreemption)
         seen[timeout] = preemption.starving()
     assert seen == {60.0: {}, 1.0: {"b": "starving"}}

@@ -12,9 +12,8 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MachineSpec
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import RandomFirstFit
-from omega.schedulers.preemption.fair_share import FairShare
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.placement.first_fit import FirstFit
+from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.scheduler import Scheduler
 from omega.simulation import Settings, Simulation
 from omega.workload.workload import Workload
@@ -32,9 +31,7 @@ def play(scenario: Scenario, schedulers: int) -> dict[float, Seen]:
     ]
     workload = Workload(machines, [], scenario.arrivals(), scenario.name, scenario.cell_pools())
     settings = Settings(days=scenario.fields.get("until", 1) / 86_400, batch_schedulers=schedulers)
-    own = Scheduler(
-        "batch", FairPools(), Constrained(RandomFirstFit()), FairShare(Precedence()), jobs_per_call=8, t_job=0.003
-    )
+    own = Scheduler("batch", FairPools(), Constrained(FirstFit()), FairSharePreemption(), jobs_per_call=8, t_job=0.003)
     simulation = Simulation(workload, settings, own=own)
     seen: dict[float, Seen] = {}
     world, cell, engine = simulation.world, simulation.store.cell, simulation.world.engine

@@ -14,7 +14,7 @@ from omega.cellstate.transaction import Claim
 from omega.schedulers import presets
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.policies import Placement
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
 from omega.simulation import Result, Settings, Simulation
@@ -40,7 +40,7 @@ def full(*arrivals: Arrival, gang: Gang = Gang.NO) -> Workload:
 
 
 def evicting(kind: str = "service") -> Scheduler:
-    return Scheduler(kind, placement=RandomFit(), preemption=Precedence(), t_job=1.0)
+    return Scheduler(kind, placement=RandomFit(), preemption=PrecedencePreemption(), t_job=1.0)
 
 
 def run(workload: Workload, scheduler: Scheduler, seconds: float, cell: RedisCell | None = None) -> Result:
@@ -114,7 +114,7 @@ def test_a_real_store_gives_the_run_of_the_twin(cell: RedisCell, scheduler: Sche
 def test_a_policy_that_evicts_sees_since_when_tasks_run_in_simulated_time() -> None:
     seen: dict[str, float] = {}
 
-    class Watching(Precedence):
+    class Watching(PrecedencePreemption):
         def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
             known = np.flatnonzero(snapshot.residents.known(snapshot.number)).tolist()
             seen.update({each.job: each.started for machine in known for each in snapshot.residents.on(machine)})
@@ -128,7 +128,7 @@ def test_a_policy_that_evicts_sees_since_when_tasks_run_in_simulated_time() -> N
 
 
 def test_a_policy_that_evicts_after_a_while_does_so_in_a_cell_where_nothing_else_happens() -> None:
-    class After(Precedence):
+    class After(PrecedencePreemption):
         """Evicts for jobs that have waited ten seconds."""
 
         def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:

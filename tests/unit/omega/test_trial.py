@@ -142,7 +142,7 @@ def test_schedulers_that_an_architecture_cannot_take_are_refused() -> None:
     two = [omega.Scheduler("cold"), omega.Scheduler("warm")]
     with pytest.raises(omega.BadInput, match="monolithic-single has one for all jobs"):
         omega.simulate(two, workload(), days=0.01, architecture="monolithic-single")
-    evicting = omega.Scheduler("cold", preemption=omega.Precedence())
+    evicting = omega.Scheduler("cold", preemption=omega.PrecedencePreemption())
     with pytest.raises(omega.BadInput, match="sees only offers"):
         omega.simulate(evicting, workload(), days=0.01, architecture="two-level")
     with pytest.raises(omega.BadInput, match="one of each kind"):

@@ -7,14 +7,14 @@ import pytest
 from omega.cellstate.model import Gang
 from omega.schedulers.placement.arranging import arranged
 from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement
 from tests.unit.schedulers.constraints.site import demanding, site
 from tests.unit.schedulers.drive import copy, group, room, work
 
-POLICIES: list[Placement] = [RandomFirstFit(), BestFit(), Constrained(RandomFirstFit()), Service()]
+POLICIES: list[Placement] = [FirstFit(), BestFit(), Constrained(FirstFit()), ServicePlacement()]
 
 
 @pytest.mark.parametrize("placement", POLICIES)
@@ -42,5 +42,5 @@ def test_what_a_job_demands_of_all_its_groups_holds_in_every_order() -> None:
     snapshot = site({"rack": "a"}, {"rack": "a"}, {"rack": "b"}, free=(4, 4))
     asked = {"different_machines": True}
     gang = demanding((group((1, 1), 2), asked), (group((4, 4), 1), asked), gang=Gang.YES)
-    claims = arranged(Service(), gang, snapshot, Random(3))
+    claims = arranged(ServicePlacement(), gang, snapshot, Random(3))
     assert sorted(claim.machine for claim in claims) == [0, 1, 2]

@@ -10,9 +10,9 @@ from omega.schedulers.composition import compose, parameters, read
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.retry_policy import RetryPolicy
 from omega.schedulers.scheduler import Scheduler
 
@@ -41,13 +41,13 @@ def test_every_kind_of_field() -> None:
     assert (found.kind, found.jobs_per_call, found.backoff) == ("cold", 4, 1.0)
     assert (found.detection, found.mode) == (Detection.COARSE, Mode.GANG)
     assert (found.retry_policy, found.paths) == (RetryPolicy(1.5, 1_000, 3), {"cold": (0.5, 0.25)})
-    assert found.placement == Constrained(BestFit(apart=2), Service(fit=0.5))
+    assert found.placement == Constrained(BestFit(apart=2), ServicePlacement(fit=0.5))
 
 
 def test_what_is_left_out_is_as_ever(tmp_path: Path) -> None:
     path = tmp_path / "cold.toml"
     path.write_text('kind = "cold"', encoding="utf-8")
-    assert (read(path).ordering, read(path).placement) == (PrecedenceFifo(), RandomFirstFit())
+    assert (read(path).ordering, read(path).placement) == (PrecedenceFifo(), FirstFit())
 
 
 @pytest.mark.parametrize(

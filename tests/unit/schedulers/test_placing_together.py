@@ -12,7 +12,7 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import as_places_all
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
@@ -42,12 +42,12 @@ def test_the_result_is_that_of_one_job_after_another(kind: Callable[[int], Snaps
     dimensions, window = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([0, 1, 3, 64]))
     free, works = data.draw(cells(dimensions)), data.draw(jobs_of_one_group(dimensions))
     together, single = filled(kind(dimensions), free), filled(kind(dimensions), free)
-    placed, size = RandomFirstFit(window).place_all(works, together, Random(1), 40)
+    placed, size = FirstFit(window).place_all(works, together, Random(1), 40)
     rng, expected, claims = Random(1), list[Sequence[Claim]](), 0
     for each in works:
         if claims >= 40 or not free:
             break
-        expected.append(RandomFirstFit(window).place(each, single, rng))
+        expected.append(FirstFit(window).place(each, single, rng))
         claims += len(expected[-1])
         if not expected[-1]:
             break
@@ -86,7 +86,7 @@ def test_a_job_with_demands_ends_the_call() -> None:
     assert Constrained().place_all(works[1:], snapshot((9, 9)), Random(0), 9) == ([], 0)
 
 
-class Reversed(RandomFirstFit):
+class Reversed(FirstFit):
     """A policy that changes one job's placement alone."""
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
@@ -95,7 +95,7 @@ class Reversed(RandomFirstFit):
 
 
 def test_a_policy_that_overrides_place_alone_is_asked_for_each_job() -> None:
-    assert as_places_all(RandomFirstFit()) is not None
+    assert as_places_all(FirstFit()) is not None
     assert as_places_all(Reversed()) is None
     scheduler = Scheduler("batch", placement=Reversed(), jobs_per_call=8)
     works = [work(((1, 1), 1), name="a"), work(((1, 1), 1), name="b")]
@@ -116,6 +116,6 @@ def test_jobs_that_begin_at_one_machine_share_it() -> None:
     found = copy.fill_all((1, 1), [2, 2, 2, 2], [0, 0, 0, 0], 3)
     assert found == [([0], [2], 0), ([0], [2], 0), ([0, 1], [1, 1], 0), ([1], [2], 0)]
     assert room(copy) == [[0, 0, 0], [0, 0, 0]]
-    placed, size = RandomFirstFit().place_all(works, snapshot((5, 5), (3, 3)), Random(0), 100)
+    placed, size = FirstFit().place_all(works, snapshot((5, 5), (3, 3)), Random(0), 100)
     assert (sum(claim.count for claims in placed for claim in claims), len(placed)) == (8, 4)
     assert size == sum(map(len, placed))

@@ -14,8 +14,8 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.schedulers.constraints.fetching import wanted
 from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import RandomFirstFit
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.first_fit import FirstFit
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement
 from omega.schedulers.pool_machines import check_machines, fetch_attributes, totals_of
 from tests.unit.schedulers.drive import group, work
@@ -35,7 +35,7 @@ def seen(pools: Pools = POOLS) -> Snapshot:
     return snapshot
 
 
-@pytest.mark.parametrize("placement", [Constrained(RandomFirstFit()), Service()])
+@pytest.mark.parametrize("placement", [Constrained(FirstFit()), ServicePlacement()])
 @pytest.mark.parametrize(("pool", "machines"), [("g", {1, 3}), ("cpu only", {0, 2}), ("", {0, 2})])
 def test_a_job_runs_on_machines_of_its_pools_tree(placement: Placement, pool: str, machines: set[int]) -> None:
     found = work("j", group((1, 1), 20), spec={"pool": pool, "user": "ada"} if pool else {})

@@ -4,13 +4,13 @@ import pytest
 
 from omega.cellstate.model import Gang, JobSpec, TaskGroup
 from omega.schedulers.constraints.fetching import Fetch
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.scheduler import Scheduler
 from tests.unit.schedulers.rig import Rig, spec
 
 
 def rig(*machines: tuple[int, int], looks: int = 256) -> Rig:
-    return Rig(*machines, scheduler=Scheduler("batch", preemption=Precedence(looks=looks)))
+    return Rig(*machines, scheduler=Scheduler("batch", preemption=PrecedencePreemption(looks=looks)))
 
 
 def looked(found: Rig) -> list[tuple[int, ...]]:

@@ -11,7 +11,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.queries.explanations import explain_job
 from omega.queries.room import Room
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Placement
 from omega.schedulers.process import scheduler as process
 from omega.schedulers.process.scheduler import HUNG_LEASES, Process
@@ -68,7 +68,7 @@ def test_figures_list_the_jobs_that_a_policy_delays_and_the_reason_is_locality(b
 
         def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
             if snapshot.now >= 1_005.0:
-                return RandomFirstFit().place(work, snapshot, rng)
+                return FirstFit().place(work, snapshot, rng)
             work.until = 1_005.0
             return []
 

@@ -10,7 +10,7 @@ from omega.cellstate.transaction import Claim, Detection, Transaction, Verdict
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.outcomes import rebase
 from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.presets import BATCH_JOBS, batch, service
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.together import CALL_CLAIMS
@@ -306,7 +306,7 @@ def test_schedulers_that_share_by_pools() -> None:
 def test_presets_and_their_dice() -> None:
     quick, careful = batch("s"), service("s")
     assert (quick.kind, quick.jobs_per_call) == ("batch", BATCH_JOBS)
-    assert (careful.kind, careful.jobs_per_call, careful.placement) == ("service", 1, Service())
+    assert (careful.kind, careful.jobs_per_call, careful.placement) == ("service", 1, ServicePlacement())
     assert batch("s").rng.random() == quick.rng.random() != batch("t").rng.random()
 
 

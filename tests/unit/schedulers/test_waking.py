@@ -10,7 +10,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Ending, How, Outcome, Transaction
 from omega.schedulers import live
 from omega.schedulers.constraints.fetching import Fetch
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.presets import batch
 from omega.schedulers.scheduler import Scheduler
 from tests.unit.schedulers.drive import Driver, copy, group, job, say, validated
@@ -124,7 +124,7 @@ def test_a_gang_that_the_limits_do_not_admit_is_not_tried() -> None:
 
 
 def test_an_important_job_is_tried_again_when_others_have_moved_whom_it_may_evict() -> None:
-    found = Rig((200, 200), scheduler=Scheduler("batch", preemption=Precedence()))
+    found = Rig((200, 200), scheduler=Scheduler("batch", preemption=PrecedencePreemption()))
     found.submit(JobSpec("same", "same", "batch", (TaskGroup((100, 100), 2),), 9))
     found.until_placed("same")
     found.submit(JobSpec("high", "high", "batch", (TaskGroup((150, 150), 1),), 9))

@@ -11,7 +11,7 @@ from omega.cellstate.cell import KindUse
 from omega.cellstate.model import Gang, JobState, Limits, MachineState
 from omega.schedulers.constraints.explanation import Explanation, explain
 from omega.schedulers.constraints.reasons import Reason
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.service import ServicePlacement
 from tests.unit.schedulers.constraints.site import asking, demanding, racks, site
 from tests.unit.schedulers.drive import copy, group, room, say, work
 
@@ -171,7 +171,7 @@ def test_it_agrees_with_the_placement_and_changes_nothing(
     before = room(snapshot)
     said = explain(found, snapshot)
     assert (room(snapshot), snapshot.mark(), found.left) == (before, 0, [tasks])
-    placed = sum(claim.count for claim in Service().place(found, snapshot, Random(seed)))
+    placed = sum(claim.count for claim in ServicePlacement().place(found, snapshot, Random(seed)))
     (part,) = said.parts
     assert placed == (part.fits if not gang or part.fits == tasks else 0)
     assert (said.reason is Reason.WAITING) == (part.fits == tasks)

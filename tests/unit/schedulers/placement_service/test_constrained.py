@@ -14,28 +14,28 @@ from omega.cellstate.model import Gang
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.placement.constrained import Constrained
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement, machines_of
 from omega.schedulers.work import Work
 from omega.testing import PlacementContract
 from tests.unit.schedulers.constraints.site import asking, demanding, racks, site, tasks_by
 from tests.unit.schedulers.drive import group, room, work
 
-INNER = [RandomFirstFit(), BestFit(), BestFit(apart=1), RandomFit(), Service()]
+INNER = [FirstFit(), BestFit(), BestFit(apart=1), RandomFit(), ServicePlacement()]
 
 
 class TestConstrained(PlacementContract):
-    policies = (Constrained(), Constrained(BestFit()), Constrained(Service()))
+    policies = (Constrained(), Constrained(BestFit()), Constrained(ServicePlacement()))
 
 
 @dataclass
 class Seen:
     """Notes what it is shown, and places as another does."""
 
-    inner: Placement = field(default_factory=RandomFirstFit)
+    inner: Placement = field(default_factory=FirstFit)
     snapshots: list[Snapshot] = field(default_factory=list)
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
@@ -71,7 +71,7 @@ def test_jobs_without_demands_are_shown_the_copy_itself() -> None:
     ],
 )
 def test_what_no_choice_of_single_machines_answers_goes_to_the_careful_one(extra: dict[str, Any]) -> None:
-    snapshot, inner, careful = site({"rack": "a"}), Seen(), Seen(Service())
+    snapshot, inner, careful = site({"rack": "a"}), Seen(), Seen(ServicePlacement())
     assert Constrained(inner, careful).place(asking(extra), snapshot, Random(1))
     assert (len(inner.snapshots), len(careful.snapshots)) == (0, 1)
 

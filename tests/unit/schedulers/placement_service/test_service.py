@@ -15,7 +15,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.domains import patches, places_of, tasks_of
-from omega.schedulers.placement.service import Service
+from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement, machines_of
 from omega.schedulers.work import Work
 from omega.simulation.packed_snapshot import PackedSnapshot
@@ -25,15 +25,19 @@ from tests.unit.schedulers.drive import copy, group, room, rows, work
 
 
 class TestService(PlacementContract):
-    policies = (Service(), Service(effort=0, apart=0.0), Service(effort=3, fit=0.0, balance=1.0))
+    policies = (
+        ServicePlacement(),
+        ServicePlacement(effort=0, apart=0.0),
+        ServicePlacement(effort=3, fit=0.0, balance=1.0),
+    )
 
 
 def total(claims: object) -> int:
     return sum(claim.count for claim in claims)  # type: ignore[attr-defined]
 
 
-def place(found: Work, snapshot: Snapshot, policy: Service | None = None, seed: int = 1) -> Any:
-    return (policy or Service()).place(found, snapshot, Random(seed))
+def place(found: Work, snapshot: Snapshot, policy: ServicePlacement | None = None, seed: int = 1) -> Any:
+    return (policy or ServicePlacement()).place(found, snapshot, Random(seed))
 
 
 # Bounds on domains
@@ -63,7 +67,7 @@ def test_machines_in_no_domain_take_nothing_when_it_is_bounded_and_count_as_one_
     snapshot = site({"rack": "a"}, {"rack": "b"}, {}, {})
     assert machines_of(place(asking({"spread": [{"domain": "rack", "most": 5}]}, 8), snapshot)) == {0, 1}
     assert place(asking({"spread": [{"domain": "powr", "most": 5}]}, 8), snapshot) == []
-    claims = place(asking({"spread": ["rack"]}, 6), snapshot, Service(apart=0.0))
+    claims = place(asking({"spread": ["rack"]}, 6), snapshot, ServicePlacement(apart=0.0))
     assert tasks_by(snapshot, claims, "rack") == {"a": 2, "b": 2, None: 2}
     assert total(place(asking({"spread": ["powr"]}, 8), snapshot)) == 8
 
@@ -166,7 +170,7 @@ def test_whatever_is_asked_nothing_is_broken_and_no_machine_that_would_do_is_lef
     found = asking(asked, tasks)
     found.places = data.draw(st.dictionaries(st.integers(0, len(machines) - 1), st.integers(1, 2), max_size=2))
     had = Counter(found.places)
-    claims = place(found, snapshot, Service(effort=data.draw(st.sampled_from([0, 1, 100]))), seed)
+    claims = place(found, snapshot, ServicePlacement(effort=data.draw(st.sampled_from([0, 1, 100]))), seed)
     assert total(claims) <= tasks
     added = Counter({claim.machine: claim.count for claim in claims})
     assert len(added) == len(claims), "one claim a machine"
@@ -228,19 +232,19 @@ def test_evenness_gives_way_to_room_and_bounds_do_not() -> None:
 
 def test_a_job_without_domains_keeps_to_different_machines_while_it_can() -> None:
     assert sorted(claim.count for claim in place(work("a", group((1, 1), 7)), copy(*[(9, 9)] * 5))) == [1, 1, 1, 2, 2]
-    whole = place(work("a", group((1, 1), 7)), copy(*[(9, 9)] * 5), Service(apart=0.0))
+    whole = place(work("a", group((1, 1), 7)), copy(*[(9, 9)] * 5), ServicePlacement(apart=0.0))
     assert [claim.count for claim in whole] == [7]
 
 
 def test_best_fit_takes_the_tightest_machine_and_balance_the_most_even_one() -> None:
     snapshot = site({}, {}, free=(100, 100))
     snapshot.take(0, (50, 50), 1)
-    assert machines_of(place(work("a", group((10, 10), 1)), snapshot, Service(balance=0.0))) == {0}
+    assert machines_of(place(work("a", group((10, 10), 1)), snapshot, ServicePlacement(balance=0.0))) == {0}
     snapshot = site({}, {}, free=(100, 100))
     snapshot.take(0, (40, 0), 1)
     snapshot.take(1, (0, 30), 1)
-    assert machines_of(place(work("a", group((30, 0), 1)), snapshot, Service(fit=0.0, balance=1.0))) == {1}
-    assert machines_of(place(work("a", group((0, 30), 1)), snapshot, Service(fit=0.0, balance=1.0))) == {0}
+    assert machines_of(place(work("a", group((30, 0), 1)), snapshot, ServicePlacement(fit=0.0, balance=1.0))) == {1}
+    assert machines_of(place(work("a", group((0, 30), 1)), snapshot, ServicePlacement(fit=0.0, balance=1.0))) == {0}
 
 
 def test_a_preferred_constraint_decides_while_there_is_room_and_the_heavier_wins() -> None:
@@ -283,8 +287,8 @@ def test_ties_are_broken_at_random_also_between_domains() -> None:
 
 def test_the_rest_of_the_cell_is_looked_at_when_a_part_is_not_enough() -> None:
     snapshot = site(*racks(50, 4), free=(1, 1))
-    assert total(place(asking({"spread": ["rack"]}, 200), snapshot, Service(effort=5))) == 200
-    assert total(place(asking({"spread": ["rack"]}, 3), site(*racks(50, 4)), Service(effort=1))) == 3
+    assert total(place(asking({"spread": ["rack"]}, 200), snapshot, ServicePlacement(effort=5))) == 200
+    assert total(place(asking({"spread": ["rack"]}, 3), site(*racks(50, 4)), ServicePlacement(effort=1))) == 3
 
 
 def test_ten_thousand_tasks_over_ten_thousand_machines() -> None:
@@ -295,7 +299,7 @@ def test_ten_thousand_tasks_over_ten_thousand_machines() -> None:
     assert set(tasks_by(snapshot, claims, "rack").values()) == {20}
 
 
-@pytest.mark.parametrize("policy", [Service(), Constrained()])
+@pytest.mark.parametrize("policy", [ServicePlacement(), Constrained()])
 def test_a_copy_as_the_simulator_keeps_it_gives_the_same_claims(policy: Placement) -> None:
     asked = {"constraints": ["zone == 'a'"]} if isinstance(policy, Constrained) else {"spread": ["zone"]}
     machines = racks(4, 3, zone="a")

@@ -11,7 +11,7 @@ from omega.cellstate.array_snapshot import distinct
 from omega.cellstate.model import Gang
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.queue.blocked import Blocked
 from omega.schedulers.queue.ranks import Ranks
 from omega.schedulers.work import Work
@@ -212,7 +212,7 @@ Asked = list[tuple[list[tuple[tuple[int, int], int]], Gang]]
 @given(JOBS, CHANGES)
 def test_whoever_sleeps_on_fits_nowhere(jobs: Asked, changes: list[tuple[int, int, int]]) -> None:
     """The point of it all: after the requeued were placed, no sleeping job could have been placed."""
-    snapshot, blocked, place = copy((0, 0), (0, 0), (0, 0)), nobody(), RandomFirstFit().place
+    snapshot, blocked, place = copy((0, 0), (0, 0), (0, 0)), nobody(), FirstFit().place
     for i, (groups, gang) in enumerate(jobs):
         blocked.add(work(f"j{i}", *(group(*asked) for asked in groups), gang=gang))
     for machine, *free in changes:

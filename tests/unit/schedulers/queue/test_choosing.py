@@ -7,7 +7,7 @@ from typing import ClassVar
 import pytest
 
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.fair_users import FairUsers
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.policies import Ordering
@@ -45,7 +45,7 @@ def many(name: str, user: str = "") -> Work:
     return work(((1, 1), 10), name=name, order=ord(name), user=user)
 
 
-@pytest.mark.parametrize("ordering", [PrecedenceFifo(), WeightedFair(), Portions()])
+@pytest.mark.parametrize("ordering", [PrecedenceFifo(), FairUsers(), Portions()])
 def test_no_more_jobs_are_chosen_than_asked_for(ordering: Ordering) -> None:
     jobs = [work(ONE, name=f"j{i}", order=i, user="ada" if i % 2 else "bob") for i in range(5)]
     queue = ready_of(*jobs, ordering=ordering)
@@ -100,7 +100,7 @@ def test_turns_of_users_follow_what_the_chosen_jobs_will_hold(whole: str) -> Non
     rest = [
         work(((1, 1), 40), name=f"j{i}", order=1 + i, user=user) for i, user in enumerate(("ada", "bob", "bob", "bob"))
     ]
-    queue = Queue(WeightedFair())
+    queue = Queue(FairUsers())
     for found in (first, *rest):
         queue.ready.add(found)
     queue.observe(snapshot((100, 100)), 0.0)
@@ -109,7 +109,7 @@ def test_turns_of_users_follow_what_the_chosen_jobs_will_hold(whole: str) -> Non
 
 def test_a_user_with_twice_the_weight_has_twice_the_turns_of_portions() -> None:
     """Of each job a portion of 16 tasks counts, not the whole job."""
-    queue = Queue(WeightedFair({"ada": 2.0}))
+    queue = Queue(FairUsers({"ada": 2.0}))
     for i in range(12):
         queue.ready.add(work(((1, 1), 16 + i), name=f"j{i}", order=i, user="ada" if i % 2 else "bob"))
     queue.observe(snapshot((1_000, 1_000)), 0.0)
@@ -131,7 +131,7 @@ def test_the_job_at_the_bound_is_taken_and_none_behind_it(lanes: int) -> None:
     assert (found.id, ready.pop(0.0, bound=(-100.0, 0.0, 0))) == ("j0", None)
 
 
-@pytest.mark.parametrize("ordering", [PrecedenceFifo(), WeightedFair()])
+@pytest.mark.parametrize("ordering", [PrecedenceFifo(), FairUsers()])
 def test_a_scheduler_waits_one_round_for_a_better_job_and_then_goes_on(ordering: Ordering) -> None:
     queue = ready_of(*(work(ONE, name=f"j{i}", order=i) for i in range(3)), ordering=ordering)
     queue.bound = lambda: (-1.0, -1.0, 0)
@@ -140,7 +140,7 @@ def test_a_scheduler_waits_one_round_for_a_better_job_and_then_goes_on(ordering:
     assert len(queue.choose(0.0, 1)) == 1, "nothing better is elsewhere"
 
 
-@pytest.mark.parametrize("ordering", [PrecedenceFifo(), WeightedFair()])
+@pytest.mark.parametrize("ordering", [PrecedenceFifo(), FairUsers()])
 def test_a_round_counts_as_waited_only_when_a_better_job_held_all_others_back(ordering: Ordering) -> None:
     queue = ready_of(ordering=ordering)
     assert queue.choose(0.0, 3) == [], "nothing was held back"
@@ -257,7 +257,7 @@ def test_in_turns_a_job_that_gets_nothing_stays_blocked_and_one_that_got_some_is
     """Eve's task seems to fit, because each of its amounts is free on some machine."""
     users = {"ada": ((1, 1), 9), "bob": ((1, 1), 9), "eve": ((3, 3), 1)}
     jobs = [work(group, name=user, order=i, user=user) for i, (user, group) in enumerate(users.items())]
-    queue, copy = Queue(WeightedFair()), snapshot((0, 0), (0, 0))
+    queue, copy = Queue(FairUsers()), snapshot((0, 0), (0, 0))
     for each in jobs:
         queue.block(each)
     copy.freed()
@@ -270,7 +270,7 @@ def test_in_turns_a_job_that_gets_nothing_stays_blocked_and_one_that_got_some_is
 
 def test_a_job_alone_may_take_more_than_the_room_that_was_freed() -> None:
     """Turns, and what they gave, matter only where several jobs want the room."""
-    queue, copy = Queue(WeightedFair()), snapshot((0, 0))
+    queue, copy = Queue(FairUsers()), snapshot((0, 0))
     queue.block(many("a", user="ada"))
     copy.freed()
     say(copy, 0, 4, 4)
@@ -341,7 +341,7 @@ def test_jobs_behind_a_limit_are_checked_again_until_the_use_is_known() -> None:
 
 def test_what_is_promised_to_blocked_jobs_counts_until_the_next_decision_and_no_longer() -> None:
     copy = snapshot(*[(0, 0)] * 4)
-    queue, names = Queue(WeightedFair()), ("ada", "bob")
+    queue, names = Queue(FairUsers()), ("ada", "bob")
     queue.observe(copy, 0.0)
     for i in range(6):
         queue.block(work(((1, 1), 3), name=f"j{i}", order=i, user=names[i % 2]))

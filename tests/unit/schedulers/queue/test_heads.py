@@ -18,9 +18,9 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.schedulers.ordering.fair_pools import WAIT_SECONDS, FairPools
 from omega.schedulers.policies import Ordering
-from omega.schedulers.preemption.fair_share import FairShare
+from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.preemption.none import NoPreemption
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.presets import batch
 from omega.schedulers.queue import ready as module
 from omega.schedulers.queue.queue import Queue
@@ -98,8 +98,10 @@ def test_shipped_schedulers_follow_the_pools_of_the_cell_and_leave_them_again() 
     copy.usage.change(("b", ""), (10,), (0,))
     found.requeue(copy, 1.0)
     assert found.preemption.by == "fair share"
-    assert isinstance(found.preemption, FairShare)
-    assert isinstance(found.preemption.within, Precedence), "precedence decides within a pool, whatever the scheduler"
+    assert isinstance(found.preemption, FairSharePreemption)
+    assert isinstance(found.preemption.within, PrecedencePreemption), (
+        "precedence decides within a pool, whatever the scheduler"
+    )
     assert [each.id for each in found.choose(1.0)] == ["a2", "b2", "a1", "b1"], "pools take turns, b holds more"
     assert leaf_of("a", "ada") == "a"
     copy.pools = Pools()

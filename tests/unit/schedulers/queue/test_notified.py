@@ -11,7 +11,7 @@ from omega.cellstate.transaction import Claim
 from omega.schedulers import live
 from omega.schedulers.policies import Placement, Preemption
 from omega.schedulers.preemption.none import NoPreemption
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.presets import batch, service
 from omega.schedulers.queue import evicting, queue
 from omega.schedulers.scheduler import Scheduler
@@ -94,7 +94,9 @@ class ByShares(Preemption):
         return ()
 
 
-@pytest.mark.parametrize(("policy", "notified"), [(ByShares(), True), (Precedence(), False), (NoPreemption(), False)])
+@pytest.mark.parametrize(
+    ("policy", "notified"), [(ByShares(), True), (PrecedencePreemption(), False), (NoPreemption(), False)]
+)
 def test_a_placement_notifies_a_scheduler_that_evicts_by_shares(policy: Preemption, notified: bool) -> None:
     """It changes shares; what is free and what has a lower precedence stays the same together."""
     rig = blocked(Scheduler("batch", preemption=policy), spec("large", need=(5_000, 5_000), precedence=9))

@@ -6,7 +6,7 @@ from math import inf, nan
 import pytest
 
 from omega.cellstate.errors import BadInput
-from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.fair_users import FairUsers
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.ordering.rejoin import Rejoin
 from omega.schedulers.ordering.shortest import ShortestFirst
@@ -51,13 +51,13 @@ def test_jobs_that_were_never_retried_stand_by_submission() -> None:
 
 @pytest.mark.parametrize("weight", [1e-9, 0.5, 1.0, 1e9])
 def test_any_weight_above_0_is_a_weight(weight: float) -> None:
-    assert WeightedFair({"ada": weight}).weights == {"ada": weight}
+    assert FairUsers({"ada": weight}).weights == {"ada": weight}
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, inf, nan])
 def test_a_weight_that_is_none_is_refused(weight: float) -> None:
     with pytest.raises(BadInput, match="of user ada; want more than 0"):
-        WeightedFair({"ada": weight})
+        FairUsers({"ada": weight})
 
 
 @pytest.mark.parametrize("ageing", [1e-3, 0.5, 1.0, 1e9])
@@ -93,8 +93,8 @@ def test_within_a_user_precedence_and_ageing_decide() -> None:
         return [work(ONE, name="old", user="ada"),
                 work(ONE, name="important", order=1, user="ada", precedence=2, submitted=20.0)]  # fmt: skip
 
-    assert chosen(WeightedFair(), *jobs()) == "important old"
-    assert chosen(WeightedFair(ageing=9.0), *jobs()) == "old important"
+    assert chosen(FairUsers(), *jobs()) == "important old"
+    assert chosen(FairUsers(ageing=9.0), *jobs()) == "old important"
 
 
 def test_short_jobs_come_first_unless_others_wait_for_long() -> None:

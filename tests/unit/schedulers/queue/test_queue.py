@@ -6,12 +6,12 @@ from random import Random
 
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
-from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.fair_users import FairUsers
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.ordering.precedence import PrecedenceFifo
-from omega.schedulers.placement.first_fit import RandomFirstFit
+from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Ordering, Placement, Preemption
-from omega.schedulers.preemption.precedence import Precedence
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.queue.evicting import MOST_SCANNED, SCAN_SECONDS
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.queue.ranks import Ranks
@@ -97,7 +97,7 @@ class Patiently(Placement):
         if snapshot.now < work.submitted + 10:
             work.until = work.submitted + 10
             return ()
-        return RandomFirstFit().place(work, snapshot, rng)
+        return FirstFit().place(work, snapshot, rng)
 
 
 def test_a_placement_that_waits_is_asked_again_at_its_time_and_knows_the_time() -> None:
@@ -111,7 +111,7 @@ def test_a_placement_that_waits_is_asked_again_at_its_time_and_knows_the_time() 
 
 
 def test_with_patience_nobody_is_blocked_though_the_scheduler_evicts() -> None:
-    found = Scheduler("batch", preemption=Precedence(), retry_policy=RetryPolicy(seconds=3.0))
+    found = Scheduler("batch", preemption=PrecedencePreemption(), retry_policy=RetryPolicy(seconds=3.0))
     copy = snapshot((0, 0), used=5)
     found.take([work(ONE, precedence=5)])
     found.requeue(copy, 10.0)
@@ -161,7 +161,7 @@ def test_users_are_apart_for_eviction() -> None:
 def test_fair_shares_divide_room_that_is_freed_at_once() -> None:
     copy = snapshot(*[(0, 0)] * 9)
     jobs = [work(((1, 1), 100), name=user, order=i, user=user) for i, user in enumerate(("ada", "bob"))]
-    queue = blocked(WeightedFair({"bob": 2.0}), *jobs)
+    queue = blocked(FairUsers({"bob": 2.0}), *jobs)
     copy.freed()
     for machine in range(9):
         free(copy, machine, 10)
@@ -171,7 +171,7 @@ def test_fair_shares_divide_room_that_is_freed_at_once() -> None:
 
 
 def test_a_large_job_does_not_take_an_empty_cell_before_others_had_their_turn() -> None:
-    found, copy = Scheduler("batch", ordering=WeightedFair()), snapshot(*[(10, 10)] * 10)
+    found, copy = Scheduler("batch", ordering=FairUsers()), snapshot(*[(10, 10)] * 10)
     found.take([work(((1, 1), 500), name="ada", user="ada"), work(((1, 1), 500), name="bob", order=1, user="bob")])
     found.requeue(copy, 0.0)
     placed = [sum(claim.count for claim in each.claims) for each in found.decide(found.choose(0.0), copy, 0.0)]
@@ -243,7 +243,7 @@ class Asking(Placement):
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         self.seen.append(snapshot.attributes.name(0))
-        return RandomFirstFit().place(work, snapshot, rng)
+        return FirstFit().place(work, snapshot, rng)
 
 
 def test_attributes_are_looked_up_when_a_policy_asks_for_them() -> None:
@@ -255,7 +255,7 @@ def test_attributes_are_looked_up_when_a_policy_asks_for_them() -> None:
 
 
 def test_use_by_user_and_pool_reaches_a_live_policy_with_what_is_in_flight() -> None:
-    rig = Rig((1_000, 1_000), scheduler=Scheduler("batch", ordering=WeightedFair()))
+    rig = Rig((1_000, 1_000), scheduler=Scheduler("batch", ordering=FairUsers()))
     rig.submit(*(spec(f"a{i}", extra={"user": "ada", "pool": "crawl"}) for i in range(3)))
     rig.submit(spec("b", extra={"user": "bob"}))
     usage = rig.live.snapshot.usage
@@ -283,7 +283,7 @@ class Counting(Placement):
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         self.tried.append(work.id)
-        return RandomFirstFit().place(work, snapshot, rng)
+        return FirstFit().place(work, snapshot, rng)
 
 
 def test_a_new_job_like_blocked_ones_costs_no_attempt_of_its_own() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omega.schedulers.ordering.fair import WeightedFair
+from omega.schedulers.ordering.fair_users import FairUsers
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.ordering.rejoin import Rejoin
@@ -16,7 +16,7 @@ from omega.schedulers.work import Work
 from omega.testing.scenes import for_all
 from tests.unit.schedulers.drive import job
 
-ORDERINGS: tuple[Ordering, ...] = (PrecedenceFifo(), PrecedenceFifo(ageing=2.0), Fifo(), Rejoin(), WeightedFair())
+ORDERINGS: tuple[Ordering, ...] = (PrecedenceFifo(), PrecedenceFifo(ageing=2.0), Fifo(), Rejoin(), FairUsers())
 
 
 def draw_works(data: st.DataObject, serial: int) -> list[Work]:

@@ -12,7 +12,7 @@ from omega.schedulers.work import Work
 
 
 @dataclass(slots=True)
-class WeightedFair(Ordering):
+class FairUsers(Ordering):
     """The next task is for the user with the smallest dominant share ÷ weight; a user's jobs by precedence, then FIFO.
 
     `weights` by user, default 1. `ageing` as in PrecedenceFifo, among the jobs of one user. No user starves: the share
