@@ -32,7 +32,7 @@ class Threshold(NamedTuple):
 
 
 class Floor(NamedTuple):
-    """Amounts that a job keeps when some of its tasks are evicted (docs/pools.md, rule 10).
+    """Amounts that a job keeps when some of its tasks are evicted (docs/pool-rules.md, rule 10).
 
     It keeps them in one resource at least, or with `every` in all. Infinite: no amount of that resource suffices alone.
     """

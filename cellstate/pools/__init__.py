@@ -1,7 +1,7 @@
 """Pools of a cell: settings, rules, records, and the fair shares that schedulers publish.
 
 A pool tree divides the machines that its formula selects. Jobs belong to leaf pools; a job without a pool belongs to
-the pool of its user's name, which exists while the user has jobs (an ephemeral pool). Rules: docs/pools.md.
+the pool of its user's name, which exists while the user has jobs (an ephemeral pool). Use: docs/pools.md.
 """
 
 from omega.cellstate.pools.hierarchy import Pools

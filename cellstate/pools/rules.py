@@ -193,7 +193,7 @@ def _check_sums(pools: Pools) -> None:
                 for name, amount in amounts.items():
                     sums[name] = sums.get(name, 0) + amount
             for name, amount in sums.items():
-                # A guarantee that is not stated is inferred from that of the main resource (docs/pools.md, 2).
+                # A guarantee that is not stated is inferred from that of the main resource (docs/pool-rules.md).
                 inferred = what == "guarantee" and name != main and name not in stated and stated.get(main, 0) > 0
                 if amount > stated.get(name, 0) and not inferred:
                     raise BadInput(

@@ -1,7 +1,7 @@
 """Pools as the cell stores them: settings of pools and trees, their validation, and the published fair shares.
 
 A pool tree divides the machines that its formula selects. Jobs belong to leaf pools; a job without a pool belongs to
-the pool of its user's name, which exists while the user has jobs (an ephemeral pool). Rules: docs/pools.md.
+the pool of its user's name, which exists while the user has jobs (an ephemeral pool). Use: docs/pools.md.
 """
 
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class PreemptionSettings:
     """When jobs of a pool starve and which of their tasks may be evicted.
 
     None: as the parent pool, below the root as the tree. Times in seconds; thresholds and tolerance as multiples of
-    the fair share (docs/pools.md, rules 9 and 10).
+    the fair share (docs/pool-rules.md, rules 9 and 10).
     """
 
     starvation_tolerance: float | None = None
@@ -120,7 +120,7 @@ class PoolTree:
     """A tree: the machines it divides, as a formula over their attributes ("" for those of no other tree).
 
     `default_parent` is the pool below which ephemeral pools stand. The options are those of the calculator
-    (docs/pools.md, Fields); periods in seconds.
+    (docs/fair-share-calculator.md); periods in seconds.
     """
 
     name: str = DEFAULT_TREE
@@ -136,11 +136,11 @@ class PoolTree:
     relaxed_multiplier: float = 3.0
     weight_multiplier: float | None = None
     usage_half_life: float | None = None
-    """Seconds by which past usage counts half; None: it does not reduce weights (docs/pools.md, 8)."""
+    """Seconds by which past usage counts half; None: it does not reduce weights (docs/pool-rules.md, rule 8)."""
     usage_exponent: float = 1.0
     """Weights are multiplied by 2 to the power of -(exponent × decayed usage)."""
     partition_everywhere: bool = False
-    """Whether docs/pools.md, 10 also decides between pools, instead of the rule on sets of evictions."""
+    """Whether docs/pool-rules.md, rule 10 also decides between pools, instead of the rule on sets of evictions."""
     operators_from: int | None = None
     """Jobs of at least this precedence may evict across pools by precedence alone (the operators' band)."""
     preemption: PreemptionSettings = field(default_factory=PreemptionSettings)

@@ -26,7 +26,7 @@ class PoolShare:
     promised: tuple[float, ...]
     estimated: tuple[float, ...]
     satisfaction: float
-    """Usage ÷ fair share (docs/pools.md, 8); infinite without a share."""
+    """Usage ÷ fair share (docs/pool-rules.md, rule 8); infinite without a share."""
     volume: tuple[float, ...] = ()
     """Accumulated volume of an integral guarantee, in smallest units × seconds."""
     last_share: float = 0.0

@@ -26,7 +26,7 @@ def command(app: App, *, file: Path, method: str) -> None:
     """Compute the fair share of every pool and job in FILE.
 
     FILE is JSON or YAML: total_resources, tree (a list of pools and jobs), options and
-    seconds_since_previous_update; docs/pools.md lists the fields. No store is used.
+    seconds_since_previous_update; docs/fair-share-calculator.md lists the fields. No store is used.
     """
     from omega import pools
 

@@ -1,4 +1,4 @@
-"""Files of pool trees: JSON or YAML as `omega pool compute` reads them (docs/pools.md, "Fields")."""
+"""Files of pool trees: JSON or YAML as `omega pool compute` reads them (docs/fair-share-calculator.md)."""
 
 from difflib import get_close_matches
 from math import inf
@@ -118,7 +118,7 @@ def from_document(document: Any, name: str = "document") -> tuple[Tree, float | 
     else:
         problems = _contradictions(found, document)
     if problems:
-        raise BadInput(f"{name}: {joined(problems)}; fields: see docs/pools.md")
+        raise BadInput(f"{name}: {joined(problems)}; fields: see docs/fair-share-calculator.md")
     pools = [_pool(element) for element in found.tree if element.kind == "pool"]
     jobs = [_job(element, found.total_resources) for element in found.tree if element.kind != "pool"]
     tree = Tree(found.total_resources, pools, jobs, _options(found.options or OptionFields()))

@@ -19,7 +19,7 @@ SHARING = ("weight", "guarantee", "mode", "sort_keys", "integral", "reclaim", "l
 """Settings of a pool that only schedulers with the ordering ``fair-pools`` read."""
 NORMAL, BELOW = "normal", "below fair share"
 STARVING = ("starving", "aggressively starving")
-"""Status of pools that may evict (docs/pools.md, 9), as schedulers report it with their heartbeats."""
+"""Status of pools that may evict (docs/pool-rules.md, rule 9), as schedulers report it with their heartbeats."""
 
 
 def shares_now(cell: "Queries", pools: Pools, previous: Epoch | None = None) -> Epoch:
@@ -165,7 +165,7 @@ def row(
 
 
 def status(pools: Pools, name: str, share: PoolShare, fair: Sequence[float]) -> str:
-    """Return whether a pool stands below its fair share, with the tolerance that is set for it (docs/pools.md, 9)."""
+    """Return whether a pool stands below its fair share, with its tolerance (docs/pool-rules.md, rule 9)."""
     import numpy as np
 
     from omega.schedulers.fairshare.satisfaction import is_below_fair_share

@@ -1,4 +1,4 @@
-"""Workloads from YAML or JSON files: machines, pools, and jobs in the form of job files (docs/pools.md)."""
+"""Workloads from YAML or JSON files: machines, pools, and jobs as in job files (docs/fair-share-calculator.md)."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ def read_workload(path: str) -> Workload:
         found = _File.model_validate(document.value)
     except ValidationError as error:
         wrong = [f"{document.where(each['loc'])}: {each['msg'].lower()}" for each in error.errors()]
-        raise BadInput(f"{joined(wrong)}; fields: see docs/pools.md") from None
+        raise BadInput(f"{joined(wrong)}; fields: see docs/fair-share-calculator.md") from None
     pools = _pools(document, {name: document.value[name] for name in ("trees", "pools") if document.value.get(name)})
     arrivals = [each for at, fields in enumerate(found.jobs) for each in _arrivals(f"{path} jobs[{at}]", fields)]
     named = pools.by_name

@@ -1,4 +1,4 @@
-"""How the jobs of a pool stand: the shares of the published epoch, and what they hold since (docs/pools.md, rule 10).
+"""How the jobs of a pool stand: the shares of the published epoch, and what they hold since (docs/pool-rules.md).
 
 Shares, demand and usage are parts of the tree's totals, by resource.
 """

@@ -160,7 +160,7 @@ class Standings:
                 self._used[name][d] += sign * amount
 
     def share(self, name: str) -> tuple[float, ...]:
-        """The share that a pool may claim by evictions, by its setting `reclaim` (docs/pools.md)."""
+        """The share that a pool may claim by evictions, by its setting `reclaim` (docs/pool-rules.md)."""
         pool = self.shares.pools.by_name.get(name)
         if pool is not None and pool.reclaim == "never":
             return (0.0,) * self.snapshot.dimensions

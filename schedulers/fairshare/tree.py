@@ -1,7 +1,7 @@
 """A pool tree as plain values: pools, jobs, the totals of the machines it covers, and the options of its update.
 
 Shares are amounts ÷ totals, 0 where the total is 0. Source of the rules: the public sources of YTsaurus
-(fair share library and pool tree), read as mathematics; "§n" in this package numbers the parts of docs/pools.md.
+(fair share library and pool tree), read as mathematics; "§n" in this package is rule n of docs/pool-rules.md.
 """
 
 from collections.abc import Mapping, Sequence

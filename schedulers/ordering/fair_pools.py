@@ -1,4 +1,4 @@
-"""Fair sharing among the pools of a tree: the least satisfied pool comes first (docs/pools.md)."""
+"""Fair sharing among the pools of a tree: the least satisfied pool comes first (docs/pool-rules.md)."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _SMALL = 1e-9
 PROVISIONAL_SECONDS = 5.0
 """Maximum age in seconds of shares computed before the first epoch."""
 WAIT_SECONDS = 0.05
-"""Time in seconds for which freed room is left to pools below their shares (docs/pools.md)."""
+"""Time in seconds for which freed room is left to pools below their shares (docs/pool-rules.md)."""
 FORGET_SECONDS = 60.0
 
 
@@ -119,7 +119,7 @@ class FairPools(Ordering):
         return pool, "" if pool else user, needed
 
     def rank(self, lane: Hashable) -> float:
-        """See Ordering.rank: satisfaction as in docs/pools.md, rule 8."""
+        """See Ordering.rank: satisfaction as in docs/pool-rules.md, rule 8."""
         usage = self._usage
         if usage is None:
             return 0.0

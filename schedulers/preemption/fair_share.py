@@ -1,4 +1,4 @@
-"""Preemption for pools: a starving pool takes room from pools above their fair share (docs/pools.md, Preemption).
+"""Preemption for pools: a starving pool takes room from pools above their fair share (docs/pool-rules.md).
 
 Victims are the newest tasks of pools that keep their share without them. Each set is tested with the predicate of the
 commit (`omega.cellstate.fairness`) on the snapshot, and the transaction asserts the shares that it was planned with

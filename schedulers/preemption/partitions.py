@@ -1,4 +1,4 @@
-"""A plan of evictions by the partition of jobs' tasks (docs/pools.md, rules 10 and 11).
+"""A plan of evictions by the partition of jobs' tasks (docs/pool-rules.md, rules 10 and 11).
 
 Within a pool it decides between its jobs: a starving job takes what other jobs hold beyond their thresholds. With the
 option `partition_everywhere` of a tree it decides between all jobs of the tree, for starving jobs and pools.

@@ -1,6 +1,6 @@
 """The pool tree in exact arithmetic, from its definitions alone: the oracle of fair shares. Slow.
 
-Nothing here comes from `schedulers` or `omega`. Numbers in parentheses are those of the rules in docs/pools.md.
+Nothing here comes from `schedulers` or `omega`. Numbers in parentheses are those of the rules in docs/pool-rules.md.
 """
 
 from collections.abc import Mapping, Sequence

@@ -33,7 +33,7 @@ def epoch_of(number: int, parts: Sequence[Sequence[float]]) -> Epoch:
 
 
 def satisfaction(epoch: Epoch, pool: str, held: Sequence[int], need: Sequence[int]) -> float:
-    """Usage ÷ fair share as docs/pools.md defines it, over the resources that the job needs."""
+    """Usage ÷ fair share as docs/pool-rules.md defines it, over the resources that the job needs."""
     share = epoch.pools.get(pool)
     if share is None:
         return 1.0 if any(held) else 0.0

@@ -1,7 +1,7 @@
 """The time between warning (SIGTERM) and end of a task that is evicted while its job continues.
 
-A pool may state it (`allocation_timeout`, docs/pools.md); otherwise, and for tasks of stopped jobs, it is the `grace`
-of the job. The evicting task holds the room already, and starts when the store has the end of the evicted one.
+A pool may state it (`allocation_timeout`, docs/pool-rules.md); otherwise, and for tasks of stopped jobs, it is the
+`grace` of the job. The evicting task holds the room already, and starts when the store has the end of the evicted one.
 """
 
 from collections.abc import Iterable
