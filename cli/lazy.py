@@ -1,12 +1,10 @@
 """Command groups that import a command's module only on use, so that `omega --help` stays fast.
 
-Each listed module defines one click command or group named ``command``. A listed module that is not
-installed is left out.
+Each listed module defines one click command or group named ``command``.
 """
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -36,7 +34,7 @@ class Lazy(click.Group):
 
     def __init__(self, *arguments: Any, table: Mapping[str, Entry] | None = None, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.table = {name: entry for name, entry in (table or {}).items() if find_spec(entry[0]) is not None}
+        self.table = dict(table or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the command names in the table's order."""

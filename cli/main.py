@@ -11,12 +11,13 @@ from typing import Any, NoReturn
 
 import click
 
-from omega.cellstate.errors import OmegaError
+from omega.cellstate.errors import OmegaError, Refused
 from omega.cli import render
 from omega.cli.lazy import SETTINGS, Entry, Lazy, common_options
 
-HARNESS = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "benchmarks/ranges.toml")  # noqa: PTH118, PTH120
-"""A file of the harness that `omega bench` runs: only a checkout has it (not pathlib: it is slow to import)."""
+CHECKOUT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa: PTH120
+HARNESS = os.path.exists(os.path.join(CHECKOUT, "benchmarks/command"))  # noqa: PTH110, PTH118
+"""Whether the commands of `omega bench` are here: only in a checkout (not pathlib: it is slow to import)."""
 COMMANDS: dict[str, Entry] = {
     "up": ("omega.cli.up", "Start a cell, schedulers and machines on this computer."),
     "down": ("omega.cli.down", "Stop the processes that omega up started."),
@@ -34,7 +35,7 @@ COMMANDS: dict[str, Entry] = {
     "top": ("omega.cli.top.command", "Show the cell live in the terminal."),
     "completion": ("omega.cli.completion", "Print shell completion for bash, zsh or fish."),
     "experiment": ("omega.cli.experiment", "Check the claims of the Omega paper by simulation."),
-    **({"bench": ("omega.cli.bench", "Measure the store and the schedulers.")} if os.path.exists(HARNESS) else {}),  # noqa: PTH110
+    **({"bench": ("benchmarks.command", "Measure the store and the schedulers.")} if HARNESS else {}),
     "version": ("omega.cli.version", "Print the version."),
 }
 
@@ -75,6 +76,14 @@ class Omega(Lazy):
         except UnicodeEncodeError as error:  # an argument, file or variable that is not UTF-8
             render.error(f"{str(error.object)[:80]!r}: is not valid UTF-8; write it in UTF-8")
         sys.exit(1)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command, None if the name is unknown."""
+        if cmd_name == "bench" and HARNESS:
+            sys.path.insert(0, CHECKOUT)  # another package called benchmarks may be on the path
+        elif cmd_name == "bench" and not ctx.resilient_parsing:
+            raise Refused("omega bench: the harness is not installed; run it from a checkout")
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; exit quietly when the reader of stdout closed the pipe."""

@@ -6,7 +6,7 @@ from typing import Any
 import click.testing
 import pytest
 
-from omega.cli.bench import harness
+from benchmarks.command import harness
 from omega.cli.main import omega
 
 

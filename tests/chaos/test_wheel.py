@@ -90,6 +90,21 @@ def test_names_of_layers_are_free_for_users(wheel: Path, tmp_path: Path, install
     assert version.startswith("omega 0")
 
 
+def test_the_wheel_has_no_harness_and_says_so(wheel: Path, tmp_path: Path) -> None:
+    with ZipFile(wheel) as packed:
+        packed.extractall(tmp_path)  # noqa: S202 - our own archive, filtered
+    path = os.pathsep.join((str(tmp_path), sysconfig.get_path("purelib")))
+    program = [sys.executable, "-S", "-m", "omega.cli.main"]  # -S: without site-packages' link to the checkout
+    done = subprocess.run(
+        [*program, "bench", "commit"], env={"PYTHONPATH": path}, cwd=tmp_path, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (
+        1, "error: omega bench: the harness is not installed; run it from a checkout\n"
+    )  # fmt: skip
+    assert "bench" not in run(*program, "--help", HOME=str(tmp_path), PYTHONPATH=path).partition("Commands:")[2]
+
+
 def test_a_layer_has_no_second_name() -> None:
     for layer in LAYERS:
         done = subprocess.run(

@@ -14,7 +14,6 @@ from click.shell_completion import ShellComplete
 
 from omega.cellstate.redis import RedisCell
 from omega.cli.lazy import Lazy
-from omega.cli.main import COMMANDS
 from omega.cli.main import omega as program
 from tests.cli.conftest import Omega
 
@@ -91,14 +90,6 @@ def test_summaries_in_groups_are_whole_sentences() -> None:
             group = program.get_command(click.Context(program), path[0])
             if isinstance(group, Lazy):
                 assert group.table[path[1]][1].endswith(".")
-
-
-def test_a_module_that_is_missing_does_not_break_the_rest() -> None:
-    group = Lazy(name="omega", table={"gone": ("omega.cli.no_such_module", "Not there."), "store": COMMANDS["store"]})
-    context = click.Context(group)
-    assert group.list_commands(context) == ["store"]
-    assert group.get_command(context, "gone") is None
-    assert group.get_command(context, "store") is not None
 
 
 def imported(*words: str, names: tuple[str, ...]) -> str:

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from benchmarks.command.harness import COUNTS, append_only_option, foot, measure, stated, store_option
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.bench.harness import COUNTS, append_only_option, foot, measure, stated, store_option
 
 
 @click.command()

@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
+from benchmarks.command.harness import Listed, foot, measure, stated
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.bench.harness import Listed, foot, measure, stated
 
 
 @click.command()

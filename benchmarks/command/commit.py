@@ -4,9 +4,7 @@ from typing import Any
 
 import click
 
-from omega.cli import render
-from omega.cli.app import App
-from omega.cli.bench.harness import (
+from benchmarks.command.harness import (
     NUMBERS,
     append_only_option,
     count_instructions,
@@ -18,6 +16,8 @@ from omega.cli.bench.harness import (
     stated,
     store_option,
 )
+from omega.cli import render
+from omega.cli.app import App
 
 
 @click.command()

@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
+from benchmarks.command.harness import append_only_option, foot, measure, stated, store_option
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.bench.harness import append_only_option, foot, measure, stated, store_option
 
 
 @click.command()

@@ -4,9 +4,9 @@ from typing import Any
 
 import click
 
+from benchmarks.command.harness import NUMBERS, Listed, append_only_option, foot, measure, stated, store_option
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.bench.harness import NUMBERS, Listed, append_only_option, foot, measure, stated, store_option
 
 
 def _place(app: App, **settings: Any) -> None:

@@ -5,9 +5,7 @@ from typing import Any
 
 import click
 
-from omega.cli import render
-from omega.cli.app import App
-from omega.cli.bench.harness import (
+from benchmarks.command.harness import (
     COUNTS,
     SHARES,
     Listed,
@@ -21,6 +19,8 @@ from omega.cli.bench.harness import (
     stated,
     store_option,
 )
+from omega.cli import render
+from omega.cli.app import App
 
 
 @click.command()

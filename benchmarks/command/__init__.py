@@ -1,0 +1,31 @@
+"""``omega bench``: measure the store and the schedulers. The commands and the harness are in a checkout only."""
+
+import click
+
+from omega.cli.lazy import Lazy
+
+TABLE = {
+    "commit": ("benchmarks.command.commit", "Commits per second, beside the same writes without any check."),
+    "conflict": ("benchmarks.command.conflict", "Conflict fraction and tasks per second of real schedulers."),
+    "blocked": ("benchmarks.command.blocked", "Cost of jobs that fit nowhere for jobs that do."),
+    "intake": ("benchmarks.command.intake", "Server time for the best jobs of a long queue."),
+    "fair": ("benchmarks.command.fair", "Time in which pools of a full cell reach their fair shares."),
+    "instructions": ("benchmarks.command.instructions", "Instructions of the server for a job, counted with valgrind."),
+    "lists": ("benchmarks.command.lists", "Time of pages of jobs and machines, and of the state of a cell."),
+    "place": ("benchmarks.command.place", "Time to place a job, cost of a sync, memory, fair shares."),
+    "sync": ("benchmarks.command.place", "Alias of place."),
+    "sim": (
+        "benchmarks.command.sim",
+        "Speed of the simulator; its figures beside those of the authors' simulator.",
+    ),
+    "all": ("benchmarks.command.everything", "Run all measurements and compare them with earlier ones."),
+}
+
+
+@click.group(cls=Lazy, table=TABLE)
+def command() -> None:
+    """Measure the store and the schedulers.
+
+    Each measurement starts a server of its own without persistence and removes it afterwards.
+    --store measures another server, in a cell created for the purpose; OMEGA_STORE is not used.
+    """
