@@ -167,7 +167,7 @@ def measure_waking(sleepers: int, machines: int) -> dict[str, object]:
     rows = np.array([(i, 1, 0, 1, *CAPACITY, *CAPACITY) for i in range(machines)], dtype=np.int64)
     snapshot.apply(Reply(Position(1, "full"), full=True, rows=rows))
     jobs = (_pending(i) for i in range(sleepers))
-    scheduler.admit(PendingJob(i, job) for i, job in enumerate(jobs))
+    scheduler.admit([PendingJob(i, job) for i, job in enumerate(jobs)])
     while works := scheduler.choose(0.0):
         scheduler.decide(works, snapshot, 0.0)
     freed = np.array([(0, 2, 0, 1, *CAPACITY, 0, 0)], dtype=np.int64)

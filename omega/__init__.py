@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from omega.schedulers.policies import Ordering, Placement, Preemption, Sizing
     from omega.schedulers.preemption.none import NoPreemption
     from omega.schedulers.preemption.precedence import PrecedencePreemption
-    from omega.schedulers.retry_policy import RetryPolicy
+    from omega.schedulers.retrying import RetryPolicy
     from omega.schedulers.scheduler import Scheduler
     from omega.schedulers.work import Work
     from omega.trial import Trial, simulate
@@ -115,7 +115,7 @@ _HOMES = {
     "omega.schedulers.ordering.precedence": ("PrecedenceFifo",),
     "omega.schedulers.ordering.rejoin": ("Rejoin",),
     "omega.schedulers.ordering.shortest": ("ShortestFirst",),
-    "omega.schedulers.retry_policy": ("RetryPolicy",),
+    "omega.schedulers.retrying": ("RetryPolicy",),
     "omega.schedulers.placement.constrained": ("Constrained",),
     "omega.schedulers.placement.first_fit": ("FirstFit",),
     "omega.schedulers.placement.random_fit": ("RandomFit",),

@@ -257,7 +257,7 @@ class Live:
 
     def _reports_blocked(self) -> bool:
         """Request notification of room freed from now on, while jobs are blocked; return whether that is new."""
-        awaited = self.scheduler.awaited()
+        awaited = self.scheduler.queue.awaited(self.scheduler.preemption)
         if awaited == self._awaited:
             return False
         blocked = awaited is not None

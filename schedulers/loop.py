@@ -175,7 +175,7 @@ def _resize(scheduler: Scheduler, snapshot: Snapshot, now: float) -> Attempts:
     measured = yield scheduler.elastic.ask(now)
     if not isinstance(measured, Measured):
         raise TypeError(measured)
-    if totals := scheduler.targets(measured, snapshot, now):
+    if totals := scheduler.elastic.targets(measured, snapshot, now, scheduler.working):
         resized = yield Resize(totals)
         if not isinstance(resized, Resized):
             raise TypeError(resized)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from random import Random
-from typing import ClassVar, Protocol, cast, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from omega.cellstate.fairness import Assertion
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction
 from omega.cellstate.usage import Whose
+from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.sizing.model import Profile, Totals
 from omega.schedulers.work import Work
 
@@ -33,6 +34,8 @@ class Ordering:
     """
 
     __slots__ = ()
+    uses_pools: ClassVar[bool] = False
+    """Whether weights, guarantees and the other settings of the cell's pools decide on the order."""
     rejoins: ClassVar[bool] = False
     """Whether a retried job joins behind the jobs with the same key."""
     portion: ClassVar[int | None] = None
@@ -123,6 +126,11 @@ class Preemption(Protocol):
     """Whether it ever evicts tasks."""
     by: ClassVar[str] = ""
     """The basis of the choice of victims, for messages: ``precedence``, ``fair share``."""
+    follows_use: ClassVar[bool] = True
+    """Whether a placement of another job may permit an eviction, because it changes what users and pools hold.
+
+    A policy without this, which compares single tasks, also decides within the pools of a scheduler that follows them.
+    """
 
     @abstractmethod
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[int] | None:
@@ -138,6 +146,30 @@ class Preemption(Protocol):
         As Placement.place, but claims may exceed the free room. Victims are in the order of eviction, and only from
         fetched machines (`snapshot.residents`).
         """
+
+
+class Peers(NamedTuple):
+    """The scheduler of a policy as the policy may see it. What pools hold and are due comes with each snapshot."""
+
+    kind: str
+    number: int
+    """Number of the scheduler among the live ones of its kind, from 0."""
+    members: int
+    """How many they are."""
+    ordering: Ordering
+    placement: Placement
+    preemption: Preemption
+    sizing: Sizing | None
+    retry_policy: RetryPolicy | None
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A policy of any kind that reads the other policies of its scheduler, or the scheduler's number."""
+
+    @abstractmethod
+    def join(self, peers: Peers) -> None:
+        """Record the peers: before the first decision, and again before the next one after a change of any of them."""
 
 
 @runtime_checkable
@@ -205,9 +237,19 @@ def machines_of(claims: Iterable[Claim]) -> set[int]:
     return {claim.machine for claim in claims}
 
 
-def reads_attributes(policy: object) -> bool:
-    """Return whether a policy, or one that it wraps, needs names and attributes of machines."""
-    if getattr(policy, "reads_attributes", False):
-        return True
-    inner = [getattr(policy, each.name, None) for each in fields(policy)] if is_dataclass(policy) else []
-    return any(reads_attributes(each) for each in inner if is_dataclass(each))
+def with_wrapped(*policies: object) -> list[object]:
+    """Return policies and the ones that they wrap, the dataclasses in their fields, each once."""
+    found, left = list[object](), list(policies)
+    for policy in left:
+        if policy is None or any(policy is each for each in found):
+            continue
+        found.append(policy)
+        if is_dataclass(policy):
+            inner = (getattr(policy, each.name, None) for each in fields(policy))
+            left += [each for each in inner if is_dataclass(each)]
+    return found
+
+
+def declares(name: str, *policies: object) -> bool:
+    """Return whether one of the policies, or of those that they wrap, has an attribute that is true."""
+    return any(getattr(each, name, False) for each in with_wrapped(*policies))

@@ -1,69 +1,93 @@
 """When a job with unplaced tasks is tried again after its transaction, and when it is given up."""
 
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Protocol
 
 from omega.cellstate.transaction import CONFLICTS, Outcome, Verdict
-from omega.schedulers.retry_policy import RetryPolicy
 from omega.schedulers.work import Work
-
-if TYPE_CHECKING:
-    from omega.schedulers.scheduler import Scheduler
 
 _STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
 """Verdicts of a job that changed in the store: it is read again."""
 
 
-def resume(scheduler: "Scheduler", work: Work, verdicts: AbstractSet[Verdict], outcome: Outcome, now: float) -> None:
-    """Decide what happens next with a job that has unplaced tasks, by the verdicts of its claims."""
+class Step(Enum):
+    """The next step of a job with unplaced tasks."""
+
+    RETRY = "retry"
+    """It is queued; `not_before` is set."""
+    REREAD = "reread"
+    LIMIT = "limit"
+    """It is blocked by a limit."""
+    ABANDON = "abandon"
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Retry a job that is not completely placed `seconds` after its attempt, for any reason.
+
+    For jobs that are never blocked: the rule of systems that do not requeue on freed room. A job is abandoned after
+    `attempts` attempts, or after `fruitless` ones (None: no such limit) when none of its tasks was ever placed.
+    """
+
+    seconds: float = 0.0
+    attempts: int = 1_000
+    fruitless: int | None = None
+
+    def is_over(self, work: Work) -> bool:
+        """Return whether a job that is not completely placed is given up."""
+        if work.attempts >= self.attempts:
+            return True
+        return self.fruitless is not None and not work.placed and work.attempts >= self.fruitless
+
+    def next_step(self, work: Work, now: float) -> Step:
+        """Return whether a job is retried, after a fixed time, or abandoned."""
+        if self.is_over(work):
+            return Step.ABANDON
+        work.not_before = now + self.seconds
+        return Step.RETRY
+
+
+class RetryRules(Protocol):
+    """The settings of a scheduler that decide on retries."""
+
+    retry_policy: RetryPolicy | None
+    retry_limit: int
+    backoff: float
+    rng: Random
+
+
+def next_step(rules: RetryRules, work: Work, verdicts: AbstractSet[Verdict], outcome: Outcome, now: float) -> Step:
+    """Return the next step of a job with unplaced tasks, by the verdicts of its claims; count its conflicts."""
     if verdicts & _STALE:
-        scheduler.outbox.gone.append(work.id)
-    elif scheduler.retry_policy is not None:
+        return Step.REREAD
+    if rules.retry_policy is not None:
         work.conflicts += not verdicts.isdisjoint(CONFLICTS)
-        persist(scheduler, work, scheduler.retry_policy, now)
-    elif verdicts & CONFLICTS:
-        _retry(scheduler, work, outcome, now)
-    elif Verdict.LIMIT in verdicts:
-        scheduler.queue.limit(work)
-        for instrument in scheduler.instruments:
-            instrument.blocked(work, now)
-    elif Verdict.PRECEDENCE in verdicts or Verdict.SHARE in verdicts:
+        return rules.retry_policy.next_step(work, now)
+    if verdicts & CONFLICTS:
+        return _after_a_conflict(rules, work, outcome, now)
+    if Verdict.LIMIT in verdicts:
+        return Step.LIMIT
+    if Verdict.PRECEDENCE in verdicts or Verdict.SHARE in verdicts:
         work.fruitless += 1
         work.not_before = now + min(1.0, 0.05 * work.fruitless)
-        scheduler.queue.ready.add(work)
     elif Verdict.DOWN in verdicts and not outcome.placed:
         # The next sync shows that the machine is down: other machines are tried at once, the same one later.
         work.not_before = now + min(1.0, 0.05 * work.fruitless)
         work.fruitless += 1
-        scheduler.queue.ready.add(work)
-    else:
-        scheduler.queue.ready.add(work)
+    return Step.RETRY
 
 
-def _retry(scheduler: "Scheduler", work: Work, outcome: Outcome, now: float) -> None:
+def _after_a_conflict(rules: RetryRules, work: Work, outcome: Outcome, now: float) -> Step:
     work.conflicts += 1
-    if work.conflicts >= scheduler.retry_limit:
-        _abandon(scheduler, work, now)
-        return
+    if work.conflicts >= rules.retry_limit:
+        return Step.ABANDON
     if outcome.placed:
         work.fruitless = 0
     else:
         work.fruitless += 1
-        longest = min(1.0, scheduler.backoff * 2 ** min(work.fruitless, 12))
-        work.not_before = now + longest * scheduler.rng.random()
-    scheduler.queue.ready.add(work)
-
-
-def persist(scheduler: "Scheduler", work: Work, retry_policy: RetryPolicy, now: float) -> None:
-    """Retry a job after a fixed time, or abandon it, by a retry policy."""
-    if retry_policy.is_over(work):
-        _abandon(scheduler, work, now)
-    else:
-        work.not_before = now + retry_policy.seconds
-        scheduler.queue.ready.add(work)
-
-
-def _abandon(scheduler: "Scheduler", work: Work, now: float) -> None:
-    scheduler.outbox.given_up.append(work.id)
-    for instrument in scheduler.instruments:
-        instrument.abandoned(work, now)
+        longest = min(1.0, rules.backoff * 2 ** min(work.fruitless, 12))
+        work.not_before = now + longest * rules.rng.random()
+    return Step.RETRY

@@ -5,48 +5,47 @@ from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from random import Random
-from typing import cast
 
-from omega.cellstate.cell import Awaited, PendingJob
-from omega.cellstate.model import MOST_CLAIMS, JobState
+from omega.cellstate.cell import PendingJob, jobs_of
+from omega.cellstate.model import Job, JobState
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Singles, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, wanted
 from omega.schedulers.instruments import Instrument, announce, report_blocked
-from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.outbox import Outbox
-from omega.schedulers.outcomes import admitted, book, count, seen
+from omega.schedulers.outcomes import admitted, count, transaction
 from omega.schedulers.placement.arranging import arranged
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import (
     Asserting,
+    Joining,
     Ordering,
+    Peers,
     Placement,
     PlacesAll,
     Preemption,
     Sizing,
     as_places_all,
     claims_of,
-    reads_attributes,
+    declares,
+    with_wrapped,
 )
-from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.preemption.none import NoPreemption
-from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.queue.queue import Queue, stagger
-from omega.schedulers.resizing import Elastic, Measured
-from omega.schedulers.retry_policy import RetryPolicy
-from omega.schedulers.retrying import persist, resume
-from omega.schedulers.together import admit_together, decide_together
+from omega.schedulers.resizing import Elastic
+from omega.schedulers.retrying import RetryPolicy, Step, next_step
 from omega.schedulers.work import Work
+
+CALL_CLAIMS = 2_000
+"""Claims after which a call to the store takes no further job: about 30 ms of the server's time."""
 
 RETRY_LIMIT = 1_000
 """Conflicted attempts after which a job is abandoned (Omega §4)."""
 
-_PLACED, _ACTIVE, _GANG = Verdict.PLACED, JobState.ACTIVE, Mode.GANG  # read once: each access is as slow as a call
+_PLACED, _ACTIVE = Verdict.PLACED, JobState.ACTIVE  # read once: each access is as slow as a call
 _ACCEPTED = frozenset({Verdict.PLACED})
-_new = tuple.__new__
-"""Makes the transactions, as in the loop."""
+_SEEN_BY_POLICIES = frozenset({"ordering", "placement", "preemption", "sizing", "peers", "retry_policy"})
 
 
 @dataclass(slots=True)
@@ -94,6 +93,8 @@ class Scheduler:
     places_all: PlacesAll | None = field(default=None, init=False)
     """The placement, if it can place several jobs in one call."""
     _asserting: Asserting | None = field(default=None, init=False)
+    _joined: bool = field(default=False, init=False)
+    """Whether the policies know their present peers."""
     _without_pools: tuple[Ordering, Preemption] | None = field(default=None, init=False)
     """The policies of its own, while those of the cell's pools are in use."""
 
@@ -105,21 +106,33 @@ class Scheduler:
         """Store the methods of the policies that are called for each job."""
         self.counts_use = self.queue.follows_use or self.preemption.evicts
         self._asserting = self.preemption if isinstance(self.preemption, Asserting) else None
-        self._read_placement()
-
-    def _read_placement(self) -> None:
+        self.queue.stagger = 0.0
         self.places_all = as_places_all(self.placement)
-        self._reads_attributes = reads_attributes(self.placement) or reads_attributes(self.preemption)
+        self._reads_attributes = declares("reads_attributes", self.placement, self.preemption)
+        self._join()
+
+    def _join(self) -> None:
+        """Give each policy its peers."""
+        self._joined = True  # before they are read: another thread may change the scheduler's number
+        ordering, placement, preemption, sizing = self.ordering, self.placement, self.preemption, self.sizing
+        peers = Peers(self.kind, *self.peers, ordering, placement, preemption, sizing, self.retry_policy)
+        for policy in with_wrapped(ordering, placement, preemption, sizing):
+            if isinstance(policy, Joining):
+                policy.join(peers)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a field; a new policy takes effect at once, on an idle scheduler."""
         object.__setattr__(self, name, value)
-        if not hasattr(self, "elastic"):
+        if name not in _SEEN_BY_POLICIES or not hasattr(self, "elastic"):
             return
-        if name in ("ordering", "sizing", "preemption"):
-            self.__post_init__()
-        elif name == "placement":
-            self._read_placement()
+        if name in ("peers", "retry_policy"):
+            self._joined = False
+            return
+        if name == "ordering":
+            self.queue.follow(self.ordering)
+        elif name == "sizing":
+            self.elastic = Elastic(self.sizing)
+        self._take_note()
 
     def fresh(self, seed: str) -> "Scheduler":
         """Return the same composition, idle, with random numbers from the stream `seed`.
@@ -139,35 +152,35 @@ class Scheduler:
 
     def take(self, works: Iterable[Work]) -> None:
         """Queue jobs as they are."""
-        add = self.queue.ready.add
         for work in works:
-            add(work)
+            self.queue.ready.add(work)
 
-    def admit(self, arrivals: Iterable[PendingJob]) -> None:
+    def admit(self, arrivals: Sequence[PendingJob]) -> None:
         """Take up jobs that became pending, or news of jobs already in hand."""
-        if not isinstance(arrivals, Sequence):
-            arrivals = list(arrivals)
-        if admit_together(self, arrivals):
-            return
-        queue, working, sizes, add = self.queue, self.working, self.sizing is not None, self.queue.ready.add
-        queued, blocked = queue.ready.works, queue.has_blocked
-        for _, job in arrivals:
-            if job.state is not _ACTIVE:
-                continue
-            if sizes:
+        jobs = [job for job in jobs_of(arrivals) if job.state is _ACTIVE]
+        if self.sizing is not None:
+            for job in jobs:
                 self.elastic.take(job)
-            job_id = job.id
-            if job_id in working:
-                working[job_id].takes_over(job)
-                continue
-            work = queue.discard(job_id) if blocked or job_id in queued else None
-            if work is None:
-                work = Work.of(job)
-            else:
-                work.takes_over(job)
-                work.not_before = 0.0
-            if any(work.left):
-                add(work)
+        queue, working, ids = self.queue, self.working, {job.id for job in jobs}
+        if queue.has_blocked or len(ids) < len(jobs) or not ids.isdisjoint(queue.ready.works.keys() | working.keys()):
+            for job in jobs:
+                self._take_news(job)
+        else:  # none is known yet: together they cost a fraction
+            queue.ready.add_all([work for work in Work.of_all(jobs) if any(work.left)])
+
+    def _take_news(self, job: Job) -> None:
+        """Take up a job that may be in hand."""
+        if job.id in self.working:
+            self.working[job.id].takes_over(job)
+            return
+        work = self.queue.discard(job.id)
+        if work is None:
+            work = Work.of(job)
+        else:
+            work.takes_over(job)
+            work.not_before = 0.0
+        if any(work.left):
+            self.queue.ready.add(work)
 
     def disown(self, keeps: Callable[[str], bool]) -> None:
         """Drop queued and blocked jobs that now belong to another member."""
@@ -182,10 +195,6 @@ class Scheduler:
         sized = self.elastic.next_due()
         return sized if due is None else due if sized is None else min(due, sized)
 
-    def awaited(self) -> Awaited | None:
-        """See Queue.awaited."""
-        return self.queue.awaited(self.preemption)
-
     def asks(self, snapshot: Snapshot, now: float) -> Fetch | None:
         """What is to be looked up for blocked jobs; None when there is nothing."""
         queue = self.queue
@@ -194,40 +203,31 @@ class Scheduler:
     @property
     def uses_pools(self) -> bool:
         """Whether weights, guarantees and the other settings of the cell's pools decide on its jobs."""
-        return self.follows_pools or isinstance(self.ordering, FairPools)
+        return self.follows_pools or declares("uses_pools", self.ordering)
 
     def _follow(self, *, pools: bool) -> None:
         """Use the policies of the cell's pools, or its own again; jobs in the queue stay in it."""
         if pools:
+            from omega.schedulers.pool_policies import between_pools  # noqa: PLC0415 - most cells have no pools
+
             self._without_pools = self.ordering, self.preemption
-            within = self.preemption if isinstance(self.preemption, PrecedencePreemption) else PrecedencePreemption()
-            ordering, preemption = cast("Ordering", FairPools()), cast("Preemption", FairSharePreemption(within))
+            self.ordering, self.preemption = between_pools(self.preemption)
         elif self._without_pools is not None:
-            (ordering, preemption), self._without_pools = self._without_pools, None
-        else:
-            return
-        object.__setattr__(self, "ordering", ordering)
-        object.__setattr__(self, "preemption", preemption)
-        self.queue.follow(ordering)
-        self._take_note()
+            (self.ordering, self.preemption), self._without_pools = self._without_pools, None
 
     def requeue(self, snapshot: Snapshot, now: float) -> None:
         """Let the policies see the copy and the time, and make the blocked jobs ready that may be placed now."""
         if self.follows_pools and snapshot.pools.configured != (self._without_pools is not None):
             self._follow(pools=snapshot.pools.configured)
+        if not self._joined:
+            self._join()
         if self.counts_use:
             snapshot.usage.capacity = snapshot.total()
         self.queue.observe(snapshot, now)
         if self._asserting is not None:
-            if isinstance(self.preemption, FairSharePreemption):
-                self.preemption.members = self.peers
-                self.queue.stagger = stagger(*self.peers, 0 if snapshot.epoch is None else snapshot.epoch.number)
+            self.queue.stagger = stagger(*self.peers, 0 if snapshot.epoch is None else snapshot.epoch.number)
             self._asserting.observe(snapshot, now)
         self.queue.requeue(snapshot, self.preemption, self.rng, now)
-
-    def targets(self, measured: Measured, snapshot: Snapshot, now: float) -> dict[str, dict[int, int]]:
-        """New totals of the elastic jobs that are to have another size."""
-        return self.elastic.targets(measured, snapshot, now, self.working)
 
     def wanted(self, works: Sequence[Work], snapshot: Snapshot) -> Fetch | None:
         """What must be looked up before these jobs are decided; None when nothing lacks."""
@@ -262,24 +262,24 @@ class Scheduler:
         Once the transactions have CALL_CLAIMS claims together, the remaining jobs go back to the queue.
         """
         snapshot.now = now
-        transactions, left, unfit = decide_together(self, works, snapshot)
-        for work in works[len(transactions) :]:
+        transactions, left, placed = list[Transaction](), CALL_CLAIMS, self._place_together(works, snapshot)
+        for number, work in enumerate(works):
             if left <= 0:
                 self.working.pop(work.id, None)
                 self.queue.ready.add(work)
                 continue
-            if self.queue.blocked.groups and self.queue.joins(work):
+            if number >= len(placed) and self.queue.blocked.groups and self.queue.joins(work):
                 self.working.pop(work.id, None)
                 report_blocked(self.instruments, [work], now)
                 continue
             work.attempts += 1
-            if work is unfit:
-                claims: Sequence[Claim] = ()
+            if number < len(placed):
+                claims = placed[number]
             else:
                 part = work if work.admitted is None else admitted(work)
                 claims = arranged(self.placement, part, snapshot, self.rng)
             if size := len(claims.machines) if type(claims) is Singles else len(claims):
-                transactions.append(self.transaction(work, claims, snapshot, size))
+                transactions.append(transaction(self, work, claims, snapshot, size))
                 left -= size
                 continue
             if self.queue.follows_use:
@@ -296,6 +296,12 @@ class Scheduler:
             snapshot.usage.forget_promises()
         return transactions
 
+    def _place_together(self, works: Sequence[Work], snapshot: Snapshot) -> Sequence[Sequence[Claim]]:
+        """Return the claims of the first jobs, placed in one call where the placement can do that."""
+        if self.places_all is None or len(works) < 2 or self.queue.blocked.groups:
+            return ()
+        return self.places_all.place_all(works, snapshot, self.rng, CALL_CLAIMS)[0]
+
     def suspects(self) -> tuple[int, ...] | None:
         """Machines to be looked up before `preempt`; None when nobody is to be evicted for any job in hand."""
         if not self._preempting:
@@ -310,7 +316,7 @@ class Scheduler:
             claims = claims_of(self.preemption, self.preemption.place(work, snapshot, self.placement, self.rng))
             if claims:
                 asserted = self._asserting.assertion(work) if self._asserting is not None else None
-                transactions.append(self.transaction(work, claims, snapshot, len(claims))._replace(assertion=asserted))
+                transactions.append(transaction(self, work, claims, snapshot, len(claims))._replace(assertion=asserted))
             elif self.preemption.suspects(work, snapshot, self.rng):
                 self.working.pop(work.id, None)
                 work.not_before = now  # behind those that are due
@@ -319,29 +325,29 @@ class Scheduler:
                 self._found_unfit(work, now)
         return transactions
 
-    def transaction(self, work: Work, claims: Sequence[Claim], snapshot: Snapshot, size: int) -> Transaction:
-        """Return the transaction of the last claims on the snapshot, which are `size`."""
-        if size > MOST_CLAIMS:
-            snapshot.undo(snapshot.mark() - size + MOST_CLAIMS)
-            claims = claims[:MOST_CLAIMS]
-        if self.detection:  # coarse
-            claims = seen(claims, snapshot.number)
-        elif type(claims) is list:
-            claims = tuple(claims)
-        if self.counts_use:
-            book(work, claims, snapshot.usage)
-        job = work.job
-        return _new(Transaction, (job.id, claims, _GANG if job.gang else self.mode, self.detection, None))
-
     def _found_unfit(self, work: Work, now: float) -> None:
         """Nothing of a job could be placed."""
         self.outbox.note(work, now)
         self.working.pop(work.id, None)
         if self.retry_policy is not None:
-            persist(self, work, self.retry_policy, now)
+            self._proceed(work, self.retry_policy.next_step(work, now), now)
             return
         self.queue.block(work)
         report_blocked(self.instruments, [work], now)
+
+    def _proceed(self, work: Work, step: Step, now: float) -> None:
+        """Take the next step of a job with unplaced tasks."""
+        if step is Step.RETRY:
+            self.queue.ready.add(work)
+        elif step is Step.REREAD:
+            self.outbox.gone.append(work.id)
+        elif step is Step.LIMIT:
+            self.queue.limit(work)
+            report_blocked(self.instruments, [work], now)
+        else:
+            self.outbox.given_up.append(work.id)
+            for instrument in self.instruments:
+                instrument.abandoned(work, now)
 
     # Settling
 
@@ -354,10 +360,10 @@ class Scheduler:
             instrument.committed_all(results, now)
         done: list[Work] = []
         pop, sizes = self.working.pop, self.sizing is not None
-        for transaction, outcome in results:
-            job_id, claims, _, _, assertion = transaction
+        for committed, outcome in results:
+            job_id, claims, _, _, assertion = committed
             if assertion is not None and self._asserting is not None:
-                self._asserting.settled(transaction, outcome, now)
+                self._asserting.settled(committed, outcome, now)
             work = pop(job_id, None)
             if work is None:
                 continue
@@ -378,7 +384,7 @@ class Scheduler:
             if not outcome.placed and _PLACED not in verdicts:
                 self.outbox.note(work, now)
             if any(work.left):
-                resume(self, work, verdicts, outcome, now)
+                self._proceed(work, next_step(self, work, verdicts, outcome, now), now)
             else:
                 done.append(work)
         if done:

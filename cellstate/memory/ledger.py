@@ -8,23 +8,30 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count as counting
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from omega.cellstate.cell import Awaited, Rows
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import Lane
-from omega.cellstate.memory.words import Agent, Block, JobRow, KindRow, LaneRow, MachineRow, Member, PoolBook
+from omega.cellstate.memory.words import (
+    Agent,
+    Block,
+    JobRow,
+    KindRow,
+    LaneRow,
+    MachineRow,
+    Member,
+    PoolBook,
+    ShardTable,
+)
 from omega.cellstate.packing import FIELD, GUARD, MASK, packed
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.lending import Lender, Lent
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.shards import ShardDurations
 from omega.cellstate.transaction import Basis
-
-if TYPE_CHECKING:
-    from omega.cellstate.memory.shards import Table
 
 LOG_KEPT = 50_000
 
@@ -93,7 +100,7 @@ class Ledger:
         # The states of updates, by job.
         self.rolling: dict[str, str] = {}
         # Shards of MapReduce jobs, by job; mean durations, by the name of a job.
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, ShardTable] = {}
         self.learnt: dict[str, ShardDurations] = {}
         # The settings of pools; 0 without pools, 1 when there are some, 2 when some carry limits or lend in part.
         self.pool_settings, self.next_pool, self.pools_state = Pools(), 1, 0

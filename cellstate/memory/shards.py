@@ -3,10 +3,9 @@
 Functions over the ledger, the state of a cell in memory: its `tables` by job, and `learnt` by the name of a job.
 """
 
-from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
-
-from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
+from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.ranges import NONE, span_add, span_split
+from omega.cellstate.memory.words import ShardFailures, ShardTable
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER
 from omega.cellstate.shards import (
     MAP,
@@ -15,72 +14,19 @@ from omega.cellstate.shards import (
     RETRY_MS,
     TRIES,
     Errand,
-    PhaseCount,
     Progress,
     ShardDurations,
     Worker,
 )
 
-if TYPE_CHECKING:
-    from omega.cellstate.memory.ledger import Ledger
 
-
-class _Phase:
-    """The shards of one phase; `waiting`: unclaimed ones."""
-
-    def __init__(self, total: int) -> None:
-        self.total, self.done, self.milliseconds = total, 0, 0
-        self.waiting: Spans = (0, total - 1)
-
-    def counted(self) -> PhaseCount:
-        return PhaseCount(self.total, span_count(self.waiting), self.done, self.milliseconds)
-
-
-class Failures(NamedTuple):
-    """Failures of a shard: number, end of the delay (ms), and the machines."""
-
-    times: int
-    until: int
-    machines: frozenset[int]
-
-
-class Table:
-    """The shards of a job: by phase, claims, failures, finishers, and the one that failed for good.
-
-    `machines`: number of consecutive failed shards on each.
-    """
-
-    def __init__(self, maps: int, reduces: int) -> None:
-        """Create with all shards unclaimed."""
-        self.phases = {MAP: _Phase(maps), REDUCE: _Phase(reduces)}
-        self.held: dict[Worker, int] = {}
-        self.failures: dict[tuple[str, int], Failures] = {}
-        self.machines: Counter[int] = Counter()
-        self.finishers: dict[tuple[str, int], str] = {}
-        self.failed = ""
-
-    def now(self) -> str | None:
-        """Return the current phase; None when all is done."""
-        return next((name for name, phase in self.phases.items() if phase.done < phase.total), None)
-
-    def sorted(self, what: str, waiting: Spans) -> tuple[Spans, dict[int, Failures]]:
-        """Return unclaimed shards of a phase without failures, and those with failures."""
-        fresh, again = waiting, dict[int, Failures]()
-        for (phase, shard), failure in self.failures.items():
-            if phase == what:
-                inside, fresh = span_split(fresh, (shard, shard))
-                if inside:
-                    again[shard] = failure
-        return fresh, again
-
-
-def claim_shard(ledger: "Ledger", job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
-    """See Cell.claim_shard."""
+def claim_shard(ledger: Ledger, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
+    """Claim a shard for a worker; return what it is to do (`ports.Cell.claim_shard`)."""
     ledger.unfold()
     if not is_live(ledger, job_id, worker):
         return Errand("fenced")
     known = ledger.tables.get(job_id)
-    table = known or Table(maps, reduces)
+    table = known or ShardTable(maps, reduces)
     if table.failed:
         phase, number = table.failed.split(" ")
         return Errand("failed", int(number), phase)
@@ -116,14 +62,14 @@ def claim_shard(ledger: "Ledger", job_id: str, worker: Worker, maps: int, reduce
     return Errand(what, shard)
 
 
-def usable(ledger: "Ledger", job_id: str, table: Table) -> set[int]:
+def usable(ledger: Ledger, job_id: str, table: ShardTable) -> set[int]:
     """Return the machines of the job that are not excluded, or all if there are none."""
     runs = [(placement, index) for g in ledger.J[job_id].groups for placement, index in g.runs.items()]
     live = {index for placement, index in runs if placement > 0}
     return {index for index in live if table.machines[index] < MOST_IN_A_ROW} or live
 
 
-def is_live(ledger: "Ledger", job_id: str, worker: Worker) -> bool:
+def is_live(ledger: Ledger, job_id: str, worker: Worker) -> bool:
     """Return whether a worker's task is placed on its machine and not leaving."""
     m = ledger.M.get(worker.machine)
     g, tasks = m.runs.get(worker.placement, (None, NONE)) if m and worker.placement > 0 else (None, NONE)
@@ -131,7 +77,7 @@ def is_live(ledger: "Ledger", job_id: str, worker: Worker) -> bool:
 
 
 def end_shard(
-    ledger: "Ledger",
+    ledger: Ledger,
     job_id: str,
     name: str,
     worker: Worker,
@@ -150,9 +96,9 @@ def end_shard(
     del table.held[worker]
     p = table.phases[phase]
     if failed_ms is not None:
-        count, _, machines = table.failures.get((phase, shard), Failures(0, 0, frozenset()))
+        count, _, machines = table.failures.get((phase, shard), ShardFailures(0, 0, frozenset()))
         until = failed_ms + RETRY_MS * 2**count
-        table.failures[phase, shard] = Failures(count + 1, until, machines | {worker.machine})
+        table.failures[phase, shard] = ShardFailures(count + 1, until, machines | {worker.machine})
         table.machines[worker.machine] += 1
         p.waiting = span_add(p.waiting, (shard, shard))
         if count + 1 >= TRIES:
@@ -167,7 +113,7 @@ def end_shard(
     return True
 
 
-def learn(ledger: "Ledger", name: str, table: Table) -> None:
+def learn(ledger: Ledger, name: str, table: ShardTable) -> None:
     """Store the mean durations of a finished job's shards."""
     known = ledger.learnt.get(name, ShardDurations(0, 0, 0))
     weight = min(known.runs, 9)
@@ -176,7 +122,7 @@ def learn(ledger: "Ledger", name: str, table: Table) -> None:
     ledger.learnt[name] = ShardDurations(known.runs + 1, *means)
 
 
-def progress(ledger: "Ledger", job_id: str) -> Progress | None:
+def progress(ledger: Ledger, job_id: str) -> Progress | None:
     """See Cell.progress."""
     table = ledger.tables.get(job_id)
     if table is None:
@@ -186,7 +132,7 @@ def progress(ledger: "Ledger", job_id: str) -> Progress | None:
     return Progress(phases[MAP].counted(), phases[REDUCE].counted(), len(table.held), table.failed, failing)
 
 
-def finishers(ledger: "Ledger", job_id: str, phase: str, count: int) -> list[str | None]:
+def finishers(ledger: Ledger, job_id: str, phase: str, count: int) -> list[str | None]:
     """See Cell.finishers."""
     table = ledger.tables.get(job_id)
     return [table.finishers.get((phase, shard)) if table else None for shard in range(count)]

@@ -4,15 +4,17 @@ Amounts are packed (packing.py). What is free on machines and their sequence num
 by index, for those who go over many machines at once; a MachineRow shows its own.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from omega.cellstate.lanes import Lane
-from omega.cellstate.memory.ranges import NONE, Spans
+from omega.cellstate.memory.ranges import NONE, Spans, span_count, span_split
 from omega.cellstate.model import MOST_PRECEDENCE, Gang, JobState, Limits, MachineState, TaskGroup, bucket_of
 from omega.cellstate.packing import FIELD, GUARD, MASK, packed
 from omega.cellstate.resources import Resources
+from omega.cellstate.shards import MAP, REDUCE, PhaseCount, Worker
 
 MANY = GUARD
 """More tasks than any machine, limit or job has."""
@@ -220,3 +222,54 @@ def limits_of(k: KindRow) -> Limits:
     """Return the limits of a kind, in the words of the port."""
     highest = MOST_PRECEDENCE if k.highest is None else k.highest
     return Limits(k.limit, k.max_jobs, (k.lowest or 0, highest))
+
+
+class ShardPhase:
+    """The shards of one phase; `waiting`: unclaimed ones."""
+
+    def __init__(self, total: int) -> None:
+        """Create with all shards unclaimed."""
+        self.total, self.done, self.milliseconds = total, 0, 0
+        self.waiting: Spans = (0, total - 1)
+
+    def counted(self) -> PhaseCount:
+        """Return the numbers of shards by state."""
+        return PhaseCount(self.total, span_count(self.waiting), self.done, self.milliseconds)
+
+
+class ShardFailures(NamedTuple):
+    """ShardFailures of a shard: number, end of the delay (ms), and the machines."""
+
+    times: int
+    until: int
+    machines: frozenset[int]
+
+
+class ShardTable:
+    """The shards of a job: by phase, claims, failures, finishers, and the one that failed for good.
+
+    `machines`: number of consecutive failed shards on each.
+    """
+
+    def __init__(self, maps: int, reduces: int) -> None:
+        """Create with all shards unclaimed."""
+        self.phases = {MAP: ShardPhase(maps), REDUCE: ShardPhase(reduces)}
+        self.held: dict[Worker, int] = {}
+        self.failures: dict[tuple[str, int], ShardFailures] = {}
+        self.machines: Counter[int] = Counter()
+        self.finishers: dict[tuple[str, int], str] = {}
+        self.failed = ""
+
+    def now(self) -> str | None:
+        """Return the current phase; None when all is done."""
+        return next((name for name, phase in self.phases.items() if phase.done < phase.total), None)
+
+    def sorted(self, what: str, waiting: Spans) -> tuple[Spans, dict[int, ShardFailures]]:
+        """Return unclaimed shards of a phase without failures, and those with failures."""
+        fresh, again = waiting, dict[int, ShardFailures]()
+        for (phase, shard), failure in self.failures.items():
+            if phase == what:
+                inside, fresh = span_split(fresh, (shard, shard))
+                if inside:
+                    again[shard] = failure
+        return fresh, again

@@ -209,7 +209,7 @@ class SimulatedScheduler:
 
     def _missed_placement(self) -> bool:
         """Register the placements that blocked jobs wait for; return whether one was made since the last sync."""
-        awaited = self.scheduler.awaited() or ()
+        awaited = self.scheduler.queue.awaited(self.scheduler.preemption) or ()
         if not (awaited or self._awaited):
             return False
         missed = self._notified or (awaited != self._awaited and self.world.placements != self._placements)

@@ -24,7 +24,7 @@ from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.policies import Placement
 from omega.schedulers.resizing import PLAN
-from omega.schedulers.retry_policy import RetryPolicy
+from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import rendezvous
 from omega.schedulers.work import Work

@@ -143,7 +143,7 @@ class Play:
 
     def admit(self) -> None:
         """All jobs arrive at once."""
-        self.scheduler.admit(PendingJob(i, found.job) for i, found in enumerate(self.works, 1))
+        self.scheduler.admit([PendingJob(i, found.job) for i, found in enumerate(self.works, 1)])
 
     @property
     def expected(self) -> list[str]:

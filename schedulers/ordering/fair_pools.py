@@ -55,6 +55,7 @@ class FairPools(Ordering):
     a pool that borrows much of one resource keeps its place for another.
     """
 
+    uses_pools: ClassVar[bool] = True
     portion: ClassVar[int | None] = 16
     pools: Mapping[str, PoolSettings] = field(default_factory=dict)
     resources: Sequence[str] = ("cpu", "memory")

@@ -24,7 +24,7 @@ from omega.cellstate.transaction import Claim, Outcome, Transaction
 from omega.schedulers.fairshare.job_standings import JobStand, JobStandings
 from omega.schedulers.fairshare.standings import Path, Standings, StandingsOf
 from omega.schedulers.fairshare.starvation import DEFAULTS, Starvation, Status
-from omega.schedulers.policies import Placement, Preemption
+from omega.schedulers.policies import Peers, Placement, Preemption
 from omega.schedulers.preemption.partitions import PartitionPlan
 from omega.schedulers.preemption.plans import Plan
 from omega.schedulers.preemption.precedence import PrecedencePreemption, might_hold
@@ -52,12 +52,12 @@ class FairSharePreemption(Preemption):
 
     by: ClassVar[str] = "fair share"
 
-    within: PrecedencePreemption | None = field(default_factory=PrecedencePreemption)
+    within: Preemption | None = field(default_factory=PrecedencePreemption)
     looks: int = 256
     most: int = 1024
     newest_first: bool = True
     """Whether victims are the newest tasks; else they are spread over all, in an order of their own."""
-    members: tuple[int, int] = (0, 1)
+    members: tuple[int, int] = field(default=(0, 1), init=False)
     """Number of this scheduler among those of its kind, and their count: each begins with its own machines."""
     jobs: JobStandings = field(default_factory=JobStandings, repr=False)
     """How jobs stand within their pools."""
@@ -80,6 +80,10 @@ class FairSharePreemption(Preemption):
 
     def __post_init__(self) -> None:
         self._starving.rules = self._rules
+
+    def join(self, peers: Peers) -> None:
+        """Record the number of the scheduler among those of its kind."""
+        self.members = peers.number, peers.members
 
     @property
     def by_precedence(self) -> bool:

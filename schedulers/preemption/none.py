@@ -16,7 +16,7 @@ class NoPreemption(Preemption):
     """The policy of a scheduler that never evicts."""
 
     evicts: ClassVar[bool] = False
-    by: ClassVar[str] = ""
+    follows_use: ClassVar[bool] = False
 
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> None:
         """See Preemption.suspects."""

@@ -37,6 +37,7 @@ class PrecedencePreemption(Preemption):
     """
 
     by: ClassVar[str] = "precedence"
+    follows_use: ClassVar[bool] = False
 
     looks: int = 256
     most: int = 1024

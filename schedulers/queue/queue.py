@@ -173,12 +173,12 @@ class Queue:
     def awaited(self, preemption: Preemption) -> Awaited | None:
         """Return the jobs whose placements are to notify this scheduler, as freed room does; None: no job is blocked.
 
-        A placement does not help to evict by precedence: what is free on a machine and what may be evicted there stay
-        the same together. It may help other policies, because shares change.
+        A placement helps a preemption that follows use. Else it does not: what is free on a machine and what may be
+        evicted there stay the same together.
         """
         if not (self.blocked.groups or self.limited.groups):
             return None
-        if preemption.evicts and preemption.by != "precedence" and self.blocked.groups:
+        if preemption.evicts and preemption.follows_use and self.blocked.groups:
             return (ANY_JOB,)
         return self.blocked.awaited()
 

@@ -13,7 +13,7 @@ from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.placement.service import ServicePlacement
-from omega.schedulers.retry_policy import RetryPolicy
+from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.scheduler import Scheduler
 
 WHOLE = """\

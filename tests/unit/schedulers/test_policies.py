@@ -16,6 +16,7 @@ class Returns:
 
     evicts: ClassVar[bool] = True
     by: ClassVar[str] = "policy"
+    follows_use: ClassVar[bool] = True
 
     def __init__(self, value: Any) -> None:
         self.value = value

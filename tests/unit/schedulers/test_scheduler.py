@@ -12,8 +12,7 @@ from omega.schedulers.outcomes import rebase
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.presets import BATCH_JOBS, batch, service
-from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.together import CALL_CLAIMS
+from omega.schedulers.scheduler import CALL_CLAIMS, Scheduler
 from omega.schedulers.work import Work
 from tests.unit.schedulers.drive import Heard, copy, group, job, outcome, pending, room, say
 

@@ -16,7 +16,7 @@ from omega.schedulers.queue.evicting import MOST_SCANNED, SCAN_SECONDS
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.queue.ranks import Ranks
 from omega.schedulers.queue.ready import Ready
-from omega.schedulers.retry_policy import RetryPolicy
+from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
 from omega.testing import snapshot, work
