@@ -38,12 +38,12 @@ SAYS = {
     4: ["tasks per job"],
     5: ["mean job wait (s)", "SLO 30 s", "shared state (Omega)"],
     6: ["busyness"],
-    7: ["jobs abandoned"],
-    8: ["paper 2.5×"],
+    7: ["batch jobs", "abandoned"],
+    8: ["saturates in the paper", "busyness of batch"],
     9: ["conflict fraction", "32 schedulers"],
     10: ["t_task(service) (s)", "two-level (Mesos)"],
     15: ["speed-up over requested workers", "global-cap"],
-    16: ["memory in use", "hours"],
+    16: ["memory in use (%)", "max-parallelism: ", "hours"],
 }
 
 

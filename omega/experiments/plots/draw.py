@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 
 from omega.experiments.experiment import Form
 from omega.experiments.figures import PaperFigure
+from omega.experiments.metrics import of
 from omega.experiments.plots import paper, sizing, surface, workloads
 from omega.experiments.plots.style import save, styled, titled
 from omega.experiments.results import Record
@@ -32,7 +33,7 @@ DAILY = (6, 7, 8, 9)
 WAITS = (5, 7, 8, 9)
 """Figures that show waits, on an axis of logarithms."""
 
-_SIZED = f"{DAYS:g} days of {CELL}, seed 0, sums of the cell; what jobs could use is fitted to figure 15"
+_SIZED = f"{DAYS:g} days of {CELL}, seed 0, sums of the cell; the resources that jobs could use are fitted to figure 15"
 WITHOUT = {15: f"{_SIZED}; little used and full: other jobs take 0.5 and 1.25 times as much", 16: _SIZED}
 """What figures show for which nothing is simulated, where it is not the workloads themselves."""
 
@@ -47,6 +48,9 @@ def draw(what: PaperFigure, records: Sequence[Record], form: Form, *paths: Path)
         said += [f"cells of {form.machines:,} machines"] if form.machines else []
         said.append(f"seed {form.seed}")
         said += ["waits below 1 ms are drawn at 1 ms"] if what.number in WAITS else []
+        if what.number == 8:
+            most = max(of(record, "service", "busyness") for record in records)
+            said.append(f"service jobs are not drawn: busyness at most {most:.3f}")
         if what.number in DAILY:
             long = [cell for cell, days in form.lengths.items() if days >= LEAST_DAYS]
             bars = f"error bars ({', '.join(long)}): median absolute deviation of daily values"

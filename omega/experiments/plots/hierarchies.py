@@ -27,7 +27,7 @@ def draw_failure(*paths: Path) -> None:
                 "promise of n2.2",
                 (1, 0.25),
                 color=GREY,
-                fontsize=8,
+                fontsize=9,
                 ha="right",
                 va="bottom",
                 xycoords=("axes fraction", "data"),
@@ -36,7 +36,7 @@ def draw_failure(*paths: Path) -> None:
             axes.set_xlabel("steps")
             axes.set_xlim(0, STEPS - 1)
             axes.set_ylim(0, 1.05)
-        grid[0][0].set_ylabel("part of its resource")
+        grid[0][0].set_ylabel("share of its resource")
         handles = [handle(f"{name} ({resource})", colour, "") for name, resource, colour in _LINES]
         for (name, *_), each in zip(_LINES, handles, strict=True):
             each.set_linestyle(_DASHES.get(name, "-"))

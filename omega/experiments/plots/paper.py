@@ -4,6 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
 
 from omega.experiments import arrivals, decision_time
 from omega.experiments.experiment import along, at, where
@@ -11,11 +14,13 @@ from omega.experiments.metrics import KINDS, of, saturated, spread
 from omega.experiments.plots.style import (
     GREY,
     LEAST_SECONDS,
+    RED,
     STYLES,
     Style,
     below,
     handle,
     key,
+    logarithmic,
     series,
     sheet,
     slo,
@@ -49,6 +54,7 @@ def _lines(
     *,
     kinds: Sequence[str] = KINDS,
     metric: str | None = None,
+    rings: bool = False,
 ) -> None:
     """A line for each kind of job; error bars when `metric` has daily values."""
     for kind in kinds:
@@ -61,6 +67,7 @@ def _lines(
             kind=kind,
             full=[saturated(record, kind) for record in shown],
             spread=[spread(record, kind, metric) for record in shown] if metric else None,
+            rings=rings,
         )
 
 
@@ -103,11 +110,10 @@ def decision_times(records: Sequence[Record], *, busyness: bool) -> Figure:
                 )
             else:
                 _lines(axes, line, "t_job_service", _wait, STYLES[architecture])
-        axes.set_xscale("log")
+        logarithmic(axes, "x" if busyness else "xy")
         if busyness:
             axes.set_ylim(0, 1.05)
         else:
-            axes.set_yscale("log")
             slo(axes)
     _columns(grid, cells, T_JOB, ["busyness (median of days)" if busyness else "mean job wait (s)"])
     key(figure, decision_time.ARCHITECTURES, crosses=True)
@@ -115,25 +121,38 @@ def decision_times(records: Sequence[Record], *, busyness: bool) -> Figure:
 
 
 def offers(records: Sequence[Record]) -> Figure:
-    """Figure 7: wait, busyness and abandoned jobs of a two-level cell, beside shared state."""
-    cells, shown = cells_of(records), ("two-level", "shared-state")
-    figure, grid = sheet(3, len(cells), height=2.3, sharex=True, sharey="row")
+    """Figure 7: waits, busyness and abandoned jobs of a two-level cell, beside shared state in open markers."""
+    cells, shown = cells_of(records), ("shared-state", "two-level")
+    rows: list[tuple[str, Value, str, str | None]] = [
+        ("wait of batch\njobs, mean (s)", _wait, "batch", None),
+        ("wait of service\njobs, mean (s)", _wait, "service", None),
+        ("busyness of batch\nscheduler", _busyness, "batch", "busyness"),
+        ("batch jobs\nabandoned", _abandoned, "batch", None),
+    ]
+    figure, grid = sheet(len(rows), len(cells), width=4.0, height=1.55, sharex=True, sharey="row")
     for column, cell in enumerate(cells):
-        for architecture in shown:
-            line = along(where(records, workload=cell, architecture=architecture), "t_job_service")
-            style = STYLES[architecture]
-            _lines(grid[0][column], line, "t_job_service", _wait, style)
-            _lines(grid[1][column], line, "t_job_service", _busyness, style, metric="busyness")
-            _lines(grid[2][column], line, "t_job_service", _abandoned, style)
-        for row in grid:
-            row[column].set_xscale("log")
-        grid[0][column].set_yscale("log")
-        slo(grid[0][column])
-        grid[1][column].set_ylim(0, 1.05)
-        grid[2][column].set_yscale("symlog", linthresh=1)
-        grid[2][column].set_ylim(0, 2 * max(1.0, grid[2][column].get_ylim()[1]))
-    _columns(grid, cells, T_JOB, ["mean job wait (s)", "busyness", "jobs abandoned"])
-    key(figure, shown, crosses=True)
+        for row, (_, value, kind, metric) in zip(grid, rows, strict=True):
+            for name in shown:
+                line = along(where(records, workload=cell, architecture=name), "t_job_service")
+                rings = name == "shared-state"
+                _lines(
+                    row[column],
+                    line,
+                    "t_job_service",
+                    value,
+                    STYLES[name],
+                    kinds=(kind,),
+                    metric=metric,
+                    rings=rings,
+                )
+            logarithmic(row[column], "xy" if value is _wait else "x")
+            if value is _wait:
+                slo(row[column])
+        grid[2][column].set_ylim(0, 1.05)
+        grid[3][column].set_ylim(-0.1, max(1.2, 1.2 * grid[3][column].get_ylim()[1]))
+        grid[3][column].yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    _columns(grid, cells, T_JOB, [label for label, *_ in rows])
+    key(figure, shown, kinds=False, crosses=True, rings=True)
     return figure
 
 
@@ -142,37 +161,40 @@ def _abandoned(record: Record, kind: str) -> float:
 
 
 def more_jobs(records: Sequence[Record]) -> Figure:
-    """Figure 8: wait and busyness over the arrivals of batch jobs; where this and the paper's cell saturate."""
+    """Figure 8: wait and busyness of batch jobs over their arrivals; where this and the paper's cell saturate."""
     cells = cells_of(records)
-    figure, grid = sheet(2, len(cells), height=2.3, sharex="col", sharey="row")
+    figure, grid = sheet(2, len(cells), height=2.1, sharex="col", sharey="row")
     style = STYLES["shared-state"]
     for column, cell in enumerate(cells):
         line = along(where(records, workload=cell), "rate")
-        _lines(grid[0][column], line, "rate", _wait, style)
-        _lines(grid[1][column], line, "rate", _busyness, style, metric="busyness")
+        _lines(grid[0][column], line, "rate", _wait, style, kinds=("batch",))
+        _lines(grid[1][column], line, "rate", _busyness, style, kinds=("batch",), metric="busyness")
         low, high = arrivals.saturation(line)
         for row in grid:
-            row[column].axvline(arrivals.PAPER[cell], color=GREY, linestyle="--", linewidth=1.2, zorder=1)
+            row[column].axvline(arrivals.PAPER[cell], **_PAPER)
             if high < float("inf"):
-                row[column].axvspan(low, high, color="#B00020", alpha=0.12, linewidth=0, zorder=0)
-        grid[0][column].set_yscale("log")
+                row[column].axvspan(low, high, **_HERE)
+        rates = [at(record, "rate") for record in line]
+        grid[1][column].set_xticks(rates, [f"{rate:g}" for rate in rates])
+        logarithmic(grid[0][column], "y")
         slo(grid[0][column])
         grid[1][column].set_ylim(0, 1.05)
-        grid[0][column].annotate(
-            f"paper {arrivals.PAPER[cell]:g}×",
-            (arrivals.PAPER[cell], 0.4),
-            xycoords=("data", "axes fraction"),
-            xytext=(-3, 0),
-            color=GREY,
-            fontsize=8,
-            textcoords="offset points",
-            ha="right",
-            va="center",
-            rotation=90,
-        )
-    _columns(grid, cells, "batch jobs, times the cell's own", ["mean job wait (s)", "busyness (median of days)"])
-    key(figure, ["shared-state"], crosses=True)
+    _columns(
+        grid,
+        cells,
+        "batch jobs, times the cell's own",
+        ["wait of batch\njobs, mean (s)", "busyness of batch\nscheduler"],
+    )
+    crosses = handle("saturated", RED, "x")
+    crosses.set_linestyle("")
+    entries: list[Any] = [handle("batch jobs, shared state", style.colour, style.marker), crosses]
+    entries += [Patch(label="saturates here", **_HERE), Line2D([], [], label="saturates in the paper", **_PAPER)]
+    below(figure, entries)
     return figure
+
+
+_PAPER: Any = {"color": GREY, "linestyle": "--", "linewidth": 1.4, "zorder": 1}
+_HERE: Any = {"color": RED, "alpha": 0.12, "linewidth": 0, "zorder": 0}
 
 
 def more_schedulers(records: Sequence[Record]) -> Figure:
@@ -185,9 +207,9 @@ def more_schedulers(records: Sequence[Record]) -> Figure:
         for i, number in enumerate(numbers)
     ]
     panels: list[tuple[str, Value, str | None]] = [
-        ("conflict fraction (batch)", lambda r, kind: of(r, kind, "conflict_fraction"), "conflict_fraction"),
-        ("busyness of each batch scheduler", _busyness, "busyness"),
-        ("mean wait of batch jobs (s)", _wait, None),
+        ("conflict fraction\nof batch jobs", lambda r, kind: of(r, kind, "conflict_fraction"), "conflict_fraction"),
+        ("busyness of each\nbatch scheduler", _busyness, "busyness"),
+        ("wait of batch\njobs, mean (s)", _wait, None),
     ]
     for axes, (label, value, metric) in zip(grid[0], panels, strict=True):
         for number, style in zip(numbers, styles, strict=True):
@@ -197,7 +219,7 @@ def more_schedulers(records: Sequence[Record]) -> Figure:
         axes.set_ylabel(label)
     grid[0][0].set_ylim(bottom=0)
     grid[0][1].set_ylim(0, 1.05)
-    grid[0][2].set_yscale("log")
+    logarithmic(grid[0][2], "y")
     slo(grid[0][2])
     grid[0][0].set_title(preset(cells_of(records)[0]).label)
     below(figure, [handle(style.label, style.colour, style.marker) for style in styles], columns=6)

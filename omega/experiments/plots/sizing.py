@@ -39,14 +39,14 @@ def faster() -> Figure:
 
 def use() -> Figure:
     """Figure 16: the share of cpu and memory in use over time, as measured."""
-    figure, grid = sheet(2, 1, width=7.2, height=2.2, sharex=True)
-    for axes, dimension, label in zip(grid[:, 0], (0, 1), ("cpu in use", "memory in use"), strict=True):
-        for policy in reversed(SHOWN):
-            shares = outcomes()["as measured"][policy].use[:, dimension]
-            axes.plot(np.arange(len(shares)) * STEP_SECONDS / 3600, shares, color=COLOURS[policy], linewidth=1.2)
-        axes.set_ylabel(label)
-    grid[-1][0].set_xlabel("hours")
-    below(figure, [_handle(policy) for policy in SHOWN])
+    figure, grid = sheet(2, 2, width=4.2, height=1.9, sharex=True, sharey="row")
+    for column, policy in enumerate(SHOWN):
+        for dimension, resource in enumerate(("cpu", "memory")):
+            axes, shares = grid[dimension][column], 100 * outcomes()["as measured"][policy].use[:, dimension]
+            axes.plot(np.arange(len(shares)) * STEP_SECONDS / 3600, shares, color=COLOURS[policy], linewidth=1.4)
+            axes.set_title(f"{policy}: {min(shares):.0f} to {max(shares):.0f} %")
+            grid[dimension][0].set_ylabel(f"{resource} in use (%)")
+        grid[-1][column].set_xlabel("hours")
     return figure
 
 

@@ -14,13 +14,14 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, NullLocator
 
 from omega.cellstate.errors import BadInput
 
 SLO_SECONDS = 30.0
 LEAST_SECONDS = 1e-3
 """Waits below this value are drawn at it: a logarithmic axis has no 0."""
-CHARACTERS = 15
+CHARACTERS = 14
 """Characters of small print per inch."""
 GREY, RED = "#666666", "#B00020"
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -45,10 +46,10 @@ STYLES = {
 LINES: dict[str, Any] = {"batch": "-", "service": "--"}
 RULES: Any = {
     "axes.edgecolor": "#444444", "axes.grid": True, "axes.spines.right": False, "axes.spines.top": False,
-    "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
-    "errorbar.capsize": 2, "figure.dpi": 100, "font.size": 9.5,
+    "axes.titlesize": 11.5, "axes.titleweight": "bold", "axes.titlelocation": "left",
+    "errorbar.capsize": 2, "figure.dpi": 100, "font.size": 10.5,
     "grid.color": "#DDDDDD", "grid.linewidth": 0.6, "legend.frameon": False, "lines.linewidth": 1.6,
-    "lines.markersize": 4.5, "svg.fonttype": "none", "svg.hashsalt": "omega",
+    "lines.markersize": 5, "svg.fonttype": "none", "svg.hashsalt": "omega",
 }  # a table # fmt: skip
 """matplotlib's settings; the salt makes the same figure the same file."""
 
@@ -58,7 +59,7 @@ def styled() -> AbstractContextManager[None]:
     return mpl.rc_context(RULES)
 
 
-def sheet(rows: int, columns: int, *, width: float = 3.4, height: float = 2.7, **shared: Any) -> tuple[Figure, Any]:
+def sheet(rows: int, columns: int, *, width: float = 3.0, height: float = 2.7, **shared: Any) -> tuple[Figure, Any]:
     """Return a figure and its axes, always as an array of rows; inches per panel."""
     figure = Figure(figsize=(width * columns + 0.6, height * rows + 0.8), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **shared)
@@ -73,9 +74,13 @@ def series(
     kind: str = "batch",
     spread: Sequence[float] | None = None,
     full: Sequence[bool] = (),
+    rings: bool = False,
 ) -> None:
-    """Draw one line with its markers and error bars; crosses where the scheduler was saturated (`full`)."""
-    filled = style.colour if kind == "batch" else "white"
+    """Draw one line with its markers and error bars; crosses where the scheduler was saturated (`full`).
+
+    `rings`: with large open markers, which stay visible around the markers of an equal line.
+    """
+    filled = "none" if rings else style.colour if kind == "batch" else "white"
     shown = spread if spread is not None and any(spread) else None
     axes.errorbar(
         x,
@@ -85,6 +90,7 @@ def series(
         linestyle=LINES[kind],
         marker=style.marker,
         markerfacecolor=filled,
+        markersize=10 if rings else None,
         elinewidth=1.0,
         capsize=2,
     )
@@ -97,8 +103,17 @@ def slo(axes: Axes) -> None:
     """Draw the line of 30 seconds (Omega §4)."""
     axes.axhline(SLO_SECONDS, color=GREY, linestyle=":", linewidth=1.2, zorder=1)
     axes.annotate(
-        "SLO 30 s", (0.01, SLO_SECONDS), xycoords=("axes fraction", "data"), color=GREY, fontsize=8, va="bottom"
+        "SLO 30 s", (0.01, SLO_SECONDS), xycoords=("axes fraction", "data"), color=GREY, fontsize=9, va="bottom"
     )
+
+
+def logarithmic(axes: Axes, names: str) -> None:
+    """Make axes logarithmic (`names`: "x", "y" or "xy"), with decimal numbers at powers of ten and no other ticks."""
+    for name in names:
+        axes.set(**{f"{name}scale": "log"})
+        axis = axes.xaxis if name == "x" else axes.yaxis
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        axis.set_minor_locator(NullLocator())
 
 
 def handle(label: str, colour: str, marker: str) -> Line2D:
@@ -115,9 +130,13 @@ def kind_handles() -> list[Line2D]:
     ]
 
 
-def key(figure: Figure, architectures: Iterable[str], *, kinds: bool = True, crosses: bool = False) -> None:
-    """Draw one legend of architectures below all panels."""
+def key(
+    figure: Figure, architectures: Iterable[str], *, kinds: bool = True, crosses: bool = False, rings: bool = False
+) -> None:
+    """Draw one legend of architectures below all panels; `rings`: the first one has large open markers."""
     handles = [handle(STYLES[name].label, STYLES[name].colour, STYLES[name].marker) for name in architectures]
+    if rings:
+        handles[0].set(markersize=10, markerfacecolor="none")
     handles += kind_handles() if kinds else []
     if crosses:
         label = "saturated"
@@ -129,19 +148,19 @@ def titled(figure: Figure, title: str, details: str) -> None:
     """Make room above all panels for a title and, smaller, the parameters of the simulation."""
     width, height = figure.get_size_inches()
     lines = fill(details, int(CHARACTERS * width), break_on_hyphens=False)
-    room = 0.28 + 0.16 * (lines.count("\n") + 1)
+    room = 0.3 + 0.18 * (lines.count("\n") + 1)
     figure.set_size_inches(width, height + room)
     top, left = height + room, 0.1 / width
     engine: Any = figure.get_layout_engine()
     engine.set(rect=(0, 0, 1, height / top))
-    figure.text(left, 1 - 0.05 / top, title, fontsize=11.5, fontweight="bold", ha="left", va="top")
-    figure.text(left, 1 - 0.3 / top, lines, fontsize=8, color=GREY, ha="left", va="top")
+    figure.text(left, 1 - 0.05 / top, title, fontsize=12.5, fontweight="bold", ha="left", va="top")
+    figure.text(left, 1 - 0.32 / top, lines, fontsize=9, color=GREY, ha="left", va="top")
 
 
 def below(figure: Figure, handles: Sequence[Any], columns: int | None = None, title: str | None = None) -> None:
     """Draw a legend under the panels."""
     columns = columns or min(len(handles), max(3, int(figure.get_figwidth() / 1.7)))
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, title=title, fontsize=9)
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, title=title, fontsize=10)
 
 
 def save(figure: Figure, *paths: Path) -> None:
