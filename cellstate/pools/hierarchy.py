@@ -1,9 +1,17 @@
 """The pools and trees of a cell together: parents, leaves, the settings that a pool inherits, who may submit."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from omega.cellstate.pools.settings import DEFAULT_PREEMPTION, MOST_DEPTH, NOBODY, Pool, PoolTree, PreemptionSettings
+from omega.cellstate.pools.settings import (
+    DEFAULT_PREEMPTION,
+    MOST_DEPTH,
+    NOBODY,
+    Pool,
+    PoolTree,
+    PreemptionSettings,
+    stated,
+)
 
 
 @dataclass(frozen=True)
@@ -79,8 +87,7 @@ class Pools:
         tree, found = self.tree_of(name), DEFAULT_PREEMPTION
         parent = self.path(name) or self.path(tree.default_parent)
         for settings in (tree.preemption, *(pool.preemption for pool in reversed(parent))):
-            stated = {each.name: getattr(settings, each.name) for each in fields(PreemptionSettings)}
-            found = replace(found, **{name: value for name, value in stated.items() if value is not None})
+            found = replace(found, **{each.name: value for each, value in stated(settings)})
         return found
 
     def pool_of(self, pool: str, user: str) -> str:

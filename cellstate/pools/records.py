@@ -14,7 +14,7 @@ kN, tN      what a pool does not lend, what a tree has, and what is occupied of 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 from zlib import crc32
@@ -23,27 +23,14 @@ import msgpack
 
 from omega.cellstate.pools.hierarchy import Pools
 from omega.cellstate.pools.lending import keepers, lenders, lending_trees
-from omega.cellstate.pools.settings import JOBS, TASKS, Integral, Pool, PoolTree, PreemptionSettings
+from omega.cellstate.pools.settings import JOBS, TASKS, Integral, Pool, PoolTree, PreemptionSettings, stated, table
 
 Values = TypeVar("Values", Pool, PoolTree, Integral, PreemptionSettings)
-_NESTED: Mapping[str, type[Integral] | type[PreemptionSettings]] = {
-    "integral": Integral,
-    "preemption": PreemptionSettings,
-}
-
-
-def _default(each: "Field[Any]") -> Any:
-    return each.default_factory() if each.default_factory is not MISSING else each.default
 
 
 def plain(values: Pool | PoolTree | Integral | PreemptionSettings) -> dict[str, Any]:
     """Return the settings that differ from the defaults, as plain values."""
-    found: dict[str, Any] = {}
-    for each in fields(values):
-        value = getattr(values, each.name)
-        if value != _default(each):
-            found[each.name] = _plain_value(value)
-    return found
+    return {each.name: _plain_value(value) for each, value in stated(values)}
 
 
 def _plain_value(value: Any) -> Any:
@@ -56,12 +43,10 @@ def _plain_value(value: Any) -> Any:
 
 def settings(kind: type[Values], values: Mapping[str, Any]) -> Values:
     """Return settings from plain values. Raises TypeError for an unknown field."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if name in _NESTED:
-            found[name] = settings(_NESTED[name], value)  # type: ignore[type-var]
-        else:
-            found[name] = tuple(value) if isinstance(value, list) else value
+    found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+    for each in table(kind):
+        if each.nested and each.name in found:
+            found[each.name] = settings(each.value_type, found[each.name])
     return kind(**found)
 
 

@@ -3,42 +3,35 @@
 Rules that depend on the state of the cell (jobs in a pool that is removed) are validated by the script (lua/pools.lua).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from math import isfinite
+from collections.abc import Mapping, Sequence
 from re import compile as pattern
+from typing import Any
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.plain_text import check_text
 from omega.cellstate.pools.hierarchy import Pools
 from omega.cellstate.pools.settings import (
-    INTEGRAL,
-    JOBS,
-    MODES,
     MOST_DEPTH,
     MOST_POOLS,
     MOST_USERS,
-    RECLAIM,
     ROOT,
-    SORT_KEYS,
-    TASKS,
     Amounts,
+    Integral,
     Pool,
     PoolTree,
     PreemptionSettings,
+    Setting,
+    table,
 )
 from omega.cellstate.resources import format_amount, shown
 
 MOST = 2**53
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/@-]{0,127}")
-LEAST_WEIGHT, MOST_WEIGHT = 0.001, 100_000.0
-"""Fair shares are exact for siblings with weights in a ratio of up to 10^8."""
-_MULTIPLES = ("threshold", "aggressive_threshold")
 
 
 def check(pools: Pools, resources: Sequence[str]) -> Pools:
     """Return a configuration for a cell of these resources; raises BadInput for the first rule that it breaks."""
-    trees = _check_trees(pools)
+    trees = _check_trees(pools, resources)
     named: dict[str, Pool] = {}
     if len(pools.pools) > MOST_POOLS:
         raise BadInput(f"pools: {len(pools.pools)}; the most is {MOST_POOLS}")
@@ -50,7 +43,8 @@ def check(pools: Pools, resources: Sequence[str]) -> Pools:
         named[pool.name] = pool
     for pool in pools.pools:
         _check_place(pool, named, trees)
-        _check_fields(pool, resources)
+        _check_values(f"pool {pool.name}", pool, resources)
+        _check_users(pool)
     for pool in pools.pools:
         _check_path(pool, named)
     _check_sums(pools)
@@ -61,7 +55,7 @@ def check(pools: Pools, resources: Sequence[str]) -> Pools:
     return pools
 
 
-def _check_trees(pools: Pools) -> dict[str, PoolTree]:
+def _check_trees(pools: Pools, resources: Sequence[str]) -> dict[str, PoolTree]:
     if not pools.trees:
         raise BadInput("pool trees: none; a cell has at least one")
     trees: dict[str, PoolTree] = {}
@@ -72,16 +66,7 @@ def _check_trees(pools: Pools) -> dict[str, PoolTree]:
         if tree.name in trees:
             raise BadInput(f"{where}: is there twice")
         trees[tree.name] = tree
-        for name, value, least in (
-            ("smooth_period", tree.smooth_period, 0.0), ("saturation_period", tree.saturation_period, 0.0),
-            ("weight_multiplier", tree.weight_multiplier, 0.0), ("usage_half_life", tree.usage_half_life, 0.0),
-            ("usage_exponent", tree.usage_exponent, 0.0),
-        ):  # fmt: skip
-            if value is not None and not (isfinite(value) and value > least):
-                raise BadInput(f"{where}: {name} {value!r}; want more than {least:g}")
-        if not 1 <= tree.relaxed_multiplier <= 10:
-            raise BadInput(f"{where}: relaxed_multiplier {tree.relaxed_multiplier!r}; want 1 to 10")
-        _check_preemption(where, tree.preemption)
+        _check_values(where, tree, resources)
     rest = [tree.name for tree in pools.trees if not tree.machines]
     if len(rest) > 1:
         raise BadInput(
@@ -91,10 +76,8 @@ def _check_trees(pools: Pools) -> dict[str, PoolTree]:
 
 
 def _check_place(pool: Pool, named: Mapping[str, Pool], trees: Mapping[str, PoolTree]) -> None:
-    """Parent, tree and mode."""
+    """Parent and tree."""
     where = f"pool {pool.name}"
-    if pool.mode not in MODES:
-        raise BadInput(f"{where}: mode {shown(pool.mode)}; one of {', '.join(MODES)}")
     if pool.parent == ROOT:
         if pool.tree and pool.tree not in trees:
             raise BadInput(f"{where}: tree {shown(pool.tree)} is unknown; trees: {', '.join(trees)}")
@@ -104,7 +87,7 @@ def _check_place(pool: Pool, named: Mapping[str, Pool], trees: Mapping[str, Pool
         raise BadInput(f"{where}: its parent {shown(pool.parent)} is no pool; other pools: {others}")
     if pool.tree:
         raise BadInput(f"{where}: is in the tree of its parent {pool.parent}; leave out tree")
-    if named[pool.parent].mode == "fifo":
+    if named[pool.parent].fifo:
         raise BadInput(f"{where}: its parent {pool.parent} is a FIFO pool, which holds jobs only")
 
 
@@ -118,54 +101,43 @@ def _check_path(pool: Pool, named: Mapping[str, Pool]) -> None:
         seen.append(parent)
 
 
-def _check_fields(pool: Pool, resources: Sequence[str]) -> None:
-    where, integral = f"pool {pool.name}", pool.integral
-    if pool.weight is not None and not LEAST_WEIGHT <= pool.weight <= MOST_WEIGHT:
-        bounds = f"from {LEAST_WEIGHT:g} to {MOST_WEIGHT:,.0f}"
-        raise BadInput(f"{where}: weight {pool.weight!r}; weights are {bounds}")
-    for key in pool.sort_keys:
-        if key not in SORT_KEYS:
-            raise BadInput(f"{where}: sort key {shown(key)}; one of {', '.join(SORT_KEYS)}")
-    if integral.kind not in INTEGRAL:
-        raise BadInput(f"{where}: integral guarantee {shown(integral.kind)}; one of {', '.join(INTEGRAL)}")
-    multiplier = integral.relaxed_multiplier
-    if multiplier is not None and not 1 <= multiplier <= 10:
-        raise BadInput(f"{where}: relaxed_multiplier {multiplier!r}; want 1 to 10")
-    if pool.reclaim not in RECLAIM:
-        raise BadInput(f"{where}: reclaim {shown(pool.reclaim)}; one of {', '.join(RECLAIM)}")
+def _check_values(
+    where: str, settings: Pool | PoolTree | Integral | PreemptionSettings, resources: Sequence[str]
+) -> None:
+    """Check each setting by its row of the table."""
+    for each in table(type(settings)):
+        value = getattr(settings, each.name)
+        if each.nested:
+            _check_values(where, value, resources)
+        elif value is not None:
+            _check_value(f"{where}: {each.label}", each, value, resources)
+
+
+def _check_value(where: str, each: Setting, value: Any, resources: Sequence[str]) -> None:
+    for word in (value if isinstance(value, tuple) else (value,)) if each.choices else ():
+        if word not in each.choices:
+            raise BadInput(f"{where} {shown(word)}; one of {', '.join(each.choices)}")
+    if each.amounts:
+        _check_amounts(where, value, (*resources, *each.names))
+    if each.bounds is not None and not each.bounds.admit(value):
+        raise BadInput(f"{where} {value!r}; {each.bounds.error or f'want {each.bounds.text}'}")
+
+
+def _check_users(pool: Pool) -> None:
+    where = f"pool {pool.name}"
     if len(pool.users) > MOST_USERS:
         raise BadInput(f"{where}: {len(pool.users)} users; the most is {MOST_USERS}")
     for user in pool.users:
         if not check_text(user, where):
             raise BadInput(f"{where}: a user without a name")
-    for what in ("guarantee", "borrowing", "lending"):
-        _check_amounts(f"{where}: {what}", getattr(pool, what), resources)
-    _check_amounts(f"{where}: limits", pool.limits, (*resources, TASKS, JOBS))
-    _check_amounts(f"{where}: flow", integral.flow, resources)
-    _check_amounts(f"{where}: burst", integral.burst, resources)
-    if pool.preemption.non_preemptible_usage:
-        _check_amounts(f"{where}: non_preemptible_usage", pool.preemption.non_preemptible_usage, resources)
-    _check_preemption(where, pool.preemption)
 
 
-def _check_amounts(where: str, amounts: Amounts, names: Iterable[str]) -> None:
-    known = tuple(names)
+def _check_amounts(where: str, amounts: Amounts, known: Sequence[str]) -> None:
     for name, amount in amounts.items():
         if name not in known:
             raise BadInput(f"{where}: names {shown(name)}; known: {', '.join(known)}")
         if type(amount) is not int or not 0 <= amount <= MOST:
             raise BadInput(f"{where}: {name} is {shown(amount)}; want a whole number from 0 to {MOST}")
-
-
-def _check_preemption(where: str, settings: PreemptionSettings) -> None:
-    for each in fields(PreemptionSettings):
-        value = getattr(settings, each.name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and not (isfinite(value) and value >= 0):
-            raise BadInput(f"{where}: {each.name} {value!r}; want 0 or more")
-        if each.name == "starvation_tolerance" and value is not None and value > 1:
-            raise BadInput(f"{where}: {each.name} {value!r}; want a part of the fair share, at most 1")
-        if each.name in _MULTIPLES and value is not None and value > 1_000:
-            raise BadInput(f"{where}: {each.name} {value!r}; want a multiple of the fair share, at most 1000")
 
 
 def _check_thresholds(where: str, settings: PreemptionSettings) -> None:
@@ -209,7 +181,7 @@ def _check_default_parent(tree: PoolTree, named: Mapping[str, Pool], pools: Pool
     parent = named.get(tree.default_parent)
     if parent is None:
         raise BadInput(f"{where} is no pool")
-    if parent.mode == "fifo":
+    if parent.fifo:
         raise BadInput(f"{where} is a FIFO pool, which holds jobs only")
     if pools.tree_of(parent.name).name != tree.name:
         raise BadInput(f"{where} is in another tree")

@@ -14,7 +14,7 @@ from omega.cli.pool import settings
 @settings.version_option
 @click.pass_obj
 def command(app: App, *, file: Path, version: int | None) -> None:
-    """Replace all pools and trees by those of FILE (YAML or JSON; docs/pools.md lists the fields).
+    """Replace all pools and trees by those of FILE (YAML or JSON; docs/pool-settings.md lists the fields).
 
     If FILE names a version, or --check does, the import is refused when the pools have another one.
     """

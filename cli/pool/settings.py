@@ -1,56 +1,104 @@
 """Options of ``omega pool set``, and pools as table rows."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import click
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.pools.settings import Amounts, Integral, Pool, PreemptionSettings, Setting, table
 from omega.cellstate.resources import Dimensions, format_amount, shown
-
-if TYPE_CHECKING:
-    from omega.cellstate.pools import Pool, PreemptionSettings
+from omega.cli.amounts import pairs
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Settings = TypeVar("Settings", Pool, Integral, PreemptionSettings)
 NONE = "none"
 YES, NO = ("true", "yes", "on"), ("false", "no", "off")
 
 
-def amounts(given: Mapping[str, str], known: Mapping[str, int], dimensions: Dimensions, what: str) -> dict[str, int]:
+def amounts(given: Mapping[str, str], known: Amounts, dimensions: Dimensions, each: Setting) -> Amounts:
     """Return amounts with the given ones replaced; the value none removes one."""
     from omega.pools.file import amounts as parsed
     from omega.pools.file import limits
 
-    if what == "--limit":
+    what = f"--{each.option}"
+    if each.names:
         given = {name: str(amount) for name, amount in limits(given, dimensions, what).items()}
     kept = {name: amount for name, amount in known.items() if name not in given}
     parsed(dict.fromkeys(given, "0"), dimensions, what)  # reports unknown names among those to remove
     return kept | parsed({name: text for name, text in given.items() if text != NONE}, dimensions, what)
 
 
-def preemption(given: Mapping[str, str], known: "PreemptionSettings") -> "PreemptionSettings":
-    """Return preemption settings with the given ones replaced; the value none removes one."""
-    from omega.cellstate.pools import PreemptionSettings
+def options(function: Command) -> Command:
+    """Add an option for each setting of a pool, in the order of the table."""
+    for each in reversed(_with_options()):
+        function = click.option(f"--{each.option}", each.name, **_form(each))(function)
+    return function
 
-    kinds = {each.name: str(each.type) for each in fields(PreemptionSettings)}
+
+def _with_options() -> list[Setting]:
+    """Return the settings with options of their own; --preemption sets all of preemption but amounts."""
+    found = list[Setting]()
+    for each in table(Pool):
+        if each.value_type is Integral:
+            found += table(Integral)
+        elif each.configurable and each.name != "name":
+            found.append(each)
+    return found + [each for each in table(PreemptionSettings) if each.amounts]
+
+
+def _form(each: Setting) -> dict[str, Any]:
+    """Return what click needs to know of an option."""
+    if each.amounts or each.nested:
+        none, metavar = ("none", "NAME=AMOUNT") if each.amounts else ("none for that of the parent", "NAME=VALUE")
+        text = f"{each.meaning}, or {none}; repeatable."
+        return {"metavar": metavar, "multiple": True, "callback": pairs, "help": text}
+    if each.value_type == tuple[str, ...]:
+        if each.choices:
+            return {"metavar": "KEY,…", "help": f"{each.meaning}: {', '.join(each.choices)}."}
+        return {"metavar": each.metavar, "multiple": True, "help": f"{each.meaning}; repeatable."}
+    bounds = f", {each.bounds.text}" if each.bounds else ""
+    default = f" (default: {each.without})" if each.without else ""
+    kind = click.Choice(each.choices) if each.choices else each.value_type
+    return {"metavar": each.metavar or None, "type": kind, "help": f"{each.meaning}{bounds}{default}."}
+
+
+def changed(settings: Settings, given: Mapping[str, Any], dimensions: Dimensions) -> Settings:
+    """Return settings with those that options give, by their names, replaced; amounts are replaced by resource."""
+    values: dict[str, Any] = {}
+    for each in table(type(settings)):
+        known, wanted = getattr(settings, each.name), given.get(each.name)
+        if each.nested:
+            values[each.name] = changed(known, given, dimensions)
+        elif each.amounts:
+            values[each.name] = amounts(wanted, known or {}, dimensions, each) or each.default if wanted else known
+        elif isinstance(wanted, str) and each.value_type == tuple[str, ...]:
+            values[each.name] = tuple(word.strip() for word in wanted.split(",") if word.strip()) or known
+        elif wanted is not None:
+            values[each.name] = None if wanted == NONE and each.optional else wanted
+    return replace(settings, **values)
+
+
+def preemption(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of --preemption by their names; the word none stays."""
+    rows = {each.name: each for each in table(PreemptionSettings) if not each.amounts}
     values: dict[str, Any] = {}
     for name, text in given.items():
-        field = name.replace("-", "_")
-        if field not in kinds or "Amounts" in kinds[field]:
-            known_names = ", ".join(each for each in kinds if "Amounts" not in kinds[each])
-            raise BadInput(f"--preemption: unknown setting {shown(name)}; known: {known_names}")
-        values[field] = None if text == NONE else _value(name, text, kinds[field])
-    return replace(known, **values)
+        each = rows.get(name.replace("-", "_"))
+        if each is None:
+            raise BadInput(f"--preemption: unknown setting {shown(name)}; known: {', '.join(rows)}")
+        values[each.name] = text if text == NONE else _value(name, text, each.value_type)
+    return values
 
 
-def _value(name: str, text: str, kind: str) -> bool | int | float:
-    if "bool" in kind:
+def _value(name: str, text: str, kind: type) -> bool | int | float:
+    if kind is bool:
         if text.lower() not in (*YES, *NO):
             raise BadInput(f"--preemption: {name}: {shown(text)} is neither true nor false")
         return text.lower() in YES
     try:
-        return int(text) if "int" in kind else float(text)
+        return int(text) if kind is int else float(text)
     except ValueError:
         raise BadInput(f"--preemption: {name}: {shown(text)} is not a number") from None
 
@@ -60,7 +108,7 @@ def text_of(amounts: Mapping[str, int]) -> str:
     return " ".join(f"{name} {format_amount(name, amount)}" for name, amount in amounts.items())
 
 
-def users_of(pool: "Pool") -> str:
+def users_of(pool: Pool) -> str:
     """Return the users that may submit to a pool, by its own list, as text."""
     return ", ".join(pool.users) or "all"
 

@@ -10,11 +10,6 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.pool import settings
 
-FURTHER = (
-    "sort_keys", "integral", "borrowing", "lending", "preemption", "promised", "gang_steps", "reorders_for_guarantee"
-)  # a table # fmt: skip
-"""Settings that are shown where they differ from the default."""
-
 
 @click.command()
 @click.argument("name")
@@ -42,23 +37,22 @@ def command(app: App, *, name: str) -> None:
         return "  ".join(f"{resource} {settings.percent(share)}" for resource, share in parts)
 
     satisfaction = row["satisfaction"]
-    render.facts(
-        {
-            "pool": name, "parent": row["parent"], "tree": row["tree"],
-            "mode": "fair_share (ephemeral)" if row["ephemeral"] else row["mode"], "weight": f"{row['weight']:g}",
-            "guarantee": settings.text_of(row["guarantee"]), "limits": _limits(row),
-            "users": settings.users_of(pool) if pool else "", "reclaim": row["reclaim"],
-            **{field.replace("_", " "): _said(own[field]) for field in FURTHER if field in own},
-            "fair share": shares("fair_share"), "guaranteed share": shares("strong"),
-            "integral share": shares("integral"),
-            "usage": shares("usage"), "demand": shares("demand"),
-            "satisfaction": f"{satisfaction:.2f}" if isinstance(satisfaction, float) else satisfaction,
-            "dominant resource": row["dominant_resource"] or "", "status": row["status"],
-
-            "not in effect": unread.replace(": not in effect", ""),
-            "volume": _volume(row) if pool and pool.integral.kind != "none" else "",
-        }
-    )  # fmt: skip
+    facts = {
+        "pool": name, "parent": row["parent"], "tree": row["tree"],
+        "mode": "fair_share (ephemeral)" if row["ephemeral"] else row["mode"], "weight": f"{row['weight']:g}",
+        "guarantee": settings.text_of(row["guarantee"]), "limits": _limits(row),
+        "users": settings.users_of(pool) if pool else "", "reclaim": row["reclaim"],
+    }  # fmt: skip
+    facts |= {field.replace("_", " "): _said(own[field]) for field in own if field not in ("name", *facts)}
+    facts |= {
+        "fair share": shares("fair_share"), "guaranteed share": shares("strong"), "integral share": shares("integral"),
+        "usage": shares("usage"), "demand": shares("demand"),
+        "satisfaction": f"{satisfaction:.2f}" if isinstance(satisfaction, float) else satisfaction,
+        "dominant resource": row["dominant_resource"] or "", "status": row["status"],
+        "not in effect": unread.replace(": not in effect", ""),
+        "volume": _volume(row) if pool and pool.integral.kind != "none" else "",
+    }  # fmt: skip
+    render.facts(facts)
 
 
 def _said(value: object) -> str:

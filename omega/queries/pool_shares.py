@@ -6,6 +6,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.pools import ROOT, Epoch, Pool, Pools, PoolShare
+from omega.cellstate.pools.settings import stated
 from omega.cellstate.resources import Resources
 from omega.queries.wording import listing
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-9
 """Fair shares that differ by less are equal."""
-SHARING = ("weight", "guarantee", "mode", "sort_keys", "integral", "reclaim", "lending", "preemption")
-"""Settings of a pool that only schedulers with the ordering ``fair-pools`` read."""
+SHARING = ("shares", "epochs", "evictions")
+"""Where settings of a pool count that only schedulers with the ordering ``fair-pools`` read."""
 NORMAL, BELOW = "normal", "below fair share"
 STARVING = ("starving", "aggressively starving")
 """Status of pools that may evict (docs/pool-rules.md, rule 9), as schedulers report it with their heartbeats."""
@@ -181,8 +182,7 @@ def not_in_effect(cell: "Queries", pool: Pool | None) -> str:
     Limits and borrowing hold for every scheduler; weights, guarantees and the other settings only for live schedulers
     that share by pools. A scheduler reports that with its heartbeat; before the first one it counts as sharing.
     """
-    known = Pool(pool.name) if pool else None
-    names = [name for name in SHARING if pool and getattr(pool, name) != getattr(known, name)]
+    names = [each.name for each, _ in stated(pool) if each.counts in SHARING] if pool else []
     live = {member: figures for member, (_, alive, figures) in cell.members().items() if alive}
     ignore = sorted(member for member, figures in live.items() if not figures.get("uses_pools", True))
     if not names or (live and not ignore):

@@ -87,7 +87,7 @@ class Operator:
     def guarantee(self, pools: Pools) -> Pools:
         pool = self._some(pools)
         sure = {"cpu": self.rng.choice((0, 2_000, 20_000))}
-        integral = Integral("relaxed", {"cpu": 1_000}) if self.rng.random() < 0.3 else Integral()
+        integral = Integral("relaxed", flow={"cpu": 1_000}) if self.rng.random() < 0.3 else Integral()
         return self._with(pools, pool, replace(pool, guarantee=sure, integral=integral))
 
     def add(self, pools: Pools) -> Pools:

@@ -85,7 +85,7 @@ def test_an_epoch_lasts_a_period_and_follows_its_pools(cell: AnyCell) -> None:
 
 
 def test_a_clock_that_was_put_back_stops_no_epochs(cell: AnyCell) -> None:
-    put(cell, Pool("a", integral=Integral("burst", {"cpu": 3, "memory": 6}, {"cpu": 12, "memory": 24})))
+    put(cell, Pool("a", integral=Integral("burst", flow={"cpu": 3, "memory": 6}, burst={"cpu": 12, "memory": 24})))
     for at_ms in (3_600_000, 3_610_000, 5_000, 6_000):
         assert cell.publish_epoch(next_epoch(cell, at_ms), PERIOD, 7)
     assert not cell.publish_epoch(next_epoch(cell, 6_999), PERIOD, 7), "too early"
@@ -97,7 +97,7 @@ def test_a_clock_that_was_put_back_stops_no_epochs(cell: AnyCell) -> None:
 
 
 def test_volumes_go_from_epoch_to_epoch(cell: AnyCell) -> None:
-    put(cell, Pool("a", integral=Integral("burst", {"cpu": 3, "memory": 6}, {"cpu": 12, "memory": 24})))
+    put(cell, Pool("a", integral=Integral("burst", flow={"cpu": 3, "memory": 6}, burst={"cpu": 12, "memory": 24})))
     for number in range(3):
         assert cell.publish_epoch(next_epoch(cell, 10_000 * (number + 1)), PERIOD, 7)
     epoch = cell.epoch()

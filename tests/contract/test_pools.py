@@ -27,7 +27,7 @@ def test_pools_are_read_back_as_they_were_set(cell: AnyCell) -> None:
     pools = (
         Pool("prod", weight=2.5, guarantee={"cpu": 6}, limits={"cpu": 20, "tasks": 9, "jobs": 3}, lending={"cpu": 1}),
         Pool("prod/api", "prod", guarantee={"cpu": 4}, mode="fifo", sort_keys=("start_time",), users=("ada", "bö b"),
-             integral=Integral("burst", {"cpu": 0}, {"cpu": 3}),
+             integral=Integral("burst", flow={"cpu": 0}, burst={"cpu": 3}),
              preemption=PreemptionSettings(threshold=2.0, backoff=0.5)),
         Pool("research", tree="gpu", reclaim="never"),
     )  # fmt: skip

@@ -135,7 +135,7 @@ def test_schedulers_publish_and_one_that_is_killed_is_replaced(store_url: str, t
         started_processes(cell, store_url, tmp_path, "batch/0", "batch/1") as group,
     ):
         serve(cell)
-        pools = Pools((Pool("a", integral=Integral("relaxed", {"cpu": 1000})), Pool("b", weight=3)))
+        pools = Pools((Pool("a", integral=Integral("relaxed", flow={"cpu": 1000})), Pool("b", weight=3)))
         cell.set_pools(pools, 0, 0, "ada")
         submit(cell, [job("x", "a"), job("y", "b")])
         until(lambda: cell.epoch_mark().number >= 1, "an epoch")

@@ -22,7 +22,7 @@ def configured(draw: st.DrawFn) -> Pools:
     for name in ("a", "b", "c"):
         parent = draw(st.sampled_from(["top", "<Root>"]))
         mode = draw(st.sampled_from(["fair_share", "fair_share", "fifo"]))
-        integral = draw(st.sampled_from([Integral(), Integral("burst", {"cpu": 0}, {"cpu": 200})]))
+        integral = draw(st.sampled_from([Integral(), Integral("burst", flow={"cpu": 0}, burst={"cpu": 200})]))
         guarantee = {} if parent == "top" else draw(guarantees)
         pools.append(Pool(name, parent, weight=draw(weights), guarantee=guarantee, limits=draw(limits), mode=mode,
                           integral=integral))  # fmt: skip

@@ -8,7 +8,8 @@ from omega import pools
 from omega.cellstate.errors import BadInput
 from omega.cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.pools.records import pack, unpack_pool, unpack_trees
-from omega.cellstate.pools.rules import LEAST_WEIGHT, MOST_WEIGHT, check
+from omega.cellstate.pools.rules import check
+from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
 
 RESOURCES = ("cpu", "memory")
 
@@ -38,7 +39,7 @@ def refused(message: str, *pools: Pool, trees: tuple[PoolTree, ...] = (PoolTree(
         ("pool a: tree 'gpu' is unknown", Pool("a", tree="gpu")),
         ("pool a: guarantee: names 'gpu'", Pool("a", guarantee={"gpu": 1})),
         ("pool a: guarantee: cpu is -1", Pool("a", guarantee={"cpu": -1})),
-        ("pool a: limits: cpu is 1.5", Pool("a", limits={"cpu": 1.5})),  # type: ignore[dict-item]
+        ("pool a: limits: cpu is 1.5", Pool("a", limits={"cpu": 1.5})),
         ("pool a: limits: names 'slots'; known: cpu, memory, tasks, jobs", Pool("a", limits={"slots": 1})),
         ("pool a: integral guarantee 'much'", Pool("a", integral=Integral("much"))),
         ("pool a: relaxed_multiplier 11", Pool("a", integral=Integral("relaxed", relaxed_multiplier=11))),
@@ -86,7 +87,8 @@ def test_guarantees_of_children_fit_into_the_parent() -> None:
     refused("have a guarantee of memory 1Mi together", Pool("a"), Pool("b", "a", guarantee={"memory": 1}))
     refused(
         "pool a: the pools below it have a flow of cpu 3m together, it has 2m",
-        Pool("a", integral=Integral("burst", {"cpu": 2})), Pool("b", "a", integral=Integral("relaxed", {"cpu": 3})),
+        Pool("a", integral=Integral("burst", flow={"cpu": 2})),
+        Pool("b", "a", integral=Integral("relaxed", flow={"cpu": 3})),
     )  # fmt: skip
     check(Pools((Pool("a", guarantee={"cpu": 10}, limits={"cpu": 5}),)), RESOURCES)  # the limit wins
 
@@ -145,7 +147,12 @@ def test_settings_in_force_come_from_ancestors_and_the_tree() -> None:
 
 def test_records_are_read_back() -> None:
     pool = Pool(
-        "a", "b", number=7, weight=2, integral=Integral("burst", {"cpu": 1}), preemption=PreemptionSettings(backoff=1)
+        "a",
+        "b",
+        number=7,
+        weight=2,
+        integral=Integral("burst", flow={"cpu": 1}),
+        preemption=PreemptionSettings(backoff=1),
     )
     assert unpack_pool(pack(pool)) == pool
     trees = (PoolTree("x", "gpu == 1", operators_from=5), PoolTree())
