@@ -35,10 +35,10 @@ _pack: Callable[[Command], bytes] = cast("Any", hiredis.pack_command)  # its typ
 
 def words_of(line: bytes) -> Command:
     """The words of a command as MONITOR shows it."""
-    return tuple(_plain(word) for word in _WORD.findall(line))
+    return tuple(_unescaped(word) for word in _WORD.findall(line))
 
 
-def _plain(word: bytes) -> bytes:
+def _unescaped(word: bytes) -> bytes:
     if b"\\" not in word:
         return word
 

@@ -234,21 +234,21 @@ def comparisons(runs: Sequence[Run]) -> list[dict[str, object]]:
 def with_pools(runs: Sequence[Run]) -> list[dict[str, object]]:
     """Tasks per second with pools ÷ without, by repeat; processor time and instructions per task likewise."""
     found: list[dict[str, object]] = []
-    plain = {_pair(run, "pools"): run for run in runs if not run["pools"]}
+    without_pools = {_pair(run, "pools"): run for run in runs if not run["pools"]}
     for pools in sorted({int(_number(run["pools"])) for run in runs} - {0}):
-        mine = [run for run in runs if run["pools"] == pools and _pair(run, "pools") in plain]
+        mine = [run for run in runs if run["pools"] == pools and _pair(run, "pools") in without_pools]
         for gang in sorted({bool(run["gang"]) for run in mine}):
             row: dict[str, object] = {"pools": pools, "gang": gang}
             for name in ("tasks_per_second", "schedulers_us_per_task", "server_us_per_task"):
                 ratios = [
-                    _number(run[name]) / max(_number(plain[_pair(run, "pools")][name]), 1e-9)
+                    _number(run[name]) / max(_number(without_pools[_pair(run, "pools")][name]), 1e-9)
                     for run in mine
                     if bool(run["gang"]) is gang
                 ]
                 row |= {name: round(middle(ratios), 3), f"{name}_spread": [round(each, 3) for each in spread(ratios)]}
                 row["pairs"] = len(ratios)
             counted = [
-                (_instructions(run), _instructions(plain[_pair(run, "pools")]))
+                (_instructions(run), _instructions(without_pools[_pair(run, "pools")]))
                 for run in mine
                 if bool(run["gang"]) is gang
             ]

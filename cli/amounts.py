@@ -47,8 +47,8 @@ def pairs(ctx: click.Context, parameter: click.Parameter, given: Sequence[str]) 
 
 def named(cpu: str | None, memory: str | None, others: Mapping[str, str]) -> dict[str, str]:
     """Return the amounts given by the options, by resource name."""
-    plain = {"cpu": cpu, "memory": memory}
-    return {**others, **{name: text for name, text in plain.items() if text is not None}}
+    known = {"cpu": cpu, "memory": memory}
+    return {**others, **{name: text for name, text in known.items() if text is not None}}
 
 
 def vector(dimensions: Dimensions, given: Mapping[str, str], otherwise: Resources) -> Resources:

@@ -52,8 +52,8 @@ def answered(app: App, document: Mapping[str, Any], rows: str, columns: Columns)
         return app.as_json
     found = [dict(_flat(row)) for row in document[rows]]
     if columns == WIDE:
-        plain = (name for row in found for name, value in row.items() if not isinstance(value, Mapping))
-        columns = tuple(dict.fromkeys(plain))
+        names = (name for row in found for name, value in row.items() if not isinstance(value, Mapping))
+        columns = tuple(dict.fromkeys(names))
     if columns == NAME and not app.as_json:
         for row in found:
             render.line(str(row.get("id") or row.get("name")))

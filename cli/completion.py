@@ -69,7 +69,7 @@ def _from_cell(ask: "Callable[[Queries], Found]") -> Completer:
     return _from_store(ask_app)
 
 
-_PLAIN = re.compile(r"[\w.@:/+-]+", re.ASCII)
+_UNQUOTED = re.compile(r"[\w.@:/+-]+", re.ASCII)
 """Text that a shell reads literally; otherwise any writer of the store could offer ``$(command)``."""
 
 
@@ -85,7 +85,7 @@ def _from_store(ask: Callable[[App], Found]) -> Completer:
         return [
             CompletionItem(word, help=more)
             for word, more in found
-            if word.startswith(incomplete) and _PLAIN.fullmatch(word)
+            if word.startswith(incomplete) and _UNQUOTED.fullmatch(word)
         ][:MOST]
 
     return complete

@@ -40,7 +40,7 @@ COMMANDS: dict[str, Entry] = {
 }
 
 USAGE, INTERRUPTED, PIPE_CLOSED = 2, 130, 141
-PLAIN_TYPES = {
+TYPE_TEXTS = {
     "is not a valid integer range": "is not a whole number",
     "is not a valid integer": "is not a whole number",
     "is not a valid float range": "is not a number",
@@ -99,8 +99,8 @@ class Omega(Lazy):
 def _usage(error: click.ClickException) -> str:
     """Return a usage error in one line, with the command that prints the help."""
     message = error.format_message().rstrip(".")
-    for type_of_click, plain in PLAIN_TYPES.items():
-        message = message.replace(type_of_click, plain)
+    for type_of_click, text in TYPE_TEXTS.items():
+        message = message.replace(type_of_click, text)
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{context.command_path}: {message}; see {context.command_path} --help" if context else message
 

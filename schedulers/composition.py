@@ -170,9 +170,9 @@ class _Reading:
             return names[value]
         if is_dataclass(hint) and isinstance(value, dict):
             return self.build(hint, path[-1], value, path)
-        return self.plain(hint, value, path)
+        return self.literal(hint, value, path)
 
-    def plain(self, hint: Any, value: Any, path: tuple[str, ...]) -> Any:
+    def literal(self, hint: Any, value: Any, path: tuple[str, ...]) -> Any:
         """Convert a number, a text, or a list or table of these."""
         try:
             return TypeAdapter(hint).validate_json(json.dumps(value), strict=True)

@@ -48,9 +48,9 @@ class RegistryEntry:
 def offers(axis: str) -> dict[str, RegistryEntry]:
     """Return the entries of an axis by name. Of equal names Omega's own counts, else the first package's."""
     only = os.environ.get(RESTRICT)
-    wanted = None if only is None else {OWN, *(_plain(word) for word in only.split(","))}
+    wanted = None if only is None else {OWN, *(_normalized(word) for word in only.split(","))}
     found = [_offer(axis, point) for point in entry_points(group=f"omega.{axis}")]
-    seen = [each for each in found if wanted is None or _plain(each.package) in wanted]
+    seen = [each for each in found if wanted is None or _normalized(each.package) in wanted]
     seen.sort(key=lambda each: (each.package != OWN, each.name, each.package))
     named: dict[str, RegistryEntry] = {}
     for each in seen:
@@ -59,11 +59,11 @@ def offers(axis: str) -> dict[str, RegistryEntry]:
 
 
 def _offer(axis: str, point: EntryPoint) -> RegistryEntry:
-    package = ("", "") if point.dist is None else (_plain(point.dist.name), point.dist.version)
+    package = ("", "") if point.dist is None else (_normalized(point.dist.name), point.dist.version)
     return RegistryEntry(axis, point.name, point.value, *package)
 
 
-def _plain(package: str) -> str:
+def _normalized(package: str) -> str:
     """Return a package's name in the form for comparison: ``my-plugin`` for ``My_Plugin``."""
     return package.strip().lower().replace("_", "-").replace(".", "-")
 

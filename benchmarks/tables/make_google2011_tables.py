@@ -47,7 +47,7 @@ def write_quantiles(path: Path, values: NDArray[np.float64], probabilities: NDAr
     write(path, ("probability", "value"), ((f"{p:.6g}", float(value)) for p, value in rows))
 
 
-def plain(values: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def empirical(values: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The empirical distribution of `values`."""
     return np.sort(np.array(values, dtype=float)), np.arange(1, len(values) + 1) / len(values)
 
@@ -78,10 +78,10 @@ def jobs_by_kind(directory: Path, history: History) -> dict[str, Lives]:
 
 def write_arrivals(output: Path, kind: str, arriving: Lives, window: float) -> None:
     """Write tasks per job, gaps between jobs and task durations of the jobs that arrive."""
-    write_quantiles(output / f"{kind}_tasks_per_job.csv", *plain([len(lives) for _, lives in arriving]))
+    write_quantiles(output / f"{kind}_tasks_per_job.csv", *empirical([len(lives) for _, lives in arriving]))
     # The gaps before the first and after the last arrival count: without them the few service jobs look denser.
     gaps = np.diff([0.0, *sorted(at for at, _ in arriving), window])
-    write_quantiles(output / f"{kind}_interarrival_seconds.csv", *plain(gaps.tolist()))
+    write_quantiles(output / f"{kind}_interarrival_seconds.csv", *empirical(gaps.tolist()))
     ran = [life for _, lives in arriving for life in lives if life.ran_us >= 0 or life.seen_us > 0]
     ended = [life.ran_us >= 0 for life in ran]
     lengths = [(life.ran_us if life.ran_us >= 0 else life.seen_us) / 1e6 for life in ran]

@@ -24,7 +24,7 @@
 --@include lists binary named fence
 local kinds_key = named.kinds
 if last ~= number then
-  --@include plain_place
+  --@include fast_path/place
 end
 if not named.placed then return { 'keys', 'done', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed', 'pools' } end
 local placed_key, jobnames_key, lanenames_key, pools_key, done_key, housekeeping_key =

@@ -13,7 +13,7 @@
 
 --@include lists binary named
 do
-  --@include plain_end
+  --@include fast_path/end
 end
 --@include rows done listing counters announce ranges words pools lanes publish links placements losses tasks
 

@@ -15,8 +15,8 @@ def end(ledger: Ledger, endings: Sequence[Ending], at_ms: int, by: str) -> list[
     ledger.unfold()
     ledger.open()
     ledger.lost_at = at_ms
-    plain = all(e.how is How.FINISHED and e.tasks == "*" and not (e.reason or e.job) for e in endings)
-    if plain and ledger.shortcut:
+    fast = all(e.how is How.FINISHED and e.tasks == "*" and not (e.reason or e.job) for e in endings)
+    if fast and ledger.shortcut:
         counts = finish_all(ledger, endings, moves=ledger.release_moves_number)
     else:
         counts = end_each(ledger, endings)

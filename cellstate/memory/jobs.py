@@ -307,7 +307,7 @@ def stop_newest(ledger: Ledger, g: Group, count: int) -> None:
         end_tasks(ledger, ledger.M[g.runs[placement]], placement, part, How.STOPPED, "resize", ledger.stamp)
 
 
-def plain(value: Any) -> Any:
+def as_stored(value: Any) -> Any:
     """Return a value as after encoding with MessagePack."""
     return msgpack.unpackb(msgpack.packb(value)) if value else {}
 
@@ -322,7 +322,7 @@ def _opaque(spec: JobSpec) -> dict[str, Any]:
         if group.extra:
             words["groups"] = [dict(each.extra) for each in spec.groups]
             break
-    return cast("dict[str, Any]", plain(words)) if words else {}
+    return cast("dict[str, Any]", as_stored(words)) if words else {}
 
 
 def _asked(spec: JobSpec) -> tuple[Any, ...]:

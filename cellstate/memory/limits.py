@@ -21,7 +21,7 @@ def set_limits(ledger: Ledger, kind: str, limits: Limits, at_ms: int, by: str) -
     k.max_jobs, k.limit = limits.jobs, tuple(limits.resources)
     k.lowest, k.highest = (None, None) if limits.precedence == (0, MOST_PRECEDENCE) else limits.precedence
     k.limited = any(amount is not None for amount in k.limit)
-    k.plain = not k.limited and k.max_jobs is None and k.lowest is None
+    k.unrestricted = not k.limited and k.max_jobs is None and k.lowest is None
     words = [k.max_jobs, k.lowest, k.highest, *k.limit]
     ledger.fact("limit", kind, *("-" if word is None else word for word in words))
     wake(ledger, kind)

@@ -14,12 +14,12 @@ from omega.cellstate.memory.words import Group, JobRow, MachineRow
 from omega.cellstate.transaction import Claim, Detection, Ending, Mode, Outcome, Transaction, Verdict, all_placed
 
 
-def simply(ledger: Ledger, j: JobRow) -> bool:
+def unlimited(ledger: Ledger, j: JobRow) -> bool:
     """Return whether a job's claims allow the fast path: nothing is limited, and any machine may take them."""
-    return j.kind.plain and not j.commands and not (ledger.pools_state and is_bounded(ledger, j))
+    return j.kind.unrestricted and not j.commands and not (ledger.pools_state and is_bounded(ledger, j))
 
 
-def plainly(ledger: Ledger, transaction: Transaction, j: JobRow) -> Outcome | None:
+def commit_fast(ledger: Ledger, transaction: Transaction, j: JobRow) -> Outcome | None:
     """Validate and apply a simple transaction; None, without effect, for any other."""
     claims, number = transaction.claims, transaction.claims[0].group
     if not 0 <= number < len(j.groups):

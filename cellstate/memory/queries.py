@@ -47,7 +47,7 @@ class MemoryQueries:
 
     def kinds(self) -> dict[str, KindUse]:
         """See Cell.kinds."""
-        return self._kinds(lambda k: not k.plain or k.jobs > 0)
+        return self._kinds(lambda k: not k.unrestricted or k.jobs > 0)
 
     def _kinds(self, wanted: Callable[[KindRow], bool]) -> dict[str, KindUse]:
         found = (k for _, k in sorted(self.ledger.K.items()) if wanted(k))
@@ -145,7 +145,7 @@ class MemoryQueries:
             "schema": SCHEMA, "version": own.version, "floor": own.floor, "placements": own.placements,
             "arrivals": own.arrivals, "transactions": own.transactions, "jobs": own.submissions,
             "lanes": own.lane_serials, "incarnations": own.incarnations, "keep_jobs": own.keep_jobs,
-            "keep_ms": own.keep_ms, "pools": own.pools_state, "limits": sum(not k.plain for k in own.K.values()),
+            "keep_ms": own.keep_ms, "pools": own.pools_state, "limits": sum(not k.unrestricted for k in own.K.values()),
         }  # fmt: skip
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
@@ -191,7 +191,7 @@ class MemoryQueries:
             queued=frozenset(j.id for j in kept if j.arrival),
             holders={j.name: self.ledger.names.get(j.name, "") for j in kept},
             absent=frozenset(job_id for job_id in ids if job_id not in self.ledger.J),
-            kinds=self._kinds(lambda k: not k.plain),
+            kinds=self._kinds(lambda k: not k.unrestricted),
         )  # fmt: skip
 
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:

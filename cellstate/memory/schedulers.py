@@ -5,7 +5,7 @@ from typing import Any
 
 from omega.cellstate.cell import Membership
 from omega.cellstate.errors import Duplicate, Fenced
-from omega.cellstate.memory.jobs import plain
+from omega.cellstate.memory.jobs import as_stored
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
 from omega.cellstate.memory.words import Member
@@ -34,7 +34,7 @@ def renew_scheduler(ledger: Ledger, membership: Membership, figures: Mapping[str
     known = ledger.schedulers.get(membership.member)
     if known is None or not known.lives or known.incarnation != membership.incarnation:
         raise Fenced(f"scheduler {membership.member}: its lease lapsed; register again")
-    ledger.stats[membership.member] = plain(dict(figures))
+    ledger.stats[membership.member] = as_stored(dict(figures))
     return sorted(name for name, member in ledger.schedulers.items() if member.lives)
 
 

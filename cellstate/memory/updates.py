@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omega.cellstate.lanes import Lane, lane_of
-from omega.cellstate.memory.jobs import live, overtaken, plain, refused
+from omega.cellstate.memory.jobs import as_stored, live, overtaken, refused
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.links import modify
 from omega.cellstate.memory.port_values import job_of
@@ -24,7 +24,7 @@ def update(
     for group in groups:
         ledger.check(f"job {job_id}", group.need)
     j = live(ledger, job_id)
-    spec = plain(dict(extra))
+    spec = as_stored(dict(extra))
     if j.spec != spec:
         overtaken(ledger, j, check)
         if len(j.groups) + len(groups) > MOST_GROUPS:

@@ -156,9 +156,10 @@ class LaneRow:
 
 
 class KindRow:
-    """A kind: limits, admitted jobs, packed use. `plain` when nothing is limited."""
+    """A kind: limits, admitted jobs, packed use. `unrestricted` when nothing is limited."""
 
-    __slots__ = ("highest", "jobs", "limit", "limited", "lowest", "max_jobs", "name", "plain", "used")
+    __slots__ = ("highest", "jobs", "limit", "limited", "lowest", "max_jobs", "name", "unrestricted",
+                 "used")  # fmt: skip
 
     def __init__(self, name: str, dimensions: int) -> None:
         """Create without limits and without use."""
@@ -167,7 +168,7 @@ class KindRow:
         self.lowest: int | None = None
         self.highest: int | None = None
         self.limit: tuple[int | None, ...] = (None,) * dimensions
-        self.limited, self.plain = False, True
+        self.limited, self.unrestricted = False, True
 
 
 class PoolBook:

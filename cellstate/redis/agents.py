@@ -45,7 +45,7 @@ class RedisAgents(RedisExecutors):
 
     def read_live_schedulers(self) -> None:
         """See NotifySchedulers.read_live_schedulers."""
-        known = self._plain(self.client.hkeys, self._prefix + "schedulers")
+        known = self._command(self.client.hkeys, self._prefix + "schedulers")
         self.may_wake(self._leases([name.decode() for name in known]))
 
     # Last output
@@ -65,13 +65,13 @@ class RedisAgents(RedisExecutors):
 
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
         """See Cell.tail."""
-        found: bytes | None = self._plain(self.client.hget, self._prefix + "output", f"{job} {group} {task} {stream}")
+        found: bytes | None = self._command(self.client.hget, self._prefix + "output", f"{job} {group} {task} {stream}")
         return found
 
     def measured(self, job: str) -> list[bytes]:
         """See Cell.measured."""
         key, pattern = self._prefix + "output", f"{job} * {STREAM}"
-        found = self._plain(lambda: dict(self.client.hscan_iter(key, match=pattern, count=TAILS)))
+        found = self._command(lambda: dict(self.client.hscan_iter(key, match=pattern, count=TAILS)))
         return [found[field] for field in sorted(found)]
 
     # Deadlines of drained machines
@@ -79,13 +79,13 @@ class RedisAgents(RedisExecutors):
     def set_deadline(self, machine: int, milliseconds: int | None) -> None:
         """See DrainDeadlines.set_deadline."""
         if milliseconds is None:
-            self._plain(self.client.hdel, self._prefix + "drains", machine)
+            self._command(self.client.hdel, self._prefix + "drains", machine)
         else:
-            self._plain(self.client.hset, self._prefix + "drains", machine, self.store_ms() + milliseconds)
+            self._command(self.client.hset, self._prefix + "drains", machine, self.store_ms() + milliseconds)
 
     def deadlines(self) -> dict[int, int]:
         """See Queries.deadlines."""
-        found = self._plain(self.client.hgetall, self._prefix + "drains")
+        found = self._command(self.client.hgetall, self._prefix + "drains")
         now = self.store_ms() if found else 0
         read = {machine: self._record("drains", machine, int, until) for machine, until in found.items()}
         return {int(machine): until - now for machine, until in read.items() if until is not None and machine.isdigit()}

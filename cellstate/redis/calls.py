@@ -54,7 +54,7 @@ class RedisCalls:
         self.unreadable: dict[tuple[str, str], str] = {}
         """Records that were left out of a result because they cannot be read: (key, field) → reason."""
 
-    def _plain(self, command: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    def _command(self, command: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         """Run a command of the client and translate its errors. None when the server ended a wait early."""
         try:
             return command(*arguments, **options)
@@ -96,7 +96,7 @@ class RedisCalls:
         chosen, names = script(name), set(extra)
         arguments = chosen.pack_arguments(values, rest)
         while True:
-            reply: list[Any] = self._plain(self._exchange, chosen, self._keys(chosen, member, names, own), arguments)
+            reply: list[Any] = self._command(self._exchange, chosen, self._keys(chosen, member, names, own), arguments)
             if not reply or reply[0] != b"keys":
                 return reply
             names |= self._learn(reply[1:])

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _new = tuple.__new__
 """Makes pending jobs, without a call of their class."""
 GENERAL_KEYS = ("done", "housekeeping", "jobnames", "kinds", "lanenames", "placed", "pools")
-"""Keys of a commit that only its general form needs."""
+"""Keys of a commit that only its general path needs."""
 GENERAL_CALLS = 64
 """Commits that give these keys after one that needed them: where limits hold each one needs them."""
 KEEP_JOBS = 10_000
@@ -92,7 +92,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         self._commit_keys: tuple[tuple[str, ...], list[str]] = (), []
         """The keys of the last commit, by their dependencies: most commits have the same keys."""
         self._general_calls = 0
-        """How many further commits give the keys of the general form."""
+        """How many further commits give the keys of the general path."""
         self._flight: tuple[dict[str, object], Words, Sequence[Transaction], list[str], Intake | None] | None = None
 
     def inspect(self) -> "Inspection":
@@ -128,7 +128,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
             cell.check_exists()
         if status == "other":
             raise Refused(f"cell {name}: has resources {known}, not {resources}; open it without --resources")
-        cell._plain(client.sadd, keys.CELLS, name)
+        cell._command(client.sadd, keys.CELLS, name)
         return cell
 
     @classmethod
@@ -144,7 +144,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
     def check_exists(self, *, any_schema: bool = False) -> str:
         """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
         names = ("schema", "resources", "migrating")
-        schema, resources, migrating = self._plain(self.client.hmget, self._prefix + "meta", names)
+        schema, resources, migrating = self._command(self.client.hmget, self._prefix + "meta", names)
         if schema is None:
             there = self._others()
             where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
@@ -161,7 +161,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
     def _others(self) -> str:
         """Return the names of the cells on the store, for a message; a user of one cell may not read them."""
         try:
-            return ", ".join(self._plain(cells, self.client)) or "none"
+            return ", ".join(self._command(cells, self.client)) or "none"
         except StoreError:
             return "cells that this user may not list"
 
@@ -196,10 +196,10 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
 
     def delete(self) -> None:
         """Delete the cell with all its keys, a few hundred at a time."""
-        self._plain(self.client.srem, keys.CELLS, self.name)
+        self._command(self.client.srem, keys.CELLS, self.name)
         found = self.client.scan_iter(match=self._prefix.replace("[", "\\[") + "*", count=500)
-        while chunk := self._plain(list, islice(found, 500)):
-            self._plain(self.client.unlink, *chunk)
+        while chunk := self._command(list, islice(found, 500)):
+            self._command(self.client.unlink, *chunk)
 
     # Transactions
 
@@ -224,7 +224,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
             self._general_calls -= 1
             names += GENERAL_KEYS
         self._flight = values, words, transactions, names, intake
-        self._plain(self._launch)
+        self._command(self._launch)
 
     def _launch(self) -> None:
         if self._flight is None:
@@ -241,16 +241,16 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
             raise RuntimeError("no commit in flight")
         values, _, transactions, names, intake = self._flight
         while True:
-            reply = self._plain(self._link.receive)
+            reply = self._command(self._link.receive)
             if type(reply) is bytes:
                 reply = _columns_of(reply, values["tag"])
             if reply[0] != b"keys":
                 break
             learned = self._learn(reply[1:])
             names += sorted(learned)
-            # A call that then asks for a mailbox or a queue was not plain for that alone.
+            # A call that then asks for a mailbox or a queue left the fast path for that alone.
             self._general_calls = 0 if learned.isdisjoint(GENERAL_KEYS) else GENERAL_CALLS
-            self._plain(self._launch)
+            self._command(self._launch)
         if reply[0] in (b"fenced", b"stale"):
             self._flight = None
             who = f"scheduler {values['member']}: incarnation {values['incarnation']}"
@@ -263,7 +263,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
     def resend(self) -> None:
         """Send the commit in flight again, on a new connection (semantics 14)."""
         self._link.close()
-        self._plain(self._launch)
+        self._command(self._launch)
 
     def commit(
         self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
@@ -325,7 +325,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
 
     def renew_scheduler(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
         """Renew the lease and store `figures`; return the live members. Fenced when it expired."""
-        known = self._plain(self.client.hkeys, self._prefix + "schedulers")
+        known = self._command(self.client.hkeys, self._prefix + "schedulers")
         leases = {f"lease:{name.decode()}" for name in known}
         values = {**membership._asdict(), "lease_ms": lease_ms, "figures": records.pack(dict(figures))}
         reply = self._run("renew_scheduler", values, member=membership.member, extra=leases)
@@ -345,22 +345,22 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         The token is read before it is removed, so a lost reply does not lose it (semantics 25).
         """
         key = f"{self._prefix}wake:{member}"
-        if not self._plain(self.client.blmove, key, key, seconds, "LEFT", "LEFT"):
+        if not self._command(self.client.blmove, key, key, seconds, "LEFT", "LEFT"):
             return False
-        self._plain(self.client.delete, key)
+        self._command(self.client.delete, key)
         return True
 
     def rouse(self, member: str) -> None:
         """See NotifySchedulers.rouse."""
-        self._plain(self.client.rpush, f"{self._prefix}wake:{member}", "1")
+        self._command(self.client.rpush, f"{self._prefix}wake:{member}", "1")
 
     def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
         """See Cell.set_blocked."""
         key = self._prefix + "asleep"
         if blocked:
-            self._plain(self.client.hset, key, member, " ".join(awaited) or "-")
+            self._command(self.client.hset, key, member, " ".join(awaited) or "-")
         else:
-            self._plain(self.client.hdel, key, member)
+            self._command(self.client.hdel, key, member)
 
     # Limits
 

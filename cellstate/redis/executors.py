@@ -69,13 +69,13 @@ class RedisExecutors(RedisReads):
 
     def executor_records(self) -> dict[str, ExecutorRecord]:
         """See Cell.executor_records."""
-        found = self._plain(self.client.hgetall, self._prefix + "agents")
+        found = self._command(self.client.hgetall, self._prefix + "agents")
         known: dict[str, tuple[int, int]] = {}
         for name, record in sorted(found.items()):
             words = self._record("agents", name, _incarnation_and_lease, record)
             if words is not None:
                 known[name.decode()] = words
-        numbers = self._plain(self.client.hmget, self._prefix + "executors", list(known)) if known else []
+        numbers = self._command(self.client.hmget, self._prefix + "executors", list(known)) if known else []
         lives = self._leases(list(known))
         return {
             name: ExecutorRecord(int(number or 0), incarnation, name in lives, lease_ms)
@@ -105,20 +105,20 @@ class RedisExecutors(RedisReads):
 
     def store_older_than(self, milliseconds: int) -> bool:
         """Return whether the server has been up for so long, and the cell was not restored recently."""
-        if self._plain(self.client.exists, self._prefix + "settling"):
+        if self._command(self.client.exists, self._prefix + "settling"):
             return False
-        return int(self._plain(self.client.info, "server")["uptime_in_seconds"]) * 1000 > milliseconds
+        return int(self._command(self.client.info, "server")["uptime_in_seconds"]) * 1000 > milliseconds
 
     def _leases(self, members: list[str]) -> set[str]:
         """Return those of the members that hold their lease, with one command when all do."""
         keys = [f"{self._prefix}lease:{member}" for member in members]
-        if not keys or self._plain(self.client.exists, *keys) == len(keys):
+        if not keys or self._command(self.client.exists, *keys) == len(keys):
             return set(members)
-        return {name for name, key in zip(members, keys, strict=True) if self._plain(self.client.exists, key)}
+        return {name for name, key in zip(members, keys, strict=True) if self._command(self.client.exists, key)}
 
     def store_ms(self) -> int:
         """Return the server's clock, which all agents share, in milliseconds since 1970."""
-        seconds, micros = self._plain(self.client.time)
+        seconds, micros = self._command(self.client.time)
         return int(seconds) * 1000 + int(micros) // 1000
 
 

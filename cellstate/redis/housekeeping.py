@@ -15,12 +15,12 @@ class RedisHousekeeping(RedisAgents):
 
     def chores(self) -> dict[str, int]:
         """Return the jobs that are due for housekeeping: from when, in ms of the server's clock."""
-        found = self._plain(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True)
+        found = self._command(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True)
         return {job_id.decode(): int(when) for job_id, when in found}
 
     def placed_by(self) -> tuple[tuple[int, int], ...]:
         """See Cell.placed_by."""
-        found = self._plain(self.client.hget, self._prefix + "meta", "ticks")
+        found = self._command(self.client.hget, self._prefix + "meta", "ticks")
         read = self._record("meta", "ticks", _ticks, found or b"")
         return read or ()
 

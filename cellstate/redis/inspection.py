@@ -195,7 +195,7 @@ class RedisInspection(RedisReads):
         with self.client.pipeline(transaction=False) as pipe:
             for key in there_are:
                 pipe.type(self._prefix + key)
-            types = self._plain(pipe.execute)
+            types = self._command(pipe.execute)
         for key, name in zip(there_are, types, strict=True):
             kind, there = keys.TYPES.get(key.partition(":")[0]), name.decode()
             if kind is not None and there not in (kind, "none"):  # it may have expired meanwhile
@@ -209,7 +209,7 @@ class RedisInspection(RedisReads):
 
     def _every_key(self) -> list[str]:
         match = self._prefix.replace("[", "\\[") + "*"
-        there = set(self._plain(list, self.client.scan_iter(match=match, count=500)))
+        there = set(self._command(list, self.client.scan_iter(match=match, count=500)))
         return sorted(key.decode(errors="replace").removeprefix(self._prefix) for key in there)
 
     def _inspect_key(self, found: Inspection, key: str) -> None:
@@ -235,7 +235,7 @@ class RedisInspection(RedisReads):
             found.damaged.append(Damage(key, field, str(error) or type(error).__name__))
 
     def _inspect_hash(self, found: Inspection, key: str, reader: Field) -> None:
-        for field, value in self._plain(list, self.client.hscan_iter(self._prefix + key, count=2000)):
+        for field, value in self._command(list, self.client.hscan_iter(self._prefix + key, count=2000)):
             name = field.decode(errors="replace")
             self._guard(found, key, name, reader, found, name, value)
 
@@ -246,7 +246,7 @@ class RedisInspection(RedisReads):
         with self.client.pipeline() as pipe:
             pipe.hmget(self._prefix + "meta", ["version", "floor"])
             pipe.lrange(self._prefix + "changes", 0, -1)
-            counters, entries = self._plain(pipe.execute, raise_on_error=False)
+            counters, entries = self._command(pipe.execute, raise_on_error=False)
         if isinstance(entries, Exception) or not all(word and word.isdigit() for word in counters):
             return  # reported with the key, or with the counter
         version, floor = map(int, counters)
@@ -267,7 +267,7 @@ class RedisInspection(RedisReads):
         """Read in one piece with the counters: see `_inspect_history`."""
 
     def _inspect_done(self, found: Inspection, _: str) -> None:
-        for at, entry in enumerate(self._plain(self.client.lrange, self._prefix + "done", 0, -1)):
+        for at, entry in enumerate(self._command(self.client.lrange, self._prefix + "done", 0, -1)):
             self._guard(found, "done", str(at), self._done_entry, found, entry)
 
     def _done_entry(self, found: Inspection, entry: bytes) -> None:
@@ -275,7 +275,7 @@ class RedisInspection(RedisReads):
         found.done.append((job, _number(version)))
 
     def _inspect_times(self, found: Inspection, _: str) -> None:
-        entries = self._plain(self.client.lrange, self._prefix + "times", 0, -1)
+        entries = self._command(self.client.lrange, self._prefix + "times", 0, -1)
         times = [(_number(version), _number(at_ms)) for version, at_ms in (entry.split(b" ") for entry in entries)]
         versions = [version for version, _ in times]
         _want(versions == sorted(set(versions)), f"its versions {versions} do not rise")
@@ -283,11 +283,11 @@ class RedisInspection(RedisReads):
         _want(not versions or versions[-1] <= self.counters()["version"], f"{versions[-1:]} is a later version")
 
     def _inspect_housekeeping(self, found: Inspection, _: str) -> None:
-        for job, at_ms in self._plain(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True):
+        for job, at_ms in self._command(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True):
             found.chores[job.decode()] = at_ms
 
     def _inspect_pending(self, found: Inspection, kind: str) -> None:
-        for member, score in self._plain(self.client.zrange, f"{self._prefix}pending:{kind}", 0, -1, withscores=True):
+        for member, score in self._command(self.client.zrange, f"{self._prefix}pending:{kind}", 0, -1, withscores=True):
             entry = member.decode(errors="replace")
             self._guard(found, f"pending:{kind}", entry, self._queued, found, kind, entry, score)
 
@@ -302,7 +302,7 @@ class RedisInspection(RedisReads):
         _want(arrival == int(arrival), f"its arrival is {arrival}, not a whole number")
 
     def _inspect_lanes(self, found: Inspection, _: str) -> None:
-        for field, value in self._plain(self.client.hgetall, self._prefix + "lanes").items():
+        for field, value in self._command(self.client.hgetall, self._prefix + "lanes").items():
             name = field.decode(errors="replace")
             self._guard(found, "lanes", name, self._lane, found, name, value)
 
@@ -323,7 +323,7 @@ class RedisInspection(RedisReads):
 
     def _inspect_epoch(self, found: Inspection, _: str) -> None:
         fields = {
-            name.decode(): value for name, value in self._plain(self.client.hgetall, self._prefix + "epoch").items()
+            name.decode(): value for name, value in self._command(self.client.hgetall, self._prefix + "epoch").items()
         }
         _want(fields.keys() == {*epoch_records.FIELDS, "shares", "leaves"}, f"has the fields {sorted(fields)}")
         known = [_number(fields[name]) for name in ("number", "version", "pools", "at", "published")]
@@ -333,21 +333,21 @@ class RedisInspection(RedisReads):
         found.epoch = known[0], known[1], said
 
     def _inspect_lease(self, found: Inspection, member: str) -> None:
-        value = self._plain(self.client.get, f"{self._prefix}lease:{member}")
+        value = self._command(self.client.get, f"{self._prefix}lease:{member}")
         if value is None:
             return
         found.leases[_holder(member)] = _number(value)
-        _want(self._plain(self.client.pttl, f"{self._prefix}lease:{member}") != -1, "never expires")
+        _want(self._command(self.client.pttl, f"{self._prefix}lease:{member}") != -1, "never expires")
 
     def _inspect_settling(self, found: Inspection, _: str) -> None:
-        value = self._plain(self.client.get, self._prefix + "settling")
+        value = self._command(self.client.get, self._prefix + "settling")
         if value is None:
             return
         _want(_number(value) <= self.counters()["placements"], f"{value!r} is a later placement")
-        _want(self._plain(self.client.pttl, self._prefix + "settling") != -1, "never expires")
+        _want(self._command(self.client.pttl, self._prefix + "settling") != -1, "never expires")
 
     def _inspect_box(self, found: Inspection, executor: str) -> None:
-        lines = self._plain(self.client.lrange, f"{self._prefix}box:{executor}", 0, -1)
+        lines = self._command(self.client.lrange, f"{self._prefix}box:{executor}", 0, -1)
         messages = [message.split(" ") for line in lines for message in records.messages(line.decode())]
         for words in messages:
             lengths = {"+": 8, "-": 4, "!": 1}  # of messages as records.messages has them
@@ -361,21 +361,21 @@ class RedisInspection(RedisReads):
     def _inspect_wake(self, found: Inspection, member: str) -> None:
         del found
         check_member(member)
-        tokens = self._plain(self.client.lrange, f"{self._prefix}wake:{member}", 0, -1)
+        tokens = self._command(self.client.lrange, f"{self._prefix}wake:{member}", 0, -1)
         _want(all(token == b"1" for token in tokens), f"{tokens} are not tokens")
 
     def _inspect_outputs(self, found: Inspection, _: str) -> None:
         found.outputs[1].extend(
-            field.decode() for field in self._plain(self.client.lrange, self._prefix + "outputs", 0, -1)
+            field.decode() for field in self._command(self.client.lrange, self._prefix + "outputs", 0, -1)
         )
 
     def _inspect_shards(self, found: Inspection, job: str) -> None:
-        fields: dict[bytes, bytes] = self._plain(self.client.hgetall, f"{self._prefix}shards:{job}")
+        fields: dict[bytes, bytes] = self._command(self.client.hgetall, f"{self._prefix}shards:{job}")
         found.shards[job] = contradiction({name.decode(): value.decode() for name, value in fields.items()})
 
     def _inspect_durations(self, found: Inspection, name: str) -> None:
         del found
-        value: Any = self._plain(self.client.get, f"{self._prefix}durations:{name}")
+        value: Any = self._command(self.client.get, f"{self._prefix}durations:{name}")
         words = [0, 0, 0] if value is None else [_number(word) for word in value.split(b" ")]
         _want(len(words) == 3, f"{value!r} is not three numbers")
-        _want(self._plain(self.client.pttl, f"{self._prefix}durations:{name}") != -1, "never expires")
+        _want(self._command(self.client.pttl, f"{self._prefix}durations:{name}") != -1, "never expires")

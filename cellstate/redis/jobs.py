@@ -103,7 +103,7 @@ class RedisJobs(RedisPages):
 
     def updates(self) -> dict[str, str]:
         """See Cell.updates."""
-        found = self._plain(self.client.hgetall, self._prefix + "updates")
+        found = self._command(self.client.hgetall, self._prefix + "updates")
         return {job_id.decode(): state.decode() for job_id, state in sorted(found.items())}
 
     def _alter(

@@ -53,7 +53,7 @@ class RedisMachines(RedisExecutors):
     def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
         """See Cell.set_machine_attributes. Compare-and-set: concurrent changes are kept."""
         while True:
-            before = self._plain(self.client.hget, self._prefix + "static", str(index)) or b""
+            before = self._command(self.client.hget, self._prefix + "static", str(index)) or b""
             name, _, packed = before.partition(b"\n")
             after = merged(records.unpack(packed), changes)
             words = {"before": before, "after": name + b"\n" + records.pack(after), "count": len(after)}

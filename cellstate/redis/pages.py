@@ -19,7 +19,7 @@ class RedisPages(RedisReads):
         found: dict[bytes, bytes] = {}
         cursor = None
         while cursor != 0:
-            cursor, chunk = self._plain(self.client.hscan, self._prefix + "jobs", cursor or 0, count=_CHUNK)
+            cursor, chunk = self._command(self.client.hscan, self._prefix + "jobs", cursor or 0, count=_CHUNK)
             found |= chunk
         return found
 
@@ -69,7 +69,7 @@ class RedisPages(RedisReads):
     ) -> Iterator[tuple[tuple[int, str, bytes], Job]]:
         for start in range(0, len(rows), _CHUNK):
             chunk = rows[start : start + _CHUNK]
-            specs = self._plain(self.client.hmget, self._prefix + "specs", [job_id for _, job_id, _ in chunk])
+            specs = self._command(self.client.hmget, self._prefix + "specs", [job_id for _, job_id, _ in chunk])
             apart = self._apart({job_id: record for _, job_id, record in chunk}) if runs else {}
             for row, spec in zip(chunk, specs, strict=True):
                 job = self._job(row[1], row[2], spec or b"", apart.get(row[1], {}))
@@ -81,8 +81,8 @@ class RedisPages(RedisReads):
         size, found = len(self.dimensions), []
         for start in range(0, len(indices), _CHUNK):
             chunk = [str(index) for index in indices[start : start + _CHUNK]]
-            texts = self._plain(self.client.hmget, self._prefix + "machines", chunk)
-            statics = self._plain(self.client.hmget, self._prefix + "static", chunk)
+            texts = self._command(self.client.hmget, self._prefix + "machines", chunk)
+            statics = self._command(self.client.hmget, self._prefix + "static", chunk)
             for index, text, static in zip(chunk, texts, statics, strict=True):
                 whole = b"".join(self._whole_rows({index.encode(): text}, records.row_bytes(size))) if text else b""
                 if not whole:

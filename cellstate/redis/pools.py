@@ -32,7 +32,7 @@ class RedisPools(RedisReads):
     """The version of the pools as read last for an epoch; the pools, if some lend in part."""
 
     def _pool_fields(self) -> dict[str, bytes]:
-        found = self._plain(self.client.hgetall, self._prefix + "pools")
+        found = self._command(self.client.hgetall, self._prefix + "pools")
         return {name.decode(errors="replace"): value for name, value in found.items()}
 
     def pools(self) -> "Pools":
@@ -89,13 +89,13 @@ class RedisPools(RedisReads):
         full = False
         while True:
             values = sync.pack_arguments(self._since(since, None))
-            self._plain(self.client.script_load, sync.text)
+            self._command(self.client.script_load, sync.text)
             pipe: Any = self.client.pipeline(transaction=True)
             with pipe:
                 pipe.execute_command("EVALSHA", sync.sha, len(keys), *keys, *values)
                 pipe.hgetall(self._prefix + "jobs")
                 pipe.hgetall(self._prefix + "lanes")
-                reply, jobs, lanes = self._plain(pipe.execute)
+                reply, jobs, lanes = self._command(pipe.execute)
             position = Position(int(reply[1]), reply[2].decode())
             if reply[4] == b"delta" or (full and position == since):
                 rows, _ = records.apart(records.read_rows(before + reply[5], size))
@@ -129,7 +129,7 @@ class RedisPools(RedisReads):
             pipe.hmget(self._prefix + "meta", "version", "pools")
             pipe.hget(self._prefix + "pools", "version")
             pipe.time()
-            epoch, (version, state), pools, (seconds, micros) = self._plain(pipe.execute)
+            epoch, (version, state), pools, (seconds, micros) = self._command(pipe.execute)
         number, at_ms, published = (int(word or 0) for word in epoch)
         now = int(seconds) * 1000 + int(micros) // 1000
         return EpochMark(number, at_ms, published, int(version or 0), int(pools or 0), int(state or 0) > 0, now)
@@ -138,7 +138,7 @@ class RedisPools(RedisReads):
         """See Cell.epoch. Raises Unreadable for a record that is none."""
         from omega.cellstate.pools.epoch_records import unpack  # noqa: PLC0415
 
-        fields = self._plain(self.client.hgetall, self._prefix + "epoch")
+        fields = self._command(self.client.hgetall, self._prefix + "epoch")
         if not fields:
             return None
         try:

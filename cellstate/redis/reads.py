@@ -50,7 +50,7 @@ class RedisReads(RedisCalls):
         """
         cursor = None
         while cursor != 0:
-            cursor, found = self._plain(self.client.hscan, self._prefix + "machines", cursor or 0, count=_CHUNK)
+            cursor, found = self._command(self.client.hscan, self._prefix + "machines", cursor or 0, count=_CHUNK)
             records_found, width = list(found.values()), records.row_bytes(len(self.dimensions))
             whole = b"".join(records_found)
             if len(whole) != width * len(records_found):
@@ -68,7 +68,7 @@ class RedisReads(RedisCalls):
     def account(self) -> str:
         """Return the connection's user of the server if it belongs to a person; "" for the default and for roles."""
         try:
-            name: bytes = self._plain(self.client.execute_command, "ACL WHOAMI")
+            name: bytes = self._command(self.client.execute_command, "ACL WHOAMI")
         except Unreachable:
             raise
         except StoreError:
@@ -78,7 +78,7 @@ class RedisReads(RedisCalls):
 
     def _lane_rows(self) -> Iterator[bytes]:
         """Yield the rows of all lanes."""
-        found = self._plain(self.client.hgetall, self._prefix + "lanes")
+        found = self._command(self.client.hgetall, self._prefix + "lanes")
         size = len(self.dimensions)
         read = (
             self._record("lanes", number, records.lane_row, record, size)
@@ -89,12 +89,12 @@ class RedisReads(RedisCalls):
     def lanes(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[int, Lane]]:
         """See Cell.lanes."""
         if numbers is None:
-            found = self._plain(self.client.hgetall, self._prefix + "lanes")
+            found = self._command(self.client.hgetall, self._prefix + "lanes")
         elif not numbers:
             return {}
         else:
             chosen = [str(number) for number in numbers]
-            found = dict(zip(chosen, self._plain(self.client.hmget, self._prefix + "lanes", chosen), strict=True))
+            found = dict(zip(chosen, self._command(self.client.hmget, self._prefix + "lanes", chosen), strict=True))
         size, lanes = len(self.dimensions), dict[int, tuple[int, Lane]]()
         for number, record in found.items():
             if record and number not in (b"spare", "spare"):
@@ -105,11 +105,11 @@ class RedisReads(RedisCalls):
 
     def store_run(self) -> str:
         """See Session.store_run."""
-        return str(self._plain(self.client.info, "server").get("run_id", ""))
+        return str(self._command(self.client.info, "server").get("run_id", ""))
 
     def executor_number(self, executor: str) -> int:
         """See MachineQueries.executor_number."""
-        number = self._plain(self.client.hget, self._prefix + "executors", executor)
+        number = self._command(self.client.hget, self._prefix + "executors", executor)
         if number is None:
             raise Refused(f"executor {executor!r}: no machine of this cell belongs to it")
         return int(number)
@@ -120,7 +120,7 @@ class RedisReads(RedisCalls):
         with self.client.pipeline() as pipe:
             pipe.hgetall(self._prefix + "kinds")
             pipe.hgetall(self._prefix + "lanes")
-            limited, lanes = self._plain(pipe.execute)
+            limited, lanes = self._command(pipe.execute)
         uses, without = self._kinds(limited.items()), KindUse.none(size)
         for number, record in lanes.items():
             read = None if number == b"spare" else self._record("lanes", number, records.lane_use, record, size)
@@ -143,7 +143,7 @@ class RedisReads(RedisCalls):
         """See Cell.machines."""
         rows, _ = records.apart(self._read_all()[1])
         latest = {int(row[0]): row for row in rows}
-        static = self._plain(self.client.hgetall, self._prefix + "static")
+        static = self._command(self.client.hgetall, self._prefix + "static")
         size, found = len(self.dimensions), []
         for i, row in sorted(latest.items()):
             text = static.get(str(i).encode(), b"")
@@ -157,7 +157,7 @@ class RedisReads(RedisCalls):
         found: list[Described] = []
         for start in range(0, len(indices), 4000):
             chunk = [str(index) for index in indices[start : start + 4000]]
-            statics = self._plain(self.client.hmget, self._prefix + "static", chunk)
+            statics = self._command(self.client.hmget, self._prefix + "static", chunk)
             for index, static in zip(chunk, statics, strict=True):
                 known = self._record("static", index, records.read_described, static or b"")
                 found.append(known or ("", ()))
@@ -165,15 +165,15 @@ class RedisReads(RedisCalls):
 
     def machine_count(self) -> int:
         """Return the number of machines that ever joined."""
-        return int(self._plain(self.client.hlen, self._prefix + "names"))
+        return int(self._command(self.client.hlen, self._prefix + "names"))
 
     def log_length(self) -> int:
         """Return the number of versions in the log."""
-        return int(self._plain(self.client.xlen, self._prefix + "log"))
+        return int(self._command(self.client.xlen, self._prefix + "log"))
 
     def machine_index(self, name: str) -> int | None:
         """Return the index of a machine by its name."""
-        index = self._plain(self.client.hget, self._prefix + "names", name)
+        index = self._command(self.client.hget, self._prefix + "names", name)
         return None if index is None else int(index)
 
     def runs(self, indices: Sequence[int]) -> list[Run]:
@@ -181,7 +181,7 @@ class RedisReads(RedisCalls):
         found: list[Run] = []
         for start in range(0, len(indices), 4000):
             chunk = indices[start : start + 4000]
-            texts = self._plain(self.client.hmget, self._prefix + "runs", [str(i) for i in chunk])
+            texts = self._command(self.client.hmget, self._prefix + "runs", [str(i) for i in chunk])
             for index, text in zip(chunk, texts, strict=True):
                 found += self._runs_of(index, text) if text else []
         return found
@@ -191,8 +191,8 @@ class RedisReads(RedisCalls):
 
     def job(self, job_id: str) -> Job | None:
         """See Cell.job."""
-        record = self._plain(self.client.hget, self._prefix + "jobs", job_id)
-        spec = self._plain(self.client.hget, self._prefix + "specs", job_id)
+        record = self._command(self.client.hget, self._prefix + "jobs", job_id)
+        spec = self._command(self.client.hget, self._prefix + "specs", job_id)
         if record is None:
             return None
         job = self._job(job_id, record, spec or b"", self._apart({job_id: record}).get(job_id, {}))
@@ -207,7 +207,7 @@ class RedisReads(RedisCalls):
         found: dict[bytes, bytes] = {}
         for start in range(0, len(wanted), 1000):
             fields = [field.encode() for _, _, field in wanted[start : start + 1000]]
-            texts = self._plain(self.client.hmget, self._prefix + "placed", fields)
+            texts = self._command(self.client.hmget, self._prefix + "placed", fields)
             found |= {field: text for field, text in zip(fields, texts, strict=True) if text}
         return joined_chunks(wanted, found)
 
@@ -228,7 +228,7 @@ class RedisReads(RedisCalls):
         found: dict[str, Job] = {}
         for start in range(0, len(ids), 4000):
             chunk = ids[start : start + 4000]
-            texts = self._plain(self.client.hmget, self._prefix + "jobs", chunk)
+            texts = self._command(self.client.hmget, self._prefix + "jobs", chunk)
             known = {job_id: text for job_id, text in zip(chunk, texts, strict=True) if text}
             apart = self._apart(known)
             for job_id, text in known.items():
@@ -239,18 +239,18 @@ class RedisReads(RedisCalls):
 
     def job_count(self) -> int:
         """Return the number of stored jobs."""
-        return int(self._plain(self.client.hlen, self._prefix + "jobs"))
+        return int(self._command(self.client.hlen, self._prefix + "jobs"))
 
     def job_ids(self) -> list[str]:
         """Return the ids of all stored jobs, in no order."""
-        return [name.decode() for name in self._plain(self.client.hkeys, self._prefix + "jobs")]
+        return [name.decode() for name in self._command(self.client.hkeys, self._prefix + "jobs")]
 
     def jobs(self) -> list[Job]:
         """See Cell.jobs; read a few thousand at a time."""
         found: list[Job | None] = []
         scan = self.client.hscan_iter(self._prefix + "jobs", count=2000)
-        while chunk := self._plain(dict, islice(scan, 2000)):
-            specs = self._plain(self.client.hmget, self._prefix + "specs", list(chunk))
+        while chunk := self._command(dict, islice(scan, 2000)):
+            specs = self._command(self.client.hmget, self._prefix + "specs", list(chunk))
             named = {job_id.decode(errors="replace"): record for job_id, record in chunk.items()}
             apart = self._apart(named)
             for (job_id, record), spec in zip(named.items(), specs, strict=True):
@@ -260,21 +260,21 @@ class RedisReads(RedisCalls):
     def pending(self, most: int | None = None) -> dict[str, list[str]]:
         """See Cell.pending."""
         found = {}
-        for key in self._plain(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500)):
-            pairs = self._plain(self.client.zrange, key, 0, -1 if most is None else most - 1, withscores=True)
+        for key in self._command(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500)):
+            pairs = self._command(self.client.zrange, key, 0, -1 if most is None else most - 1, withscores=True)
             arrived = sorted((int(score) & (1 << 33) - 1, member.decode()[2:]) for member, score in pairs)
             found[key.decode().removeprefix(self._prefix + "pending:")] = [job_id for _, job_id in arrived]
         return found
 
     def queue_depths(self) -> dict[str, int]:
         """Return the number of pending jobs of each kind."""
-        keys = self._plain(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500))
+        keys = self._command(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500))
         start = len(self._prefix) + len("pending:")
-        return {key.decode()[start:]: self._plain(self.client.zcard, key) for key in sorted(keys)}
+        return {key.decode()[start:]: self._command(self.client.zcard, key) for key in sorted(keys)}
 
     def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
         """See Cell.facts."""
-        entries = self._plain(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
+        entries = self._command(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
         found: list[Fact] = []
         for key, fields in entries:
             found += self._record("log", key, _facts, key, fields, kinds) or []
@@ -282,21 +282,21 @@ class RedisReads(RedisCalls):
 
     def job_id(self, name: str) -> str | None:
         """Return the id of the live job of a name."""
-        found = self._plain(self.client.hget, self._prefix + "jobnames", name)
+        found = self._command(self.client.hget, self._prefix + "jobnames", name)
         return None if found is None else found.decode() or name
 
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
         """See Cell.ids_by_name."""
         if not names:
             return {}
-        found = self._plain(self.client.hmget, self._prefix + "jobnames", list(names))
+        found = self._command(self.client.hmget, self._prefix + "jobnames", list(names))
         return {name: job_id.decode() or name for name, job_id in zip(names, found, strict=True) if job_id is not None}
 
     def job_names(self) -> dict[str, str]:
         """Return the names of live jobs, and their ids; reads a few thousand at a time."""
         scan = self.client.hscan_iter(self._prefix + "jobnames", count=2000)
         found: dict[str, str] = {}
-        while chunk := self._plain(dict, islice(scan, 2000)):
+        while chunk := self._command(dict, islice(scan, 2000)):
             found.update((name.decode(), (job_id or name).decode()) for name, job_id in chunk.items())
         return found
 
@@ -326,7 +326,7 @@ class RedisReads(RedisCalls):
 
     def counters(self) -> dict[str, int]:
         """Return the cell's version, floor and other counters; a missing one is 0."""
-        found = self._plain(self.client.hgetall, self._prefix + "meta")
+        found = self._command(self.client.hgetall, self._prefix + "meta")
         read = {
             name.decode(): self._record("meta", name, int, value)
             for name, value in found.items() if name not in (b"resources", b"ticks")
@@ -336,12 +336,12 @@ class RedisReads(RedisCalls):
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
         """Return every registered scheduler: incarnation, whether its lease holds, its last figures."""
-        known = self._plain(self.client.hgetall, self._prefix + "schedulers")
-        figures = self._plain(self.client.hgetall, self._prefix + "stats")
+        known = self._command(self.client.hgetall, self._prefix + "schedulers")
+        figures = self._command(self.client.hgetall, self._prefix + "stats")
         found = {}
         for name, record in sorted(known.items()):
             member = name.decode()
-            alive = bool(self._plain(self.client.exists, f"{self._prefix}lease:{member}"))
+            alive = bool(self._command(self.client.exists, f"{self._prefix}lease:{member}"))
             incarnation = self._record("schedulers", name, int, record.split(b" ", 1)[0])
             if incarnation is not None:
                 found[member] = incarnation, alive, self._figures(name, figures.get(name, b""))
@@ -350,7 +350,7 @@ class RedisReads(RedisCalls):
 
     def figures(self) -> dict[str, dict[str, Any]]:
         """Return the last figures of every scheduler, also of those that left."""
-        left = self._plain(self.client.hgetall, self._prefix + "stats")
+        left = self._command(self.client.hgetall, self._prefix + "stats")
         return {name.decode(): self._figures(name, data) for name, data in sorted(left.items())}
 
     def _figures(self, member: bytes, data: bytes) -> dict[str, Any]:

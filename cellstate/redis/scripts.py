@@ -4,8 +4,9 @@ A header line ``-- KEYS   meta machines | box:*`` fixes the order of the keys an
 bar; ``-- ARGV   dims at | texts`` does the same for arguments. The loader writes the matching local
 variables in front of the script, so positions cannot drift between Lua and Python.
 
-``--@include words ranges`` stands for those files of ``lua/parts``, ``--@schema`` for the codec of jobs' records,
-``--@fields`` for its constants alone and ``--@texts`` for lines that find the texts of a record (cellstate/schema.py).
+``--@include words fast_path/end`` stands for ``lua/parts/words.lua`` and ``lua/fast_path/end.lua``, ``--@schema`` for
+the codec of jobs' records, ``--@fields`` for its constants alone and ``--@texts`` for lines that find the texts of a
+record (cellstate/schema.py).
 ``--@const UP 0, DOWN 2`` names numbers: they are written into the text in place of the names, because Lua has room for
 200 local variables in a script and looks each one up for every function that uses it, at every call.
 """
@@ -32,11 +33,15 @@ def _header(source: str, word: str) -> list[str]:
     raise ValueError(f"script without a {word} line")
 
 
+def _part(name: str) -> str:
+    return (_FOLDER / (f"{name}.lua" if "/" in name else f"parts/{name}.lua")).read_text("utf-8")
+
+
 def _include(source: str) -> str:
     lines = []
     for line in source.splitlines():
         if line.lstrip().startswith("--@include"):
-            lines += [_include((_FOLDER / "parts" / f"{name}.lua").read_text("utf-8")) for name in line.split()[1:]]
+            lines += [_include(_part(name)) for name in line.split()[1:]]
         else:
             lines.append(line)
     text = "\n".join(lines)
@@ -86,7 +91,7 @@ _CHECK = """if tonumber(redis.call('HGET', meta_key, 'schema') or SCHEMA) ~= SCH
   return redis.error_reply('SCHEMA another')
 end
 """
-_CHECKING = re.compile(r"--@include .*\b(?:counters|fence|plain_end)\b")
+_CHECKING = re.compile(r"--@include .*\b(?:counters|fence|fast_path/end)\b")
 """What includes one of these parts reads the schema with other counters; creating a cell compares it otherwise."""
 
 

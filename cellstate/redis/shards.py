@@ -70,7 +70,7 @@ class RedisShards(RedisReads):
     def progress(self, job_id: str) -> Progress | None:
         """See Cell.progress."""
         fields = ("map", "reduce", "held", "failed", "machines")
-        *phases, held, failed, machines = self._plain(self.client.hmget, f"{self._prefix}shards:{job_id}", *fields)
+        *phases, held, failed, machines = self._command(self.client.hmget, f"{self._prefix}shards:{job_id}", *fields)
         if phases[0] is None:
             return None
         maps, reduces = (_phase(text.decode()) for text in phases)
@@ -84,13 +84,13 @@ class RedisShards(RedisReads):
         found: list[str | None] = []
         for start in range(0, count, _CHUNK):
             fields = [f"{phase[0]}{shard}" for shard in range(start, min(start + _CHUNK, count))]
-            marks: Sequence[bytes | None] = self._plain(self.client.hmget, f"{self._prefix}shards:{job_id}", fields)
+            marks: Sequence[bytes | None] = self._command(self.client.hmget, f"{self._prefix}shards:{job_id}", fields)
             found += [None if mark is None else mark.decode() for mark in marks]
         return found
 
     def durations(self, name: str) -> ShardDurations | None:
         """See Cell.durations."""
-        text = self._plain(self.client.get, f"{self._prefix}durations:{name}")
+        text = self._command(self.client.get, f"{self._prefix}durations:{name}")
         return None if text is None else ShardDurations(*map(int, text.split()))
 
 

@@ -41,11 +41,11 @@ class RedisTasks(RedisExecutors):
         chosen, names, link = script("end"), self._hints(), self._ends
         while True:
             try:
-                self._plain(link.send, chosen, self._keys(chosen, "", names), values, words)
-                reply: list[Any] = self._plain(link.receive)
+                self._command(link.send, chosen, self._keys(chosen, "", names), values, words)
+                reply: list[Any] = self._command(link.receive)
             except Unreachable:
-                self._plain(link.again)
-                reply = self._plain(link.receive)
+                self._command(link.again)
+                reply = self._command(link.receive)
             if reply[0] != b"keys":
                 return reply
             names |= self._learn(reply[1:])
@@ -61,7 +61,7 @@ class RedisTasks(RedisExecutors):
         if not found and wait_seconds > 0:
             key = f"{self._prefix}box:{executor}"
             # The first message is moved to its own place: the call only waits for it.
-            if self._plain(self.client.blmove, key, key, wait_seconds, "LEFT", "LEFT"):
+            if self._command(self.client.blmove, key, key, wait_seconds, "LEFT", "LEFT"):
                 found = self._read_mailbox(executor, most)
         return [line for entry in found for line in entry.decode().split("\n")]
 
@@ -76,7 +76,7 @@ class RedisTasks(RedisExecutors):
             for entry in self._read.get(executor, ()):
                 pipe.lrem(key, 1, entry)  # type: ignore[arg-type]
             pipe.lrange(key, 0, most - 1)
-            schema, *_, found = self._plain(pipe.execute)
+            schema, *_, found = self._command(pipe.execute)
         self._check_messages(schema)
         self._read[executor] = found
         return list(found)

@@ -26,9 +26,9 @@ def command(app: App, columns: Columns) -> None:
     if not found:
         render.note("no cells; create one with omega cell create NAME")
         return
-    plain = ("machines", "jobs", "schedulers")
+    copied = ("machines", "jobs", "schedulers")
     rows = [
-        (each["name"], ", ".join(each["resources"]), *(each[word] for word in plain), each["note"] or "")
+        (each["name"], ", ".join(each["resources"]), *(each[word] for word in copied), each["note"] or "")
         for each in found
     ]
     render.table(("cell", "resources", ">machines", ">live jobs", ">schedulers", ""), rows)

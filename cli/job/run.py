@@ -215,5 +215,5 @@ def stem(words: Sequence[str]) -> str:
     """Return a name after a command: of ``python3 crunch.py -v`` it is ``crunch``, of ``sleep 30`` it is ``sleep``."""
     scripts = [word for word in words if PurePath(word).suffix in SCRIPTS]
     name = PurePath((scripts or words)[0]).stem
-    plain = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
-    return plain.strip("-")[:100] or "job"
+    cleaned = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in name)
+    return cleaned.strip("-")[:100] or "job"

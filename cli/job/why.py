@@ -104,7 +104,7 @@ def _show(app: App, found: Explained, *, verbose: bool) -> None:
         if part.fits < part.unplaced:
             _show_steps(found, part, verbose=verbose)
             _show_lacking(found.lacking(part))
-    if not found.explanation.parts or found.explanation.reason in PLAIN:
+    if not found.explanation.parts or found.explanation.reason in SELF_EXPLANATORY:
         render.line(f"  {MEANING[found.explanation.reason]}")
     for line in lines(found.pool) if found.pool else ():
         render.line(f"  {line}")
@@ -133,7 +133,7 @@ def _show_past(app: App, found: Sequence[Mapping[str, Any]]) -> None:
         render.line("  last reasons: " + " · ".join(texts))
 
 
-PLAIN = ("WAITING", "LOCALITY", "NO_SCHEDULER", "NO_MACHINE", "NO_EXECUTOR", "SIMULATED")
+SELF_EXPLANATORY = ("WAITING", "LOCALITY", "NO_SCHEDULER", "NO_MACHINE", "NO_EXECUTOR", "SIMULATED")
 """Reasons that need no details."""
 
 

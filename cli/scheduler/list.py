@@ -8,7 +8,7 @@ import click
 from omega.cli import render, words
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
-from omega.queries.schedulers import PLAIN, describe
+from omega.queries.schedulers import FIGURES, describe
 
 
 @click.command()
@@ -36,7 +36,7 @@ def show(found: Sequence[dict[str, Any]]) -> None:
     for each in found:
         wait = each["wait_seconds"]
         waits = f"{words.seconds(wait['mean'])}/{words.seconds(wait['p90'])}" if wait["mean"] is not None else ""
-        numbers = {name: "" if each[name] is None else each[name] for name in PLAIN}
+        numbers = {name: "" if each[name] is None else each[name] for name in FIGURES}
         share = "" if each["conflict_fraction"] is None else f" ({words.fraction(each['conflict_fraction'])})"
         conflicts = f"{each['conflicts']:,}/{each['transactions']:,}{share}" if share else ""
         busy = "" if each["busyness"] is None else f"{each['busyness']:.2f}"

@@ -76,12 +76,12 @@ def _about(found: object) -> str:
 def _parameter(parameter: "Parameter") -> dict[str, Any]:
     """Return a parameter as plain values; a default that is a policy is given as its Python expression."""
     default = parameter.default
-    plain = default is None or isinstance(default, bool | int | float | str)
+    is_value = default is None or isinstance(default, bool | int | float | str)
     return {
         "name": parameter.name,
         "type": parameter.type,
         "required": default is MISSING,
-        "default": None if default is MISSING else default if plain else repr(default),
+        "default": None if default is MISSING else default if is_value else repr(default),
     }
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from omega.experiments.configuration import Configuration
     from omega.simulation.pool_history import PoolHistory
 
-PLAIN = 2
+MOST_UNLISTED = 2
 """Schedulers of a run that need no table of their own."""
 
 
@@ -161,7 +161,7 @@ def _show(document: Mapping[str, Any], kinds: Sequence[str], *, evictions: bool)
         ),
         [_row(kind, document[kind], evictions=evictions) for kind in kinds],
     )
-    if len(document["schedulers"]) > PLAIN:
+    if len(document["schedulers"]) > MOST_UNLISTED:
         render.line()
         render.table(
             ("scheduler", ">jobs", ">attempts", ">wait mean", ">busyness", ">conflict fraction"),

@@ -142,11 +142,11 @@ def _counts(trials: Sequence[Trial]) -> str:
 
 def _per_day(records: Sequence[Record]) -> float:
     """Median processor seconds for a simulated day of C at its own rate under shared state; 0 for none."""
-    plain = {"workload": "C", "architecture": "shared-state", "rate": 1.0, "batch": 1}
+    defaults = {"workload": "C", "architecture": "shared-state", "rate": 1.0, "batch": 1}
     found = sorted(
         record["seconds"] / record["configuration"]["days"]
         for record in records
-        if all(record["configuration"][name] == value for name, value in plain.items())
+        if all(record["configuration"][name] == value for name, value in defaults.items())
     )
     return float(found[len(found) // 2]) if found else 0.0
 

@@ -25,7 +25,7 @@ MOST_DURATION = 64
 MOST_RESTARTS = 1_000
 LEAST_LOG, MOST_LOG = 4 << 10, 1 << 30
 """Minimum and maximum size of a task's stored output, in bytes."""
-PLAIN = ("name", "command", "time_limit", "log_limit")
+UNCHANGED = ("name", "command", "time_limit", "log_limit")
 """Fields of a group that are passed on unchanged, times in milliseconds."""
 
 GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Gang.STRICT}
@@ -246,7 +246,7 @@ class Tasks(Strict):
 
     def extra(self) -> dict[str, Any]:
         """Return the group's fields for schedulers and executors, for `TaskGroup.extra`."""
-        found = {name: value for name in (*PLAIN, *FIELDS) if (value := getattr(self, name))}
+        found = {name: value for name in (*UNCHANGED, *FIELDS) if (value := getattr(self, name))}
         if self.locality is not None:
             found["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
         if self.restart is not None:

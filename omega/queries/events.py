@@ -49,9 +49,9 @@ class Event:
 
     def as_json(self) -> dict[str, Any]:
         """Return the event as plain values; absent ones are left out."""
-        plain = {"version": self.version, "at_ms": self.at_ms, "by": self.by, "kind": self.kind}
+        document = {"version": self.version, "at_ms": self.at_ms, "by": self.by, "kind": self.kind}
         known = {name: getattr(self, name) for name in ("job", "machine", "count", "since", "began_ms")}
-        return {**plain, **{name: value for name, value in known.items() if value is not None}, **self.more}
+        return {**document, **{name: value for name, value in known.items() if value is not None}, **self.more}
 
 
 class Extent(NamedTuple):
@@ -101,9 +101,9 @@ def event(fact: "Fact", dimensions: "Dimensions") -> Event:
     word, *rest = fact.words
     kind = KINDS_BY_WORD.get(word, word)
     try:
-        job, machine, count, more = _READERS.get(word, _plain)(rest, dimensions)
+        job, machine, count, more = _READERS.get(word, _unread)(rest, dimensions)
     except (ValueError, IndexError):
-        kind, (job, machine, count, more) = UNREADABLE, _plain(fact.words, dimensions)
+        kind, (job, machine, count, more) = UNREADABLE, _unread(fact.words, dimensions)
     return Event(fact.version, fact.at_ms, fact.by, kind, job, machine, count, more, fact.since, fact.began_ms)
 
 
@@ -231,7 +231,7 @@ def _restore(words: Sequence[str], _: "Dimensions") -> _Read:
     return None, None, None, {"of_version": int(words[0])}
 
 
-def _plain(words: Sequence[str], _: "Dimensions") -> _Read:
+def _unread(words: Sequence[str], _: "Dimensions") -> _Read:
     return None, None, None, {"words": list(words)}
 
 

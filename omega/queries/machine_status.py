@@ -103,7 +103,7 @@ class MachineStatus:
 
     def _run(self, run: "Run", *, verbose: bool) -> dict[str, Any]:
         job = self.jobs.get(run.job)
-        plain = {
+        document = {
             "placement": run.placement,
             "job": run.job,
             "name": job.name if job else "",
@@ -112,5 +112,8 @@ class MachineStatus:
             "leaving": run.leaving,
         }
         if not verbose or job is None:
-            return plain
-        return plain | {"precedence": job.precedence, "need": self.cell.dimensions.numbers(job.groups[run.group].need)}
+            return document
+        return document | {
+            "precedence": job.precedence,
+            "need": self.cell.dimensions.numbers(job.groups[run.group].need),
+        }

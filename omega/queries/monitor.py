@@ -18,7 +18,7 @@ from omega.queries.names import Names
 from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, Rank, Rates, rank, states
 from omega.queries.pool_shares import order, starving_pools, status
 from omega.queries.room import Room
-from omega.queries.schedulers import as_plain
+from omega.queries.schedulers import description
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Run
@@ -231,7 +231,7 @@ class Monitor:
     def _member(self, name: str, known: tuple[int, bool, dict[str, Any]]) -> Member:
         past = self._members.setdefault(name, _Past({}))
         past.add_event(known[2])
-        return Member(as_plain(name, *known), past.busyness, past.conflict_fraction, tuple(past.history))
+        return Member(description(name, *known), past.busyness, past.conflict_fraction, tuple(past.history))
 
     # The log
 

@@ -9,7 +9,7 @@ from omega.queries.wording import listing
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
 
-PLAIN = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "blocked", "abandoned")
+FIGURES = ("jobs", "tasks", "transactions", "accepted", "conflicts", "queued", "blocked", "abandoned")
 
 
 OVER_AND_OVER = 10
@@ -23,7 +23,7 @@ def describe(cell: "Queries", everybody: bool = False) -> list[dict[str, Any]]:
     """
     members, figures = cell.members(), cell.figures() if everybody else {}
     return [
-        as_plain(member, *members.get(member, (None, False, figures.get(member, {}))))
+        description(member, *members.get(member, (None, False, figures.get(member, {}))))
         for member in sorted({*members, *figures})
     ]
 
@@ -33,7 +33,7 @@ def names_and_states(cell: "Queries") -> Iterator[tuple[str, str]]:
     return ((name, "live" if alive else "lapsed") for name, (_, alive, _) in cell.members().items())
 
 
-def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str, Any]) -> dict[str, Any]:
+def description(member: str, incarnation: int | None, alive: bool, own: Mapping[str, Any]) -> dict[str, Any]:
     """Return a scheduler as plain values; `own` are the figures it left, `incarnation` is None when it left itself."""
     state = "live" if alive else "lapsed" if incarnation is not None else "left"
     return {
@@ -41,7 +41,7 @@ def as_plain(member: str, incarnation: int | None, alive: bool, own: Mapping[str
         "state": state,
         "alive": alive,
         "incarnation": incarnation,
-        **{name: own.get(name) for name in PLAIN},
+        **{name: own.get(name) for name in FIGURES},
         "conflict_fraction": own.get("conflict_fraction"),
         "wait_seconds": {"mean": own.get("wait_mean"), "p90": own.get("wait_p90")},
         "busyness": own.get("busyness"),

@@ -134,7 +134,7 @@ class Result:
         }
 
 
-def _plain(words: dict[str, Any]) -> dict[str, Any]:
+def _with_names(words: dict[str, Any]) -> dict[str, Any]:
     return words | {"detection": words["detection"].name.lower(), "commit": words["commit"].name.lower()}
 
 
@@ -233,5 +233,5 @@ def _of_scheduler(simulated: SimulatedScheduler, lengths: Sequence[float]) -> di
 
 def _settings(settings: Settings) -> dict[str, Any]:
     """Return settings as plain values; the number of batch schedulers has the name of its option."""
-    plain: dict[str, Any] = _plain(asdict(settings))
-    return {"batch" if name == "batch_schedulers" else name: value for name, value in plain.items()}
+    document: dict[str, Any] = _with_names(asdict(settings))
+    return {"batch" if name == "batch_schedulers" else name: value for name, value in document.items()}

@@ -101,7 +101,7 @@ class SimpleJobs:
             return False
         submissions = dict[tuple[str, int], Submission]()
         jobs = self._simple(specs, submissions, at_ms, by)
-        if jobs is None or not all(ledger.kind(kind).plain for kind, _ in submissions):
+        if jobs is None or not all(ledger.kind(kind).unrestricted for kind, _ in submissions):
             return False
         self._jobs.update(zip(ids, jobs, strict=True))
         ledger.names.update(zip(names, ids, strict=True))

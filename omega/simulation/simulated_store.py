@@ -102,7 +102,7 @@ class TwinStore:
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
         """See SimulatedStore.submit."""
-        if not self.twin.submit_simply(jobs, at_ms, EXECUTOR):
+        if not self.twin.submit_simple(jobs, at_ms, EXECUTOR):
             self.twin.submit(jobs, at_ms, EXECUTOR)
 
     def finish(self, endings: Sequence[Ending], at_ms: int) -> int:

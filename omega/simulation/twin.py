@@ -1,7 +1,7 @@
 """The in-memory twin as the simulator uses it: validation as in `commit` and `end`, without messages and log.
 
 A day of a cell has a quarter of a million tasks; each is validated, placed and ended here in few steps. Uncommon cases
-take the full path. tests/property compares both paths exactly.
+take the general path. tests/property compares both paths exactly.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from omega.cellstate.memory.delta import rows_of
 from omega.cellstate.memory.done import retire_excess
 from omega.cellstate.memory.lanes import count_in_lane, remove, use_of_lanes, write_lanes
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.plain import simply
+from omega.cellstate.memory.plain import unlimited
 from omega.cellstate.memory.publish import publish, write_jobs, write_pending
 from omega.cellstate.memory.words import Group, JobRow
 from omega.cellstate.model import JobSpec, JobState
@@ -56,7 +56,7 @@ class SimulatedTwin(MemoryCell):
     def ledger(self, ledger: Ledger) -> None:
         self._ledger, self.simple = ledger, SimpleJobs(ledger)
 
-    def submit_simply(self, jobs: Sequence[JobSpec], at_ms: int, by: str) -> bool:
+    def submit_simple(self, jobs: Sequence[JobSpec], at_ms: int, by: str) -> bool:
         """Submit new jobs as `submit` does; False, without effect, unless all are simple."""
         return self.simple.submit(jobs, at_ms, by)
 
@@ -107,15 +107,15 @@ class SimulatedTwin(MemoryCell):
         ledger = self._ledger
         ledger.diverged = False
         self.simple.write_one(transaction.job)
-        found = self.swiftly(transaction, copy)
+        found = self.fast_path(transaction, copy)
         if found is None:
-            return self.at_length(transaction, at // 1000, member)
+            return self.general_path(transaction, at // 1000, member)
         ledger.version += 1
         ledger.behind += 1
         return found
 
-    def at_length(self, transaction: Transaction, at_ms: int, member: str) -> tuple[Outcome, list[Placed]]:
-        """Take the full path."""
+    def general_path(self, transaction: Transaction, at_ms: int, member: str) -> tuple[Outcome, list[Placed]]:
+        """Take the general path."""
         ledger = self.ledger
         ledger.open()
         first = ledger.placements + 1
@@ -123,12 +123,12 @@ class SimulatedTwin(MemoryCell):
         publish(ledger, at_ms, member)
         return outcome, placed_runs(transaction, outcome, first)
 
-    def swiftly(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, list[Placed]] | None:
+    def fast_path(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, list[Placed]] | None:
         """Take the fast path; None, without effect, when it does not apply."""
         ledger = self._ledger
         job_id, claims, mode, detection, asserted = transaction
         j = ledger.J.get(job_id)
-        if j is None or ledger.log or ledger.mailboxes or not ledger.shortcut or not simply(ledger, j):
+        if j is None or ledger.log or ledger.mailboxes or not ledger.shortcut or not unlimited(ledger, j):
             return None
         if asserted is not None:
             return None
@@ -218,7 +218,7 @@ class SimulatedTwin(MemoryCell):
                 verdicts.append(PLACED_ONE)
             else:
                 verdicts.append(FULL_ONE)
-        # A machine that was over its capacity is down, not full: that verdict is left to the full path.
+        # A machine that was over its capacity is down, not full: that verdict is left to the general path.
         over = any(free[machine] & guards != guards for machine in machines)
         if over or (gang and len(stands) < len(machines)):
             for machine in stands:

@@ -84,7 +84,7 @@ class Demands:
     fault: str = ""
 
     @property
-    def plain(self) -> bool:
+    def per_machine(self) -> bool:
         """Whether each machine can be checked alone, the same for each task: any policy can satisfy it."""
         return not (self.preferred or self.spread or self.different or self.near or self.apart)
 

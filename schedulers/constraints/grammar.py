@@ -155,5 +155,5 @@ def _possible(before: str, expected: set[str]) -> set[str]:
         return expected | {"HAS", "NOT"}
     if not expected <= {"AND", "OR", "RPAR", "$END"}:
         return expected
-    plain = _QUOTED.sub("", before)
-    return {"AND", "OR", "RPAR" if plain.count("(") > plain.count(")") else "$END"}
+    outside = _QUOTED.sub("", before)
+    return {"AND", "OR", "RPAR" if outside.count("(") > outside.count(")") else "$END"}

@@ -24,23 +24,23 @@ class Preemptible(IntEnum):
 class Thresholds:
     """Preemption thresholds of a tree.
 
-    `plain` and `aggressive` are multiples of the fair share. `protected` are amounts as shares below which a job is
+    `ordinary` and `aggressive` are multiples of the fair share. `protected` are amounts as shares below which a job is
     left alone: empty protects nothing, a component that is not named protects without bound. The task that crosses a
     bound stays on the protected side.
     """
 
-    plain: float = 1.0
+    ordinary: float = 1.0
     aggressive: float = 0.2
     protected: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, value in (("preemption", self.plain), ("aggressive preemption", self.aggressive)):
+        for name, value in (("preemption", self.ordinary), ("aggressive preemption", self.aggressive)):
             if not (isfinite(value) and value >= 0):
                 raise BadInput(f"{name} satisfaction threshold {value!r}; want 0 or more")
-        if self.aggressive > self.plain:
+        if self.aggressive > self.ordinary:
             raise BadInput(
-                f"aggressive preemption satisfaction threshold {self.aggressive:g} is above the plain one,"
-                f" {self.plain:g}; want at most that"
+                f"aggressive preemption satisfaction threshold {self.aggressive:g} is above the ordinary one,"
+                f" {self.ordinary:g}; want at most that"
             )
 
     def guard(self, resources: Sequence[str]) -> Floats:
@@ -54,18 +54,18 @@ class Bounds:
     """What a job keeps of its usage, by its fair share and demand (shares by resource).
 
     A task belongs to the first list while the usage before it is within the guard or below aggressive × share, to the
-    second while that is below plain × share; the rest is preemptible. A job whose share is its whole demand has no
-    plainly preemptible task.
+    second while that is below ordinary × share; the rest is preemptible. A job whose share is its whole demand has no
+    task in the last partition.
     """
 
     def __init__(self, thresholds: Thresholds, guard: Floats, share: Floats, demand: Floats) -> None:
         """Compute both bounds. `guard`: usage below which tasks are never preempted."""
-        plain = thresholds.plain
+        ordinary = thresholds.ordinary
         if bool((np.abs(share - demand) <= EPSILON).all()) and bool((demand > EPSILON).any()):
-            plain = inf
+            ordinary = inf
         with np.errstate(invalid="ignore"):
             self._bounds = [
-                np.nan_to_num(share * factor, nan=0.0, posinf=inf) for factor in (thresholds.aggressive, plain)
+                np.nan_to_num(share * factor, nan=0.0, posinf=inf) for factor in (thresholds.aggressive, ordinary)
             ]
         self._guard, self._share, self._demand = guard, share, demand
 

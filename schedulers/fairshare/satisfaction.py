@@ -62,17 +62,17 @@ def starvation(
 ) -> tuple[str, float | None]:
     """Return the status of an element and the time since when it is below its share.
 
-    `timeouts`: plain and aggressive (None: off).
+    `timeouts`: ordinary and aggressive (None: off).
 
     Statuses are `normal`, `starving`, `aggressively_starving`. Times in seconds; they compare strictly.
     """
     if not is_below:
         return "normal", None
     begun = now if since is None else since
-    plain, aggressive = timeouts
+    ordinary, aggressive = timeouts
     if aggressive is not None and now > begun + aggressive:
         return "aggressively_starving", begun
-    return ("starving" if now > begun + plain else "normal"), begun
+    return ("starving" if now > begun + ordinary else "normal"), begun
 
 
 def partition(
@@ -81,13 +81,13 @@ def partition(
     """Split a job's running tasks, oldest first: (non-preemptible, aggressively preemptible); the rest is preemptible.
 
     `tasks`: share of each task (tasks, resources); `element`: fair share, demand and usage of the job, each
-    (resources,); `thresholds`: aggressive and plain preemption satisfaction threshold; `protected`: usage (as a
+    (resources,); `thresholds`: aggressive and ordinary preemption satisfaction threshold; `protected`: usage (as a
     share) below which tasks are never preempted. The task that crosses a bound stays on the protected side.
     """
     share, demand, _ = element
-    aggressive, plain = thresholds
+    aggressive, ordinary = thresholds
     if bool((np.abs(share - demand) <= EPSILON).all()) and bool((demand > EPSILON).any()):
-        plain = np.inf
+        ordinary = np.inf
     bound = np.zeros(len(share)) if protected is None else protected
     used = np.zeros(len(share))
     counts = [0, 0]
@@ -96,7 +96,7 @@ def partition(
         while stage < 2:
             guard = stage == 0 and bool((used < bound).all())
             with np.errstate(invalid="ignore"):
-                limit = np.nan_to_num(share * (aggressive, plain)[stage], nan=0.0)
+                limit = np.nan_to_num(share * (aggressive, ordinary)[stage], nan=0.0)
             if guard or below(limit, used, share, demand):
                 counts[stage] += 1
                 break

@@ -109,5 +109,5 @@ class Starvation:
 
 
 def stand_of(share: Sequence[float], demand: Sequence[float], usage: Sequence[float], unit: Sequence[float]) -> Stand:
-    """Return how a pool stands, from plain sequences."""
+    """Return how a pool stands, from sequences."""
     return Stand(np.array(share), np.array(demand), np.array(usage), np.array(unit))

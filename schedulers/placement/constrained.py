@@ -34,7 +34,7 @@ class Constrained:
         anywhere = not (kept_from_simulated(work, snapshot) or snapshot.pools.divided)
         if all(each is NONE for each in wants) and anywhere:
             return self.inner.place(work, snapshot, rng)
-        if not all(each.plain for each in wants):
+        if not all(each.per_machine for each in wants):
             return self.careful.place(work, snapshot, rng)
         masks = {group: permitted(work, group, snapshot) for group in groups}
         return self._narrowed(work, snapshot, rng, masks)

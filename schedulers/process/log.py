@@ -59,8 +59,8 @@ class Lines(logging.Formatter):
 def _shown(value: Any) -> str:
     r"""Return a value as text; in quotes, with unsafe characters as ``\uXXXX``, where its end would be ambiguous."""
     text = str(value)
-    plain = text and not set(text) & set(' "=') and escaped(text) == text and "\n" not in text
-    return text if plain else escaped(json.dumps(text, ensure_ascii=False))
+    unquoted = text and not set(text) & set(' "=') and escaped(text) == text and "\n" not in text
+    return text if unquoted else escaped(json.dumps(text, ensure_ascii=False))
 
 
 def _line(event: str) -> str:

@@ -56,7 +56,7 @@ FAST = (
     "tests/unit/cellstate",
     "--ignore=tests/unit/cellstate/audit",
 )
-PLAIN, PARTS = ("tests/property/test_plain_form.py",), TREE / "cellstate/lua/parts"
+FAST_PATH, SCRIPTS = ("tests/property/test_fast_path.py",), TREE / "cellstate/lua"
 CHUNKS = ("tests/property/test_loss_times.py",)
 ROLLING = ("tests/unit/schedulers/test_rolling.py", "tests/unit/schedulers/test_rolling_ended.py")
 WORLDS = ("tests/property/test_rolling_worlds.py",)
@@ -67,7 +67,7 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/lua/parts/losses.lua": ((*AGENTS, *STORE), SAME),
     "cellstate/lua/parts/placements.lua": ((*VERDICTS, *STORE), SAME, CHUNKS),
     "cellstate/lua/parts/ranges.lua": ((*VERDICTS, *STORE), SAME),
-    **{f"cellstate/lua/parts/{path.name}": (PLAIN, SAME) for path in sorted(PARTS.glob("plain*.lua"))},
+    **{f"cellstate/lua/fast_path/{path.name}": (FAST_PATH, SAME) for path in sorted(SCRIPTS.glob("fast_path/*.lua"))},
     "cellstate/lua/parts/leases.lua": ((*AGENTS, *STORE), SAME),
     "cellstate/lua/deregister_executor.lua": ((*AGENTS, *STORE), SAME),
     "cellstate/lua/renew_executor.lua": ((*AGENTS, *STORE), SAME),
@@ -137,12 +137,12 @@ SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
 }  # fmt: skip
 """As TESTS, for the files of a sample of their own."""
 ALL = TESTS | SCHEDULING
-AT_LENGTH = {SAME: ("-m", "chaos", SAME[0]), FAST: ("-m", "chaos", "tests/property/test_simulated.py")}
+LONG_RUNS = {SAME: ("-m", "chaos", SAME[0]), FAST: ("-m", "chaos", "tests/property/test_simulated.py")}
 
 
 def runs_of(path: str) -> list[tuple[str, ...]]:
     """The runs of a file in order, and then the long forms of its property tests."""
-    return [*ALL[path], *(AT_LENGTH[run] for run in ALL[path] if run in AT_LENGTH)]
+    return [*ALL[path], *(LONG_RUNS[run] for run in ALL[path] if run in LONG_RUNS)]
 
 
 OPERATORS: tuple[tuple[str, str], ...] = (
@@ -175,7 +175,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
     ("cellstate/memory/words.py",
      "self.state, self.executor, self.stamp, self.leaving = MachineState.UP, 0, 1, 0"): "set when the machine joins",
     ("cellstate/memory/ledger.py", "self.diverged = True"): "set by each call that reads it",
-    ("cellstate/memory/words.py", "self.limited, self.plain = True, True"): "every limit is None: looked at in vain",
+    ("cellstate/memory/words.py", "self.limited, self.unrestricted = True, True"):
+        "every limit is None: looked at in vain",
     ("cellstate/lua/housekeep.lua",
      "if not j or (j.state < HELD and j.delayed or j.placed) == 0 then done[#done + 1] = id end"):
         "an entry of a held job that is due leaves no delayed task",
@@ -183,15 +184,15 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "reads all machines instead of those that changed, with the same result",
     ("omega/simulation/twin.py",
      "if ledger.keep_jobs or ledger.done or j.arrival or j.awaited or len(j.groups) >= 1 or j.groups[0].leaving:"):
-        "takes the long way, with the same result",
+        "takes the general path, with the same result",
     ("omega/simulation/twin.py", "g = j.groups[number] if 1 <= number < len(j.groups) else None"):
-        "takes the long way, with the same result",
+        "takes the general path, with the same result",
     ("omega/simulation/twin.py",
      "if g is None or j.state is not _ACTIVE or total >= g.unplaced or len(g.waiting) != 2:"):
-        "takes the long way, with the same result",
+        "takes the general path, with the same result",
     ("omega/simulation/twin.py",
      "if in_step and copy is None and counts is None and copy.took(machines, g.need):"):
-        "takes the long way, with the same result",
+        "takes the general path, with the same result",
     ("omega/simulation/twin.py", "if at < 0 or ((end - at) * WHOLESALE >= len(free) and copy.wholesale):"):
         "reads all machines instead of those that changed, with the same result",
     ("schedulers/queue/intake.py", "if len(self._streams) >= 2 * len(lanes.states) + 64:"):

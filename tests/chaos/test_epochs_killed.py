@@ -20,9 +20,9 @@ from tests.integration.stage import (
     check,
     halt,
     made_cell,
-    plain,
     resume,
     seen,
+    simple_job,
     started_processes,
     submit,
     until,
@@ -41,7 +41,7 @@ def keep_changing(cell: RedisCell, stop: threading.Event) -> None:
     own, number = RedisCell.connect(cell.url, cell.name), 0
     while not stop.wait(WORK_SECONDS):
         number += 1
-        submit(own, [plain(f"w{number}", ms=300)])
+        submit(own, [simple_job(f"w{number}", ms=300)])
     own.close()
 
 

@@ -34,9 +34,9 @@ from tests.integration.stage import (
     check_all_ended,
     halt,
     made_cell,
-    plain,
     resume,
     seen,
+    simple_job,
     started_processes,
     submit,
     unfinished,
@@ -108,7 +108,7 @@ class Rounds:
         """Submit small jobs all the time until something is so."""
 
         def wave() -> object:
-            jobs = [plain(f"j{len(self.jobs) + number}") for number in range(WAVE)]
+            jobs = [simple_job(f"j{len(self.jobs) + number}") for number in range(WAVE)]
             self.jobs += jobs
             submit(self.cell, jobs)
             time.sleep(WAVE_SECONDS)

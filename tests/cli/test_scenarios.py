@@ -12,7 +12,7 @@ from omega.cli.app import App
 from omega.queries.events import events, extent
 from omega.queries.job_history import past
 from omega.queries.recent import recently
-from omega.queries.schedulers import PLAIN
+from omega.queries.schedulers import FIGURES
 from tests.cli.conftest import Omega, join
 from tests.unit.schedulers.rig import Rig
 from tests.unit.schedulers.rig import spec as small
@@ -143,7 +143,7 @@ def test_o01_what_can_be_read_is_listed(store_url: str, omega: Omega, cell: Redi
 def test_o01_since_when_a_member_is_silent(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
     me, now = cell.register_scheduler("batch/0", "nonce", 60_000, 1), App.now_ms()
-    cell.renew_scheduler(me, 60_000, {"at_ms": now - 125_000} | dict.fromkeys(PLAIN, 0) | {"conflict_fraction": 0.0})
+    cell.renew_scheduler(me, 60_000, {"at_ms": now - 125_000} | dict.fromkeys(FIGURES, 0) | {"conflict_fraction": 0.0})
     cell.client.delete(f"omega:{{{cell.name}}}:lease:{me.member}")
     assert omega.json("scheduler", "list")["schedulers"][0]["heartbeat_at_ms"] == now - 125_000
     assert " lapsed 2m0" in omega.text("scheduler", "list")

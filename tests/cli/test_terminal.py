@@ -21,7 +21,7 @@ class Terminal:
     def __init__(self, omega: Omega, *words: str, **environment: str) -> None:
         self.end, theirs = pty.openpty()
         ours = ("NO_COLOR", "OMEGA_STORE", "OMEGA_CELL")
-        plain = {name: value for name, value in os.environ.items() if name not in ours}
+        others = {name: value for name, value in os.environ.items() if name not in ours}
         shared = ("--store", str(omega.url), "--cell", str(omega.cell))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "omega.cli.main", *shared, *words],
@@ -29,7 +29,7 @@ class Terminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env=plain | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"} | environment,
+            env=others | {"TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"} | environment,
         )
         os.close(theirs)
 
@@ -50,7 +50,7 @@ class Terminal:
         return code
 
 
-def plain(shown: str) -> list[str]:
+def lines_of(shown: str) -> list[str]:
     """The lines that stay on the screen, without the codes of the terminal."""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown).replace("\r", "\n")
     return [line for line in text.split("\n") if line.strip()]
@@ -73,7 +73,7 @@ def test_a_job_is_followed_on_a_terminal(omega: Omega, at_work: Callable[..., No
         "crunch.py",
     )
     terminal = Terminal(omega, *words)
-    lines = plain(terminal.read())
+    lines = lines_of(terminal.read())
     assert terminal.close() == 0
     assert any(re.fullmatch(r"job  [0-9a-f]{12}  crunch  submitted · following \(Ctrl-C detaches\)", x) for x in lines)
     assert any(re.fullmatch(r"  \S+ \S+ +3 tasks placed by batch/0 in 1 transaction \(0 conflicts\)", x) for x in lines)
@@ -86,7 +86,7 @@ def test_ctrl_c_detaches(omega: Omega, cell: RedisCell) -> None:
     terminal = Terminal(omega, "job", "run", "--name", "long")
     terminal.read(until="0/1")
     terminal.process.send_signal(signal.SIGINT)
-    lines = plain(terminal.read())
+    lines = lines_of(terminal.read())
     assert terminal.close() == 130
     assert any(x.startswith("detached; the job continues, see omega job status ") for x in lines)
     eventually(lambda: omega.json("job", "status", "long")["state"] == "pending")
@@ -96,7 +96,7 @@ def test_a_narrow_terminal_is_shown_fewer_columns(omega: Omega, cell: RedisCell)
     join(cell, 1)
     omega.run("job", "run", "--name", "a-job-of-some-length", "--precedence", "7")
     terminal = Terminal(omega, "job", "list", NO_COLOR="1", COLUMNS="85")
-    lines = plain(terminal.read())
+    lines = lines_of(terminal.read())
     assert terminal.close() == 0
     assert lines[0].split() == ["id", "name", "prec", "state", "reason", "tasks", "placed", "age"]
     assert (lines[1].split()[1], lines[2]) == ("a-job-of-some-length", "… too narrow here for user, kind")

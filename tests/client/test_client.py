@@ -22,7 +22,7 @@ JOB = {"name": "crawl", "kind": "batch", "tasks": [{"name": "fetch", "count": 3,
 MOMENTS = re.compile(r'"(age_seconds|waited_seconds|seconds|version)": [\d.]+')
 
 
-def plain(document: Any) -> Any:
+def without_ages(document: Any) -> Any:
     """A document without ages, which differ from call to call."""
     return json.loads(MOMENTS.sub(r'"\1": 0', json.dumps(document)))
 
@@ -53,7 +53,7 @@ def test_answers_are_those_of_the_commands(omega: Omega, client: Client, cell: R
         printed = omega.json(*words, code=124 if "wait" in words else 0)
         if words == ("events",):
             printed = {"events": printed["events"]}
-        assert plain(answer) == plain(printed), words
+        assert without_ages(answer) == without_ages(printed), words
     (there,) = (each for each in client.cells()["cells"] if each["name"] == cell.name)
     assert there in omega.json("cell", "list")["cells"]
 

@@ -129,8 +129,8 @@ class Scene:
         if not words:
             return
         named = dict(word.split("=") for word in words if "=" in word)
-        plain = [word for word in words if "=" not in word] or ["/".join("-" * self.size)]
-        resources = tuple(None if amount == "-" else int(amount) for amount in plain[0].split("/"))
+        positional = [word for word in words if "=" not in word] or ["/".join("-" * self.size)]
+        resources = tuple(None if amount == "-" else int(amount) for amount in positional[0].split("/"))
         jobs = int(named["jobs"]) if "jobs" in named else None
         self.cell.set_limits("batch", Limits(resources, jobs, (int(named.get("from", 0)), MOST_PRECEDENCE)), 0, "ada")
 

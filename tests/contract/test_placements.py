@@ -244,7 +244,7 @@ def test_placements_of_a_call_have_ids_one_after_another(cell: AnyCell, member: 
 @pytest.mark.parametrize("make", ["fake", "resp3"], indirect=True)
 @pytest.mark.parametrize("how", [How.FINISHED, How.LOST])
 def test_runs_of_one_transaction_are_stored_with_one_id(stand: RedisStand, how: How) -> None:
-    """A run whose id follows is written without it; finished runs end in the plain form, lost ones not."""
+    """A run whose id follows is written without it; finished runs end on the fast path, lost ones do not."""
     cell = stand.cell
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec(f"m{i}", (4, 8)) for i in range(6)], 0)

@@ -307,7 +307,7 @@ def test_facts_are_read_by_version(cell: AnyCell, member: Member) -> None:
     assert cell.facts(0, 1) == [fact for fact in facts if fact.version == 1]
 
 
-@pytest.mark.parametrize("tasks", [1, 300], ids=["plain form", "general form"])
+@pytest.mark.parametrize("tasks", [1, 300], ids=["fast path", "general path"])
 def test_the_log_has_what_a_commit_was_decided_on(cell: AnyCell, member: Member, tasks: int) -> None:
     cell.submit([job("a", (1, 2), tasks)], 5, "ada")
     known = cell.sync(Position()).position

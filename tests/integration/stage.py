@@ -229,7 +229,9 @@ def resume(group: ProcessSupervisor, member: str) -> None:
 # Work
 
 
-def plain(name: str, count: int = 1, *, cpu: int = 100, memory: int = 64, kind: str = "batch", ms: int = 0) -> JobSpec:
+def simple_job(
+    name: str, count: int = 1, *, cpu: int = 100, memory: int = 64, kind: str = "batch", ms: int = 0
+) -> JobSpec:
     """A job of `count` equal tasks that run for `ms` milliseconds."""
     return JobSpec(name, name, kind, (TaskGroup((cpu, memory), count, ms),))
 
@@ -281,7 +283,9 @@ def await_sharing(cell: RedisCell, *members: str) -> list[JobSpec]:
     owners = {member: owned(member, members) for member in members}
 
     def share() -> bool:
-        wave = [plain(f"probe-{kind}-{cell.counters().get('jobs', 0)}-{number}", kind=kind) for number in range(16)]
+        wave = [
+            simple_job(f"probe-{kind}-{cell.counters().get('jobs', 0)}-{number}", kind=kind) for number in range(16)
+        ]
         since = cell.counters()["version"]
         submit(cell, wave)
         probes.extend(wave)

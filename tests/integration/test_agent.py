@@ -322,13 +322,13 @@ def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
     agent = ground.agent(lease_ms=1_500)
 
     def slow(cell: Any) -> Any:
-        plain = cell._plain
+        command = cell._command
 
         def late(*arguments: Any, **options: Any) -> Any:
             time.sleep(0.2)
-            return plain(*arguments, **options)
+            return command(*arguments, **options)
 
-        cell._plain = late
+        cell._command = late
         return cell
 
     names = [ground.run("true", job=f"s{number}") for number in range(6)]
@@ -341,7 +341,7 @@ def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
         agent.look()
         assert time.monotonic() - began > 1.5, "the rest of a look waits longer than the lease lasts"
         assert ground.cell.reap_executors(0, "batch/0") == [], "and the lease is renewed meanwhile"
-        del agent.cell._plain  # type: ignore[attr-defined]
+        del agent.cell._command  # type: ignore[attr-defined]
         look_until(agent, lambda: not agent.kept, "every end is reported")
     finally:
         stop.set()

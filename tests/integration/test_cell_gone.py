@@ -23,7 +23,7 @@ from tests.integration.stage import (
     check,
     made_cell,
     own_server,
-    plain,
+    simple_job,
     started_processes,
     submit,
     unfinished,
@@ -96,7 +96,7 @@ def test_who_works_on_a_cell_that_is_gone_waits_for_it(tmp_path: Path, monkeypat
             until(waiting(group, members, number), "all report that they wait")
             assert cell.client.keys(keys.prefix("gone") + "*") == [], "nobody writes into a cell that is not there"
             put_back(server, kept, "gone")
-            submit(cell, [plain(f"after-{number}", 3, ms=10)])
+            submit(cell, [simple_job(f"after-{number}", 3, ms=10)])
             until(lambda: not unfinished(cell), "work goes on")
             until(working(group, members), "all go on")
             assert group.dead() == {}

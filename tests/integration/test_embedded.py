@@ -172,14 +172,14 @@ def answers(
     while client.info("persistence")["aof_rewrite_in_progress"]:
         time.sleep(0.01)
     embedded.stop()
-    plain, ping, answers = embedded._options, server.ping, []
+    options, ping, answers = embedded._options, server.ping, []
     slow = {"key-load-delay": str(request.param), "loading-process-events-interval-bytes": "1024"}
 
     def heard(url: str, *, timeout: float) -> Answer:
         answers.append(ping(url, timeout=timeout))
         return answers[-1]
 
-    monkeypatch.setattr(embedded, "_options", lambda where: plain(where) | slow)
+    monkeypatch.setattr(embedded, "_options", lambda where: options(where) | slow)
     monkeypatch.setattr("omega.embedded.server.server.ping", heard)
     return answers
 

@@ -20,10 +20,10 @@ from tests.integration.stage import (
     halt,
     made_cell,
     own_server,
-    plain,
     resume,
     seen,
     serve,
+    simple_job,
     started_processes,
     submit,
     submit_again,
@@ -55,8 +55,8 @@ def refused_start(group: ProcessSupervisor, member: str) -> str:
 
 
 def test_a_full_store_lets_tasks_end_and_nothing_grow(tmp_path: Path) -> None:
-    running = [plain(f"running-{number}", 2, ms=1_500) for number in range(20)]
-    waiting = [plain(f"waiting-{number}", 3) for number in range(20)]
+    running = [simple_job(f"running-{number}", 2, ms=1_500) for number in range(20)]
+    waiting = [simple_job(f"waiting-{number}", 3) for number in range(20)]
     with (
         own_server("--appendonly", "no") as server,
         made_cell(server.url, "full", 4) as cell,
@@ -72,7 +72,7 @@ def test_a_full_store_lets_tasks_end_and_nothing_grow(tmp_path: Path) -> None:
         resume(group, "batch/0")
 
         with pytest.raises(StoreFull) as refusal:
-            cell.submit([plain("one-more")], 0, "ada")
+            cell.submit([simple_job("one-more")], 0, "ada")
         assert str(refusal.value) == f"the store at {server.url} {FULL}"
         assert refused_start(group, "batch/1") == f"error: the store at {server.url} {FULL}"
         until(lambda: words_of(group, "batch/0"), "the scheduler says why it waits")
@@ -92,7 +92,7 @@ def test_a_full_store_lets_tasks_end_and_nothing_grow(tmp_path: Path) -> None:
 def test_a_full_store_refuses_a_commit_whole(store_url: str) -> None:
     with own_server() as server, made_cell(server.url, "full-commit", 2) as cell:
         serve(cell)
-        submit(cell, [plain("job", 4)])
+        submit(cell, [simple_job("job", 4)])
         membership = cell.register_scheduler("batch/0", "nonce", 60_000, 0)
         transaction = Transaction("job", (Claim(0, 0, 2), Claim(1, 0, 2)))
         # Once before, so that the script is known: what is refused is the write.
@@ -126,7 +126,7 @@ def replica(url: str, refuse: bool) -> None:
 @pytest.mark.parametrize(("turn", "why"), [(few_replicas, FEW_REPLICAS), (replica, REPLICA)])
 def test_a_read_only_store_is_waited_out(tmp_path: Path, turn: Callable[[str, bool], None], why: str) -> None:
     members = ("batch/0", "service/0", f"simulated/{DEFAULT_EXECUTOR}")
-    jobs = [plain(f"job-{number}", 2, ms=200, kind=kind) for number, kind in enumerate(("batch", "service") * 20)]
+    jobs = [simple_job(f"job-{number}", 2, ms=200, kind=kind) for number, kind in enumerate(("batch", "service") * 20)]
     with (
         own_server() as server,
         made_cell(server.url, "read-only", 4) as cell,

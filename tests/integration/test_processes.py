@@ -24,10 +24,10 @@ from tests.integration.stage import (
     join,
     made_cell,
     mixed_jobs,
-    plain,
     resume,
     seen,
     serve,
+    simple_job,
     started_processes,
     submit,
     unfinished,
@@ -67,7 +67,7 @@ def test_20_000_tasks_are_placed_once_though_a_scheduler_dies_and_another_comes(
 
 
 def test_the_jobs_of_a_killed_scheduler_move_to_the_others(store_url: str, tmp_path: Path) -> None:
-    jobs = [plain(f"moves-{number}") for number in range(40)]
+    jobs = [simple_job(f"moves-{number}") for number in range(40)]
     dead = owned("batch/1", ["batch/0", "batch/1"])
     assert any(dead[bucket_of(job.id)] == "1" for job in jobs)
     with (
@@ -98,7 +98,7 @@ def test_a_name_that_is_taken_is_refused_in_one_line(store_url: str, tmp_path: P
         assert ended(second, "batch/0") == 1
         refusal = "error: scheduler batch/0: another one runs under this name; choose another or stop it"
         assert words_of(second, "batch/0") == [refusal]
-        submit(cell, [plain("after")])
+        submit(cell, [simple_job("after")])
         until(lambda: seen(cell, "place"), "the first one works on")
         assert len(seen(cell, "enlist", "batch/0")) == 1
         check(cell)
@@ -112,7 +112,7 @@ def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: s
         serve(cell)
         group.kill("batch/0")
         group.start("batch/0")
-        submit(cell, [plain("after")])
+        submit(cell, [simple_job("after")])
         until(lambda: seen(cell, "place"), "its successor works")
         assert group.dead() == {}
         assert words_of(group, "batch/0") == []
@@ -233,12 +233,12 @@ def test_the_executor_dies_and_comes_back(store_url: str, tmp_path: Path) -> Non
 
 def test_a_job_larger_than_any_machine_sleeps_until_one_is_large_enough(store_url: str, tmp_path: Path) -> None:
     large = [
-        plain("large-batch", 2, cpu=9_000),
-        plain("large-service", 2, cpu=9_000, kind="service"),
+        simple_job("large-batch", 2, cpu=9_000),
+        simple_job("large-service", 2, cpu=9_000, kind="service"),
         JobSpec("large-gang", "large-gang", "batch", (TaskGroup((9, 9), 3), TaskGroup((9_000, 64), 1)), gang=Gang.YES),
-        plain("larger", 1, cpu=LARGEST, memory=LARGEST),
+        simple_job("larger", 1, cpu=LARGEST, memory=LARGEST),
     ]
-    small = [plain(f"small-{number}", kind=kind) for number, kind in enumerate(("batch", "service") * 20)]
+    small = [simple_job(f"small-{number}", kind=kind) for number, kind in enumerate(("batch", "service") * 20)]
     with (
         made_cell(store_url, "large", 3) as cell,
         started_processes(cell, store_url, tmp_path, "batch/0", "service/0", f"simulated/{DEFAULT_EXECUTOR}") as group,

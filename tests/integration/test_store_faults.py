@@ -14,9 +14,9 @@ from tests.integration.stage import (
     embedded_store,
     made_cell,
     mixed_jobs,
-    plain,
     seen,
     serve,
+    simple_job,
     started_processes,
     submit,
     submit_again,
@@ -55,8 +55,8 @@ def test_a_store_killed_under_load_comes_back_and_everything_ends(tmp_path: Path
 def test_a_store_that_went_back_in_time_is_followed_there(tmp_path: Path, quick: bool) -> None:
     """Semantics 16: versions, arrivals and placement ids that were given out are given out anew."""
     before = mixed_jobs(Random("2/store faults"), 500, "before", longest_ms=50)
-    lost = [plain(f"lost-{number}", 4, ms=600_000) for number in range(150)]
-    after = [plain(f"after-{number}", 3) for number in range(60)]
+    lost = [simple_job(f"lost-{number}", 4, ms=600_000) for number in range(150)]
+    after = [simple_job(f"after-{number}", 3) for number in range(60)]
     with (
         embedded_store() as store,
         made_cell(store.url, "back", 40) as cell,
@@ -88,7 +88,7 @@ def test_a_store_that_vanishes_in_the_middle_of_a_commit_is_asked_again() -> Non
     """Semantics 14: whether the commit or only its reply was lost, sent again it takes effect once."""
     with embedded_store() as store, made_cell(store.url, "middle", 1) as cell:
         serve(cell)
-        submit(cell, [plain("job", 4)])
+        submit(cell, [simple_job("job", 4)])
         membership = cell.register_scheduler("batch/0", "nonce", 60_000, 0)
         cell.commit(membership, 1, [Transaction("another", (Claim(0, 0, 1),))], Position(), 0)
         for number in (2, 3):

@@ -14,7 +14,7 @@ from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.cli.conftest import Omega
 from tests.contract.conftest import Member
-from tests.integration.stage import Server, check, join, made_cell, own_server, plain, serve, submit, until
+from tests.integration.stage import Server, check, join, made_cell, own_server, serve, simple_job, submit, until
 
 pytestmark = pytest.mark.server
 LEASE_MS = 2_000
@@ -25,12 +25,12 @@ def test_a_flushed_script_cache_is_noticed_by_nobody(store_url: str) -> None:
     with made_cell(store_url, "s02", 1) as cell:
         serve(cell)
         member = Member(cell)
-        submit(cell, [plain("before"), plain("after")])
+        submit(cell, [simple_job("before"), simple_job("after")])
         assert member.place("before", (0, 1)).accepted
         cell.client.script_flush()
         assert member.place("after", (0, 1)).accepted
         cell.client.script_flush()
-        submit(cell, [plain("third")])
+        submit(cell, [simple_job("third")])
         cell.renew_scheduler(member.membership, 60_000, {})
         cell.begin(member.membership, 9, [Transaction("third", (Claim(0, 0, 1),))], Position(), 0)
         assert [outcome.placed for outcome in cell.finish().outcomes] == [1]
@@ -70,7 +70,7 @@ def replaced(store_url: str) -> Iterator[tuple[RedisCell, Member]]:
 def test_tasks_of_machines_that_are_gone_run_on_new_ones_after_a_restore(replaced: tuple[RedisCell, Member]) -> None:
     """S10: within one lease nobody is taken for gone and nothing starts; after it all nine run, once each."""
     cell, member = replaced
-    submit(cell, [plain("new")])
+    submit(cell, [simple_job("new")])
     assert member.place("new", (3, 1)).accepted
     (run,) = cell.runs([3])
     assert cell.may_start([(3, run.placement)]) == ["wait"], "a copy of a task may run where nobody sees it"
@@ -121,13 +121,13 @@ def test_history_does_not_fill_the_store() -> None:
         limit = int(client.info("memory")["used_memory"]) + (3 << 20)
         client.config_set("maxmemory", limit)
         assert fill(server, cell, 3 << 20) < limit
-        submit(cell, [plain("runs")])
+        submit(cell, [simple_job("runs")])
         member = Member(cell, "batch/1")
         assert member.place("runs", (0, 1)).accepted
         (run,) = [run for run in cell.runs([0]) if not run.leaving]
         client.config_set("maxmemory", 1)
         with pytest.raises(StoreFull):
-            cell.submit([plain("more")], 0, "ada")
+            cell.submit([simple_job("more")], 0, "ada")
         cell.renew_scheduler(member.membership, 60_000, {})
         assert cell.end([Ending(0, run.placement, How.FINISHED)], 0, "e") == [1]
         client.config_set("maxmemory", 0)

@@ -19,7 +19,7 @@ from omega.cellstate.server import connect
 from omega.live.processes.supervisor import supervised
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.cli.conftest import Omega
-from tests.integration.stage import Server, check, own_server, plain, submit, unfinished, until
+from tests.integration.stage import Server, check, own_server, simple_job, submit, unfinished, until
 
 pytestmark = pytest.mark.server
 
@@ -70,7 +70,9 @@ def test_every_role_does_its_work(guarded: Guarded, tmp_path: Path) -> None:
         schedulers.start("batch/0")
         schedulers.start("service/0")
         schedulers.wait_ready(cell)
-        submit(cell, [plain(f"j{number}", 8, ms=50, kind=("batch", "service")[number % 2]) for number in range(10)])
+        submit(
+            cell, [simple_job(f"j{number}", 8, ms=50, kind=("batch", "service")[number % 2]) for number in range(10)]
+        )
         schedulers.kill("service/0")
         until(lambda: "service/0" not in cell.members(), "somebody notices that a scheduler is gone")
         schedulers.start("service/0")

@@ -30,7 +30,7 @@ def test_twin_and_server_agree(store_url: str, seed: int, calls: int) -> None:
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("seed", range(int(os.environ.get("EXAMPLES", "2500")) // 5))
-def test_twin_and_server_agree_at_length(
+def test_twin_and_server_agree_in_long_histories(
     store_url: str, seed: int, record_property: Callable[[str, object], None]
 ) -> None:
     before, first = Worlds.operations, int(os.environ.get("SEED", "0"))

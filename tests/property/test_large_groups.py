@@ -146,5 +146,5 @@ def test_twin_and_scripts_agree_about_large_groups() -> None:
 
 
 @pytest.mark.chaos
-def test_twin_and_scripts_agree_about_large_groups_at_length() -> None:
+def test_twin_and_scripts_agree_about_large_groups_in_long_histories() -> None:
     run_state_machine_as_test(LargeGroups, settings=LONG)

@@ -108,7 +108,7 @@ class Simulated(RuleBasedStateMachine):
         spec = JobSpec(f"j{self.jobs}", f"j{self.jobs}", "batch", tuple(groups), precedence, gang, after=after)
         at = self.tick()
         self.port.submit([spec], at, "ada")
-        if self.quick.submit_simply([spec], at, "ada"):
+        if self.quick.submit_simple([spec], at, "ada"):
             Simulated.simple += 1
         else:
             self.quick.submit([spec], at, "ada")
@@ -131,7 +131,7 @@ class Simulated(RuleBasedStateMachine):
         claims = [Claim(machine, group, count, at, victims) for machine, at in zip(machines, seen, strict=True)]
         return Transaction(job, tuple(claims), mode, detection)
 
-    def plain(self, data: st.DataObject, job: str) -> Transaction:
+    def all_unplaced(self, data: st.DataObject, job: str) -> Transaction:
         """All that one group still wants, seen as it is or, rarely, on one machine as it was."""
         j, size = self.port.ledger.J[job], len(self.port.ledger.M)
         group = next((g.number for g in j.groups if g.unplaced), 0)
@@ -167,11 +167,11 @@ class Simulated(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def place(self, data: st.DataObject) -> None:
-        self.carry_out(data, self.plain)
+        self.carry_out(data, self.all_unplaced)
 
     @rule(data=st.data())
     def place_more(self, data: st.DataObject) -> None:
-        self.carry_out(data, self.plain)
+        self.carry_out(data, self.all_unplaced)
 
     @rule(data=st.data())
     def place_anything(self, data: st.DataObject) -> None:
@@ -309,5 +309,5 @@ def test_the_simulators_way_is_the_ports() -> None:
 
 
 @pytest.mark.chaos
-def test_the_simulators_way_is_the_ports_at_length() -> None:
+def test_the_simulators_answers_are_the_ports_in_long_histories() -> None:
     run_state_machine_as_test(Simulated, settings=LONG)

@@ -383,7 +383,7 @@ def test_twin_and_scripts_agree() -> None:
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("number", range(int(os.environ.get("SEED", "0")), int(os.environ.get("SEED", "0")) + SEEDS))
-def test_twin_and_scripts_agree_at_length(number: int, record_property: Callable[[str, object], None]) -> None:
+def test_twin_and_scripts_agree_in_long_histories(number: int, record_property: Callable[[str, object], None]) -> None:
     """Some ten minutes with the default of EXAMPLES; another SEED begins with other histories."""
     before = Worlds.operations
     run_state_machine_as_test(seed(number)(type("Twins", (Twins,), {})), settings=LONG)

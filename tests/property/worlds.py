@@ -119,7 +119,7 @@ class World:
 
 
 class Worlds:
-    """A twin that validates the long way, one that takes the short way, and the scripts.
+    """A twin that takes the general path, one that takes the fast path, and the scripts.
 
     Their time is `now`: the store's clock decides nothing (`timeless`).
     """
@@ -146,7 +146,7 @@ class Worlds:
         # The wake keys of live members are hints of the client.
         self.store.may_wake(name for name, each in self.twin.ledger.schedulers.items() if each.lives)
         answers = [world.answer(operation) for world in self.all]
-        assert answers[1] == answers[0], "the short way differs from the long way"
+        assert answers[1] == answers[0], "the fast path differs from the general path"
         assert answers[2] == answers[0], f"the scripts differ from the twin: {answers[2]} and {answers[0]}"
         self._trim()
         return answers[0]

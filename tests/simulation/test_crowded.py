@@ -82,5 +82,5 @@ def test_twin_and_store_agree_on_a_crowded_cell(store_url: str, architecture: st
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @settings(deadline=None, max_examples=400)
 @given(seed=seeds)
-def test_twin_and_store_agree_on_a_crowded_cell_at_length(store_url: str, architecture: str, seed: int) -> None:
+def test_twin_and_store_agree_on_a_crowded_cell_in_long_histories(store_url: str, architecture: str, seed: int) -> None:
     agrees(store_url, architecture, seed)

@@ -41,7 +41,7 @@ def commands(text: str) -> Iterator[str]:
         yield command
 
 
-def plain(command: str) -> list[str] | None:
+def without_shell(command: str) -> list[str] | None:
     """The words of a command that needs no shell; None when it does."""
     words = list(shlex.shlex(command, posix=False, punctuation_chars=True))
     asks = any(set(word) <= set("();<>|&") or ("$" in word and not word.startswith("'")) for word in words)

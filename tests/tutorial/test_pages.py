@@ -9,7 +9,7 @@ import click
 import pytest
 
 from omega.cli.main import omega
-from tests.tutorial.page import BLOCK, DOCS, commands, plain
+from tests.tutorial.page import BLOCK, DOCS, commands, without_shell
 
 ROOT = DOCS.parent
 PAGES = [path.relative_to(ROOT) for path in sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])]
@@ -20,7 +20,7 @@ def asked(page: Path) -> Iterator[list[str]]:
     """The words after `omega` of every command in the page's blocks, pipelines and quotations apart."""
     for _, text in BLOCK.findall((ROOT / page).read_text(encoding="utf-8")):
         for command in commands(text):
-            if command.startswith("omega ") and (words := plain(command.split(" | ")[0].rstrip("& "))):
+            if command.startswith("omega ") and (words := without_shell(command.split(" | ")[0].rstrip("& "))):
                 yield words[1:]
 
 

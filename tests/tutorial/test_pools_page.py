@@ -14,7 +14,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cli.main import omega as program
 from omega.pools import file as pool_file
 from omega.pools.tree_file import ElementFields, IntegralFields, OptionFields
-from tests.tutorial.page import DOCS, SECONDS, blocks, commands, plain, same
+from tests.tutorial.page import DOCS, SECONDS, blocks, commands, same, without_shell
 
 POOLS, CALCULATOR = "pools.md", "fair-share-calculator.md"
 LOOK_SECONDS = 20.0
@@ -23,7 +23,7 @@ STARTS = "omega up "
 
 def run(command: str, folder: Path) -> str:
     """What a command prints, on both streams."""
-    words = plain(command)
+    words = without_shell(command)
     if words and words[0] == "omega":
         result = click.testing.CliRunner().invoke(program, words[1:])
         return result.output

@@ -13,7 +13,7 @@ import pytest
 
 from omega.cellstate.redis.cell import RedisCell
 from omega.cli.main import omega
-from tests.tutorial.page import SECONDS, at_work, blocks, commands, plain, same
+from tests.tutorial.page import SECONDS, at_work, blocks, commands, same, without_shell
 
 LOOKS = {"list", "status", "why", "plan", "limits", "events", "verify", "logs", "top"}
 """Commands that change nothing: they are asked again until they show what is to come."""
@@ -39,7 +39,7 @@ class Reader:
 
     def paste(self, command: str, expected: str | None) -> None:
         """Run a command and compare what it prints, if that is shown; if not, it has to succeed."""
-        words = plain(command)
+        words = without_shell(command)
         if words and words[0] == "export":
             self.environment |= {name: value for name, _, value in (text.partition("=") for text in words[1:])}
         elif words and any(words[: len(each)] == each for each in STAYS):
@@ -126,7 +126,7 @@ def test_what_a_page_shows_is_compared() -> None:
 
 def test_what_needs_a_shell() -> None:
     text = "omega job run -- sh -c 'echo $A'  # a comment\nomega a | b\ncat > f <<'END'\nx\nEND\nomega b \\\n  -c\n"
-    assert [plain(command) for command in commands(text)] == [
+    assert [without_shell(command) for command in commands(text)] == [
         ["omega", "job", "run", "--", "sh", "-c", "echo $A"],
         None,
         None,

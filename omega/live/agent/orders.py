@@ -43,9 +43,9 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
     groups = job.spec.get("groups") or []
     said: Mapping[str, Any] = groups[key.group] if key.group < len(groups) else {}
     restart = said.get("restart", {})
-    plain = {name: value for name, value in site.surroundings.items() if not name.startswith("OMEGA_")}
+    inherited = {name: value for name, value in site.surroundings.items() if not name.startswith("OMEGA_")}
     if site.user is not None:
-        plain |= {"HOME": site.user["home"], "USER": site.user["name"], "LOGNAME": site.user["name"]}
+        inherited |= {"HOME": site.user["home"], "USER": site.user["name"], "LOGNAME": site.user["name"]}
     origin = str(job.spec.get("submitted_in", ""))
     index = array_index(said, key.task)
     numbered = {} if index is None else {"OMEGA_ARRAY_INDEX": str(index)}
@@ -54,7 +54,7 @@ def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -
     return {
         "command": said.get("command") or _simulated(job.groups[key.group].duration_ms),
         "environment": {
-            **plain,
+            **inherited,
             **job.spec.get("environment", {}),
             "OMEGA_JOB": job.id,
             "OMEGA_JOB_NAME": job.name,

@@ -114,10 +114,10 @@ def test_columns_of_less_weight_go_when_there_is_no_room() -> None:
 
 
 def test_a_column_that_says_nothing_is_left_out() -> None:
-    plain = [machine(0, 0)]
-    plain[0] = Machine(0, "m0", 1, MachineState.UP, 0, (1, 1), (0, 0), {})
+    machines = [machine(0, 0)]
+    machines[0] = Machine(0, "m0", 1, MachineState.UP, 0, (1, 1), (0, 0), {})
     pane = named("machines")
-    assert "attributes" not in [column.title for column, _ in fit(pane, plain, 200)]
+    assert "attributes" not in [column.title for column, _ in fit(pane, machines, 200)]
 
 
 @pytest.mark.parametrize("width", [78, 100, 200])

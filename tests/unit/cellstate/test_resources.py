@@ -87,8 +87,8 @@ def test_what_is_no_size(text: str) -> None:
 
 
 def test_a_task_takes_a_slot_and_a_machine_has_any_number_unless_they_state_others() -> None:
-    plain, slots = Dimensions(), Dimensions(("cpu", "user_slots"))
-    assert plain.parse_need({"cpu": 1}) == plain.parse_capacity({"cpu": 1}) == (1000, 0)
+    two, slots = Dimensions(), Dimensions(("cpu", "user_slots"))
+    assert two.parse_need({"cpu": 1}) == two.parse_capacity({"cpu": 1}) == (1000, 0)
     assert slots.parse_need({"cpu": 1}) == (1000, 1)
     assert slots.parse_need({"cpu": 1, "user_slots": 3}) == (1000, 3)
     assert slots.parse_capacity({"cpu": 1, "user_slots": 3}) == (1000, 3)

@@ -305,14 +305,14 @@ def jobs_or_message(text: str, name: str) -> list[JobSpec] | str:
 
 
 FIELDS = st.sampled_from(["name", "tasks", "count", "resources", "cpu", "gang", "locality"])
-PLAIN: st.SearchStrategy[Any] = st.recursive(
+VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["a", "5s", "1Gi"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4),
     max_leaves=12,
 )
 
 
-@given(PLAIN)
+@given(VALUES)
 def test_whatever_a_file_holds_it_is_jobs_or_one_line(value: Any) -> None:
     for name in ("x.json", "x.yaml"):
         found = jobs_or_message(json.dumps(value), name)

@@ -38,14 +38,14 @@ class Both:
 
     def submit(self, *names: str, tasks: int = 2, gang: Gang = Gang.NO) -> None:
         specs = [JobSpec(name, f"n-{name}", "batch", (TaskGroup((1, 1), tasks),), gang=gang) for name in names]
-        assert self.quick.submit_simply(specs, 1, BY)
+        assert self.quick.submit_simple(specs, 1, BY)
         self.full.submit(specs, 1, BY)
 
     def place(self, job: str, *machines: int, group: int = 0, mode: Mode = Mode.INCREMENTAL) -> tuple[Outcome, Any]:
         claims = Singles(list(machines), group)
         outcome, placed = self.quick.carry_out("batch/0", Transaction(job, claims, mode), None, 2)
-        plain = [each.placed() if isinstance(each, SimpleJob) else each for each in placed]
-        assert (outcome, plain) == self.full.carry_out("batch/0", Transaction(job, claims, mode), None, 2)
+        written = [each.placed() if isinstance(each, SimpleJob) else each for each in placed]
+        assert (outcome, written) == self.full.carry_out("batch/0", Transaction(job, claims, mode), None, 2)
         return outcome, placed
 
     def end(self, placed: Placed | SimpleJob) -> int:
@@ -148,14 +148,14 @@ def test_a_job_that_is_there_is_not_submitted_again(both: Both, place: bool, job
     both.submit("a")
     if place:
         both.place("a", 0, 1)
-    assert not both.quick.submit_simply([JobSpec(job, name, "batch", (TaskGroup((1, 1), 1),))], 2, BY)
+    assert not both.quick.submit_simple([JobSpec(job, name, "batch", (TaskGroup((1, 1), 1),))], 2, BY)
     both.compare()
 
 
 def test_a_job_of_a_limited_kind_has_rows(both: Both) -> None:
     both.submit("a")
     both.do(lambda cell: cell.set_limits("batch", Limits((3, None)), 1, BY))
-    assert not both.quick.submit_simply([JobSpec("b", "b", "batch", (TaskGroup((1, 1), 1),))], 2, BY)
+    assert not both.quick.submit_simple([JobSpec("b", "b", "batch", (TaskGroup((1, 1), 1),))], 2, BY)
     assert set(verdicts(both.place("a", 0, 1)[0])) == {Verdict.PLACED}
     both.compare()
 

@@ -1,4 +1,4 @@
-"""What the simulator's short way leaves to the long one: machines that are over, tasks that leave, unknown jobs."""
+"""What the simulator's fast path leaves to the general path: machines that are over, tasks that leave, unknown jobs."""
 
 from dataclasses import replace
 from typing import Any
@@ -54,7 +54,7 @@ def test_a_gang_is_incomplete_while_a_lost_task_of_it_is_delayed(short: bool) ->
     cell.end([Ending(0, 1, How.LOST)], 1, "e0")
     cell.end([Ending(0, 2, How.EVICTED)], 2, "e0")
     again = Transaction("a", Singles([0]), Mode.GANG)
-    outcome, _ = cell.carry_out("batch/0", again, None, 3) if short else cell.at_length(again, 3, "batch/0")
+    outcome, _ = cell.carry_out("batch/0", again, None, 3) if short else cell.general_path(again, 3, "batch/0")
     assert outcome.claims == ((0, Verdict.INCOMPLETE),)
 
 
@@ -133,7 +133,7 @@ def test_a_simple_submission_leaves_the_same_cell_as_the_full_one() -> None:
         cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=0, log=False, mailboxes=False, tag=str)
         cell.ledger.counted = False
         for at, specs in enumerate((_specs(5), _specs(9)[5:])):
-            assert cell.submit_simply(specs, at, "ada") if simple else cell.submit(specs, at, "ada")
+            assert cell.submit_simple(specs, at, "ada") if simple else cell.submit(specs, at, "ada")
         lanes = [(row.lane, row.live, row.pending, row.arrival, row.version) for row in cell.ledger.L.values()]
         queued = [job.id for kind in ("batch", "service") for job in pending_of(cell.ledger, kind)]
         cells.append((cell.jobs(), cell.counters(), lanes, queued, cell.ledger.version, cell.ledger.names))
@@ -158,13 +158,13 @@ def test_a_simple_submission_leaves_the_same_cell_as_the_full_one() -> None:
 def test_a_submission_with_another_job_is_left_to_the_full_one_without_effect(changed: dict[str, Any]) -> None:
     cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=0, log=False, mailboxes=False, tag=str)
     cell.ledger.counted = False
-    assert cell.submit_simply([JobSpec("known", "known", "batch", (TaskGroup((1, 1), 1),))], 0, "ada")
+    assert cell.submit_simple([JobSpec("known", "known", "batch", (TaskGroup((1, 1), 1),))], 0, "ada")
     before = cell.counters(), cell.ledger.version
     jobs = _specs(2)
-    assert not cell.submit_simply([*jobs, replace(_specs(3)[2], **changed)], 1, "ada")
+    assert not cell.submit_simple([*jobs, replace(_specs(3)[2], **changed)], 1, "ada")
     assert (cell.counters(), cell.ledger.version) == before
     assert [job.id for job in cell.jobs()] == ["known"]
-    assert cell.submit_simply(jobs, 1, "ada")
+    assert cell.submit_simple(jobs, 1, "ada")
 
 
 @pytest.mark.parametrize(("counted", "keep_jobs", "simple"), [(False, 0, True), (True, 0, False), (False, 1, False)])
@@ -173,4 +173,4 @@ def test_a_submission_to_a_cell_that_counts_lanes_or_keeps_jobs_is_left_to_the_f
 ) -> None:
     cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, mailboxes=False)
     cell.ledger.counted = counted
-    assert cell.submit_simply(_specs(2), 0, "ada") == simple
+    assert cell.submit_simple(_specs(2), 0, "ada") == simple

@@ -85,9 +85,9 @@ class PatientCell(RedisCell):
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
         key = f"{prefix(self.name)}wake:{member}"
-        if self._plain(self.client.lpop, key) is None:
+        if self._command(self.client.lpop, key) is None:
             self.clock.pause(seconds)
-            return bool(self._plain(self.client.lpop, key))
+            return bool(self._command(self.client.lpop, key))
         return True
 
 

@@ -44,8 +44,8 @@ def test_a_group_with_nothing_left_does_not_matter() -> None:
 
 
 def test_constraints_are_part_of_the_shape() -> None:
-    plain, one, other = (work("a", spec=spec).shape() for spec in ({}, {"zone": "x"}, {"zone": "y"}))
-    assert len({plain, one, other}) == 3
+    usual, one, other = (work("a", spec=spec).shape() for spec in ({}, {"zone": "x"}, {"zone": "y"}))
+    assert len({usual, one, other}) == 3
     assert work("b", spec={"zone": "x"}).shape() == one
 
 

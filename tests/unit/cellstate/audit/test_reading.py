@@ -137,8 +137,8 @@ def test_a_violation_that_a_second_reading_does_not_show_is_not_reported(town: T
 def test_a_reading_takes_as_many_looks_as_the_changes_need(town: Town, restless: Restless) -> None:
     many = [job(f"more-{i}", SMALL) for i in range(40)]
     restless.after["pending"] = [lambda: [town.cell.submit([each], 9, "ada") for each in many]]
-    plain = restless.changed_records
-    restless.changed_records = lambda since, most=5000: plain(since, min(most, 10))  # type: ignore[method-assign]
+    changed_records = restless.changed_records
+    restless.changed_records = lambda since, most=5000: changed_records(since, min(most, 10))  # type: ignore[method-assign]
     report = verify(restless)
     assert report.ok, report.violations
     looks = [shot.version - shot.seen for shot in restless.shots]
@@ -147,10 +147,10 @@ def test_a_reading_takes_as_many_looks_as_the_changes_need(town: Town, restless:
 
 
 def test_a_cell_that_changes_faster_than_it_is_read_is_not_called_ok(town: Town, restless: Restless) -> None:
-    plain = restless.changed_records
+    changed_records = restless.changed_records
 
     def behind(since: int, most: int = 5000) -> ChangedRecords:
-        shot = plain(since, most)
+        shot = changed_records(since, most)
         if most:
             shot.version += 1
         return shot

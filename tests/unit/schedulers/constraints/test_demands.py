@@ -69,7 +69,7 @@ def test_what_is_refused(said: dict[str, Any], reason: str) -> None:
     assert demands(asking(said).job, 0).fault == str(caught.value), "a scheduler goes on"
 
 
-PLAIN: st.SearchStrategy[Any] = st.recursive(
+VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none()
     | st.booleans()
     | st.integers()
@@ -88,7 +88,7 @@ PLAIN: st.SearchStrategy[Any] = st.recursive(
 FIELDS = st.sampled_from(["constraints", "spread", "different_machines", "near", "apart_from", "name"])
 
 
-@given(st.dictionaries(FIELDS, PLAIN, max_size=3) | PLAIN)
+@given(st.dictionaries(FIELDS, VALUES, max_size=3) | VALUES)
 def test_whatever_a_job_says_it_is_read_or_a_fault(extra: Any) -> None:
     found = work("j", spec={"groups": [extra]})
     wants = demands(found.job, 0)

@@ -27,7 +27,7 @@ def test_prefixes() -> None:
     assert split(0.0, 1.0, [0.1] * 2) == [Y, Y]
 
 
-def test_a_job_that_gets_all_it_wants_has_no_plainly_preemptible_task() -> None:
+def test_a_job_that_gets_all_it_wants_has_no_task_in_the_last_partition() -> None:
     assert split(0.3, 0.3, [0.1] * 4, Thresholds(1.0, 0.5)) == [N, N, A, A]
 
 
@@ -45,21 +45,21 @@ def test_protected_amounts() -> None:
     st.integers(0, 60),
 )
 def test_it_agrees_with_the_function(
-    tasks: list[int], share: int, more: int, aggressive: int, plain: int, guard: int
+    tasks: list[int], share: int, more: int, aggressive: int, ordinary: int, guard: int
 ) -> None:
-    thresholds = Thresholds(max(aggressive, plain) / 100, aggressive / 100, {"cpu": guard / 100})
+    thresholds = Thresholds(max(aggressive, ordinary) / 100, aggressive / 100, {"cpu": guard / 100})
     found = split(share / 100, (share + more) / 100, [task / 100 for task in tasks], thresholds)
     element = (np.array([share / 100]), np.array([(share + more) / 100]), np.array([sum(tasks) / 100]))
     first, second = partition(
         np.array([[task / 100] for task in tasks]).reshape(-1, 1),
         element,
-        (thresholds.aggressive, thresholds.plain),
+        (thresholds.aggressive, thresholds.ordinary),
         np.array([guard / 100]),
     )
     assert (found.count(N), found.count(A)) == (first, second)
 
 
-@pytest.mark.parametrize("wrong", [{"plain": 0.1}, {"plain": -1.0}, {"aggressive": float("nan")}])
+@pytest.mark.parametrize("wrong", [{"ordinary": 0.1}, {"ordinary": -1.0}, {"aggressive": float("nan")}])
 def test_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(BadInput):
         Thresholds(**wrong)

@@ -1,23 +1,23 @@
--- Ends of the plain form (parts/plain.lua): whole runs that finished or failed.
+-- Ends of the fast path (state.lua): whole runs that finished or failed.
 
 -- A job: its record, where its group, the text of its runs and what follows that begin; its tally; its tasks that wait, run,
 -- finished and failed, whether it has begun; its placed tasks before this call, where its name stands; its last ending.
 --@const J_RECORD 1, J_GROUP 2, J_RUNS 3, J_REST 4, J_TALLY 5, J_UNPLACED 6, J_PLACED 7, J_FINISHED 8, J_FAILED 9, J_BEGUN 10
 --@const J_WAS 11, J_NAME 12, J_ENDED 13, LONG 200
---@include plain
+--@include fast_path/state
 
 local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema', 'limits')
 if counters[6] and counters[6] ~= "SCHEMA" then return redis.error_reply('SCHEMA another') end
-local plain, limits = counters[4] ~= "POOLS_LIMITED", counters[7] and counters[7] ~= '0'
-if plain and #ARGV - fixed_args > LONG then
-  -- When the first run of a long call is not of a plain job, others are likely alike, and reading them all is in vain.
+local fast, limits = counters[4] ~= "POOLS_LIMITED", counters[7] and counters[7] ~= '0'
+if fast and #ARGV - fixed_args > LONG then
+  -- When the first run of a long call is not of a simple job, others are likely alike, and reading them all is in vain.
   local text = redis.call('HGET', runs_key, ARGV[fixed_args + 3]) or ''
   local _, to = find(text, ' ' .. ARGV[fixed_args + 4] .. ':', 1, true)
   local record = to and redis.call('HGET', jobs_key, match(text, '^[^:]+', to + 1))
-  plain = record and byte(record) == 0
+  fast = record and byte(record) == 0
 end
-repeat -- the plain form
-  if not plain then break end
+repeat -- the fast path
+  if not fast then break end
   local n, i = 0, fixed_args + 1
   while ARGV[i] do
     local last_at = i + 2 * ARGV[i + 1]
@@ -30,44 +30,44 @@ repeat -- the plain form
     end
     i = last_at + 2
   end
-  --@include plain_machines
-  if not plain then break end
+  --@include fast_path/machines
+  if not fast then break end
   -- The job and the tasks of each ending's run, false where there is none; the jobs, each once.
   local owners, parts, jobs, list = {}, {}, {}, {}
-  --@include plain_runs
-  if not plain then break end
+  --@include fast_path/runs
+  if not fast then break end
   local job_records = fetch(jobs_key, list)
   for t = 1, #list do
-    plain = false
+    fast = false
     local record = job_records[t]
-    --@include plain_running
-    plain = true
+    --@include fast_path/running
+    fast = true
   end
-  if not plain then break end
+  if not fast then break end
   local version = counters[1] + 0
   -- Numbers of tasks by their text; where each ending stands, and the one before it of the same job.
   local counts, sizes, ats, before, low = { 'ok', version }, {}, {}, {}, (counters[2] or 0) + 0
-  --@include plain_ends
+  --@include fast_path/ends
   if #list == 0 then return counts end
   local done, names, rows_of_jobs, placing = {}, {}, {}, false
   for t = 1, #list do
     local id = list[t]
     local j = jobs[id]
-    plain = false
-    --@include plain_ended
-    plain = true
+    fast = false
+    --@include fast_path/ended
+    fast = true
   end
-  if not plain then break end
-  --@include plain_count
+  if not fast then break end
+  --@include fast_path/count
   for i = 1, #changed_lanes do
-    if changed_lanes[i][L_LIVE] == 0 then plain = false end  -- the lane is forgotten
+    if changed_lanes[i][L_LIVE] == 0 then fast = false end  -- the lane is forgotten
   end
-  if not plain then break end
+  if not fast then break end
   version, jobs = version + 1, rows_of_jobs
   counts[2] = version
   redis.call('HDEL', meta_key, '-')
   local count_text, placements_text = format('%d', (counters[3] or 0) + 1), nil
-  --@include plain_write
+  --@include fast_path/write
   local asleep = named.asleep and redis.call('HKEYS', named.asleep) or {}
   for i = 1, #asleep do
     local key = named['wake:' .. asleep[i]]
@@ -78,4 +78,4 @@ repeat -- the plain form
     retire(names, done, version, tonumber(counters[5] or 0))
   end
   return counts
-until true  -- the rest of the script does what is not plain
+until true -- the general path carries out every other call

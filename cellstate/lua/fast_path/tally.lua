@@ -1,5 +1,5 @@
 -- Where the changes of a job are counted: `tally`, by its lane (its record from LANE_AT on to `name`), kind and need (`bytes`).
--- The plain form ends when its kind has limits, or the queue of that was not given.
+-- The fast path ends when its kind has limits, or the queue of that was not given.
 do
   local lane = sub(record, LANE_AT + 1, name - 1)
   if lane ~= tally_lane or bytes ~= tally_bytes then

@@ -4,7 +4,7 @@ if count < left or first then
   if not first then
     first, last = match(waiting, '^(%d+)%-(%d+)$')
     if not first then
-      plain = false
+      fast = false
       break
     end
     first, last = tonumber(first), tonumber(last)
@@ -15,7 +15,7 @@ if count < left or first then
 end
 local stamp = machines[q]
 if stamp == t then  -- a machine twice in a transaction: its number rises once
-  plain = false
+  fast = false
   break
 end
 if stamp == 0 then touched[#touched + 1] = p end
@@ -29,7 +29,7 @@ if items then
   -- first one's.
   if mailbox ~= shape[S_MAILBOX] or held ~= hold then
     if n > 0 then
-      --@include plain_send
+      --@include fast_path/send
       items, values, n = {}, {}, 0
     end
     mailbox, hold = shape[S_MAILBOX], held

@@ -1,10 +1,10 @@
 -- Take the runs off their machines.
 n, i = 0, fixed_args + 1
-while plain and ARGV[i] do
+while fast and ARGV[i] do
   local how, tasks, of = match(ARGV[i], '^(%S+) (%S+) (%S+)')
   local last_at = i + 2 * ARGV[i + 1]
-  plain = how == 'finished' or how == 'failed'
-  for k = i + 2, plain and last_at or 0, 2 do
+  fast = how == 'finished' or how == 'failed'
+  for k = i + 2, fast and last_at or 0, 2 do
     local p = places[ARGV[k]]
     local text = runs[p]
     local from, to = find(text, ' ' .. ARGV[k + 1] .. ':', 1, true)
@@ -12,7 +12,7 @@ while plain and ARGV[i] do
     if from then
       local _, last, id, group, part = find(text, '^([^:]+):(%d+):(%S+)', to + 1)
       if group ~= '0' or tasks ~= '*' and tasks ~= part then
-        plain = false
+        fast = false
         break
       end
       runs[p] = from == 1 and sub(text, last + 1) or sub(text, 1, from - 1) .. sub(text, last + 1)
@@ -21,7 +21,7 @@ while plain and ARGV[i] do
     elseif of == '-' then
       owners[n] = false
     else
-      plain = false
+      fast = false
       break
     end
   end

@@ -1,4 +1,4 @@
-"""Calls of the plain form leave the same bytes as the rest of their script would (lua/parts/plain.lua)."""
+"""The fast path of a script writes the same bytes as its general path (docs/fast-path.md)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -20,7 +20,7 @@ from omega.cellstate.server import connect
 from omega.cellstate.transaction import Ask, Claim, Detection, Ending, How, Intake, Mode, Position, Transaction
 
 LEASE_MS, MACHINES = 60_000, 8
-BEGINS, ENDS = "repeat -- the plain form", "until true  -- the rest of the script does what is not plain"
+BEGINS, ENDS = "repeat -- the fast path", "until true -- the general path carries out every other call"
 
 
 class Watched(RedisCell):
@@ -42,13 +42,13 @@ class Watched(RedisCell):
 
 
 def never(text: str) -> str:
-    """The script without its plain form."""
+    """The script without its fast path."""
     return text.replace(BEGINS, f"{BEGINS}\nif true then break end")
 
 
 def always(text: str) -> str:
-    """The script, which fails where a call is not of the plain form."""
-    return text.replace(ENDS, "until true error('not plain')")
+    """The script, which fails where a call takes the general path."""
+    return text.replace(ENDS, "until true error('the general path')")
 
 
 RESOURCES, CAPACITY = ("cpu", "memory", "gpu", "disk"), (12, 40, 30, 50)
@@ -109,13 +109,13 @@ def some_claims(rng: Random, cell: RedisCell, job_id: str) -> Transaction:
 
 
 @pytest.mark.parametrize(("seed", "resources"), [(0, 2), (1, 2), (2, 1), (3, 4)])
-def test_both_ways_write_the_same_bytes(store_url: str, seed: int, resources: int) -> None:
+def test_both_paths_write_the_same_bytes(store_url: str, seed: int, resources: int) -> None:
     """The last world has amounts so large that what a lane wants of them is bounded (MOST_WANTED)."""
     client, unit = connect(store_url), 1 << 27 if seed == 3 else 1
-    ways = ((str, "both"), (never, "rest"))
+    ways = ((str, "both"), (never, "general"))
     worlds = [make(change, client, f"{way}-{uuid4().hex[:8]}", resources, unit) for change, way in ways]
     try:
-        live_through(worlds, Random(f"{seed}/plain"), 45, unit)
+        live_through(worlds, Random(f"{seed}/fast-path"), 45, unit)
     finally:
         for cell, _ in worlds:
             cell.delete()
@@ -168,15 +168,15 @@ def live_through(worlds: list[tuple[Watched, Membership]], rng: Random, turns: i
 @pytest.mark.parametrize(
     ("gang", "machines", "resources"), [(Gang.NO, 1, 1), (Gang.YES, 1, 2), (Gang.YES, 5, 2), (Gang.NO, 5, 3)]
 )
-def test_plain_jobs_are_of_the_plain_form(gang: Gang, machines: int, resources: int) -> None:
+def test_simple_jobs_take_the_fast_path(gang: Gang, machines: int, resources: int) -> None:
     cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c", resources)
     group = TaskGroup((1, 2, 1)[:resources], 5, 500)
-    plain = [JobSpec(f"j{i}", f"j{i}", "batch", (group,), gang=gang) for i in range(3)]
-    cell.submit(plain, 1, "ada")
+    jobs = [JobSpec(f"j{i}", f"j{i}", "batch", (group,), gang=gang) for i in range(3)]
+    cell.submit(jobs, 1, "ada")
     mode = Mode.GANG if gang else Mode.INCREMENTAL
     calls = [
         Transaction(job.id, tuple(Claim(i + m, 0, 5 // machines) for m in range(machines)), mode)
-        for i, job in enumerate(plain)
+        for i, job in enumerate(jobs)
     ]
     cell.commit(membership, 1, calls[:1], Position(), 2)  # the client learns which queues there are
     cell.change = always
@@ -188,7 +188,7 @@ def test_plain_jobs_are_of_the_plain_form(gang: Gang, machines: int, resources: 
     assert sum(cell.end(endings, 4, "e")) == 10
 
 
-def test_calls_give_the_keys_of_the_general_form_once_one_needed_them() -> None:
+def test_calls_give_the_keys_of_the_general_path_once_one_needed_them() -> None:
     cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c")
     given = list[int]()
     send = cell._link.send

@@ -1,21 +1,21 @@
--- Transactions of the plain form (parts/plain.lua), validated and applied as in commit.lua, whose rest is the specification.
+-- Transactions of the fast path (state.lua), validated and applied as in commit.lua, whose general path is the specification.
 -- No claim may evict, and no job may have two transactions.
---@include plain
+--@include fast_path/state
 
 local jobs, names, layouts = nil, named.asleep and {}, nil
 -- Of a call with several transactions: where the one of a job begins, and the outcomes; with one: its outcome.
 local starts, outcomes, alone
 local placed_jobs, placements, version, low = 0, (counters[4] or 0) + 0, counters[1] + 1, (counters[2] or 0) + 0
 local duration, duration_text, need_bytes, need_text, diverged
-local plain, limits = counters[6] ~= "POOLS_LIMITED", counters[7] and counters[7] ~= '0'
-repeat -- the plain form
-  if not plain then break end
+local fast, limits = counters[6] ~= "POOLS_LIMITED", counters[7] and counters[7] ~= '0'
+repeat -- the fast path
+  if not fast then break end
   local n, count, i, ids = 0, 0, fixed_args + 1, nil
   local id = ARGV[i]
   while id do
-    plain = false
+    fast = false
     local last_at = i + 2 + (#ARGV[i + 1] - 16) / 24
-    if ARGV[i + 2] ~= '' or n > 0 and (id == ids[1] or starts and starts[id]) or last_at > i + 257 then break end  -- its job has more tasks than a plain one
+    if ARGV[i + 2] ~= '' or n > 0 and (id == ids[1] or starts and starts[id]) or last_at > i + 257 then break end  -- its job has more tasks than the fast path takes
     n = n + 1
     if n == 1 then
       ids = { id }
@@ -30,28 +30,28 @@ repeat -- the plain form
         keys[count], places[key] = key, count
       end
     end
-    i, plain = last_at + 1, true
+    i, fast = last_at + 1, true
     id = ARGV[i]
   end
-  if not plain then break end
+  if not fast then break end
   local job_records = ids and fetch(jobs_key, ids)
   if n > 1 then outcomes = {} end
   for t = 1, n do
-    if not job_records[t] or byte(job_records[t]) ~= 0 then plain = false end
+    if not job_records[t] or byte(job_records[t]) ~= 0 then fast = false end
   end
-  if not plain then break end
-  --@include plain_machines
-  for t = 1, plain and n or 0 do
-    plain = false
+  if not fast then break end
+  --@include fast_path/machines
+  for t = 1, fast and n or 0 do
+    fast = false
     local id, record = ids[t], job_records[t]
     local at = starts and starts[id] or fixed_args + 1
-    --@include plain_job
+    --@include fast_path/job
   end
-  if not plain then break end
+  if not fast then break end
   local by, placing, count_text, placements_text = member, true, nil, nil
   if placed_jobs > 0 then
     count_text, placements_text = format('%d', (counters[5] or 0) + placed_jobs), format('%d', placements)
   end
-  --@include plain_count plain_write plain_notify plain_answer
+  --@include fast_path/count fast_path/write fast_path/notify fast_path/answer
   return words
-until true  -- the rest of the script does what is not plain
+until true -- the general path carries out every other call

@@ -1,8 +1,8 @@
--- The plain form of a call, in straight lines: jobs of one group of at most 255 tasks, none of them delayed, leaving or kept
+-- The fast path of a call, in straight lines: jobs of one group of at most 255 tasks, none of them delayed, leaving or kept
 -- apart, which nothing waits for, in lanes and kinds without limits. Their records are read and patched in place: byte by
--- byte they are as the tables of cellstate/schema.py say for form 0. A call in which anything is otherwise is left to the
--- rest of its script, before the first write: `plain` is false then.
--- The parts of this form are text that stands in its script, without functions: what a script makes, it makes anew for each
+-- byte they are as the tables of cellstate/schema.py say for form 0. Every other call is left to the
+-- general path of its script, before the first write: `fast` is false then (docs/fast-path.md).
+-- The parts of this path are text that stands in its script, without functions: what a script makes, it makes anew for each
 -- call, and a function with the variables that it shares costs as much as a command of the server.
 
 -- A lane: its kind, number, name, whether it changed, its tallies by the need of a task; then the words of its record.

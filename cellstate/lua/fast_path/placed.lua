@@ -1,7 +1,7 @@
 -- Of a job `count` tasks were placed, `left` wait: its record, its lane, its place in the queue.
 local rest, l = '-', tally[T_LANE]
 if items then
-  --@include plain_send
+  --@include fast_path/send
   placings = concat(placings, ',') .. ','
 end
 lines[#lines + 1] = said

@@ -1,4 +1,4 @@
--- A job of the plain form whose runs end.
+-- A job of the fast path whose runs end.
 if not record then break end
 local form, state, begun, _, leaving, size, more = byte(record, 1, 7)
 local a, b, c, d = byte(record, LINKS_AT, LINKS_AT + 3)
@@ -11,6 +11,6 @@ local e, f, g = byte(record, at_runs, at_runs + 2)
 local at_rest = at_runs + 4 + e + 256 * f
 if more_wide + g + delayed + optional ~= 0 or at_rest + 3 + 4 * R ~= #record then break end
 local bytes = sub(record, at_rest + 4)
---@include plain_tally
+--@include fast_path/tally
 if not tally then break end
 jobs[list[t]] = { record, group, at_runs, at_rest, tally, unplaced, placed, finished, failed, begun, placed, name, false }

@@ -1,11 +1,11 @@
--- Read the machines of the call. The plain form ends where one does not exist, or the mailbox of its executor was not given.
+-- Read the machines of the call. The fast path ends where one does not exist, or the mailbox of its executor was not given.
 rows, runs = fetch(machines_key, keys), fetch(runs_key, keys)
 do
   local known, last, shape = #keys > 1 and {}, nil, nil
   for p = 1, #keys do
     local row, text = rows[p], runs[p]
     if not row then
-      plain = false
+      fast = false
       break
     end
     local number, fixed, first, second = unpack_numbers(WORDS, row, 9)
@@ -16,7 +16,7 @@ do
         local executor = shape[S_EXECUTOR]
         local mailbox = named[format('box:%d', executor)]
         if not mailbox then
-          plain = false
+          fast = false
           break
         end
         mailboxes[executor] = mailboxes[executor] or { key = mailbox }

@@ -1,5 +1,5 @@
--- Transaction `t` of the plain form: its job's id and record, its arguments from `at` on. Verdicts that it knows are placed,
--- full, moved and aborted; when there is another one the plain form ends.
+-- Transaction `t` of the fast path: its job's id and record, its arguments from `at` on. Verdicts that it knows are placed,
+-- full, moved and aborted; when there is another one the fast path ends.
 local form, state, _, commands, leaving, size, more = byte(record, 1, 7)
 local a, b, c, d, gang = byte(record, LINKS_AT, LINKS_AT + 4)
 if form + state + leaving + more + a + b + c + d ~= 0 or size ~= 1 then break end
@@ -11,7 +11,7 @@ local a_runs, b_runs, c_runs = byte(record, at_runs, at_runs + 2)
 local at_rest = at_runs + 4 + a_runs + 256 * b_runs
 if more_wide + c_runs + delayed ~= 0 or at_rest + 3 + 4 * R ~= #record then break end
 local blob, bytes, length = ARGV[at + 1], sub(record, at_rest + 4), sub(record, group, group + 3)
---@include plain_tally
+--@include fast_path/tally
 if not tally then break end
 if bytes ~= need_bytes then
   need_bytes, need_text = bytes, R == 2 and format('%d,%d', need1, need2) or concat(need, ',', 1, R)
@@ -33,7 +33,7 @@ if gang > 0 then
   for i = 2, claims do sum = sum + list[3 * i + 1] end
   if mode ~= 1 or sum < unplaced and optional == 0 then break end
 end
-plain = true
+fast = true
 -- A gang of several claims has a rehearsal (pass 1), which counts only what there is room for.
 for pass = claims > 1 and mode == 1 and 1 or 2, 2 do
   for i = 1, claims do
@@ -43,12 +43,12 @@ for pass = claims > 1 and mode == 1 and 1 or 2, 2 do
     local q = MACHINE_WORDS * p
     local shape, used1, used2 = machines[q - M_SHAPE], machines[q - M_FIRST], machines[q - M_SECOND]
     if of ~= 0 or count > left or count < 1 or shape[S_STATE] ~= UP or commands == 1 and shape[S_EXECUTOR] % 2 == 1 then
-      plain = false
+      fast = false
       break
     end
     local now1, now2 = used1 + need1 * count, used2 + need2 * count
     if now1 > shape[S_CAPACITY + 1] or now2 > shape[S_CAPACITY + 2] or detection == 1 or R > 2 then
-      --@include plain_fit
+      --@include fast_path/fit
       now1, now2 = used1 + need1 * count, used2 + need2 * count
     end
     if counts then counts[i] = count end
@@ -56,18 +56,18 @@ for pass = claims > 1 and mode == 1 and 1 or 2, 2 do
       machines[q - M_FIRST], machines[q - M_SECOND] = now1, now2
       for r = 3, R do others[p][r - 2] = others[p][r - 2] + need[r] * count end
       if pass == 2 then
-        --@include plain_run
+        --@include fast_path/run
       end
       left = left - count
     end
   end
-  if not plain then break end
+  if not fast then break end
   if pass == 1 then
-    --@include plain_rehearsed
+    --@include fast_path/rehearsed
   end
 end
-if not plain then break end
-plain = false
+if not fast then break end
+fast = false
 local outcome = '+'
 if verdicts then
   local words = {}
@@ -83,6 +83,6 @@ end
 count = unplaced - left
 if outcomes then outcomes[t] = outcome else alone = outcome end
 if count > 0 then
-  --@include plain_placed
+  --@include fast_path/placed
 end
-plain = true
+fast = true

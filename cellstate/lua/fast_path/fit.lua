@@ -9,7 +9,7 @@ for r = 3, R do
   over = over or free < 0
 end
 if over then
-  plain = false
+  fast = false
   break
 end
 if detection == 1 then
