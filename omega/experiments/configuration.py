@@ -13,9 +13,8 @@ from omega.cellstate.transaction import Detection, Mode
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.two_level import AUTHORS, Offers
 from omega.workload import presets
-from omega.workload.file import ENDINGS, read_workload, with_pools
 from omega.workload.reference import read_reference
-from omega.workload.workload import LARGEST_CPU, LARGEST_MEMORY, Workload
+from omega.workload.workload import FILE_ENDINGS, LARGEST_CPU, LARGEST_MEMORY, Workload
 
 OFFERS = {"paper": Offers(), "authors": AUTHORS}
 FILE_MACHINES, FILE_CPU, FILE_MEMORY = 1_000, 4_000, 16 * 1024
@@ -72,12 +71,12 @@ class Configuration:
     @property
     def from_file(self) -> bool:
         """Whether the workload is read from a file."""
-        return self.workload.endswith((".csv", *ENDINGS)) or "/" in self.workload
+        return self.workload.endswith((".csv", *FILE_ENDINGS)) or "/" in self.workload
 
     @property
     def has_machines(self) -> bool:
         """Whether the workload's file names its machines."""
-        return self.workload.endswith(ENDINGS)
+        return self.workload.endswith(FILE_ENDINGS)
 
     @property
     def weight(self) -> float:
@@ -111,7 +110,11 @@ class Configuration:
             found = _read(self.workload, *size)
         else:
             found = _draw(self.workload, self.seed, self.days, self.rate, *size)
-        return found if self.pools is None else with_pools(found, self.pools)
+        if self.pools is None:
+            return found
+        from omega.workload.file import with_pools  # noqa: PLC0415 - presets need neither YAML nor pydantic
+
+        return with_pools(found, self.pools)
 
     def run(self, *, cell: Cell | None = None, progress: Callable[[float], None] | None = None) -> Result:
         """Simulate; `cell` and `progress` as in Simulation. Raises BadInput."""
@@ -164,7 +167,9 @@ def _chosen(what: str, name: str, known: Mapping[str, Any]) -> Any:
 
 @lru_cache(maxsize=1)
 def _read(path: str, machines: int | None, cpu: int | None, memory: int | None) -> Workload:
-    if path.endswith(ENDINGS):
+    if path.endswith(FILE_ENDINGS):
+        from omega.workload.file import read_workload  # noqa: PLC0415 - presets need neither YAML nor pydantic
+
         return read_workload(path)
     return read_reference(path, machines or FILE_MACHINES, (cpu or FILE_CPU, memory or FILE_MEMORY))
 

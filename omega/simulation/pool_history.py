@@ -82,10 +82,8 @@ class PoolClock:
         self.world.pools, self.world.resources = self.pools, cell.dimensions.names
         self._tick(None)
 
-    def history(self, evictions: Sequence[tuple[float, str, int, float]]) -> PoolHistory | None:
-        """Return how the pools stood; None without pools. `evictions`: time, pool, tasks, task-seconds."""
-        if not self.pools.configured:
-            return None
+    def history(self, evictions: Sequence[tuple[float, str, int, float]]) -> PoolHistory:
+        """Return how the pools stood. `evictions`: time, pool, tasks, task-seconds."""
         samples = {name: each for name, each in self.samples.items() if not name.endswith(f"/{ROOT}")}
         return PoolHistory(self.world.resources, samples, [Eviction(*each) for each in evictions])
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from omega.cellstate.model import JobSpec
 from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
 from omega.simulation.meter import DAY, Day, Meter
-from omega.simulation.pool_history import PoolHistory
 from omega.simulation.settings import KINDS, Settings
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload
+
+if TYPE_CHECKING:
+    from omega.simulation.pool_history import PoolHistory
 
 
 @dataclass(slots=True)
@@ -104,7 +106,7 @@ class Result:
     events: int
     digest: str
     schedulers: dict[str, dict[str, Any]]
-    pools: PoolHistory | None = None
+    pools: "PoolHistory | None" = None
     """How the pools stood, in a cell with pools."""
 
     def as_json(self) -> dict[str, Any]:

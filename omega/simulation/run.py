@@ -4,8 +4,9 @@ import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from itertools import cycle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 import numpy as np
@@ -32,13 +33,15 @@ from omega.simulation.architectures import Monolithic, Partitioned, Shared, part
 from omega.simulation.changing import ChangingWorld
 from omega.simulation.drive import Architecture, SimulatedScheduler
 from omega.simulation.engine import SECOND
-from omega.simulation.pool_history import PoolClock
 from omega.simulation.result import Result, Tally, summed_up
 from omega.simulation.settings import KINDS, Settings
 from omega.simulation.simulated_store import ServerStore, SimulatedStore, TwinStore
 from omega.simulation.two_level import TwoLevel
 from omega.simulation.world import World
 from omega.workload.workload import DIMENSIONS, Workload, stream
+
+if TYPE_CHECKING:
+    from omega.simulation.pool_history import PoolClock
 
 JOBS_PER_CALL = 512
 """Jobs are written into the cell so many at a time, ahead of their arrival at a scheduler."""
@@ -121,7 +124,6 @@ class Simulation:
         # Measurements of pending jobs and demand must not include jobs before their arrival.
         self._ahead = 1 if counted or sizes else JOBS_PER_CALL
         self.world.pools = self.pools
-        self.clock = PoolClock(self.world, self.store, self.pools, workload.capacity)
         self.architecture = self._architecture()
         self.simulated_schedulers = self._simulated()
         self._route = self._routes()
@@ -134,6 +136,13 @@ class Simulation:
             return World(self.store, horizon, completed=completed, numbered=numbered)
         residents = len(self.workload.residents)
         return ChangingWorld(self.store, horizon, completed=completed, numbered=numbered, residents=residents)
+
+    @cached_property
+    def clock(self) -> "PoolClock":
+        """The epochs of a cell with pools."""
+        from omega.simulation.pool_history import PoolClock  # noqa: PLC0415 - few simulations compute fair shares
+
+        return PoolClock(self.world, self.store, self.pools, self.workload.capacity)
 
     def _scheduler_of(self, job: Job) -> SimulatedScheduler | None:
         """Return the scheduler of a job; None when no scheduler serves its kind."""
@@ -167,7 +176,7 @@ class Simulation:
             simulated.close()
         self.tally.submit([arrival.job for arrival in self.workload.arrivals[: self._arrived]])
         found = summed_up(self.workload, self.settings, world, self.tally, self.simulated_schedulers, self.kinds)
-        return replace(found, pools=self.clock.history(world.pool_evictions))
+        return replace(found, pools=self.clock.history(world.pool_evictions)) if self.pools.configured else found
 
     # Schedulers
 

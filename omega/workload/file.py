@@ -18,7 +18,6 @@ from omega.jobfile.reader import JobFile, load, parse_duration
 from omega.pools.file import from_document
 from omega.workload.workload import DIMENSIONS, Arrival, Workload
 
-ENDINGS = (".yaml", ".yml", ".json")
 _LARGEST_FILE = 64 << 20
 _ARRIVAL = ("at", "copies", "every")
 

@@ -15,7 +15,7 @@ import numpy as np
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.workload.quantiles import pairs, quantiles
-from omega.workload.synthetic import Mix, google_mix
+from omega.workload.synthetic import Mix, google_mix, mix_for
 from omega.workload.workload import (
     LARGEST_CPU,
     LARGEST_MEMORY,
@@ -103,7 +103,7 @@ def draw(name: str, seed: int, days: float, *, rate: float = 1.0, size: Size | N
         largest_memory=size.largest_memory,
     )
     drawn = google_mix(seed, size.machines, mix)
-    recent = _recent(seed, size.machines, replace(mix, rate=chosen.pace, service_rate=1.0))
+    recent = _recent(seed, drawn.machines, replace(mix, rate=chosen.pace, service_rate=1.0))
     lasting = _lasting(seed, drawn.machines, recent, mix, ends_ms=round((days + 1) * DAY * 1000))
     resident = sum(each.job.total for each in (*recent, *lasting))
     fitted = (
@@ -117,10 +117,10 @@ def draw(name: str, seed: int, days: float, *, rate: float = 1.0, size: Size | N
     return Workload(drawn.machines, [*recent, *lasting], drawn.arrivals, f"{about}\n{drawn.about}")
 
 
-def _recent(seed: int, machines: int, mix: Mix) -> list[Arrival]:
+def _recent(seed: int, machines: Sequence[MachineSpec], mix: Mix) -> list[Arrival]:
     """Return jobs that arrived before the beginning, at rate 1, and still run, with their remaining durations."""
     longest = max(float(quantiles(f"{kind}_task_seconds").values[-1]) for kind in ("batch", "service")) * mix.duration
-    before = google_mix(seed + EARLIER, machines, replace(mix, seconds=longest))
+    before = mix_for(machines, seed + EARLIER, replace(mix, seconds=longest))
     left = []
     for arrival in before.arrivals:
         (group,) = arrival.job.groups

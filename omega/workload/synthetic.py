@@ -203,10 +203,17 @@ def _job(seed: int, number: int, jobs: _Jobs, seconds: Floats) -> Arrival:
 def google_mix(seed: int, machines: int, mix: Mix) -> Workload:
     """Draw a cell of so many machines and the jobs of `mix` that arrive at it; the same for the same seed.
 
+    Raises as `mix_for`.
+    """
+    return mix_for(google_machines(seed, machines, mix.largest_cpu, mix.largest_memory), seed, mix)
+
+
+def mix_for(specs: Sequence[MachineSpec], seed: int, mix: Mix) -> Workload:
+    """Draw the jobs of `mix` that arrive at a cell of these machines, the same in any order of theirs.
+
     `Workload.about` gives the cut jobs and the factor on durations. There are no
     residents. Raises BadInput when no request fits a machine.
     """
-    specs = google_machines(seed, machines, mix.largest_cpu, mix.largest_memory)
     jobs, base = _draw(seed, mix, specs)
     has = np.array([sum(spec.capacity[i] for spec in specs) for i in (0, 1)], dtype=float)
     drawn = jobs.counts.copy()
@@ -227,7 +234,7 @@ def google_mix(seed: int, machines: int, mix: Mix) -> Workload:
         f" losing {int((drawn - jobs.counts).sum()):,} tasks\n"
         f"offered load {_percent(load.offered(has))}; peak if placed as they arrive {_percent(load.peak(has))}"
     )
-    return Workload(specs, [], arrivals, about)
+    return Workload(list(specs), [], arrivals, about)
 
 
 def _percent(shares: Floats) -> str:

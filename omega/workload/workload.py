@@ -16,6 +16,9 @@ from omega.cellstate.model import JobSpec, MachineSpec
 from omega.cellstate.pools import Pools
 from omega.cellstate.resources import Dimensions, Resources
 
+FILE_ENDINGS = (".yaml", ".yml", ".json")
+"""Ends of the names of files that hold a workload with its machines and pools (`omega.workload.file`)."""
+
 DIMENSIONS = Dimensions(("cpu", "memory"))
 """The dimensions of every workload here, and the order of its vectors."""
 

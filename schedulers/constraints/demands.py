@@ -20,7 +20,7 @@ from typing import Any
 from omega.cellstate.attributes import MACHINE
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Job
-from omega.schedulers.constraints.grammar import SHOWN, parse
+from omega.schedulers.constraints.expressions import SHOWN
 
 FIELDS = ("constraints", "spread", "different_machines", "near", "apart_from")
 _FIELDS = frozenset(FIELDS)
@@ -148,6 +148,8 @@ def read_demands(said: Mapping[str, Any]) -> Demands:
 
 def read_constraint(entry: Any) -> str | Preferred:
     """Read one entry of ``constraints``. Raises BadInput."""
+    from omega.schedulers.constraints.grammar import parse  # noqa: PLC0415 - most processes parse no constraint
+
     if isinstance(entry, str):
         parse(entry)
         return entry

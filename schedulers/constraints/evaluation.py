@@ -12,7 +12,6 @@ from omega.cellstate.pools import Pools
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import Relation, demands
 from omega.schedulers.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
-from omega.schedulers.constraints.grammar import parse
 from omega.schedulers.work import Work
 
 Mask = NDArray[np.bool_]
@@ -27,6 +26,8 @@ def holds(text: str, attributes: Attributes) -> Mask:
 
     Raises BadInput when the text is no constraint.
     """
+    from omega.schedulers.constraints.grammar import parse  # noqa: PLC0415 - most processes parse no constraint
+
     expression = parse(text)
     return attributes.keep(("holds", text), lambda: evaluate(expression, attributes) & attributes.known)
 

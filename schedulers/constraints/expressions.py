@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 Value = str | float
 """Quoted text is compared with an attribute's text, a number with an attribute's number."""
+SHOWN = 60
+"""Maximum number of characters of a constraint in a message."""
 
 
 @dataclass(frozen=True, slots=True)

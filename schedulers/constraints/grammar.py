@@ -13,13 +13,11 @@ from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken
 from lark.exceptions import UnexpectedInput
 
 from omega.cellstate.errors import BadInput
-from omega.schedulers.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
+from omega.schedulers.constraints.expressions import SHOWN, All, Compare, Either, Expression, Has, Not, OneOf, Value
 
 MOST_LETTERS = 4_000
 MOST_DEPTH = 64
 """Maximum depth of parentheses and ``not``: trees are evaluated recursively."""
-SHOWN = 60
-"""Maximum number of characters of a constraint in a message."""
 
 GRAMMAR = r"""
 ?start: either
