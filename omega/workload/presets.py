@@ -7,7 +7,7 @@ scheduler is busy. The pace is the one parameter, fitted to where the paper saw 
 saturate (Omega §4.3: 2.5 times and 6 times the arrivals); nothing else about A and B is claimed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.workload.quantiles import pairs, quantiles
-from omega.workload.synthetic import Mix, google_mix, mix_for
+from omega.workload.synthetic import Mix, draw_jobs, google_mix
 from omega.workload.workload import (
     LARGEST_CPU,
     LARGEST_MEMORY,
@@ -38,6 +38,8 @@ CALIBRATED_HOLD = 0.5
 """Resources held by the arriving jobs of a calibrated cell at rate 1, relative to C's."""
 EARLIER = 1 << 32
 """Added to the seed for jobs drawn before the beginning."""
+RESIDENTS_AT_ONCE = 64
+"""Residents are drawn so many at a time."""
 
 
 def pace(saturates_at: float) -> float:
@@ -120,40 +122,43 @@ def draw(name: str, seed: int, days: float, *, rate: float = 1.0, size: Size | N
 def _recent(seed: int, machines: Sequence[MachineSpec], mix: Mix) -> list[Arrival]:
     """Return jobs that arrived before the beginning, at rate 1, and still run, with their remaining durations."""
     longest = max(float(quantiles(f"{kind}_task_seconds").values[-1]) for kind in ("batch", "service")) * mix.duration
-    before = mix_for(machines, seed + EARLIER, replace(mix, seconds=longest))
-    left = []
-    for arrival in before.arrivals:
-        (group,) = arrival.job.groups
-        ends_ms = group.duration_ms - round((longest - arrival.at_seconds) * 1000)
-        if ends_ms > 0:
-            left.append(Arrival(0.0, replace(arrival.job, groups=(replace(group, duration_ms=ends_ms),))))
-    return left
+    return draw_jobs(seed + EARLIER, machines, replace(mix, seconds=longest)).running(longest)
 
 
 def _lasting(
     seed: int, machines: Sequence[MachineSpec], recent: Sequence[Arrival], mix: Mix, ends_ms: int
 ) -> list[Arrival]:
     """Jobs that outlive the run, drawn until the cell is as full as it is to be."""
-    has = np.array([machine.capacity for machine in machines], dtype=float).sum(axis=0)
-    held = np.zeros(2)
+    has = [sum(machine.capacity[i] for machine in machines) for i in (0, 1)]
+    held = [0.0, 0.0]
+
+    def hold(group: TaskGroup) -> None:
+        for i, amount in enumerate(group.need):
+            held[i] += amount * group.count
+
     for arrival in recent:
-        (group,) = arrival.job.groups
-        held += np.array(group.need) * group.count
+        hold(arrival.job.groups[0])
     sizes = sorted({(m.capacity[0] / mix.largest_cpu, m.capacity[1] / mix.largest_memory) for m in machines})
     found: list[Arrival] = []
     for kind in ("service", "batch"):
-        room = FILL * has * SERVICE_SHARE if kind == "service" else FILL * has - held
-        rng = array_stream(seed, f"{kind}/residents")
-        counts, wanted = quantiles(f"{kind}_tasks_per_job"), pairs(f"{kind}_requests").within(sizes)
-        while True:
-            count = max(1, round(float(counts.sample(rng, 1)[0])))
-            cpu, memory = wanted.sample(rng, 1)[0].tolist()
+        room = [FILL * has[i] * SERVICE_SHARE if kind == "service" else FILL * has[i] - held[i] for i in (0, 1)]
+        for drawn, cpu, memory in _residents(array_stream(seed, f"{kind}/residents"), kind, sizes):
             need = (request(cpu, mix.largest_cpu), request(memory, mix.largest_memory))
-            count = int(min(count, *(room // need)))
+            count = int(min(max(1, round(drawn)), room[0] // need[0], room[1] // need[1]))
             if count < 1:
                 break
-            room -= np.array(need) * count
-            held += np.array(need) * count
+            room = [room[i] - need[i] * count for i in (0, 1)]
             group = TaskGroup(need, count, ends_ms)
+            hold(group)
             found.append(Arrival(0.0, JobSpec(f"resident-{len(found)}", f"resident/{len(found)}", kind, (group,))))
     return found
+
+
+def _residents(
+    rng: np.random.Generator, kind: str, sizes: list[tuple[float, float]]
+) -> Iterator[tuple[float, float, float]]:
+    """Yield the number of tasks of a job and the cpu and memory of each, as shares, without end."""
+    counts, wanted = quantiles(f"{kind}_tasks_per_job"), pairs(f"{kind}_requests").within(sizes)
+    while True:
+        uniform = rng.random((RESIDENTS_AT_ONCE, 2))
+        yield from zip(counts.at(uniform[:, 0]).tolist(), *wanted.at(uniform[:, 1]).T.tolist(), strict=True)

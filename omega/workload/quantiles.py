@@ -40,7 +40,7 @@ class Quantiles:
 
     def quantile(self, probability: float) -> float:
         """Return the value that this share of the draws does not exceed."""
-        return float(np.interp(probability, self.probabilities, self.values))
+        return float(self.at(np.array(probability)))
 
     def sample(self, rng: np.random.Generator, count: int, *, even: bool = False) -> Floats:
         """Draw `count` values.
@@ -52,6 +52,10 @@ class Quantiles:
         uniform = rng.random(count)
         if even and count:
             uniform = (np.argsort(rng.random(count), kind="stable") + uniform) / count
+        return self.at(uniform)
+
+    def at(self, uniform: Floats) -> Floats:
+        """Return the values at these probabilities."""
         return np.interp(uniform, self.probabilities, self.values)
 
 
@@ -93,8 +97,12 @@ class Pairs:
 
     def sample(self, rng: np.random.Generator, count: int) -> Floats:
         """Draw `count` pairs: an array of `count` rows, columns cpu and memory."""
+        return self.at(rng.random(count))
+
+    def at(self, uniform: Floats) -> Floats:
+        """Return the pairs at these cumulated weights, as `sample`."""
         bounds = np.cumsum(self.weights)
-        chosen = np.minimum(np.searchsorted(bounds, rng.random(count), side="right"), len(bounds) - 1)
+        chosen = np.minimum(np.searchsorted(bounds, uniform, side="right"), len(bounds) - 1)
         return np.column_stack((self.cpu[chosen], self.memory[chosen]))
 
 

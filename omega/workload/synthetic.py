@@ -6,7 +6,7 @@ EuroSys 2013 does; cpu and memory of a request together. All tasks of a job are 
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import isfinite
 
@@ -90,16 +90,13 @@ def google_machines(seed: int, count: int, largest_cpu: int, largest_memory: int
     by_remainder = sorted(range(len(classes)), key=lambda index: quotas[index] - exact[index])
     for index in by_remainder[: count - sum(quotas)]:
         quotas[index] += 1
-    kinds = [machine for machine, quota in zip(classes, quotas, strict=True) for _ in range(quota)]
-    stream(seed, "machines").shuffle(kinds)
-    return [
-        MachineSpec(
-            f"m{index}",
-            (capacity(kind.cpu, largest_cpu), capacity(kind.memory, largest_memory)),
-            {"platform": kind.platform},
-        )
-        for index, kind in enumerate(kinds)
+    alike = [
+        ((capacity(kind.cpu, largest_cpu), capacity(kind.memory, largest_memory)), {"platform": kind.platform})
+        for kind in classes
     ]
+    drawn = [each for each, quota in zip(alike, quotas, strict=True) for _ in range(quota)]
+    stream(seed, "machines").shuffle(drawn)
+    return [MachineSpec(f"m{index}", has, attributes) for index, (has, attributes) in enumerate(drawn)]
 
 
 @dataclass(eq=False, slots=True)
@@ -186,42 +183,65 @@ def _factor(jobs: _Jobs, base: float, mix: Mix, has: Floats) -> float:
     return low
 
 
-def _job(seed: int, number: int, jobs: _Jobs, seconds: Floats) -> Arrival:
-    kind = "service" if jobs.service[number] else "batch"
-    need = (int(jobs.needs[number, 0]), int(jobs.needs[number, 1]))
-    group = TaskGroup(need, int(jobs.counts[number]), round(float(seconds[number]) * 1000))
-    job = JobSpec(
-        id=sha256(f"{seed}/google-mix/{number}".encode()).hexdigest()[:12],
-        name=f"mix{seed}/{kind}-{number}",
-        kind=kind,
-        groups=(group,),
-        precedence=int(jobs.precedence[number]),
-    )
-    return Arrival(round(float(jobs.at[number]), 6), job)
+@dataclass(frozen=True, eq=False, slots=True)
+class DrawnJobs:
+    """The jobs of a mix, in order of arrival: tasks run `seconds`; `wanted` are their tasks before the cut."""
+
+    seed: int
+    jobs: _Jobs
+    seconds: Floats
+    wanted: NDArray[np.int64]
+    factor: float
+
+    def arrival(self, number: int) -> Arrival:
+        """Return the job with this number."""
+        jobs = self.jobs
+        kind = "service" if jobs.service[number] else "batch"
+        need = (int(jobs.needs[number, 0]), int(jobs.needs[number, 1]))
+        group = TaskGroup(need, int(jobs.counts[number]), round(float(self.seconds[number]) * 1000))
+        job = JobSpec(
+            id=sha256(f"{self.seed}/google-mix/{number}".encode()).hexdigest()[:12],
+            name=f"mix{self.seed}/{kind}-{number}",
+            kind=kind,
+            groups=(group,),
+            precedence=int(jobs.precedence[number]),
+        )
+        return Arrival(round(float(jobs.at[number]), 6), job)
+
+    def running(self, at: float) -> list[Arrival]:
+        """Return the jobs that would still run at a time (s), submitted then, with their remaining durations."""
+        left = []
+        for number in np.flatnonzero(self.jobs.at + self.seconds > at - 0.01).tolist():
+            arrival = self.arrival(number)
+            (group,) = arrival.job.groups
+            ends_ms = group.duration_ms - round((at - arrival.at_seconds) * 1000)
+            if ends_ms > 0:
+                left.append(Arrival(0.0, replace(arrival.job, groups=(replace(group, duration_ms=ends_ms),))))
+        return left
+
+
+def draw_jobs(seed: int, machines: Sequence[MachineSpec], mix: Mix) -> DrawnJobs:
+    """Draw the jobs of `mix` for a cell of these machines. Raises BadInput when no request fits a machine."""
+    jobs, base = _draw(seed, mix, machines)
+    has = np.array([sum(spec.capacity[i] for spec in machines) for i in (0, 1)], dtype=float)
+    wanted = jobs.counts.copy()
+    room = np.floor(mix.job_share * has / np.maximum(jobs.needs, 1)).min(axis=1, initial=np.inf)
+    jobs.counts = np.maximum(1, np.minimum(wanted, room)).astype(int)
+    factor = _factor(jobs, base, mix, has)
+    return DrawnJobs(seed, jobs, _durations(jobs.seconds, factor, mix.longest), wanted, factor)
 
 
 def google_mix(seed: int, machines: int, mix: Mix) -> Workload:
     """Draw a cell of so many machines and the jobs of `mix` that arrive at it; the same for the same seed.
 
-    Raises as `mix_for`.
-    """
-    return mix_for(google_machines(seed, machines, mix.largest_cpu, mix.largest_memory), seed, mix)
-
-
-def mix_for(specs: Sequence[MachineSpec], seed: int, mix: Mix) -> Workload:
-    """Draw the jobs of `mix` that arrive at a cell of these machines, the same in any order of theirs.
-
     `Workload.about` gives the cut jobs and the factor on durations. There are no
     residents. Raises BadInput when no request fits a machine.
     """
-    jobs, base = _draw(seed, mix, specs)
+    specs = google_machines(seed, machines, mix.largest_cpu, mix.largest_memory)
+    drawn = draw_jobs(seed, specs, mix)
+    jobs, seconds = drawn.jobs, drawn.seconds
+    arrivals = [drawn.arrival(number) for number in range(len(jobs.at))]
     has = np.array([sum(spec.capacity[i] for spec in specs) for i in (0, 1)], dtype=float)
-    drawn = jobs.counts.copy()
-    room = np.floor(mix.job_share * has / np.maximum(jobs.needs, 1)).min(axis=1, initial=np.inf)
-    jobs.counts = np.maximum(1, np.minimum(drawn, room)).astype(int)
-    factor = _factor(jobs, base, mix, has)
-    seconds = _durations(jobs.seconds, factor, mix.longest)
-    arrivals = [_job(seed, number, jobs, seconds) for number in range(len(jobs.at))]
     load = Demand(jobs.at, seconds, (jobs.needs * jobs.counts[:, None]).astype(float))
     kinds = Counter(arrival.job.kind for arrival in arrivals)
     cut = f", cut at {mix.longest:g} s" if mix.longest is not None else ""
@@ -229,12 +249,12 @@ def mix_for(specs: Sequence[MachineSpec], seed: int, mix: Mix) -> Workload:
         f"drawn (seed {seed}) from distributions measured on Google's 2011 cell;"
         f" 1.0 is {mix.largest_cpu} millicores, {mix.largest_memory} MiB\n"
         f"{int(jobs.counts.sum()):,} tasks in {kinds['batch']:,} batch and {kinds['service']:,} service jobs"
-        f" within {jobs.at.max(initial=0.0):,.1f} s, durations multiplied by {factor:.3g}{cut}\n"
-        f"jobs cut to {mix.job_share:.0%} of the cell: {int((jobs.counts < drawn).sum()):,},"
-        f" losing {int((drawn - jobs.counts).sum()):,} tasks\n"
+        f" within {jobs.at.max(initial=0.0):,.1f} s, durations multiplied by {drawn.factor:.3g}{cut}\n"
+        f"jobs cut to {mix.job_share:.0%} of the cell: {int((jobs.counts < drawn.wanted).sum()):,},"
+        f" losing {int((drawn.wanted - jobs.counts).sum()):,} tasks\n"
         f"offered load {_percent(load.offered(has))}; peak if placed as they arrive {_percent(load.peak(has))}"
     )
-    return Workload(list(specs), [], arrivals, about)
+    return Workload(specs, [], arrivals, about)
 
 
 def _percent(shares: Floats) -> str:
