@@ -120,6 +120,20 @@ def test_looking_at_jobs_imports_no_arrays_and_no_schedulers(omega: Omega, cell:
     assert imported(*words, names=("numpy", "pydantic", "lark", "anyio", "omega.schedulers.scheduler")) == "[]\n"
 
 
+def test_a_plain_simulation_imports_no_files_no_parser_and_no_fair_shares() -> None:
+    unused = (
+        "pydantic",
+        "yaml",
+        "lark",
+        "redis",
+        "anyio",
+        "omega.jobfile",
+        "omega.pools",
+        "omega.simulation.pool_history",
+    )
+    assert imported("sim", "run", "--days", "0.001", "--machines", "50", names=unused).splitlines()[-1] == "[]"
+
+
 def test_version() -> None:
     assert Omega(None).text("--version").startswith("omega ")
 
