@@ -119,9 +119,18 @@ def _report(app: App, cell: "Cell", replay: "Replay", spent: float) -> int:
     render.line(f"cell verify  {verified(report)}")
     for violation in report.violations[:10]:
         render.line(f"  invariant {violation.invariant}: {violation.what} · {violation.where}")
+    if app.store is None and (advice := _allocator_advice()):
+        render.note(advice)
     further = ("job list", "machine list", "events", "top")
     render.line("next: " + " · ".join(f"omega --cell {cell.name} {words}" for words in further))
     return 0 if report.ok else 1
+
+
+def _allocator_advice() -> str | None:
+    from omega.embedded import server as embedded
+    from omega.embedded.program import allocator_advice
+
+    return allocator_advice(embedded.status().allocator, restart=True)
 
 
 @click.command("demo")

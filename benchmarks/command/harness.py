@@ -123,6 +123,8 @@ machines_option = click.option("--machines", type=click.IntRange(min=1), help="M
 
 def foot(document: Mapping[str, Any], what: str) -> None:
     """Print the computer and the store of the measurement."""
+    from omega.embedded.program import allocator_advice
+
     on, store = document["computer"], document.get("store")
     parts = [what, f"{on['processors']} processors {on['model']}, load {on['load']} before"]
     if store:
@@ -130,3 +132,5 @@ def foot(document: Mapping[str, Any], what: str) -> None:
         allocator = store["allocator"].partition(" ")[0]
         parts.append(f"{store['product']} {store['version']} with {allocator} over {store['transport']}, {kept}")
     render.note("; ".join(filter(None, parts)))
+    if store and store["own"] and (advice := allocator_advice(store["allocator"], restart=False)):
+        render.note(advice)

@@ -43,6 +43,8 @@ def status(app: App) -> None:
     if app.as_json:
         render.document(found)
         return
+    if found["advice"]:
+        render.note(found["advice"])
     for text in found["warnings"]:
         render.warning(text)
     up = found["uptime_seconds"]
@@ -64,6 +66,7 @@ def status(app: App) -> None:
 
 def _embedded() -> dict[str, Any]:
     from omega.embedded import server as embedded
+    from omega.embedded.program import allocator_advice
 
     found = embedded.status()
     return {
@@ -79,6 +82,7 @@ def _embedded() -> dict[str, Any]:
         "memory_bytes": found.memory_bytes,
         "loading": found.loading,
         "allocator": found.allocator,
+        "advice": allocator_advice(found.allocator, restart=True),
     }
 
 
@@ -102,6 +106,7 @@ def _other(app: App) -> dict[str, Any]:
         "memory_bytes": found.used_memory_bytes,
         "loading": found.loading,
         "allocator": allocator_of(found.pid if here else 0, found.allocator),
+        "advice": None,
     }
 
 

@@ -114,7 +114,14 @@ CONTENDED = {
 }
 ON = {
     "computer": {"processors": 2, "model": "test", "load": 0.1},
-    "store": {"product": "valkey", "version": "9", "transport": "unix", "append_only": False, "allocator": "libc"},
+    "store": {
+        "product": "valkey",
+        "version": "9",
+        "transport": "unix",
+        "append_only": False,
+        "own": True,
+        "allocator": "libc",
+    },
     "cell": {"machines": 10},
 }
 DOCUMENTS: dict[str, dict[str, Any]] = {

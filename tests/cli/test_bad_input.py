@@ -188,6 +188,7 @@ def test_status_of_a_given_store(store_url: str) -> None:
         "cells",
         "warnings",
         "allocator",
+        "advice",
     }
     assert (found["embedded"], found["running"], found["url"]) == (False, True, store_url)
     assert (found["directory"], found["persistence"], found["loading"]) == (None, "none", False)

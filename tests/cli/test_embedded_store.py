@@ -53,6 +53,19 @@ class TestEmbeddedStore:
         assert self.omega.json("machine", "list")["total"] == 2
         assert self.omega.json("store", "status")["pid"] != up["pid"]
 
+    def test_its_allocator_and_what_it_costs(self, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert self.omega.json("store", "status")["advice"] is None, "no store runs"
+        monkeypatch.setattr("omega.embedded.program.LIBRARIES", ())
+        monkeypatch.setattr("sys.platform", "linux")
+        self.omega.run("store", "start")
+        up = self.omega.json("store", "status")
+        said = self.omega.run("store", "status").stderr.splitlines()
+        if up["allocator"] == "libc":
+            assert "apt-get install libjemalloc2" in up["advice"]
+            assert said == [up["advice"]]
+        else:
+            assert (up["advice"], said) == (None, [])
+
     def test_the_main_job(self, state: Path) -> None:
         self.omega.run("cell", "create", "mine", "--machines", "2", "--cpu", "4")
         with start("machine", "simulate") as executor, start("scheduler", "run", "batch") as process:

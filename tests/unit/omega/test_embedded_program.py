@@ -9,7 +9,7 @@ import pytest
 
 from omega.cellstate.errors import StoreError
 from omega.embedded import program as embedded_program
-from omega.embedded.program import Program, allocator_of, find_server, server_environment
+from omega.embedded.program import Program, allocator_advice, allocator_of, find_server, server_environment
 
 VALKEY = "echo Valkey server v=8.0.1 malloc=libc bits=64"
 REDIS = "echo Redis server v=7.0.15 malloc=jemalloc-5.3.0 bits=64"
@@ -149,3 +149,27 @@ def test_the_allocator_is_read_from_the_process(tmp_path: Path) -> None:
     assert allocator_of(os.getpid(), "libc") == "libc"
     assert allocator_of(0, "jemalloc-5.3.0") == "jemalloc-5.3.0"
     assert allocator_of(0, "") == "unknown"
+
+
+@pytest.mark.usefixtures("no_library")
+def test_without_jemalloc_the_cost_and_the_remedy_are_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    advice = allocator_advice("libc", restart=True) or ""
+    assert "without jemalloc" in advice
+    assert "a third fewer tasks per second" in advice
+    assert "apt-get install libjemalloc2" in advice
+    assert "omega store stop" in advice
+    assert "\n" not in advice
+    assert "store stop" not in (allocator_advice("libc", restart=False) or "store stop")
+    monkeypatch.setattr("sys.platform", "darwin")
+    assert allocator_advice("libc", restart=True) is None, "nothing is preloaded there"
+
+
+def test_an_installed_jemalloc_needs_a_restart_only(trusted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.platform", "linux")
+    advice = allocator_advice("libc", restart=True) or ""
+    assert "apt-get" not in advice
+    assert "omega store stop" in advice
+    assert allocator_advice(f"jemalloc ({trusted})", restart=True) is None
+    assert allocator_advice("jemalloc-5.3.0", restart=True) is None
+    assert allocator_advice(None, restart=True) is None, "no store runs"
