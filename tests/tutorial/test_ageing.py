@@ -1,4 +1,4 @@
-"""The scheduler with ageing in docs/semantics.md: the batch preset with another ordering, by the page's own file."""
+"""The scheduler with ageing in docs/write-a-scheduler.md: the batch preset with another ordering, by the page's own file."""
 
 from omega.schedulers.composition import compose, parameters
 from omega.schedulers.ordering.precedence import PrecedenceFifo
@@ -7,7 +7,7 @@ from tests.tutorial.page import blocks
 
 
 def test_the_scheduler_with_ageing_is_the_batch_preset_but_for_its_ordering() -> None:
-    (text,) = (text for language, text in blocks("semantics.md") if language == "toml" and "aged.toml" in text)
+    (text,) = (text for language, text in blocks("write-a-scheduler.md") if language == "toml" and "aged.toml" in text)
     aged, preset = compose("aged.toml", text), batch()
     assert aged.ordering == PrecedenceFifo(ageing=60.0)
     others = [each.name for each in parameters(preset) if each.name not in ("ordering", "preemption")]
