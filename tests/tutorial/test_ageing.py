@@ -1,4 +1,4 @@
-"""The scheduler with ageing in docs/write-a-scheduler.md: the batch preset with another ordering, by the page's own file."""
+"""The scheduler with ageing in docs/write-a-scheduler.md: the batch preset with the ordering that the page shows."""
 
 from omega.schedulers.composition import compose, parameters
 from omega.schedulers.ordering.precedence import PrecedenceFifo
