@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from omega.cellstate.cell import Reply, Rows, StaleSnapshot
 from omega.cellstate.model import MachineState
+from omega.cellstate.override import override
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot, wanted_amounts
 
@@ -65,28 +66,27 @@ class ArraySnapshot(Snapshot):
         self._wanted: dict[Resources, Wanted] = {}
 
     @property
+    @override
     def free(self) -> Sequence["array[int]"]:
-        """See Snapshot."""
         return self._free
 
     @property
+    @override
     def room(self) -> Sequence[NDArray[np.int64]]:
-        """See Snapshot."""
         return self._room
 
     @property
+    @override
     def base(self) -> NDArray[np.int64]:
-        """See Snapshot."""
         return self._base
 
     @property
+    @override
     def number(self) -> NDArray[np.int64]:
-        """See Snapshot."""
         return self._number
 
     def _resize(self, size: int) -> None:
-        old = self.size
-        width = 4 + 2 * self.dimensions
+        old, width = self.size, 4 + 2 * self.dimensions
         table = np.zeros((size, width), dtype=np.int64)
         table[:, 2] = MachineState.GONE
         base = np.full((self.dimensions, size), -1, dtype=np.int64)
@@ -107,8 +107,8 @@ class ArraySnapshot(Snapshot):
 
     # Updates from the store
 
+    @override
     def apply(self, reply: Reply) -> None:
-        """See Snapshot.apply."""
         if reply.full:
             # Machines that a full read does not list do not exist: they have no room.
             self.rows[2, :] = MachineState.GONE
@@ -160,8 +160,8 @@ class ArraySnapshot(Snapshot):
             self._room[d][:] = self._base[d]
         self._retake(None)
 
+    @override
     def freed(self) -> NDArray[np.int64]:
-        """See Snapshot.freed."""
         parts, earlier = self._freed, self._earlier
         self._freed, self._earlier, self._freed_count = [], [], 0
         for index, before, stated in earlier:
@@ -171,8 +171,8 @@ class ArraySnapshot(Snapshot):
             parts.append(index[grown])
         return distinct(parts)
 
+    @override
     def forget_freed(self) -> None:
-        """See Snapshot.forget_freed."""
         self._freed.clear()
         self._earlier.clear()
         self._freed_count = 0
@@ -231,23 +231,24 @@ class ArraySnapshot(Snapshot):
 
     # Decisions
 
+    @override
     def narrow(self, mask: NDArray[np.bool_]) -> Snapshot:
-        """See Snapshot.narrow."""
         return narrow(self, mask)
 
+    @override
     def relieve(self, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> Snapshot:
-        """See Snapshot.relieve."""
         return relieve(self, extra, disturbs)
 
+    @override
     def take(self, machine: int, need: Resources, count: int) -> None:
-        """See Snapshot.take."""
         free = self._free
         for d, amount in enumerate(need):
             free[d][machine] -= amount * count
         self._open.append((machine, need, count))
 
+    @override
     def fill(self, need: Resources, count: int, start: int, window: int) -> tuple[list[int], list[int], int]:
-        """See Snapshot.fill; written out for two resources, which most tasks need."""
+        # Written out for two resources, which most tasks need.
         wanted = self._wanted.get(need) or self._words(need)
         if len(wanted) != 2:
             return super().fill(need, count, start, window)
@@ -275,10 +276,10 @@ class ArraySnapshot(Snapshot):
                 machine = 0
         return machines, counts, count
 
+    @override
     def fill_all(
         self, need: Resources, tasks: Sequence[int], starts: Sequence[int], window: int
     ) -> list[tuple[list[int], list[int], int]]:
-        """See Snapshot.fill_all; what is free on the first machines is read at once."""
         wanted = self._wanted.get(need) or self._words(need)
         if len(wanted) != 2 or not window or len(starts) < 2:
             return super().fill_all(need, tasks, starts, window)
@@ -307,8 +308,8 @@ class ArraySnapshot(Snapshot):
         found = self._wanted[need] = tuple((self._free[d], amount) for d, amount in wanted_amounts(need))
         return found
 
+    @override
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
-        """See Snapshot.take_each."""
         stood: list[int] = [] if onto is None else onto
         wanted = list(zip(self._free, need, strict=True))
         for machine in machines:
@@ -317,26 +318,26 @@ class ArraySnapshot(Snapshot):
                 stood.append(machine)
         return stood
 
+    @override
     def mark(self) -> int:
-        """See Snapshot.mark."""
         return len(self._open)
 
+    @override
     def undo(self, mark: int) -> None:
-        """See Snapshot.undo."""
         for machine, need, count in self._open[mark:]:
             for word, amount in zip(self._free, need, strict=True):
                 word[machine] += amount * count
         del self._open[mark:]
 
+    @override
     def holding(self, need: Resources) -> list[int]:
-        """See Snapshot.holding."""
         fits = np.ones(self.size, dtype=np.bool_)
         for room, amount in zip(self._room, need, strict=True):
             fits &= room >= amount
         return np.flatnonzero(fits).tolist()
 
+    @override
     def amounts(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See Snapshot.amounts."""
         return np.stack([room[machines] for room in self._room])
 
 
@@ -354,28 +355,28 @@ class Narrowed(ArraySnapshot):
     fill, fill_all = Snapshot.fill, Snapshot.fill_all
 
     @property
+    @override
     def base(self) -> NDArray[np.int64]:
-        """See Snapshot."""
         return self._whole.base
 
     @property
+    @override
     def allocated(self) -> NDArray[np.int64]:
-        """See Snapshot."""
         return self._whole.allocated
 
+    @override
     def take(self, machine: int, need: Resources, count: int) -> None:
-        """See Snapshot.take."""
         for word, amount in zip(self._free, need, strict=True):
             word[machine] -= amount * count
         self._taken.append((self.mark(), (machine, need, count)))
         self._whole.take(machine, need, count)
 
+    @override
     def mark(self) -> int:
-        """See Snapshot.mark."""
         return self._whole.mark()
 
+    @override
     def undo(self, mark: int) -> None:
-        """See Snapshot.undo."""
         while self._taken and self._taken[-1][0] >= mark:
             machine, need, count = self._taken.pop()[1]
             for word, amount in zip(self._free, need, strict=True):

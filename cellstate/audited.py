@@ -51,19 +51,19 @@ class Audited(Protocol):
     dimensions: Dimensions
 
     def sync(self, since: Position, intake: Intake | None = None) -> Reply:
-        """See Cell.sync; the audit reads all machines with it."""
+        """Return the machines changed since a position; with `intake` also the next jobs of a scheduler."""
 
     def runs(self, indices: Sequence[int]) -> list[Run]:
-        """See Cell.runs."""
+        """Return the runs on the given machines."""
 
     def jobs(self) -> list[Job]:
-        """See Cell.jobs."""
+        """Return every stored job, in order of submission."""
 
     def pending(self) -> Mapping[str, list[str]]:
-        """See Cell.pending."""
+        """Return ids of pending jobs by kind, in the order of becoming pending; at most `most` of each kind."""
 
     def facts(self, since: int = 0, most: int = 1000) -> list[Fact]:
-        """See Cell.facts."""
+        """Return the facts of at most `most` versions after `since`; with `kinds` only those with such a first word."""
 
     def job_names(self) -> Mapping[str, str]:
         """Return the names of live jobs, and their ids."""

@@ -22,7 +22,7 @@ class EventKind(click.Choice[str]):
     """A kind of event; former names are accepted."""
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """See click's ParamType."""
+        """Return the kind of events that a word names. Fails as a usage error for another word."""
         return super().convert(current_kind(value), param, ctx)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from omega.cellstate.override import override
 from omega.cellstate.transaction import CONFLICTS, Outcome, Transaction, machines_claimed
 from omega.schedulers.work import Work
 
@@ -231,14 +232,14 @@ class Figures(Instrument):
     stalls: int = 0
     """Number of times the store was unavailable."""
 
+    @override
     def began(self, work: Work, now: float, waited: float) -> None:
-        """See Instrument.began."""
         self.jobs += 1
         self.waits.add(waited)
         self.wait.add(waited)
 
+    @override
     def began_all(self, works: Sequence[Work], now: float) -> None:
-        """See Instrument.began_all."""
         waits = [now - work.submitted for work in works]
         if min(waits) < 0:
             waits = [max(0.0, seconds) for seconds in waits]
@@ -246,13 +247,13 @@ class Figures(Instrument):
         self.waits.add_all(waits)
         self.wait.add_all(waits)
 
+    @override
     def decided(self, seconds: float, now: float) -> None:
-        """See Instrument.decided."""
         self.busy_seconds += seconds
         self.last_cycle = now, seconds
 
+    @override
     def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
-        """See Instrument.committed."""
         self.transactions += 1
         self.tasks += outcome.placed
         self.conflicts += outcome.conflicted
@@ -266,8 +267,8 @@ class Figures(Instrument):
                 if placed and claim.machine in in_a_row:
                     del in_a_row[claim.machine]
 
+    @override
     def committed_all(self, results: Sequence[tuple[Transaction, Outcome]], now: float) -> None:
-        """See Instrument.committed_all."""
         tasks = accepted = 0
         in_a_row, apart = self.in_a_row, self.in_a_row.keys().isdisjoint
         for transaction, outcome in results:
@@ -287,46 +288,46 @@ class Figures(Instrument):
             if placed:
                 self.in_a_row.pop(claim.machine, None)
 
+    @override
     def placed(self, work: Work, now: float) -> None:
-        """See Instrument.placed."""
         self.finished_jobs += 1
 
+    @override
     def placed_all(self, works: Sequence[Work], now: float) -> None:
-        """See Instrument.placed_all."""
         self.finished_jobs += len(works)
 
+    @override
     def blocked(self, work: Work, now: float) -> None:
-        """See Instrument.blocked."""
         self.times_blocked += 1
 
+    @override
     def abandoned(self, work: Work, now: float) -> None:
-        """See Instrument.abandoned."""
         self.abandoned_jobs += 1
 
+    @override
     def received(self, seconds: float, jobs: int, now: float) -> None:
-        """See Instrument.received."""
         self.dequeue.add(seconds)
 
+    @override
     def synced(self, seconds: float, machines: int, now: float, *, full: bool) -> None:
-        """See Instrument.synced."""
         self.sync.add(seconds)
         self.resyncs += full
 
+    @override
     def thought(self, seconds: float, jobs: int, now: float) -> None:
-        """See Instrument.thought."""
         self.attempts += jobs
         self.think.add(seconds)
 
+    @override
     def submitted(self, seconds: float, transactions: int, now: float) -> None:
-        """See Instrument.submitted."""
         self.submit.add(seconds)
 
+    @override
     def fenced(self, now: float) -> None:
-        """See Instrument.fenced."""
         self.fencings += 1
 
+    @override
     def store_away(self, error: str, now: float) -> None:
-        """See Instrument.store_away."""
         self.stalls += 1
 
     @property

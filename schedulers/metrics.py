@@ -56,7 +56,7 @@ class SchedulerMetrics(Collector):
     pending: Callable[[], int]
 
     def collect(self) -> Iterator[Metric]:
-        """See prometheus_client's Collector."""
+        """Yield the metrics; the registry calls it."""
         names, values = ["cell", "scheduler"], [self.cell, self.member]
         for name, (field, about) in COUNTS.items():
             count = CounterMetricFamily(f"omega_scheduler_{name}", about, labels=names)

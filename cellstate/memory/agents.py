@@ -13,7 +13,7 @@ TAILS = 1_000
 
 
 def register_agent(ledger: Ledger, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-    """See Cell.register_agent."""
+    """Register an agent for its machine; Duplicate while another lives, Refused for a machine of another executor."""
     check_nonce(nonce)
     member = check_member(executor_of(agent))
     known = ledger.agents_known.get(member)
@@ -32,7 +32,7 @@ def register_agent(ledger: Ledger, agent: str, nonce: str, lease_ms: int, at_ms:
 
 
 def renew_executor(ledger: Ledger, membership: Membership, machine: int | None) -> Heartbeat:
-    """See Cell.renew_executor."""
+    """Renew an executor's lease and return its machine's runs; Fenced when the lease expired."""
     known = ledger.agents_known.get(membership.member)
     if known is None or not known.lives or known.incarnation != membership.incarnation:
         raise Fenced(f"{membership.member}: its lease lapsed; its tasks go elsewhere")
@@ -41,7 +41,7 @@ def renew_executor(ledger: Ledger, membership: Membership, machine: int | None) 
 
 
 def keep_tails(ledger: Ledger, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
-    """See Cell.keep_tails."""
+    """Store the last output of tasks, by job, group, task and stream; its size is bounded, and it expires."""
     ledger.output.update(tails)
     for field in list(ledger.output)[: max(0, len(ledger.output) - TAILS)]:
         del ledger.output[field]

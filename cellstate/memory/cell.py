@@ -17,13 +17,13 @@ from omega.cellstate.memory.limits import set_limits
 from omega.cellstate.memory.lines import write
 from omega.cellstate.memory.machines import join, set_machine_attributes, set_machine_capacity, set_machine_state
 from omega.cellstate.memory.pools import publish_epoch, set_pools
-from omega.cellstate.memory.queries import MemoryQueries
 from omega.cellstate.memory.schedulers import deregister_scheduler, register_scheduler, renew_scheduler
 from omega.cellstate.memory.session import MemorySession
 from omega.cellstate.memory.shards import claim_shard, end_shard
 from omega.cellstate.memory.sync import sync
 from omega.cellstate.memory.updates import settle, update
 from omega.cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.override import override
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.resources import Dimensions, Resources
 from omega.cellstate.shards import Errand, Worker
@@ -32,7 +32,7 @@ from omega.cellstate.transaction import Basis, Ending, Intake, Position, Transac
 Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None, Basis | None]
 
 
-class MemoryCell(MemoryQueries, MemorySession):
+class MemoryCell(MemorySession):
     """A cell in memory; see `Cell` for the methods of the port.
 
     Finished jobs are kept as in the store. Only `expire` ends a lease. Without `log` it keeps no facts, without
@@ -89,22 +89,22 @@ class MemoryCell(MemoryQueries, MemorySession):
             raise answer
         return answer
 
+    @override
     def commit(
         self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
         intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
     ) -> Reply:  # fmt: skip
-        """See Cell.commit."""
         self.begin(membership, number, transactions, since, at_ms, intake, executors, basis)
         return self.finish()
 
+    @override
     def sync(self, since: Position, intake: Intake | None = None) -> Reply:
-        """See Cell.sync."""
         return sync(self.ledger, since, intake)
 
     # Tasks
 
+    @override
     def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
-        """See Cell.end."""
         return end(self.ledger, endings, at_ms, by)
 
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
@@ -125,16 +125,16 @@ class MemoryCell(MemoryQueries, MemorySession):
 
     # Schedulers
 
+    @override
     def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.register_scheduler."""
         return register_scheduler(self.ledger, member, nonce, at_ms)
 
+    @override
     def renew_scheduler(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
-        """See Cell.renew_scheduler."""
         return renew_scheduler(self.ledger, membership, figures)
 
+    @override
     def deregister_scheduler(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
-        """See Cell.deregister_scheduler."""
         return deregister_scheduler(self.ledger, membership, at_ms, reaped=reaped)
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
@@ -143,8 +143,8 @@ class MemoryCell(MemoryQueries, MemorySession):
         self.ledger.wakes.discard(member)
         return found
 
+    @override
     def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
-        """See Cell.set_blocked."""
         if blocked:
             self.ledger.blocked[member] = awaited
         else:
@@ -152,120 +152,121 @@ class MemoryCell(MemoryQueries, MemorySession):
 
     # Machines and their executors
 
+    @override
     def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
-        """See Cell.join."""
         return join(self.ledger, executor, machines, at_ms)
 
+    @override
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
-        """See Cell.set_machine_state."""
         return set_machine_state(self.ledger, index, state, at_ms, by)
 
+    @override
     def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
-        """See Cell.set_machine_attributes."""
         set_machine_attributes(self.ledger, index, changes, at_ms, by)
 
+    @override
     def set_machine_capacity(
         self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
     ) -> int:
-        """See Cell.set_machine_capacity."""
         return set_machine_capacity(self.ledger, index, capacity, at_ms, by, evict)
 
+    @override
     def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.register_executor."""
         return register_executor(self.ledger, executor, nonce, lease_ms, at_ms)
 
+    @override
     def register_agent(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.register_agent."""
         return register_agent(self.ledger, agent, nonce, lease_ms, at_ms)
 
+    @override
     def renew_executor(self, membership: Membership, lease_ms: int, machine: int | None) -> Heartbeat:
-        """See Cell.renew_executor."""
         return renew_executor(self.ledger, membership, machine)
 
+    @override
     def deregister_executor(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
-        """See Cell.deregister_executor."""
         return deregister_executor(self.ledger, membership, at_ms, by, reaped=reaped)
 
+    @override
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
-        """See Cell.keep_tails."""
         keep_tails(self.ledger, tails)
 
     # Jobs
 
+    @override
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
-        """See Cell.submit."""
         return submit(self.ledger, jobs, at_ms, by, held=held)
 
+    @override
     def stop(
         self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None, *,
         keep: bool = False,
     ) -> Job:  # fmt: skip
-        """See Cell.stop."""
         return stop(self.ledger, job_id, at_ms, by, state, check, keep=keep)
 
+    @override
     def note_attempts(self, jobs: Sequence[str], at_ms: int, by: str) -> int:
-        """See Cell.note_attempts."""
         return note_attempts(self.ledger, jobs, at_ms, by)
 
+    @override
     def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
-        """See Cell.hold."""
         return hold(self.ledger, job_id, at_ms, by, check)
 
+    @override
     def release(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
-        """See Cell.release."""
         return release(self.ledger, job_id, at_ms, by, check)
 
+    @override
     def resize(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
         seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
     ) -> Job:  # fmt: skip
-        """See Cell.resize."""
         return resize(self.ledger, job_id, totals, at_ms, by, check, seen, placed)
 
+    @override
     def update(
         self, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
         check: int | None = None,
     ) -> Job:  # fmt: skip
-        """See Cell.update."""
         return update(self.ledger, job_id, groups, extra, at_ms, by, check)
 
+    @override
     def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
-        """See Cell.settle."""
         return settle(self.ledger, job_id, reason, at_ms, by)
 
+    @override
     def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
-        """See Cell.claim_shard."""
         return claim_shard(self.ledger, job_id, worker, maps, reduces, at_ms)
 
+    @override
     def end_shard(
         self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
         failed_ms: int | None = None,
     ) -> bool:  # fmt: skip
-        """See Cell.end_shard."""
         return end_shard(self.ledger, job_id, name, worker, phase, shard, milliseconds, failed_ms=failed_ms)
 
     # Limits and pools
 
+    @override
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
-        """See Cell.set_limits."""
         set_limits(self.ledger, kind, limits, at_ms, by)
 
+    @override
     def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
-        """See Cell.set_pools."""
         return set_pools(self.ledger, pools, check, at_ms, by)
 
+    @override
     def publish_epoch(self, epoch: Epoch, period_ms: int, at_ms: int) -> int:
-        """See Cell.publish_epoch."""
         return publish_epoch(self.ledger, epoch, period_ms, at_ms)
 
     # Time
 
+    @override
     def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:
-        """See Cell.housekeep; `at_ms` stands for the server's time."""
+        # `at_ms` stands for the server's time.
         return housekeep(self.ledger, at_ms, by, most)
 
+    @override
     def retire(self, now_ms: int, most: int = 1_000) -> int:
-        """See Cell.retire."""
         return retire(self.ledger, now_ms, most)
 
     def close(self) -> None:

@@ -32,7 +32,7 @@ def forget(ledger: Ledger, count: int) -> int:
 
 
 def retire(ledger: Ledger, now_ms: int, most: int = 1_000) -> int:
-    """See Cell.retire."""
+    """Delete finished jobs older than the cell keeps them, at most `most`; returns their number."""
     marks, limit = ledger.times, -1
     last_version, last = marks[-1] if marks else (-1, 0)
     now = max(now_ms, last)

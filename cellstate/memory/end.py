@@ -11,7 +11,7 @@ from omega.cellstate.transaction import Ending, How
 
 
 def end(ledger: Ledger, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
-    """See Cell.end."""
+    """End tasks; returns for each ending the number of tasks it ended."""
     ledger.unfold()
     ledger.open()
     ledger.lost_at = at_ms

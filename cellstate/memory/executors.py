@@ -29,7 +29,7 @@ def begin_to_serve(ledger: Ledger, executor: str, nonce: str, lease_ms: int, at_
 
 
 def register_executor(ledger: Ledger, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-    """See Cell.register_executor."""
+    """Register a simulated executor, and bring its offline machines up; Duplicate while another lives."""
     check_executor(executor)
     check_nonce(nonce)
     known = ledger.agents_known.get(executor)
@@ -57,7 +57,7 @@ def machines_of_executor(ledger: Ledger, executor: str) -> list[MachineRow]:
 
 
 def deregister_executor(ledger: Ledger, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
-    """See Cell.deregister_executor."""
+    """Requeue the tasks of an executor with an expired lease, or, not `reaped`, of one that leaves; idempotent."""
     member, incarnation = membership
     known = ledger.agents_known.get(member)
     if known is None or known.incarnation != incarnation or (reaped and known.lives):
@@ -99,7 +99,7 @@ def give_up_machines(ledger: Ledger, machines: Sequence[MachineRow], to: Machine
 
 
 def executor_records(ledger: Ledger) -> dict[str, ExecutorRecord]:
-    """See Cell.executor_records."""
+    """Return every live executor, agents (``agent/NAME``) included, by its name."""
     return {
         name: ExecutorRecord(ledger.executors[name], agent.incarnation, agent.lives, agent.lease_ms)
         for name, agent in sorted(ledger.agents_known.items())

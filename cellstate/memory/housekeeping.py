@@ -14,7 +14,10 @@ JOBS, TICK_MS, WEEK_MS = 100, 60_000, 604_800_000
 
 
 def housekeep(ledger: Ledger, at_ms: int, by: str, most: int = 1_000) -> Housekept:
-    """See Cell.housekeep; `at_ms` stands for the server's time."""
+    """End tasks of stopped and abandoned jobs, at most `most` runs; queue lost tasks again (semantics 24, 26).
+
+    `at_ms` stands for the server's time.
+    """
     ledger.unfold()
     ledger.open()
     ledger.now_ms = at_ms

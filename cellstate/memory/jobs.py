@@ -30,7 +30,7 @@ from omega.cellstate.transaction import How
 
 
 def submit(ledger: Ledger, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
-    """See Cell.submit."""
+    """Submit jobs; a job already stored under its id changes nothing."""
     check_author(by)
     checked = set[tuple[int, ...]]()
     for job in jobs:
@@ -113,7 +113,7 @@ def stop(
     ledger: Ledger, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None, *,
     keep: bool = False,
 ) -> Job:  # fmt: skip
-    """See Cell.stop."""
+    """Stop or abandon a job: unplaced tasks end now, running ones by `housekeep`; Refused for an unknown job."""
     check_author(by)
     j = ledger.J.get(job_id)
     if j is None:
@@ -133,7 +133,7 @@ def stop(
 
 
 def note_attempts(ledger: Ledger, jobs: Sequence[str], at_ms: int, by: str) -> int:
-    """See Cell.note_attempts."""
+    """Record that the first attempt of these jobs placed nothing: their wait is over."""
     check_author(by)
     ledger.open()
     fresh = [j for j in map(ledger.J.get, dict.fromkeys(jobs)) if j and not j.begun and j.state <= JobState.HELD]
@@ -168,12 +168,12 @@ def overtaken(ledger: Ledger, j: JobRow, check: int | None) -> None:
 
 
 def hold(ledger: Ledger, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
-    """See Cell.hold."""
+    """Stop new placements of a job; running tasks continue."""
     return hold_or_release(ledger, job_id, at_ms, by, check, held=True)
 
 
 def release(ledger: Ledger, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
-    """See Cell.release."""
+    """Undo `hold`; a job that waits for others keeps waiting."""
     return hold_or_release(ledger, job_id, at_ms, by, check, held=False)
 
 
@@ -209,7 +209,10 @@ def resize(
     ledger: Ledger, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
     seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
 ) -> Job:  # fmt: skip
-    """See Cell.resize; as many steps as it takes to stop running tasks MOST_STOPS at a time."""
+    """Set the totals of task groups by position, 0 or more (semantics 4); returns the job afterwards.
+
+    As many steps as it takes to stop running tasks MOST_STOPS at a time.
+    """
     check_author(by)
     if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
         raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")

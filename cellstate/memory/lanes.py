@@ -145,7 +145,7 @@ def use_of_lanes(ledger: Ledger) -> dict[tuple[str, str], tuple[tuple[int, ...],
 
 
 def lanes_of(ledger: Ledger, numbers: Iterable[int] | None = None) -> dict[int, tuple[int, Lane]]:
-    """See Cell.lanes."""
+    """Return the serials and names of existing lanes (None: all)."""
     chosen = ledger.L if numbers is None else [number for number in numbers if number in ledger.L]
     return {number: (ledger.L[number].serial, ledger.L[number].lane) for number in chosen}
 

@@ -8,7 +8,7 @@ from omega.cellstate.model import MOST_PRECEDENCE, Limits, check_author, check_k
 
 
 def set_limits(ledger: Ledger, kind: str, limits: Limits, at_ms: int, by: str) -> None:
-    """See Cell.set_limits."""
+    """Set the limits on all jobs of a kind together."""
     check_author(by)
     check_kind(kind)
     if len(limits.resources) != len(ledger.dimensions):

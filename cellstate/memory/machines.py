@@ -18,7 +18,7 @@ from omega.cellstate.transaction import How
 
 
 def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
-    """See Cell.join."""
+    """Add machines, or bring them back; returns their indices."""
     check_author(executor)
     checked = set[Resources]()
     for machine in machines:
@@ -116,7 +116,7 @@ def machine_at(ledger: Ledger, index: int) -> MachineRow:
 
 
 def set_machine_state(ledger: Ledger, index: int, state: MachineState, at_ms: int, by: str) -> int:
-    """See Cell.set_machine_state."""
+    """Change a machine's state; returns the number of requeued tasks."""
     check_author(by)
     check_state(state)
     ledger.unfold()
@@ -144,7 +144,7 @@ def set_machine_state(ledger: Ledger, index: int, state: MachineState, at_ms: in
 
 
 def set_machine_attributes(ledger: Ledger, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
-    """See Cell.set_machine_attributes."""
+    """Change attributes of a machine; None removes one."""
     check_author(by)
     m = machine_at(ledger, index)
     after = merged(m.attributes, changes)
@@ -184,7 +184,7 @@ def needed(m: MachineRow, capacity: Resources, evict: Sequence[tuple[int, int]])
 def set_machine_capacity(
     ledger: Ledger, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
 ) -> int:
-    """See Cell.set_machine_capacity."""
+    """Change a machine's capacity, with the evictions it needs; Refused when it would be over."""
     check_author(by)
     ledger.unfold()
     ledger.check(f"machine {index}", capacity)

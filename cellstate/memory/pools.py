@@ -21,7 +21,7 @@ from omega.cellstate.transaction import Position
 
 
 def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
-    """See Cell.set_pools."""
+    """Replace the pools of the cell; returns them with their numbers and their version."""
     check_author(by)
     check_pools(pools, ledger.dimensions.names)
     before = ledger.pool_settings
@@ -60,7 +60,7 @@ def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> 
 
 
 def pool_use(ledger: Ledger) -> dict[str, PoolUse]:
-    """See Cell.pool_use."""
+    """Return the use of pools that carry limits, by name."""
     named = {pool.number: pool.name for pool in ledger.pool_settings.pools}
     return {
         named[number]: PoolUse(book.held[0], book.held[1], tuple(book.held[2:]), tuple(book.limit))
@@ -69,7 +69,7 @@ def pool_use(ledger: Ledger) -> dict[str, PoolUse]:
 
 
 def demands_of(ledger: Ledger, since: Position) -> tuple[Reply, list[JobDemand]]:
-    """See Cell.demands."""
+    """Return what all live jobs hold and want, and machines changed since a position: both at one version."""
     ledger.unfold()
     full, rows = delta(ledger, since)
     found = [demand for j in ledger.J.values() if not j.complete and (demand := _demand(j)) is not None]
@@ -77,14 +77,17 @@ def demands_of(ledger: Ledger, since: Position) -> tuple[Reply, list[JobDemand]]
 
 
 def epoch_mark(ledger: Ledger) -> EpochMark:
-    """See Cell.epoch_mark; the time now is that of the last epoch."""
+    """Return number, time and versions of the last epoch, to detect a new or a due one.
+
+    The time now is that of the last epoch.
+    """
     epoch = ledger.last_epoch
     known = (epoch.number, epoch.at_ms, epoch.published) if epoch else (0, 0, 0)
     return EpochMark(*known, ledger.version, ledger.pool_settings.version, ledger.pool_settings.configured, known[1])
 
 
 def publish_epoch(ledger: Ledger, epoch: Epoch, period_ms: int, at_ms: int) -> int:
-    """See Cell.publish_epoch."""
+    """Publish an epoch: the first of its number wins; returns the cell's version then, 0 when it is not taken."""
     before = ledger.last_epoch
     late = epoch.number != (before.number + 1 if before else 1)
     early = before is not None and 0 <= epoch.at_ms - before.at_ms < period_ms  # below 0: the clock was put back

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.audited import ChangedRecords
 from omega.cellstate.cell import AgentRecord, EpochMark, Fact, KindUse, Reply
@@ -24,14 +24,20 @@ from omega.cellstate.memory.shards import finishers, progress
 from omega.cellstate.memory.start import may_start
 from omega.cellstate.memory.words import KindRow, limits_of
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
+from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.transaction import Position
 
+if TYPE_CHECKING:
+    from omega.cellstate.ports import Cell
+else:
+    Cell = object  # as in the store; tests/contract/test_ports.py compares what is there at run time
 
-class MemoryQueries:
+
+class MemoryQueries(Cell):
     """Queries of a cell that do not change it."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -45,24 +51,24 @@ class MemoryQueries:
             raise Refused(f"executor {executor!r}: no machine of this cell belongs to it")
         return self.ledger.executors[executor]
 
+    @override
     def kinds(self) -> dict[str, KindUse]:
-        """See Cell.kinds."""
         return self._kinds(lambda k: not k.unrestricted or k.jobs > 0)
 
     def _kinds(self, wanted: Callable[[KindRow], bool]) -> dict[str, KindUse]:
         found = (k for _, k in sorted(self.ledger.K.items()) if wanted(k))
         return {k.name: KindUse(limits_of(k), k.jobs, self.ledger.spread(k.used)) for k in found}
 
+    @override
     def machines(self) -> list[Machine]:
-        """See Cell.machines."""
         return [machine_of(m) for m in self.ledger.M.values() if m.state is not MachineState.GONE]
 
+    @override
     def described(self, indices: Sequence[int]) -> list[Described]:
-        """See Cell.described."""
         return [described_of(self.ledger.M[index]) if index in self.ledger.M else ("", ()) for index in indices]
 
+    @override
     def machines_at(self, indices: Sequence[int]) -> list[Machine]:
-        """See Cell.machines_at."""
         found = {machine.index: machine for machine in self.machines()}
         return [found[index] for index in indices if index in found]
 
@@ -70,17 +76,17 @@ class MemoryQueries:
         """Return the index of a machine by its name."""
         return self.ledger.indices.get(name)
 
+    @override
     def runs(self, indices: Sequence[int]) -> list[Run]:
-        """See Cell.runs."""
         return runs_of(self.ledger, indices)
 
+    @override
     def job(self, job_id: str) -> Job | None:
-        """See Cell.job."""
         found = self.ledger.J.get(job_id)
         return None if found is None else job_of(self.ledger, found)
 
+    @override
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
-        """See Cell.jobs_by_id."""
         return {
             job_id: job_of(self.ledger, self.ledger.J[job_id], spec=False) for job_id in ids if job_id in self.ledger.J
         }
@@ -93,34 +99,34 @@ class MemoryQueries:
         """Return the ids of all stored jobs, in no order."""
         return list(self.ledger.J)
 
+    @override
     def jobs(self) -> list[Job]:
-        """See Cell.jobs."""
         return [job_of(self.ledger, j) for j in sorted(self.ledger.J.values(), key=lambda j: j.order)]
 
+    @override
     def job_heads(self) -> list[JobHead]:
-        """See Cell.job_heads."""
         return [head_of(job) for job in self.jobs()]
 
+    @override
     def job_page(
         self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
     ) -> JobPage:  # fmt: skip
-        """See Cell.job_page."""
         return page_of(self.jobs(), most, before, keep, user)
 
     def job_id(self, name: str) -> str | None:
         """Return the id of the live job of a name."""
         return self.ledger.names.get(name)
 
+    @override
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
-        """See Cell.ids_by_name."""
         return {name: self.ledger.names[name] for name in names if name in self.ledger.names}
 
     def job_names(self) -> dict[str, str]:
         """Return the names of live jobs, and their ids."""
         return dict(self.ledger.names)
 
+    @override
     def pending(self, most: int | None = None) -> dict[str, list[str]]:
-        """See Cell.pending."""
         queues = {name: [j.id for j in pending_of(self.ledger, name)] for name in self.ledger.K}
         return {name: ids[:most] for name, ids in queues.items() if ids}
 
@@ -128,8 +134,9 @@ class MemoryQueries:
         """Return the number of pending jobs of each kind."""
         return {kind: len(ids) for kind, ids in sorted(self.pending().items())}
 
+    @override
     def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
-        """See Cell.facts; empty without ``log``."""
+        # There are none without ``log``.
         entries = islice((entry for entry in self.ledger.entries if entry[0] > since), most)
         return [
             Fact(version, at, by, tuple(text.split(" ")), *(basis or ()))
@@ -159,15 +166,15 @@ class MemoryQueries:
         """Return the last figures of every scheduler, also of those that left."""
         return dict(sorted(self.ledger.stats.items()))
 
+    @override
     def unusable(self) -> list[Damage]:
-        """See Audited.unusable."""
         return []
 
     def inspect(self) -> None:
-        """See Audited.inspect: the directories of a cell in memory are its records themselves."""
+        """Return None: the directories of a cell in memory are its records themselves."""
 
+    @override
     def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
-        """See Audited.changed_records."""
         indices: dict[int, None] = {}
         ids: dict[str, None] = {}
         seen = since
@@ -194,89 +201,90 @@ class MemoryQueries:
             kinds=self._kinds(lambda k: not k.unrestricted),
         )  # fmt: skip
 
+    @override
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
-        """See Cell.may_start."""
         return may_start(self.ledger, asked)
 
+    @override
     def machines_of(self, executor: str) -> list[tuple[int, MachineState]]:
-        """See MachineQueries.machines_of."""
         number = self.executor_number(executor)
         return [(index, m.state) for index, m in sorted(self.ledger.M.items()) if m.executor == number]
 
+    @override
     def machine_count(self) -> int:
-        """See MachineQueries.machine_count."""
         return len(self.ledger.indices)
 
+    @override
     def deadlines(self) -> dict[int, int]:
-        """See MachineQueries.deadlines."""
         return {machine: until - self.ledger.now_ms for machine, until in self.ledger.drains.items()}
 
+    @override
     def log_length(self) -> int:
-        """See Queries.log_length."""
         return len(self.ledger.entries)
 
+    @override
     def executor_records(self) -> dict[str, ExecutorRecord]:
-        """See Cell.executor_records."""
         return executor_records(self.ledger)
 
+    @override
     def agents(self) -> dict[str, AgentRecord]:
-        """See Cell.agents."""
         found = self.executor_records().items()
         return {name.partition("/")[2]: AgentRecord(*record[1:]) for name, record in found if is_agent(name)}
 
+    @override
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
-        """See Cell.tail."""
         return self.ledger.output.get((job, group, task, stream))
 
+    @override
     def measured(self, job: str) -> list[bytes]:
-        """See Cell.measured."""
         fields = sorted(field for field in self.ledger.output if field[0] == job and field[3] == STREAM)
         return [self.ledger.output[field] for field in fields]
 
+    @override
     def updates(self) -> dict[str, str]:
-        """See Cell.updates."""
         return dict(sorted(self.ledger.rolling.items()))
 
     def chores(self) -> dict[str, int]:
         """Return the jobs that are due for housekeeping: from when (ms)."""
         return {job_id: when for when, job_id in sorted((when, job_id) for job_id, when in self.ledger.due.items())}
 
+    @override
     def placed_by(self) -> tuple[tuple[int, int], ...]:
-        """See Cell.placed_by."""
         return self.ledger.ticks
 
+    @override
     def lanes(self, numbers: Iterable[int] | None = None) -> dict[int, tuple[int, Lane]]:
-        """See Cell.lanes."""
         return lanes_of(self.ledger, numbers)
 
+    @override
     def pools(self) -> Pools:
-        """See Cell.pools."""
         return self.ledger.pool_settings
 
+    @override
     def pool_use(self) -> dict[str, PoolUse]:
-        """See Cell.pool_use."""
         return pool_use(self.ledger)
 
+    @override
     def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
-        """See Cell.demands."""
         return demands_of(self.ledger, since)
 
+    @override
     def epoch(self) -> Epoch | None:
-        """See Cell.epoch."""
         return self.ledger.last_epoch
 
+    @override
     def epoch_mark(self) -> EpochMark:
-        """See Cell.epoch_mark; the time now is that of the last epoch."""
+        # The time now is that of the last epoch.
         return epoch_mark(self.ledger)
 
+    @override
     def progress(self, job_id: str) -> Progress | None:
-        """See Cell.progress."""
         return progress(self.ledger, job_id)
 
+    @override
     def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
-        """See Cell.finishers."""
         return finishers(self.ledger, job_id, phase, count)
 
+    @override
     def durations(self, name: str) -> ShardDurations | None:
-        """See Cell.durations."""
         return self.ledger.learnt.get(name)

@@ -13,7 +13,7 @@ from omega.cellstate.model import check_member, check_nonce
 
 
 def register_scheduler(ledger: Ledger, member: str, nonce: str, at_ms: int) -> Membership:
-    """See Cell.register_scheduler."""
+    """Register a scheduler's name; Duplicate when a live one has it."""
     check_nonce(nonce)
     known = ledger.schedulers.get(check_member(member))
     if known and known.nonce == nonce:
@@ -39,7 +39,7 @@ def renew_scheduler(ledger: Ledger, membership: Membership, figures: Mapping[str
 
 
 def deregister_scheduler(ledger: Ledger, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
-    """See Cell.deregister_scheduler."""
+    """Deregister, or remove a member with an expired lease."""
     name, incarnation = membership
     known = ledger.schedulers.get(name)
     if known is None or known.incarnation != incarnation or (reaped and known.lives):

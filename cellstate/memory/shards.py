@@ -21,7 +21,7 @@ from omega.cellstate.shards import (
 
 
 def claim_shard(ledger: Ledger, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
-    """Claim a shard for a worker; return what it is to do (`ports.Cell.claim_shard`)."""
+    """Claim a shard for a worker; return what it is to do (`Cell.claim_shard`)."""
     ledger.unfold()
     if not is_live(ledger, job_id, worker):
         return Errand("fenced")
@@ -87,7 +87,7 @@ def end_shard(
     *,
     failed_ms: int | None = None,
 ) -> bool:
-    """See Cell.end_shard."""
+    """Record that a worker finished its shard, or failed on it; False when the shard is no longer its own."""
     table = ledger.tables.get(job_id)
     if table is None:
         return False
@@ -123,7 +123,7 @@ def learn(ledger: Ledger, name: str, table: ShardTable) -> None:
 
 
 def progress(ledger: Ledger, job_id: str) -> Progress | None:
-    """See Cell.progress."""
+    """Return the progress of a MapReduce job; None before its first worker."""
     table = ledger.tables.get(job_id)
     if table is None:
         return None
@@ -133,6 +133,6 @@ def progress(ledger: Ledger, job_id: str) -> Progress | None:
 
 
 def finishers(ledger: Ledger, job_id: str, phase: str, count: int) -> list[str | None]:
-    """See Cell.finishers."""
+    """Return the marks of the workers that finished the first `count` shards of a phase (`Worker.mark`)."""
     table = ledger.tables.get(job_id)
     return [table.finishers.get((phase, shard)) if table else None for shard in range(count)]

@@ -9,7 +9,7 @@ from omega.cellstate.transaction import Intake, Position
 
 
 def sync(ledger: Ledger, since: Position, intake: Intake | None = None) -> Reply:
-    """See Cell.sync."""
+    """Return the machines changed since a position; with `intake` also the next jobs of a scheduler."""
     full, rows = delta(ledger, since)
     reply = Reply(latest(ledger), full, rows, lanes=lanes_since(ledger, since.version, full=full))
     if intake is not None and intake.most:

@@ -18,7 +18,7 @@ def update(
     ledger: Ledger, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
     check: int | None = None,
 ) -> Job:  # fmt: skip
-    """See Cell.update."""
+    """Begin an update: add `groups`, empty, whatever their count; `extra` replaces the job's."""
     check_author(by)
     check_texts(extra, f"job {job_id}")
     for group in groups:
@@ -43,7 +43,7 @@ def update(
 
 
 def settle(ledger: Ledger, job_id: str, reason: str, at_ms: int, by: str) -> bool:
-    """See Cell.settle."""
+    """End a rolling update as done, or as stalled with a `reason`."""
     if ledger.rolling.get(job_id) != "rolling":
         if job_id not in ledger.J:
             ledger.rolling.pop(job_id, None)

@@ -6,6 +6,7 @@ from omega.cellstate.cell import Heartbeat, Membership, executor_of
 from omega.cellstate.errors import Duplicate, Fenced, Refused
 from omega.cellstate.measured import STREAM
 from omega.cellstate.model import MachineState, check_member, check_nonce
+from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.executors import RedisExecutors
 
@@ -16,8 +17,8 @@ TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
 class RedisAgents(RedisExecutors):
     """Operations of agents, and the requeueing after their loss."""
 
+    @override
     def register_agent(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.register_agent."""
         member = check_member(executor_of(agent))
         values = {"member": member, "name": agent, "nonce": check_nonce(nonce), "lease_ms": lease_ms}
         while True:
@@ -33,8 +34,8 @@ class RedisAgents(RedisExecutors):
             raise Refused(f"agent {agent}: the machine of this name has another executor; choose another with --name")
         return Membership(member, int(reply[1]))
 
+    @override
     def renew_executor(self, membership: Membership, lease_ms: int, machine: int | None) -> Heartbeat:
-        """See Cell.renew_executor."""
         values = {**membership._asdict(), "lease_ms": lease_ms, "index": "-" if machine is None else machine}
         reply = self._run("renew_executor", values, member=membership.member)
         if reply[0] == b"fenced":
@@ -43,8 +44,8 @@ class RedisAgents(RedisExecutors):
         state = MachineState(int(records.read_rows(record, len(self.dimensions))[0, 2])) if record else None
         return Heartbeat(int(agents), state, [] if machine is None else records.read_runs(machine, runs.decode()))
 
+    @override
     def read_live_schedulers(self) -> None:
-        """See NotifySchedulers.read_live_schedulers."""
         known = self._command(self.client.hkeys, self._prefix + "schedulers")
         self.may_wake(self._leases([name.decode() for name in known]))
 
@@ -55,36 +56,36 @@ class RedisAgents(RedisExecutors):
         texts = [f"{machine} {placement}" for machine, placement in asked]
         return [answer.decode() for answer in self._run("start", {"dims": len(self.dimensions)}, texts)]
 
+    @override
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
-        """See Cell.keep_tails."""
         rest: list[object] = []
         for field, text in tails.items():
             rest += [" ".join(map(str, field)), text]
         if rest:
             self._run("tail", {"most": TAILS, "expire_ms": TAIL_MS}, rest)
 
+    @override
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
-        """See Cell.tail."""
         found: bytes | None = self._command(self.client.hget, self._prefix + "output", f"{job} {group} {task} {stream}")
         return found
 
+    @override
     def measured(self, job: str) -> list[bytes]:
-        """See Cell.measured."""
         key, pattern = self._prefix + "output", f"{job} * {STREAM}"
         found = self._command(lambda: dict(self.client.hscan_iter(key, match=pattern, count=TAILS)))
         return [found[field] for field in sorted(found)]
 
     # Deadlines of drained machines
 
+    @override
     def set_deadline(self, machine: int, milliseconds: int | None) -> None:
-        """See DrainDeadlines.set_deadline."""
         if milliseconds is None:
             self._command(self.client.hdel, self._prefix + "drains", machine)
         else:
             self._command(self.client.hset, self._prefix + "drains", machine, self.store_ms() + milliseconds)
 
+    @override
     def deadlines(self) -> dict[int, int]:
-        """See Queries.deadlines."""
         found = self._command(self.client.hgetall, self._prefix + "drains")
         now = self.store_ms() if found else 0
         read = {machine: self._record("drains", machine, int, until) for machine, until in found.items()}

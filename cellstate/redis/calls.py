@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from uuid import uuid4
 
 import redis
@@ -10,6 +10,7 @@ import redis
 from omega.cellstate import keys
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import check_author
+from omega.cellstate.override import override
 from omega.cellstate.redis.records import UNREADABLE
 from omega.cellstate.redis.scripts import Script, script
 from omega.cellstate.resources import LARGEST, Dimensions
@@ -41,7 +42,13 @@ _author = lru_cache(maxsize=256)(check_author)
 """The check of an author's name: most calls of a process have the same."""
 
 
-class RedisCalls:
+if TYPE_CHECKING:
+    from omega.cellstate.ports import StoredCell
+else:
+    StoredCell = object  # the import of the ports would take a command some milliseconds
+
+
+class RedisCalls(StoredCell):
     """The scripts of one cell over one client. One object serves one thread."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
@@ -135,8 +142,8 @@ class RedisCalls:
         """Return keys that freed or new work may need: known mailboxes and queues, tokens of live members."""
         return self._known.get("box", set()) | self._known.get("pending", set()) | self._wakes()
 
+    @override
     def may_wake(self, members: Iterable[str]) -> None:
-        """See NotifySchedulers.may_wake."""
         self._members = sorted(members)
 
     def _wakes(self) -> set[str]:

@@ -26,6 +26,7 @@ from omega.cellstate.model import (
     check_member,
     check_nonce,
 )
+from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.housekeeping import RedisHousekeeping
 from omega.cellstate.redis.jobs import RedisJobs
@@ -95,18 +96,19 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         """How many further commits give the keys of the general path."""
         self._flight: tuple[dict[str, object], Words, Sequence[Transaction], list[str], Intake | None] | None = None
 
+    @override
     def inspect(self) -> "Inspection":
-        """See Audited.inspect."""
         return self._inspection().inspect()
 
+    @override
     def unusable(self) -> "list[Damage]":
-        """See Audited.unusable."""
         return self._inspection().unusable()
 
     def _inspection(self) -> "RedisInspection":
         from omega.cellstate.redis.inspection import RedisInspection  # noqa: PLC0415 - only the audit needs it
 
-        found = RedisInspection(self.client, self.name, self.dimensions, self.url)
+        # A connection of its own kind: it reads, and nobody calls the rest of the port on it.
+        found = RedisInspection(self.client, self.name, self.dimensions, self.url)  # type: ignore[abstract]
         found.unreadable = self.unreadable
         return found
 
@@ -265,16 +267,16 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         self._link.close()
         self._command(self._launch)
 
+    @override
     def commit(
         self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
         intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
     ) -> Reply:  # fmt: skip
-        """See Cell.commit."""
         self.begin(membership, number, transactions, since, at_ms, intake, executors, basis)
         return self.finish()
 
+    @override
     def sync(self, since: Position, intake: Intake | None = None) -> Reply:
-        """See Cell.sync."""
         extra = [f"pending:{intake.kind}"] if intake else []
         return self._reply(self._run("sync", self._since(since, intake), extra=extra), intake)
 
@@ -314,8 +316,8 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
 
     # Members
 
+    @override
     def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.register_scheduler."""
         own = {"member": check_member(member), "nonce": check_nonce(nonce), "lease_ms": lease_ms}
         values = self._values(at_ms, member) | own
         reply = self._run("register_scheduler", values, member=member)
@@ -334,8 +336,8 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         self._members = sorted(reply[i].decode() for i in range(1, len(reply), 2) if int(reply[i + 1]))
         return self._members
 
+    @override
     def deregister_scheduler(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
-        """See Cell.deregister_scheduler."""
         values = self._values(at_ms, membership.member) | membership._asdict() | {"reaped": int(reaped)}
         return bool(self._run("deregister_scheduler", values, member=membership.member)[1])
 
@@ -350,12 +352,12 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         self._command(self.client.delete, key)
         return True
 
+    @override
     def rouse(self, member: str) -> None:
-        """See NotifySchedulers.rouse."""
         self._command(self.client.rpush, f"{self._prefix}wake:{member}", "1")
 
+    @override
     def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
-        """See Cell.set_blocked."""
         key = self._prefix + "asleep"
         if blocked:
             self._command(self.client.hset, key, member, " ".join(awaited) or "-")
@@ -364,8 +366,8 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
 
     # Limits
 
+    @override
     def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
-        """See Cell.set_limits."""
         self._check(f"kind {kind}", [0 if amount is None else amount for amount in limits.resources], 2**53)
         values = self._values(at_ms, by) | {"kind": check_kind(kind), "limits": records.write_limits(limits)}
         self._run("limit", values, extra=self._wakes())

@@ -6,6 +6,7 @@ from omega.cellstate.cell import AgentRecord, Membership
 from omega.cellstate.errors import Duplicate, Fenced
 from omega.cellstate.executors import ExecutorRecord, is_agent, portions
 from omega.cellstate.model import MachineState, check_executor, check_nonce
+from omega.cellstate.override import override
 from omega.cellstate.redis.reads import RedisReads
 
 _CHUNK = 1_000
@@ -15,8 +16,8 @@ _CHUNK = 1_000
 class RedisExecutors(RedisReads):
     """Registration of simulated executors, and deregistration of all."""
 
+    @override
     def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """See Cell.register_executor."""
         values = {"member": check_executor(executor), "nonce": check_nonce(nonce), "lease_ms": lease_ms}
         while True:
             reply = self._run("register_executor", self._values(at_ms, executor) | values, member=executor)
@@ -45,8 +46,9 @@ class RedisExecutors(RedisReads):
         latest = {int(row[0]): row for row in rows}
         return [(index, MachineState(int(row[2]))) for index, row in sorted(latest.items()) if int(row[3]) == number]
 
+    @override
     def deregister_executor(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
-        """See Cell.deregister_executor; for a simulated executor as many calls as its tasks need."""
+        # For a simulated executor as many calls as its tasks need.
 
         def step(word: str, machines: Sequence[int] = ()) -> bool:
             name = membership.member.partition("/")[2] if is_agent(membership.member) else "-"
@@ -67,8 +69,8 @@ class RedisExecutors(RedisReads):
             held[run.machine] += 1
         return all(step("part", portion) for portion in portions(mine, list(held.values()))) and step("end")
 
+    @override
     def executor_records(self) -> dict[str, ExecutorRecord]:
-        """See Cell.executor_records."""
         found = self._command(self.client.hgetall, self._prefix + "agents")
         known: dict[str, tuple[int, int]] = {}
         for name, record in sorted(found.items()):
@@ -82,8 +84,8 @@ class RedisExecutors(RedisReads):
             for (name, (incarnation, lease_ms)), number in zip(known.items(), numbers, strict=True)
         }
 
+    @override
     def agents(self) -> dict[str, AgentRecord]:
-        """See Cell.agents."""
         return {
             name.partition("/")[2]: AgentRecord(*record[1:])
             for name, record in self.executor_records().items()

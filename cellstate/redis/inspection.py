@@ -13,6 +13,7 @@ from omega.cellstate import keys
 from omega.cellstate.inspection import Change, Damage, Inspection, LaneBook, Queued
 from omega.cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from omega.cellstate.model import bucket_of, check_executor, check_member
+from omega.cellstate.override import override
 from omega.cellstate.pools import epoch_records
 from omega.cellstate.ranges import spans
 from omega.cellstate.redis import job_records, records
@@ -180,16 +181,16 @@ READ_ELSEWHERE = frozenset({"jobnames", "kinds", "log"})
 class RedisInspection(RedisReads):
     """The reads of `Audited.inspect` on a server."""
 
+    @override
     def inspect(self) -> Inspection:
-        """See Audited.inspect."""
         found = Inspection(len(self.dimensions))
         self._inspect_history(found)
         for key in self._every_key():
             self._inspect_key(found, key)
         return found
 
+    @override
     def unusable(self) -> list[Damage]:
-        """See Audited.unusable."""
         found: list[Damage] = []
         there_are = self._every_key()
         with self.client.pipeline(transaction=False) as pipe:

@@ -8,6 +8,7 @@ from omega.cellstate.cell import Submitted
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import MOST_CLAIMS, MOST_GROUPS, MOST_STOPS, Job, JobSpec, JobState, TaskGroup, runs_commands
+from omega.cellstate.override import override
 from omega.cellstate.plain_text import check_texts
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.pages import RedisPages
@@ -18,8 +19,8 @@ from omega.cellstate.resources import LARGEST
 class RedisJobs(RedisPages):
     """What people do with jobs; see `Cell` for the methods of the port."""
 
+    @override
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
-        """See Cell.submit."""
         rest: list[object] = []
         for job in jobs:
             if job.total > LARGEST:
@@ -41,26 +42,27 @@ class RedisJobs(RedisPages):
             answers.append(Submitted(job.id, status, "" if known else word, known))
         return answers
 
+    @override
     def stop(
         self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None, *,
         keep: bool = False,
     ) -> Job:  # fmt: skip
-        """See Cell.stop."""
         return self._alter("stop", job_id, at_ms, by, check, {"state": int(state), "keep": int(keep)})
 
+    @override
     def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
-        """See Cell.hold."""
         return self._alter("hold", job_id, at_ms, by, check, {"action": "hold"})
 
+    @override
     def release(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
-        """See Cell.release."""
         return self._alter("hold", job_id, at_ms, by, check, {"action": "release"})
 
+    @override
     def resize(
         self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
         seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
     ) -> Job:  # fmt: skip
-        """See Cell.resize; as many calls as it takes to stop running tasks MOST_STOPS at a time."""
+        # As many calls as it takes to stop running tasks MOST_STOPS at a time.
         if any(number < 0 or not 0 <= total <= LARGEST for number, total in totals.items()):
             raise BadInput(f"job {job_id}: a group's tasks are from 0 to {LARGEST}")
         more = {"step": int(seen is not None), "most": MOST_CLAIMS, "stops": MOST_STOPS}
@@ -74,11 +76,11 @@ class RedisJobs(RedisPages):
                 return job
             check = seen = placed = None
 
+    @override
     def update(
         self, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
         check: int | None = None,
     ) -> Job:  # fmt: skip
-        """See Cell.update."""
         check_texts(extra, f"job {job_id}")
         for group in groups:
             self._check(f"job {job_id}", group.need)
@@ -88,21 +90,21 @@ class RedisJobs(RedisPages):
         more = {"most": MOST_GROUPS, "commands": commands, "whose": whose, "spec": records.pack(dict(extra))}
         return self._alter("update", job_id, at_ms, by, check, more, texts)
 
+    @override
     def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
-        """See Cell.settle."""
         values = {**self._values(at_ms, by), "job": job_id, "reason": " ".join(reason.split())}
         return bool(self._run("settle", values)[1])
 
+    @override
     def note_attempts(self, jobs: Sequence[str], at_ms: int, by: str) -> int:
-        """See Cell.note_attempts."""
         return int(self._run("attempt", self._values(at_ms, by), jobs)[1])
 
+    @override
     def retire(self, now_ms: int, most: int = 1_000) -> int:
-        """See Cell.retire."""
         return int(self._run("retire", {"now": now_ms, "most": most})[0])
 
+    @override
     def updates(self) -> dict[str, str]:
-        """See Cell.updates."""
         found = self._command(self.client.hgetall, self._prefix + "updates")
         return {job_id.decode(): state.decode() for job_id, state in sorted(found.items())}
 

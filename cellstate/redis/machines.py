@@ -5,6 +5,7 @@ from typing import Any
 
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import MachineSpec, MachineState, check_state, merged
+from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.refusals import busy, excess
@@ -16,8 +17,8 @@ _JOIN_CHUNK = 1_000
 class RedisMachines(RedisExecutors):
     """Add and change machines."""
 
+    @override
     def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
-        """See Cell.join."""
         for machine in machines:
             self._check(f"machine {machine.name}", machine.capacity)
         indices: list[int] = []
@@ -38,20 +39,21 @@ class RedisMachines(RedisExecutors):
         if reply[0] == b"sum":
             raise excess(self.name, self.dimensions.names[int(reply[1]) - 1])
 
+    @override
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
-        """See Cell.set_machine_state."""
         return self._change(index, "state", str(int(check_state(state))), at_ms, by)
 
+    @override
     def set_machine_capacity(
         self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
     ) -> int:
-        """See Cell.set_machine_capacity."""
         self._check(f"machine {index}", capacity)
         words = [*map(str, capacity), *(f"{placement}*{count}" for placement, count in evict)]
         return self._change(index, "capacity", " ".join(words), at_ms, by)
 
+    @override
     def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
-        """See Cell.set_machine_attributes. Compare-and-set: concurrent changes are kept."""
+        # Compare-and-set: concurrent changes are kept.
         while True:
             before = self._command(self.client.hget, self._prefix + "static", str(index)) or b""
             name, _, packed = before.partition(b"\n")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from omega.cellstate.model import Job, Machine, MachineState
+from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.reads import RedisReads
@@ -23,8 +24,8 @@ class RedisPages(RedisReads):
             found |= chunk
         return found
 
+    @override
     def job_heads(self) -> list[JobHead]:
-        """See Cell.job_heads."""
         size, found = len(self.dimensions), []
         for field, record in self._job_records().items():
             job_id = field.decode(errors="replace")
@@ -33,10 +34,10 @@ class RedisPages(RedisReads):
                 found.append(head)
         return found
 
+    @override
     def job_page(
         self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
     ) -> JobPage:  # fmt: skip
-        """See Cell.job_page."""
         found = self._ordered(self._job_records()) if keep is None else self._kept(self._job_records(), keep)
         found.sort(reverse=True)
         if user is not None:
@@ -76,8 +77,8 @@ class RedisPages(RedisReads):
                 if job is not None:
                     yield row, job
 
+    @override
     def machines_at(self, indices: Sequence[int]) -> list[Machine]:
-        """See Cell.machines_at."""
         size, found = len(self.dimensions), []
         for start in range(0, len(indices), _CHUNK):
             chunk = [str(index) for index in indices[start : start + _CHUNK]]

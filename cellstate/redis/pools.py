@@ -9,6 +9,7 @@ from omega.cellstate.demands import JobDemand
 from omega.cellstate.errors import Unreadable
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import JobState, check_author
+from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.job_records import decode
 from omega.cellstate.redis.reads import RedisReads
@@ -35,8 +36,9 @@ class RedisPools(RedisReads):
         found = self._command(self.client.hgetall, self._prefix + "pools")
         return {name.decode(errors="replace"): value for name, value in found.items()}
 
+    @override
     def pools(self) -> "Pools":
-        """See Cell.pools. Raises Unreadable for a record that is none of a pool."""
+        # Raises Unreadable for a record that is none of a pool.
         return self._read_pools(self._pool_fields())
 
     def _read_pools(self, fields: dict[str, bytes]) -> "Pools":
@@ -50,8 +52,8 @@ class RedisPools(RedisReads):
         except records.UNREADABLE as error:
             raise Unreadable(f"cell {self.name}: its pools cannot be read ({error}); import them again") from error
 
+    @override
     def set_pools(self, pools: "Pools", check: int, at_ms: int, by: str) -> "Pools":
-        """See Cell.set_pools."""
         from omega.cellstate.pools import Pools  # noqa: PLC0415
         from omega.cellstate.pools.records import change  # noqa: PLC0415
         from omega.cellstate.pools.rules import check as check_pools  # noqa: PLC0415
@@ -82,8 +84,9 @@ class RedisPools(RedisReads):
             raise jobs_in_pool(self.name, unquote(word.decode()))
         return Pools(changed.pools.pools, changed.pools.trees, int(word))
 
+    @override
     def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
-        """See Cell.demands: one transaction of plain reads, some milliseconds of the server's time."""
+        # One transaction of plain reads, some milliseconds of the server's time.
         sync, size, before = script("sync"), len(self.dimensions), b""
         keys = self._keys(sync, "", ())
         full = False
@@ -122,8 +125,8 @@ class RedisPools(RedisReads):
         self._demanded = named, now
         return sorted((demand for _, demand in now.values() if demand is not None), key=_order)
 
+    @override
     def epoch_mark(self) -> EpochMark:
-        """See Cell.epoch_mark."""
         with self.client.pipeline(transaction=False) as pipe:
             pipe.hmget(self._prefix + "epoch", "number", "at", "published")
             pipe.hmget(self._prefix + "meta", "version", "pools")
@@ -134,8 +137,9 @@ class RedisPools(RedisReads):
         now = int(seconds) * 1000 + int(micros) // 1000
         return EpochMark(number, at_ms, published, int(version or 0), int(pools or 0), int(state or 0) > 0, now)
 
+    @override
     def epoch(self) -> "Epoch | None":
-        """See Cell.epoch. Raises Unreadable for a record that is none."""
+        # Raises Unreadable for a record that is none.
         from omega.cellstate.pools.epoch_records import unpack  # noqa: PLC0415
 
         fields = self._command(self.client.hgetall, self._prefix + "epoch")
@@ -149,8 +153,8 @@ class RedisPools(RedisReads):
                 f"cell {self.name}: its epoch cannot be read ({error}); the next one replaces it"
             ) from error
 
+    @override
     def publish_epoch(self, epoch: "Epoch", period_ms: int, at_ms: int) -> int:
-        """See Cell.publish_epoch."""
         from omega.cellstate.pools.epoch_records import digest, pack_leaves, pack_shares  # noqa: PLC0415
 
         shares, leaves = pack_shares(epoch), pack_leaves(epoch)
@@ -174,8 +178,8 @@ class RedisPools(RedisReads):
             self._lenders = read.version, pools
         return "" if pools is None else words_of_totals(pools, epoch.totals, self.dimensions.names)
 
+    @override
     def pool_use(self) -> "dict[str, PoolUse]":
-        """See Cell.pool_use."""
         from omega.cellstate.pools.records import read_use  # noqa: PLC0415
 
         fields, size = self._pool_fields(), len(self.dimensions)

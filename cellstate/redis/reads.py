@@ -9,6 +9,7 @@ from omega.cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from omega.cellstate.keys import ROLES
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
+from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import RedisCalls
 from omega.cellstate.transaction import Intake, Position
@@ -86,8 +87,8 @@ class RedisReads(RedisCalls):
         )  # fmt: skip
         return (row for each in read if each is not None and (row := each[0]))
 
+    @override
     def lanes(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[int, Lane]]:
-        """See Cell.lanes."""
         if numbers is None:
             found = self._command(self.client.hgetall, self._prefix + "lanes")
         elif not numbers:
@@ -103,19 +104,19 @@ class RedisReads(RedisCalls):
                     lanes[int(number)] = read[1:]
         return lanes
 
+    @override
     def store_run(self) -> str:
-        """See Session.store_run."""
         return str(self._command(self.client.info, "server").get("run_id", ""))
 
+    @override
     def executor_number(self, executor: str) -> int:
-        """See MachineQueries.executor_number."""
         number = self._command(self.client.hget, self._prefix + "executors", executor)
         if number is None:
             raise Refused(f"executor {executor!r}: no machine of this cell belongs to it")
         return int(number)
 
+    @override
     def kinds(self) -> dict[str, KindUse]:
-        """See Cell.kinds."""
         size = len(self.dimensions)
         with self.client.pipeline() as pipe:
             pipe.hgetall(self._prefix + "kinds")
@@ -139,8 +140,8 @@ class RedisReads(RedisCalls):
                 uses[name.decode()] = use
         return uses
 
+    @override
     def machines(self) -> list[Machine]:
-        """See Cell.machines."""
         rows, _ = records.apart(self._read_all()[1])
         latest = {int(row[0]): row for row in rows}
         static = self._command(self.client.hgetall, self._prefix + "static")
@@ -152,8 +153,8 @@ class RedisReads(RedisCalls):
                 found.append(machine)
         return found
 
+    @override
     def described(self, indices: Sequence[int]) -> list[Described]:
-        """See Cell.described."""
         found: list[Described] = []
         for start in range(0, len(indices), 4000):
             chunk = [str(index) for index in indices[start : start + 4000]]
@@ -176,8 +177,8 @@ class RedisReads(RedisCalls):
         index = self._command(self.client.hget, self._prefix + "names", name)
         return None if index is None else int(index)
 
+    @override
     def runs(self, indices: Sequence[int]) -> list[Run]:
-        """See Cell.runs."""
         found: list[Run] = []
         for start in range(0, len(indices), 4000):
             chunk = indices[start : start + 4000]
@@ -189,8 +190,8 @@ class RedisReads(RedisCalls):
     def _runs_of(self, index: int, text: bytes) -> list[Run]:
         return self._record("runs", str(index), lambda: records.read_runs(index, text.decode())) or []
 
+    @override
     def job(self, job_id: str) -> Job | None:
-        """See Cell.job."""
         record = self._command(self.client.hget, self._prefix + "jobs", job_id)
         spec = self._command(self.client.hget, self._prefix + "specs", job_id)
         if record is None:
@@ -223,8 +224,8 @@ class RedisReads(RedisCalls):
             spec = b""
         return self._record("jobs", job_id, job_records.read_job, job_id, record, spec, len(self.dimensions), apart)
 
+    @override
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
-        """See Cell.jobs_by_id."""
         found: dict[str, Job] = {}
         for start in range(0, len(ids), 4000):
             chunk = ids[start : start + 4000]
@@ -245,8 +246,9 @@ class RedisReads(RedisCalls):
         """Return the ids of all stored jobs, in no order."""
         return [name.decode() for name in self._command(self.client.hkeys, self._prefix + "jobs")]
 
+    @override
     def jobs(self) -> list[Job]:
-        """See Cell.jobs; read a few thousand at a time."""
+        # Read a few thousand at a time.
         found: list[Job | None] = []
         scan = self.client.hscan_iter(self._prefix + "jobs", count=2000)
         while chunk := self._command(dict, islice(scan, 2000)):
@@ -257,8 +259,8 @@ class RedisReads(RedisCalls):
                 found.append(self._job(job_id, record, spec or b"", apart.get(job_id, {})))
         return sorted({job.id: job for job in found if job is not None}.values(), key=lambda job: job.order)
 
+    @override
     def pending(self, most: int | None = None) -> dict[str, list[str]]:
-        """See Cell.pending."""
         found = {}
         for key in self._command(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500)):
             pairs = self._command(self.client.zrange, key, 0, -1 if most is None else most - 1, withscores=True)
@@ -272,8 +274,8 @@ class RedisReads(RedisCalls):
         start = len(self._prefix) + len("pending:")
         return {key.decode()[start:]: self._command(self.client.zcard, key) for key in sorted(keys)}
 
+    @override
     def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
-        """See Cell.facts."""
         entries = self._command(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
         found: list[Fact] = []
         for key, fields in entries:
@@ -285,8 +287,8 @@ class RedisReads(RedisCalls):
         found = self._command(self.client.hget, self._prefix + "jobnames", name)
         return None if found is None else found.decode() or name
 
+    @override
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
-        """See Cell.ids_by_name."""
         if not names:
             return {}
         found = self._command(self.client.hmget, self._prefix + "jobnames", list(names))
@@ -300,8 +302,8 @@ class RedisReads(RedisCalls):
             found.update((name.decode(), (job_id or name).decode()) for name, job_id in chunk.items())
         return found
 
+    @override
     def changed_records(self, since: int, most: int = 5000) -> "ChangedRecords":
-        """See Audited.snapshot."""
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
         from omega.cellstate.audited import ChangedRecords  # noqa: PLC0415 - most commands need no log

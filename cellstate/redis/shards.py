@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from omega.cellstate import ranges
+from omega.cellstate.override import override
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.resources import LARGEST
 from omega.cellstate.shards import (
@@ -24,8 +25,8 @@ _CHUNK = 4_000
 class RedisShards(RedisReads):
     """Operations of MapReduce workers."""
 
+    @override
     def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
-        """See Cell.claim_shard."""
         values = {
             "dims": len(self.dimensions),
             "job": job_id,
@@ -40,6 +41,7 @@ class RedisShards(RedisReads):
         shard = int(more[0]) if more else -1
         return Errand(what.decode(), shard, more[1].decode() if len(more) > 1 else "")
 
+    @override
     def end_shard(
         self,
         job_id: str,
@@ -51,7 +53,6 @@ class RedisShards(RedisReads):
         *,
         failed_ms: int | None = None,
     ) -> bool:
-        """See Cell.end_shard."""
         values = {
             "dims": len(self.dimensions),
             "phase": phase,
@@ -67,8 +68,8 @@ class RedisShards(RedisReads):
         own = {"shards": f"shards:{job_id}", "durations": f"durations:{name}"}
         return bool(self._run("end_shard", values | worker._asdict(), own=own)[0] == b"ok")
 
+    @override
     def progress(self, job_id: str) -> Progress | None:
-        """See Cell.progress."""
         fields = ("map", "reduce", "held", "failed", "machines")
         *phases, held, failed, machines = self._command(self.client.hmget, f"{self._prefix}shards:{job_id}", *fields)
         if phases[0] is None:
@@ -79,8 +80,8 @@ class RedisShards(RedisReads):
         failing = tuple(sorted((int(machine), int(count)) for machine, count in pairs))
         return Progress(maps, reduces, working, failed.decode() if failed else "", failing)
 
+    @override
     def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
-        """See Cell.finishers."""
         found: list[str | None] = []
         for start in range(0, count, _CHUNK):
             fields = [f"{phase[0]}{shard}" for shard in range(start, min(start + _CHUNK, count))]
@@ -88,8 +89,8 @@ class RedisShards(RedisReads):
             found += [None if mark is None else mark.decode() for mark in marks]
         return found
 
+    @override
     def durations(self, name: str) -> ShardDurations | None:
-        """See Cell.durations."""
         text = self._command(self.client.get, f"{self._prefix}durations:{name}")
         return None if text is None else ShardDurations(*map(int, text.split()))
 

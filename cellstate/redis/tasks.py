@@ -8,6 +8,7 @@ import redis
 from omega.cellstate import keys
 from omega.cellstate.errors import Unreachable
 from omega.cellstate.model import MOST_ENDS
+from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.redis.link import Link, Words
@@ -26,8 +27,9 @@ class RedisTasks(RedisExecutors):
         self._ends = Link(client)
         self._read: dict[int, list[bytes]] = {}
 
+    @override
     def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
-        """See Cell.end; as many calls as it takes to end MOST_ENDS at a time."""
+        # As many calls as it takes to end MOST_ENDS at a time.
         loses = type(endings) is not Finished and any(ending.how is How.LOST for ending in endings)
         now, counts = self.store_ms() if loses else 0, list[int]()
         for start in range(0, len(endings), MOST_ENDS):
@@ -50,13 +52,13 @@ class RedisTasks(RedisExecutors):
                 return reply
             names |= self._learn(reply[1:])
 
+    @override
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
-        """See Cell.receive."""
         lines = self.receive_lines(executor, most, wait_seconds)
         return [message for line in lines for message in records.each_message(line)]
 
+    @override
     def receive_lines(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
-        """See Cell.receive_lines."""
         found = self._read_mailbox(executor, most)
         if not found and wait_seconds > 0:
             key = f"{self._prefix}box:{executor}"

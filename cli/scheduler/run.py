@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omega.cellstate.errors import Duplicate, StoreError
+from omega.cellstate.override import override
 from omega.cli import render, words
 from omega.cli.app import App
 from omega.cli.process_options import process_options
@@ -114,8 +115,8 @@ def _announcement(text: str) -> "Instrument":
 
         told = False
 
+        @override
         def registered(self, incarnation: int, now: float) -> None:
-            """See Instrument.registered."""
             if not self.told:
                 self.told = True
                 render.note(text)

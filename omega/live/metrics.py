@@ -23,7 +23,7 @@ class ExecutorMetrics:
     numbers: Numbers
 
     def collect(self) -> "Iterator[Metric]":
-        """See prometheus_client's Collector."""
+        """Yield the metrics; the registry calls it."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415 - only needed for a scrape
 
         for name, (about, learn) in self.numbers.items():

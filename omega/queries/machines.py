@@ -122,7 +122,7 @@ def machine_states(rows: "Rows", size: int) -> dict[str, int]:
 
 
 def utilisation_of(names: Sequence[str], rows: "Rows") -> dict[str, dict[str, float]]:
-    """See `utilisation`; of the records of machines."""
+    """Return the utilisation of these machines, as `utilisation` does of a snapshot."""
     there, size = rows[(rows[:, 2] == MachineState.UP) | (rows[:, 2] == MachineState.DRAINED)], len(names)
     sums = [int(amount) for amount in there[:, 4:].sum(axis=0)]
     return _shares(names, sums[:size], sums[size:])

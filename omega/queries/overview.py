@@ -90,7 +90,7 @@ class Overview:
     machines: Sequence[Machine]
     """In the order of their `rank`."""
     states: Mapping[str, int]
-    """See `states`."""
+    """Number of machines by state (`states`)."""
     members: Sequence[Member]
     queue: Sequence[Listed]
     """The first pending jobs of each kind, in order of arrival."""

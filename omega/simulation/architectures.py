@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.simulation.drive import Architecture, SimulatedScheduler
 from omega.simulation.packed_snapshot import PackedSnapshot
@@ -10,8 +11,8 @@ from omega.simulation.packed_snapshot import PackedSnapshot
 class Shared(Architecture):
     """Shared state: the snapshot is the cell's state at the beginning of the attempt; a commit may conflict."""
 
+    @override
     def sync(self, simulated: SimulatedScheduler) -> Snapshot:
-        """See Architecture.sync."""
         return simulated.refresh(simulated.copy)
 
 
@@ -24,8 +25,8 @@ class Monolithic(Architecture):
 
     decides_late = True
 
+    @override
     def sync(self, simulated: SimulatedScheduler) -> Snapshot:
-        """See Architecture.sync."""
         if len(simulated.scheduler.queue.blocked):
             simulated.refresh(simulated.copy)
         return simulated.copy
@@ -44,12 +45,13 @@ class Slice(PackedSnapshot):
         self.part = part
 
     @property
+    @override
     def wholesale(self) -> bool:
-        """See PackedSnapshot.wholesale; outside machines are closed again one by one."""
+        # Outside machines are closed again one by one.
         return False
 
+    @override
     def took_over(self, machines: Sequence[int]) -> None:
-        """See PackedSnapshot.took_over."""
         for machine in machines:
             if machine not in self.part:
                 self.rest[machine] = self.nothing
@@ -75,6 +77,6 @@ class Partitioned(Monolithic):
         """`of_scheduler`: the partition of each scheduler, by number."""
         self.of_scheduler = of_scheduler
 
+    @override
     def copy(self, simulated: SimulatedScheduler) -> PackedSnapshot:
-        """See Architecture.copy."""
         return Slice(simulated.world.dimensions, self.of_scheduler[simulated.number], numbered=simulated.world.numbered)

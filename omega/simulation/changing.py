@@ -11,6 +11,7 @@ from typing import Any
 from omega.cellstate import ranges
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import BUCKETS, Job, Run
+from omega.cellstate.override import override
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
 from omega.schedulers.resizing import PLAN, Measure, Measured, Resize, Resized, measure, resize
@@ -37,29 +38,29 @@ class OnceMeter(Meter):
     _begun: set[str] = field(default_factory=set)
     _whole: set[str] = field(default_factory=set)
 
+    @override
     def began(self, work: Work, now: float, waited: float) -> None:
-        """See Instrument.began."""
         if work.job.order > 0 and work.id not in self._begun:
             self._begun.add(work.id)
             Meter.began(self, work, now, waited)
 
+    @override
     def attempted(
         self, works: Sequence[Work], began: float, now: float, results: Sequence[tuple[Transaction, Outcome]]
     ) -> None:
-        """See Instrument.attempted."""
         Meter.attempted(self, works, began, now, results)
         orders = {work.id: work.job.order for work in works}
         for transaction, outcome in results:
             if orders[transaction.job] <= 0:
                 self.tasks[works[0].job.kind] -= outcome.placed
 
+    @override
     def placed_all(self, works: Sequence[Work], now: float) -> None:
-        """See Instrument.placed_all."""
         for work in works:
             self.placed(work, now)
 
+    @override
     def placed(self, work: Work, now: float) -> None:
-        """See Instrument.placed."""
         if work.job.order > 0 and work.id not in self._whole:
             self._whole.add(work.id)
             Meter.placed(self, work, now)
@@ -73,7 +74,7 @@ class OnceMeter(Meter):
 
 
 class ChangingWorld(World):
-    """See the module's first lines. `residents` jobs are there before any arrives."""
+    """A world whose tasks are also evicted, resized and stopped. `residents` jobs are there before any arrives."""
 
     def __init__(self, store: SimulatedStore, horizon: int, *, completed: bool, numbered: bool, residents: int) -> None:
         """Create a world without events."""
@@ -93,8 +94,8 @@ class ChangingWorld(World):
         self.store.tick(self.engine.now // 1000)
         self.engine.at(self.engine.now + MINUTE, self._tick)
 
+    @override
     def meter(self) -> Meter:
-        """See World.meter."""
         return OnceMeter(completed=self.completed)
 
     # Resources in use, over time
@@ -107,8 +108,8 @@ class ChangingWorld(World):
             self._held[d] += amount * tasks
 
     @property
+    @override
     def used(self) -> list[int]:
-        """See World.used."""
         self.hold((0,) * self.dimensions, 0)
         return list(self._spent)
 
@@ -146,8 +147,8 @@ class ChangingWorld(World):
 
     # Evictions
 
+    @override
     def commit(self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot) -> Outcome:
-        """See World.commit."""
         runs = self._victims(transaction)
         before = self.store.cell.jobs_by_id(sorted({run.job for run in runs}))
         found = super().commit(number, member, job, transaction, copy)
@@ -209,8 +210,8 @@ class ChangingWorld(World):
         """Return a job numbered by arrival: the cell's numbers include residents."""
         return replace(job, order=job.order - self.residents)
 
+    @override
     def _stop(self, job: Job, number: int) -> None:
-        """See World.abandon."""
         self.stop_runs(job)
         after = self.store.cell.job(job.id)
         if after is not None:
@@ -225,8 +226,8 @@ class ChangingWorld(World):
             self.worker_pools.expect(job)
             simulated.tell(self.numbered_as_arrived(job))
 
+    @override
     def answers(self, kind: str, by: str) -> Answers:
-        """See World.answers."""
         return {Measure: lambda asked: self.measured(asked, kind), Resize: lambda asked: self.resized(asked, by)}
 
     def measured(self, asked: Measure, kind: str) -> Measured:

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from omega.cellstate.override import override
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.work import Work
@@ -58,20 +59,20 @@ class Meter(Instrument):
     _begins: float = 0.0
     _ends: float = 0.0
 
+    @override
     def began_all(self, works: Sequence[Work], now: float) -> None:
-        """See Instrument.began_all."""
         if not self.completed:
             Instrument.began_all(self, works, now)
 
+    @override
     def began(self, work: Work, now: float, waited: float) -> None:
-        """See Instrument.began."""
         if not self.completed:
             self.waits[work.job.kind].append(waited)
 
+    @override
     def attempted(
         self, works: Sequence[Work], began: float, now: float, results: Sequence[tuple[Transaction, Outcome]]
     ) -> None:
-        """See Instrument.attempted."""
         self.attempts += 1
         if now >= self._ends:
             self._turn(now)
@@ -136,19 +137,19 @@ class Meter(Instrument):
         self._day.book(now - began, first, wasted)
 
     def committed_all(self, results: Sequence[tuple[Transaction, Outcome]], now: float) -> None:
-        """See Instrument.committed_all; `attempted` counts them."""
+        """Do nothing: `attempted` counts them."""
 
+    @override
     def placed(self, work: Work, now: float) -> None:
-        """See Instrument.placed."""
         self.scheduled[work.job.kind] += 1
 
+    @override
     def placed_all(self, works: Sequence[Work], now: float) -> None:
-        """See Instrument.placed_all."""
         for work in works:
             self.scheduled[work.job.kind] += 1
 
+    @override
     def abandoned(self, work: Work, now: float) -> None:
-        """See Instrument.abandoned."""
         self.given_up[work.job.kind] += 1
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from omega.cellstate.array_snapshot import narrow, relieve
 from omega.cellstate.cell import Reply, Rows, StaleSnapshot
 from omega.cellstate.model import MachineState
+from omega.cellstate.override import override
 from omega.cellstate.packing import FIELD, GUARD, MASK, fields, packed, packed_need
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
@@ -54,20 +55,23 @@ class PackedSnapshot(Snapshot):
     # The arrays of a Snapshot
 
     @property
+    @override
     def free(self) -> Sequence["array[int]"]:
-        """See Snapshot; created on the first access, then kept up to date."""
+        # Created on the first access, then kept up to date.
         self._make_dense()
         return self._words
 
     @property
+    @override
     def room(self) -> Sequence[NDArray[np.int64]]:
-        """See Snapshot; as `free`."""
+        # As `free`.
         self._make_dense()
         return self._rooms
 
     @property
+    @override
     def number(self) -> Any:
-        """See Snapshot; a list, all 0 when this copy is not `numbered`."""
+        # A list, all 0 when this copy is not `numbered`.
         return self.numbers
 
     @property
@@ -75,8 +79,9 @@ class PackedSnapshot(Snapshot):
         return self.redescribed
 
     @property
+    @override
     def base(self) -> NDArray[np.int64]:
-        """See Snapshot; computed on each access."""
+        # Computed on each access.
         rest = list(self.rest)
         for machines, amounts in self._claimed:
             for machine in machines:
@@ -86,8 +91,9 @@ class PackedSnapshot(Snapshot):
         return np.ascontiguousarray(free.T)
 
     @property
+    @override
     def allocated(self) -> NDArray[np.int64]:
-        """See Snapshot; a machine that takes no tasks has its amounts from its last description."""
+        # A machine that takes no tasks has its amounts from its last description.
         base = self.base
         return np.where(base < 0, super().allocated, self.capacity - base)
 
@@ -117,8 +123,8 @@ class PackedSnapshot(Snapshot):
 
     # Updates from the cell
 
+    @override
     def apply(self, reply: Reply) -> None:
-        """See Snapshot.apply."""
         if reply.full:
             self._grow(0)
         elif reply.position.version < self.position.version:
@@ -185,8 +191,8 @@ class PackedSnapshot(Snapshot):
         changed, self.changed = self.changed, []
         return np.unique(np.array(changed, dtype=np.int64))
 
+    @override
     def forget_freed(self) -> None:
-        """See Snapshot.forget_freed."""
         self.changed.clear()
 
     def _gained(self, machines: Sequence[int]) -> None:
@@ -195,16 +201,16 @@ class PackedSnapshot(Snapshot):
 
     # Decisions
 
+    @override
     def narrow(self, mask: NDArray[np.bool_]) -> Snapshot:
-        """See Snapshot.narrow."""
         return narrow(self, mask)
 
+    @override
     def relieve(self, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> Snapshot:
-        """See Snapshot.relieve."""
         return relieve(self, extra, disturbs)
 
+    @override
     def take(self, machine: int, need: Resources, count: int) -> None:
-        """See Snapshot.take."""
         amounts = packed_need(need) * count
         self.rest[machine] -= amounts
         self._claimed.append(((machine,), amounts))
@@ -212,8 +218,8 @@ class PackedSnapshot(Snapshot):
             for word, amount in zip(self._words, need, strict=True):
                 word[machine] -= amount * count
 
+    @override
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
-        """See Snapshot.take_each."""
         amounts, rest, guards = packed_need(need), self.rest, self.guards
         stood: list[int] = []
         for machine in machines:
@@ -240,12 +246,12 @@ class PackedSnapshot(Snapshot):
         """
         return len(self._claimed) == 1 and self._claimed[0] == (machines, amounts)
 
+    @override
     def mark(self) -> int:
-        """See Snapshot.mark."""
         return len(self._claimed)
 
+    @override
     def undo(self, mark: int) -> None:
-        """See Snapshot.undo."""
         for machines, amounts in self._claimed[mark:]:
             for machine in machines:
                 self.rest[machine] += amounts
@@ -261,13 +267,13 @@ class PackedSnapshot(Snapshot):
         else:
             self.undo(0)
 
+    @override
     def holding(self, need: Resources) -> list[int]:
-        """See Snapshot.holding."""
         amounts, guards = packed_need(need), self.guards
         return [machine for machine, left in enumerate(self.rest) if (left - amounts) & guards == guards]
 
+    @override
     def amounts(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See Snapshot.amounts."""
         if self._dense:
             return np.stack([room[machines] for room in self._rooms])
         free = fields([self.rest[machine] for machine in machines.tolist()], self.dimensions) - GUARD

@@ -57,11 +57,11 @@ class SimpleJob:
 
     @property
     def placements(self) -> Sequence[int]:
-        """See Placed."""
+        """Return the ids of its placements."""
         return range(self.first, self.first + self.tasks)
 
     def endings(self) -> list[Ending]:
-        """See Placed."""
+        """Return the ends of its tasks."""
         return self.placed().endings()
 
     def placed(self) -> Placed:

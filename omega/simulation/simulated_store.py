@@ -11,6 +11,7 @@ from omega.cellstate.cell import Membership
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory.housekeeping import tick
 from omega.cellstate.model import JobSpec, JobState, MachineSpec
+from omega.cellstate.override import override
 from omega.cellstate.ports import Cell
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import (
@@ -96,29 +97,29 @@ class TwinStore:
         self.end = self.twin.finish_placed
 
     def join(self, machines: Sequence[MachineSpec]) -> None:
-        """See SimulatedStore.join."""
+        """Add the cell's machines."""
         self.twin.register_executor(EXECUTOR, EXECUTOR, LEASE_MS, 0)
         self.twin.join(EXECUTOR, machines, 0)
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
-        """See SimulatedStore.submit."""
+        """Submit jobs."""
         if not self.twin.submit_simple(jobs, at_ms, EXECUTOR):
             self.twin.submit(jobs, at_ms, EXECUTOR)
 
     def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
-        """See SimulatedStore.finish."""
+        """End tasks that still exist; returns their number."""
         return sum(self.twin.end(endings, at_ms, EXECUTOR))
 
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
-        """See SimulatedStore.abandon."""
+        """Abandon a job; with `keep` its running tasks continue."""
         self.twin.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
 
     def tick(self, at_ms: int) -> None:
-        """See SimulatedStore.tick."""
+        """Record the last placement id, once per minute."""
         tick(self.twin.ledger, at_ms)
 
 
-class ServerStore:
+class ServerStore(SimulatedStore):
     """A cell on a real store without other users.
 
     Its releases always raise sequence numbers. Without `release_moves_number` they are counted and subtracted
@@ -137,13 +138,13 @@ class ServerStore:
         self._placements = 0
         self._unread = 0
 
+    @override
     def join(self, machines: Sequence[MachineSpec]) -> None:
-        """See SimulatedStore.join."""
         self.server.register_executor(EXECUTOR, EXECUTOR, LEASE_MS, 0)
         self.server.join(EXECUTOR, machines, 0)
 
+    @override
     def refresh(self, copy: PackedSnapshot) -> None:
-        """See SimulatedStore.refresh."""
         reply = self.server.sync(copy.position)
         copy.apply(reply)
         copy.lanes.learn(self.server.lanes(copy.lanes.unknown()))
@@ -152,8 +153,8 @@ class ServerStore:
             for machine in set(reply.rows[:, 0].tolist()):
                 copy.numbers[machine] -= self._released[machine]
 
+    @override
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
-        """See SimulatedStore.submit."""
         self.server.submit(jobs, at_ms, EXECUTOR)
 
     def _membership(self, member: str) -> Membership:
@@ -162,10 +163,10 @@ class ServerStore:
             self._numbers[member] = 0
         return self._members[member]
 
+    @override
     def commit(
         self, member: str, transaction: Transaction, copy: PackedSnapshot, at: int
     ) -> tuple[Outcome, Sequence[Placed | SimpleJob]]:
-        """See SimulatedStore.commit."""
         membership = self._membership(member)
         self._numbers[member] += 1
         since = self._position
@@ -193,8 +194,8 @@ class ServerStore:
                     continue
         return outcome, placed
 
+    @override
     def end(self, placed: Placed | SimpleJob, at: int) -> int:
-        """See SimulatedStore.end."""
         count = sum(self.server.end(placed.endings(), at // 1000, EXECUTOR))
         if count != placed.tasks:
             raise Refused(
@@ -203,16 +204,16 @@ class ServerStore:
         self._released.update(set(placed.machines))
         return count
 
+    @override
     def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
-        """See SimulatedStore.finish."""
         counts = self.server.end(endings, at_ms, EXECUTOR)
         moved = {each.machine for each, count in zip(endings, counts, strict=True) if count and each.how < How.LEFT}
         self._released.update(moved)
         return sum(counts)
 
+    @override
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
-        """See SimulatedStore.abandon."""
         self.server.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
 
     def tick(self, at_ms: int) -> None:
-        """See SimulatedStore.tick."""
+        """Do nothing: the store does it by its own clock."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omega.cellstate.model import Job
+from omega.cellstate.override import override
 from omega.cellstate.packing import FIELD, MASK, packed_need
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Claim, Mode, Outcome, Singles, Transaction, Verdict, all_placed
@@ -50,12 +51,12 @@ class OfferedSnapshot(PackedSnapshot):
     offered: Sequence[int] = ()
 
     @property
+    @override
     def scope(self) -> int:
-        """See Snapshot.scope."""
         return len(self.offered)
 
+    @override
     def holding(self, need: Resources) -> list[int]:
-        """See Snapshot.holding."""
         amounts, guards, rest = packed_need(need), self.guards, self.rest
         return [machine for machine in self.offered if (rest[machine] - amounts) & guards == guards]
 
@@ -215,8 +216,8 @@ class TwoLevel(Architecture):
                 if free:
                     loose[machine] = loose.get(machine, 0) + free
 
+    @override
     def ended(self, machines: Sequence[int], amounts: Sequence[int], owner: int) -> None:
-        """See Architecture.ended."""
         total = sum(amounts)
         self._put(machines, amounts)
         self.pool += total

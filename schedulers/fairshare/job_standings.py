@@ -73,7 +73,7 @@ class _Index:
 
 @dataclass(slots=True)
 class JobStandings:
-    """See the module's first lines. One for each scheduler; starvation of jobs is followed from attempt to attempt."""
+    """The standings of jobs, one object for each scheduler; starvation of jobs is followed from attempt to attempt."""
 
     starving: Starvation = field(default_factory=Starvation)
     _victims: Starvation = field(default_factory=Starvation)

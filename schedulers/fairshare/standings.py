@@ -109,7 +109,7 @@ class EpochShares:
 
 
 class Standings:
-    """See the module's first lines. One is made for a decision and follows what the decision takes."""
+    """The standings of pools, made for a decision; it follows what the decision takes."""
 
     def __init__(self, shares: EpochShares, snapshot: Snapshot) -> None:
         """Sum nothing yet."""
@@ -170,7 +170,7 @@ class Standings:
         return self.shares.due(name)
 
     def due(self, name: str) -> tuple[float, ...]:
-        """See EpochShares.due."""
+        """What is due to a pool: its fair share, and in each resource at least its guarantee as far as it wants it."""
         return self.shares.due(name)
 
     def stand(self, name: str, unit: Sequence[float]) -> Stand:

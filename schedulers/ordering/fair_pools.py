@@ -8,6 +8,7 @@ from typing import ClassVar
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import is_below, leaf_of
+from omega.cellstate.override import override
 from omega.cellstate.pools import NOBODY
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
@@ -90,8 +91,8 @@ class FairPools(Ordering):
             raise BadInput(f"period of {self.period:g} s; want more than 0")
         self._tree([], [], [1.0] * len(self.resources))  # raises BadInput for circles, unknown parents, bad weights
 
+    @override
     def observe(self, snapshot: Snapshot, now: float) -> None:
-        """See Ordering.observe."""
         self._usage = usage = snapshot.usage
         self._now = now
         before, self._epoch, self._hungry = self._epoch, self._standings.shares(snapshot), {}
@@ -110,7 +111,7 @@ class FairPools(Ordering):
             self._compute(now)
 
     def lane(self, work: Work) -> Hashable:
-        """See Ordering.lane: the pool, the user of a job without one, and the resources that its tasks need."""
+        """Return the pool (of a job without one the user) and the resources that its tasks need."""
         groups = work.job.groups
         if len(groups) == 1:
             needed = _needed((groups[0].need,) if work.left[0] else ())
@@ -120,7 +121,7 @@ class FairPools(Ordering):
         return pool, "" if pool else user, needed
 
     def rank(self, lane: Hashable) -> float:
-        """See Ordering.rank: satisfaction as in docs/pool-rules.md, rule 8."""
+        """Return the satisfaction of the pool (docs/pool-rules.md, rule 8)."""
         usage = self._usage
         if usage is None:
             return 0.0
@@ -142,7 +143,7 @@ class FairPools(Ordering):
         return _satisfaction(share, open_, used)
 
     def key(self, work: Work) -> float:
-        """See Ordering.key: precedence, then in a fair-share pool of the cell what the job holds."""
+        """Return the precedence, then in a fair-share pool of the cell what the job holds."""
         if self._epoch is None or self._usage is None or (self._fifo and leaf_of(*work.whose) in self._fifo):
             return -work.job.precedence
         job = work.job
@@ -153,7 +154,7 @@ class FairPools(Ordering):
         return part / (1.0 + part) - job.precedence
 
     def most(self, work: Work) -> int | None:
-        """See Ordering.most: room that other pools do not lend stays free."""
+        """Return the tasks that leave free the room that other pools do not lend."""
         if not self._lends or self._epoch is None or self._usage is None:
             return None
         need = next((work.need(group) for group, left in enumerate(work.left) if left), None)
@@ -161,13 +162,13 @@ class FairPools(Ordering):
         return None if need is None else most_tasks(self._epoch, self._usage, leaf, need, self._names)
 
     def kin(self, lane: Hashable) -> Hashable | None:
-        """See Ordering.kin: the lanes of a pool, before the first epoch those of all users without one together."""
+        """Return the lanes of the pool, before the first epoch those of all users without one together."""
         if not isinstance(lane, tuple):
             return None
         return lane[:2] if self._epoch is not None else lane[0]
 
+    @override
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
-        """See Ordering.touched."""
         if self._fresh:
             return None
         found, measured = list[Hashable](), self._of_leaf
@@ -179,7 +180,7 @@ class FairPools(Ordering):
         return found
 
     def wait(self, work: Work, here: Collection[Hashable]) -> float:
-        """See Ordering.wait: a pool leaves room above its share for a moment to pools below theirs.
+        """Leave room above the share of the pool for a moment to pools below theirs.
 
         The same holds for guarantees: one pool's comes before another's share. Only to pools with jobs of other
         schedulers alone. One that holds the same after this pool took the room is not waited for until that changes.

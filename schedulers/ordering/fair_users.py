@@ -6,6 +6,7 @@ from math import isfinite
 from typing import ClassVar
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.policies import Ordering
 from omega.schedulers.work import Work
@@ -29,26 +30,27 @@ class FairUsers(Ordering):
             if not (isfinite(weight) and weight > 0):
                 raise BadInput(f"weight {weight:g} of user {user}; want more than 0")
 
+    @override
     def observe(self, snapshot: Snapshot, now: float) -> None:
-        """See Ordering.observe."""
         self._snapshot = snapshot
 
+    @override
     def lane(self, work: Work) -> Hashable:
-        """See Ordering.lane."""
         return work.user
 
+    @override
     def rank(self, lane: Hashable) -> float:
-        """See Ordering.rank."""
         user = str(lane)
         share = 0.0 if self._snapshot is None else self._snapshot.usage.dominant_share(user=user)
         return share / self.weights.get(user, 1.0)
 
+    @override
     def kin(self, lane: Hashable) -> Hashable:
-        """See Ordering.kin: a user's rank follows from what the user holds."""
+        # A user's rank follows from what the user holds.
         return lane
 
+    @override
     def key(self, work: Work) -> float:
-        """See Ordering.key."""
         if self.ageing:
             return work.submitted - self.ageing * work.job.precedence
         return -work.job.precedence

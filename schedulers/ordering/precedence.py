@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.override import override
 from omega.schedulers.policies import Ordering
 from omega.schedulers.work import Work
 
@@ -23,14 +24,15 @@ class PrecedenceFifo(Ordering):
         if self.ageing is not None and not (isfinite(self.ageing) and self.ageing > 0):
             raise BadInput(f"ageing of {self.ageing:g} s; want more than 0")
 
+    @override
     def lane(self, work: Work) -> Hashable:
-        """See Ordering.lane."""
         return () if self.ageing else work.job.precedence
 
+    @override
     def rank(self, lane: Hashable) -> float:
-        """See Ordering.rank."""
         return -lane if isinstance(lane, int) else 0.0
 
+    @override
     def key(self, work: Work) -> float:
-        """See Ordering.key. All jobs age at the same rate, so their order never changes."""
+        # All jobs age at the same rate, so their order never changes.
         return work.submitted - self.ageing * work.job.precedence if self.ageing else 0.0

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from omega.cellstate.override import override
 from omega.schedulers.policies import Ordering
 from omega.schedulers.work import Work
 
@@ -13,6 +14,6 @@ class Rejoin(Ordering):
 
     rejoins: ClassVar[bool] = True
 
+    @override
     def key(self, work: Work) -> float:
-        """See Ordering.key."""
         return work.not_before or work.submitted

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from math import inf
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.override import override
 from omega.schedulers.policies import Ordering
 from omega.schedulers.work import Work
 
@@ -23,8 +24,9 @@ class ShortestFirst(Ordering):
         if not 0 <= self.ageing < inf:
             raise BadInput(f"ageing of {self.ageing:g}; want 0 or more seconds for each second of waiting")
 
+    @override
     def key(self, work: Work) -> float:
-        """See Ordering.key. All jobs age at the same rate, so their order never changes."""
+        # All jobs age at the same rate, so their order never changes.
         expected = work.expected_seconds
         if expected is None:
             expected = 1e12 if self.unknown is None else self.unknown

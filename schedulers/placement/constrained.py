@@ -25,7 +25,7 @@ class Constrained:
     careful: Placement = field(default_factory=ServicePlacement)
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
-        """See Placement.place."""
+        """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""
         job = work.job
         if not (snapshot.pools.divided or job.commands or asks_anything(job)):
             return self.inner.place(work, snapshot, rng)
@@ -42,7 +42,7 @@ class Constrained:
     def place_all(
         self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
     ) -> tuple[list[Sequence[Claim]], int]:
-        """See PlacesAll: jobs without demands, as far as the inner placement places jobs together."""
+        """Return the claims of the first jobs without demands, as far as the inner placement places jobs together."""
         inner = as_places_all(self.inner)
         if inner is None or snapshot.pools.divided:
             return [], 0

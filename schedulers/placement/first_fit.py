@@ -27,7 +27,7 @@ class FirstFit:
     window: int = 64
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
-        """See Placement.place."""
+        """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""
         if len(work.left) == 1:
             return self._place_group(work, 0, snapshot, rng)
         claims: list[Claim] = []
@@ -42,7 +42,7 @@ class FirstFit:
     def place_all(
         self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
     ) -> tuple[list[Sequence[Claim]], int]:
-        """See PlacesAll."""
+        """Return the claims of the first jobs, as `place` for one after another does, and their number."""
         found: list[Sequence[Claim]] = []
         size, window = 0, min(self.window, snapshot.size)
         works = _of_one_group(works) if snapshot.size else []

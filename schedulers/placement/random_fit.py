@@ -26,7 +26,7 @@ class RandomFit:
     """Number of misses before the expected cost is considered."""
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
-        """See Placement.place."""
+        """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""
         left, job = work.left, work.job
         gang = job.gang is not _NO_GANG
         if len(left) == 1 and not gang:

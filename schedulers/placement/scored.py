@@ -36,7 +36,7 @@ class BestFit:
     apart: int = 0
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
-        """See Placement.place."""
+        """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""
         claims: list[Claim] = []
         mark = snapshot.mark()
         here = dict(work.places)

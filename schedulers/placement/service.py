@@ -53,7 +53,7 @@ class ServicePlacement:
     tries: int = 8
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
-        """See Placement.place. Bounded groups are placed first; the others fit more easily."""
+        """Return claims for the tasks that fit. Bounded groups are placed first; the others fit more easily."""
         mark, here = snapshot.mark(), places_of(work, snapshot)
         found: dict[int, list[Claim]] = {}
         groups = [group for group, left in enumerate(work.left) if left]
@@ -137,7 +137,10 @@ class ServicePlacement:
         return best
 
     def scores(self, work: Work, group: int, snapshot: Snapshot, machines: Found) -> dict[str, Points]:
-        """See Scoring.scores; deductions for spreading change with each task and are not included."""
+        """Return the points of one more task of a group on each of these machines, by criterion; their sum decides.
+
+        Deductions for spreading change with each task and are not included.
+        """
         return self._scores(work, group, snapshot, places_of(work, snapshot), machines)
 
     def _scores(

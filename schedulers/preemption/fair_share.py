@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from omega.cellstate.fairness import Assertion, leaf_of
+from omega.cellstate.override import override
 from omega.cellstate.pools import NOBODY
 from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
@@ -90,8 +91,8 @@ class FairSharePreemption(Preemption):
         """Whether precedence alone decides between jobs of different precedence of one pool."""
         return self.within is not None
 
+    @override
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[int] | None:
-        """See Preemption.suspects."""
         found = self.opened(snapshot)
         within = None if self.within is None else self.within.suspects(work, snapshot, rng)
         if found is None or next(self._plans(work, found), None) is None:
@@ -103,8 +104,8 @@ class FairSharePreemption(Preemption):
             unknown = np.sort(dice.choice(unknown, self.looks, replace=False))
         return sorted({*(int(machine) for machine in unknown), *(within or ())}) if might.any() else within
 
+    @override
     def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
-        """See Preemption.place."""
         work.notes.pop(_PLAN, None)
         found, tried = self.opened(snapshot), False
         plans = [] if found is None else list(self._plans(work, found))
@@ -127,7 +128,7 @@ class FairSharePreemption(Preemption):
         return ()
 
     def assertion(self, work: Work) -> Assertion | None:
-        """See Asserting.assertion."""
+        """Return the assertion of the transaction with the claims that `place` just returned for a job."""
         plan: Plan | None = work.notes.pop(_PLAN, None)
         if plan is None:
             return None
@@ -135,7 +136,7 @@ class FairSharePreemption(Preemption):
         return plan.assertion
 
     def settled(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
-        """See Asserting.settled."""
+        """Process the outcome of a transaction with an assertion."""
         flight = self._flights.pop(transaction.job, None)
         for claim, (placed, _) in zip(transaction.claims, outcome.claims, strict=True):
             if not placed or not claim.evict:
@@ -212,7 +213,7 @@ class FairSharePreemption(Preemption):
         return self.jobs.victim_starves(job, stand, self._rules_of(leaf, found), found.snapshot.now)
 
     def leaving(self, job: str, size: int) -> Resources:
-        """See PlanningPolicy.leaving."""
+        """Return the amounts that a job loses by the evictions in flight."""
         gone = [0] * size
         for flight in self._flights.values():
             for placement, count in flight.gone.items():
@@ -223,7 +224,7 @@ class FairSharePreemption(Preemption):
         return tuple(gone)
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
-        """See Asserting.observe: the starvation of pools that reached their share restarts."""
+        """Record how pools stand before jobs are chosen; the starvation of pools that reached their share restarts."""
         self.jobs.observe(snapshot, now)
         if self._starving.followed():
             for machine in self._exchanges.seen(snapshot.rows):
@@ -244,13 +245,13 @@ class FairSharePreemption(Preemption):
                     self._stirred.add(leaf)
 
     def starving(self) -> dict[str, str]:
-        """See Asserting.starving."""
+        """Return the pools that may evict, ``starving`` or ``aggressively starving``; other threads may call it."""
         followed = [(name, self._starving.status(name)) for name in self._starving.followed()]
         words = {Status.STARVING: "starving", Status.AGGRESSIVELY_STARVING: "aggressively starving"}
         return {name: words[status] for name, status in followed if status in words}
 
     def stirred(self) -> set[str]:
-        """See Asserting.stirred."""
+        """Return, once, the leaf pools whose blocked jobs are to be tried again: new shares may entitle them."""
         found, self._stirred = self._stirred, set()
         return found
 
@@ -264,7 +265,7 @@ class FairSharePreemption(Preemption):
         return found
 
     def gone(self) -> dict[int, int]:
-        """See PlanningPolicy.gone."""
+        """Return the number of tasks in the evictions in flight, by placement."""
         found: dict[int, int] = {}
         for flight in self._flights.values():
             for placement, count in flight.gone.items():
@@ -276,7 +277,7 @@ class FairSharePreemption(Preemption):
         return {name for flight in self._flights.values() for name in flight.gaining}
 
     def freed(self, machine: int) -> list[Resources]:
-        """See PlanningPolicy.freed."""
+        """Return the amounts that the evictions in flight free on a machine."""
         return [amounts for flight in self._flights.values() for at, amounts in flight.freed if at == machine]
 
     def spares(self, resident: Resident, leaf: str, found: Standings, planned: int) -> bool:
@@ -319,11 +320,11 @@ class FairSharePreemption(Preemption):
         return -resident.placement if self.newest_first else resident.placement * _SPREAD % (1 << 32)
 
     def rests(self, machine: int, now: float, seconds: float | None) -> bool:
-        """See PlanningPolicy.rests: any scheduler evicted there at most `seconds` ago."""
+        """Return whether any scheduler evicted tasks there at most `seconds` ago."""
         return self._backoff.rests(machine, now, seconds)
 
     def entitled(self, leaf: str, snapshot: Snapshot) -> Iterable[str]:
-        """See Asserting.entitled."""
+        """Return the jobs of a leaf pool that new shares entitle to room which other jobs of the pool hold."""
         found = self._standings.of(snapshot)
         if found is None:
             return ()

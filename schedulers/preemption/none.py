@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
+from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.policies import Placement, Preemption
@@ -19,8 +20,8 @@ class NoPreemption(Preemption):
     follows_use: ClassVar[bool] = False
 
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> None:
-        """See Preemption.suspects."""
+        """Return no machine."""
 
+    @override
     def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
-        """See Preemption.place."""
         return ()

@@ -10,6 +10,7 @@ from math import ceil, inf
 import numpy as np
 
 from omega.cellstate.fairness import Assertion, Floor, Threshold, is_below
+from omega.cellstate.override import override
 from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
 from omega.schedulers.fairshare.curves import Floats
@@ -60,19 +61,20 @@ class PartitionPlan(Plan):
 
     # The evictor
 
+    @override
     def used(self) -> Resources:
-        """See Plan.used."""
         if self._job is None:
             return super().used()
         held = (self._job.usage * self._job.totals).round().astype(int).tolist()
         return tuple(has + need * self._started for has, need in zip(held, self.need, strict=True))
 
+    @override
     def share(self) -> Sequence[float]:
-        """See Plan.share."""
         return super().share() if self._job is None else self._job.amounts(self._job.share, BOUNDLESS)
 
+    @override
     def planners(self) -> int:
-        """See Plan.planners: a job belongs to one scheduler."""
+        # A job belongs to one scheduler.
         return super().planners() if self._job is None else 1
 
     def _start(self) -> None:
@@ -97,8 +99,9 @@ class PartitionPlan(Plan):
                 ]
         return Assertion(threshold, (), found.snapshot.lanes.complete_to, tuple(floors))
 
+    @override
     def _legal(self, taken: Resources, losses: Losses) -> bool:
-        """See Plan._legal: what victims keep was tested task by task."""
+        # What victims keep was tested task by task.
         return self._is_worth(taken, losses) and is_below(self.used(), self.share(), taken)
 
     # Candidates
@@ -159,8 +162,9 @@ class PartitionPlan(Plan):
             newer = newer + stand.parts([amount * run.tasks for amount in run.need])
         return victim
 
+    @override
     def _most(self, resident: Resident) -> int:
-        """See Plan._most: the newest tasks of the run, as far as the partition does not protect them."""
+        # The newest tasks of the run, as far as the partition does not protect them.
         spare = resident.tasks - self.gone.get(resident.placement, 0)
         if spare <= 0 or resident.job == self.work.id or not self._within_reach(resident):
             return 0

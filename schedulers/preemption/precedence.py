@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.model import MachineState
+from omega.cellstate.override import override
 from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
@@ -42,8 +43,8 @@ class PrecedencePreemption(Preemption):
     looks: int = 256
     most: int = 1024
 
+    @override
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> list[int] | None:
-        """See Preemption.suspects."""
         if not work.job.precedence:
             return None  # no task is less important
         might = might_hold(work, snapshot)
@@ -55,8 +56,8 @@ class PrecedencePreemption(Preemption):
             unknown = np.sort(dice.choice(unknown, self.looks, replace=False))
         return [int(machine) for machine in unknown]
 
+    @override
     def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
-        """See Preemption.place."""
         prey = self._prey(work, snapshot, rng)
         levels = sorted({resident.precedence for residents in prey.values() for resident in residents})
         low, high = 0, len(levels) - 1

@@ -42,7 +42,7 @@ class Lines(logging.Formatter):
         self.form = form
 
     def format(self, record: logging.LogRecord) -> str:
-        """See logging.Formatter."""
+        """Return the line of a record."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         level, said = record.levelname.lower(), dict(getattr(record, "said", {}))
         if record.exc_info:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
+from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Transaction, Verdict
 from omega.schedulers.constraints.explanation import explain
@@ -28,8 +29,8 @@ class PendingReasons(Instrument):
         self._second, self._explained = 0, 0
         self._lock = threading.Lock()
 
+    @override
     def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
-        """See Instrument.committed."""
         if outcome.accepted:
             return
         if outcome.conflicted:
@@ -37,33 +38,33 @@ class PendingReasons(Instrument):
         elif any(verdict is Verdict.LIMIT for _, verdict in outcome.claims):
             self._record(transaction.job, Reason.LIMIT, now)
 
+    @override
     def blocked(self, work: Work, now: float) -> None:
-        """See Instrument.blocked."""
         last = self._found.get(work.id)
         if last and last[-1] == (int(now * 1000), Reason.LIMIT):
             return  # of this very commit
         waits = work.until > now  # a policy named a later time
         self._record(work.id, Reason.LOCALITY if waits else self._explain(work, now, last[-1][1] if last else ""), now)
 
+    @override
     def placed(self, work: Work, now: float) -> None:
-        """See Instrument.placed."""
         if work.id in self._found:
             self._record(work.id, Reason.PLACED, now)
 
+    @override
     def placed_all(self, works: Sequence[Work], now: float) -> None:
-        """See Instrument.placed_all."""
         if self._found:
             for work in works:
                 self.placed(work, now)
 
+    @override
     def committed_all(self, results: Sequence[tuple[Transaction, Outcome]], now: float) -> None:
-        """See Instrument.committed_all."""
         for transaction, outcome in results:
             if not outcome.accepted:
                 self.committed(transaction, outcome, now)
 
+    @override
     def abandoned(self, work: Work, now: float) -> None:
-        """See Instrument.abandoned."""
         self._record(work.id, Reason.CONFLICTS, now)
 
     def delayed(self, jobs: Iterable[str], now: float) -> None:

@@ -10,5 +10,5 @@ class AsAsked:
     """Keep the requested number of workers."""
 
     def size(self, profile: Profile, totals: Totals) -> int:
-        """See Sizing.size."""
+        """Return the job's number of workers, including the present ones."""
         return profile.asked

@@ -15,5 +15,5 @@ class GlobalCap:
     percent: int = 60
 
     def size(self, profile: Profile, totals: Totals) -> int:
-        """See Sizing.size."""
+        """Return the job's number of workers, including the present ones."""
         return earliest(profile, max(profile.asked, profile.has + totals.room(profile.need, self.percent)))

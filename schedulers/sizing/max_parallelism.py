@@ -10,5 +10,5 @@ class MaxParallelism:
     """Use all idle resources that shorten the job."""
 
     def size(self, profile: Profile, totals: Totals) -> int:
-        """See Sizing.size."""
+        """Return the job's number of workers, including the present ones."""
         return earliest(profile, max(profile.asked, profile.has + totals.room(profile.need)))

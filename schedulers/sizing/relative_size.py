@@ -12,6 +12,6 @@ class RelativeSize:
     times: int = 4
 
     def size(self, profile: Profile, totals: Totals) -> int:
-        """See Sizing.size."""
+        """Return the job's number of workers, including the present ones."""
         idle = max(profile.asked, profile.has + totals.room(profile.need))
         return earliest(profile, min(self.times * profile.asked, idle))

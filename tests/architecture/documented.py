@@ -40,3 +40,5 @@ def undocumented(source: Source) -> Iterator[str]:
     for name, item in public(source.tree.body):
         if not says_something(item) and not described_elsewhere(item):
             yield f"{source.path}:{item.lineno}: {name} has no docstring; say what it gives, with units and errors"
+        elif (ast.get_docstring(item) or "").startswith("See "):
+            yield f"{source.path}:{item.lineno}: {name} refers to another docstring; say it, or decorate with override"

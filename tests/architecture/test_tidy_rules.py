@@ -90,6 +90,13 @@ REFUSED: list[tuple[Rule, str, str, int, str]] = [
         4,
         "Run.go",
     ),
+    (
+        documented.undocumented,
+        "omega/run.py",
+        '"""What runs."""\ndef run():\n    """See go."""\n',
+        2,
+        "decorate with override",
+    ),
 ]
 
 HEADER = "-- Commit claims.\n-- KEYS\n--   1 machines (hash)\n-- ARGV\n--   1 size\n"
@@ -140,6 +147,11 @@ ALLOWED: list[tuple[Rule, str, str]] = [
     (lua.lua_checks_first, LUA, "local function f()\n  redis.call('DEL', KEYS[1])\nend\nreturn { 'gone' }\n"),
     (lua.lua_checks_first, "cellstate/lua/parts/parse.lua", "redis.call('DEL', x)\nlacking()\n"),
     (lua.lua_calls, LUA, "--[[ redis.call('TIME') ]]\nlocal habit = 1\n"),
+    (
+        documented.undocumented,
+        "omega/run.py",
+        '"""What runs."""\nclass Run(Go):\n    "A run."\n    @override\n    def go(): 0\n',
+    ),
     (documented.undocumented, "omega/run.py", '"""What runs."""\ndef _run(): pass\nclass _Run: pass\n'),
     (documented.undocumented, "omega/run.py", '"""What runs."""\nclass Run:\n    "A run."\n    def __eq__(self): 0\n'),
     (documented.undocumented, "omega/run.py", '"""What runs."""\ndef run():\n    "Run it."\n    def part(): pass\n'),
