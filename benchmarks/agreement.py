@@ -43,7 +43,7 @@ FIGURES: Mapping[str, Callable[[OfKind], float]] = {
 """The compared figures of each kind of job."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One figure: theirs, and ours over `seeds` runs."""
 
@@ -135,7 +135,13 @@ def compare(row: Mapping[str, Any], results: Sequence[Result]) -> list[Figure]:
     """Every figure that both have."""
     runs = [figures_of(result) for result in results]
     return [
-        Figure(name, row[name]["mean"], row[name]["sd"], fmean(values), pstdev(values))
+        Figure(
+            name=name,
+            reference=row[name]["mean"],
+            reference_sd=row[name]["sd"],
+            ours=fmean(values),
+            ours_sd=pstdev(values),
+        )
         for name in runs[0]
         if name in row
         for values in [[run[name] for run in runs]]

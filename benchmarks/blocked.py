@@ -19,7 +19,7 @@ from benchmarks.store import Saved, Store, measured_store
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.cell import PendingJob, Reply
 from omega.cellstate.errors import StoreError
-from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
+from omega.cellstate.model import GroupStatus, Job, JobSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.transaction import Outcome, Position, Transaction, Verdict
 from omega.schedulers.presets import BATCH_JOBS, batch
@@ -30,7 +30,7 @@ LEAST = 13_000
 """Millicores that no machine has free: residents take more than 3,000 of 16,000 on every one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Number and shapes of the blocked jobs, and the jobs that keep the schedulers busy."""
 
@@ -123,11 +123,11 @@ class Courses:
         """Run the schedulers; again with a longer queue when it ran dry."""
         settings = self.settings
         contest = Contest(
-            settings.schedulers,
-            0,
-            "fine",
-            "incremental",
-            settings.fullness,
+            batch=settings.schedulers,
+            service=0,
+            detection="fine",
+            commit="incremental",
+            fullness=settings.fullness,
             gang=False,
             tasks=settings.tasks,
             jobs_per_call=BATCH_JOBS,
@@ -187,8 +187,8 @@ def measure_waking(sleepers: int, machines: int) -> dict[str, object]:
 
 def _pending(i: int) -> Job:
     need = LEAST + i % 3_000, 512 + i
-    group = GroupStatus(need, 0, 1, 1, 0, 0, 0, 0, "0", ())
-    return Job(f"j{i}", f"j{i}", "batch", 0, i, JobState.ACTIVE, Gang.NO, 0, [group])
+    group = GroupStatus(need=need, total=1, unplaced=1, waiting="0")
+    return Job(id=f"j{i}", name=f"j{i}", kind="batch", order=i, groups=[group])
 
 
 def _all(transaction: Transaction) -> Outcome:

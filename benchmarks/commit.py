@@ -120,7 +120,15 @@ def _prepare(store: Store, settings: Settings, clients: int, size: int, calls: i
     plans = []
     for client in range(clients):
         membership = cell.register_scheduler(f"bench/{client}", uuid4().hex, LEASE_MS, _now_ms())
-        plans.append(Plan(client, size, settings.per_call, calls, settings.machines, membership.incarnation))
+        plan = Plan(
+            client=client,
+            size=size,
+            per_call=settings.per_call,
+            calls=calls,
+            machines=settings.machines,
+            incarnation=membership.incarnation,
+        )  # fmt: skip
+        plans.append(plan)
     for plan in plans:
         count = plan.calls * plan.per_call
         for start in range(0, count, SUBMITTED_AT_ONCE):

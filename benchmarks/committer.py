@@ -22,7 +22,7 @@ EXECUTOR = 1
 """All machines of the measured cell belong to one executor, whose number is the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What one client commits in a round: `calls` round trips of `per_call` transactions of `size` claims."""
 

@@ -46,7 +46,7 @@ Run = dict[str, object]
 """The figures of one run, as they stand in the document."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What to measure; every combination of the lists is a configuration. Amounts are millicores and MiB."""
 
@@ -136,7 +136,15 @@ def _contests(settings: Settings) -> Iterator[Contest]:
     for fullness, gang, batch, service, detection, commit, pools in product(*axes, settings.pools):
         if batch + service:
             yield Contest(
-                batch, service, detection, commit, fullness, gang, settings.tasks, settings.jobs_per_call, pools
+                batch=batch,
+                service=service,
+                detection=detection,
+                commit=commit,
+                fullness=fullness,
+                gang=gang,
+                tasks=settings.tasks,
+                jobs_per_call=settings.jobs_per_call,
+                pools=pools,
             )
 
 

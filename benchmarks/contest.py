@@ -38,7 +38,7 @@ class Dry(Exception):
     """The queue ran out within the measured time: more jobs are needed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
     """The competing schedulers and their settings."""
 

@@ -34,7 +34,7 @@ MOST_OVERSHOOT = 2.0
 MEDIANS = ("seconds", "overshoot", "undershoot", "undone", "evictions", "wasted_task_seconds", "unfair")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What to measure. `guarantees` (tasks) and with them the number of pools; `preemption`: quick or default."""
 
@@ -175,7 +175,7 @@ def _story(cell: StoredCell, names: Sequence[str], begin_ms: int) -> Convergence
     if epoch is None:
         raise StoreError("no epoch was published")
     total = epoch.totals[next(iter(epoch.totals))][0] / TASK[0]
-    story = Convergence({name: epoch.pools[name].fair_share[0] * total for name in names}, begin_ms)
+    story = Convergence(shares={name: epoch.pools[name].fair_share[0] * total for name in names}, begin_ms=begin_ms)
     story.follow(_facts(cell), {job.id: job.id.partition("-")[0] for job in cell.jobs()})
     return story
 

@@ -21,7 +21,7 @@ class _Running(NamedTuple):
     forced: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Convergence:
     """Figures of the log from `begin_ms` on. Times in seconds from then; shares in tasks, which are all alike."""
 

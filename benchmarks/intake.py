@@ -21,7 +21,7 @@ from omega.schedulers.queue.intake import LEAST_AT_HAND, MOST_ASKED
 from omega.schedulers.sharing import owned
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Length of the queue, owners of its jobs, and number of requests."""
 

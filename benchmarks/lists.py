@@ -22,7 +22,7 @@ PLACED_AT_ONCE = 500
 """Running jobs of one commit."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Sizes of the cell, and number of measured calls of each question."""
 

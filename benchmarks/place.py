@@ -19,7 +19,7 @@ PARTS = ("placement", "sync", "memory", "fair-shares", "pools", "lanes", "epochs
 _WITH_STORE = {"sync", "memory", "epochs"}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What to measure: cell sizes, numbers of changed machines, running tasks for the memory part."""
 

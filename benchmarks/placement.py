@@ -8,7 +8,7 @@ import numpy as np
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.cell import Reply
-from omega.cellstate.model import Gang, GroupStatus, Job, JobState
+from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.schedulers.placement.first_fit import FirstFit
@@ -86,9 +86,9 @@ def snapshot_of(machines: int, fullness: float, rng: "np.random.Generator") -> S
 
 def job(tasks: int, demands: Mapping[str, object] | None = None) -> Job:
     """A pending job of equal tasks."""
-    group = GroupStatus(NEED, 0, tasks, tasks, 0, 0, 0, 0, f"0-{tasks - 1}", ())
+    group = GroupStatus(need=NEED, total=tasks, unplaced=tasks, waiting=f"0-{tasks - 1}")
     spec = {"groups": [demands]} if demands else {}
-    return Job("j", "j", "batch", 0, 1, JobState.ACTIVE, Gang.NO, 0, [group], spec)
+    return Job(id="j", name="j", kind="batch", order=1, groups=[group], spec=spec)
 
 
 def _measure(name: str, policy: Placement, snapshot: Snapshot, subject: Job) -> dict[str, object]:

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.launch import Document
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.cell import Reply
-from omega.cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from omega.cellstate.model import GroupStatus, Job, MachineState
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Position, Verdict
@@ -35,9 +35,9 @@ def jobs(pools: int, number: int, tasks: int) -> list[Work]:
     """Make jobs, in turn of each pool."""
     found = []
     for order in range(number):
-        group = GroupStatus((SLOT, 0), 1_000, tasks, tasks, 0, 0, 0, 0, f"0-{tasks - 1}", ())
+        group = GroupStatus(need=(SLOT, 0), duration_ms=1_000, total=tasks, unplaced=tasks, waiting=f"0-{tasks - 1}")
         spec = {"pool": f"p{order % pools}"} if pools else {}
-        job = Job(f"j{order}", f"j{order}", "batch", 0, order, JobState.ACTIVE, Gang.NO, 0, [group], spec)
+        job = Job(id=f"j{order}", name=f"j{order}", kind="batch", order=order, groups=[group], spec=spec)
         found.append(Work.of(job))
     return found
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
     """One figure: its place in a document, the recorded value, the allowed margin.
 

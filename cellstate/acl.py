@@ -65,7 +65,7 @@ def commands(role: str) -> list[str]:
     return sorted({*found, *_READS, *_DIRECT.get(role, ())})
 
 
-def line(role: str, cell: str, version: tuple[int, ...], password: str = "", name: str = "") -> str:
+def line(role: str, cell: str, version: tuple[int, ...], password: str = "", *, name: str = "") -> str:
     """Return the line of an ``aclfile`` for a role on a cell, for a server compatible with Redis `version`.
 
     The user's name is `name`, default ``omega-ROLE``. The line has the hash of the password; without one the user is

@@ -15,7 +15,7 @@ from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Intake, Position
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class ChangedRecords:
     """Machines, jobs and counters of a cell, all at `version`.
 

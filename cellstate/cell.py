@@ -11,7 +11,7 @@ from omega.cellstate.model import (
     Run,
 )
 from omega.cellstate.resources import Resources
-from omega.cellstate.transaction import Outcome, Position
+from omega.cellstate.transaction import Basis, Outcome, Position
 
 if TYPE_CHECKING:
     import numpy as np
@@ -139,17 +139,13 @@ def executor_of(agent: str) -> str:
 
 
 class Fact(NamedTuple):
-    """One entry of the log: version, time (ms, the client's clock), author, words.
-
-    Of a commit also the version on which its transactions were decided, and when that decision began (`Basis`).
-    """
+    """One entry of the log: version, time (ms, the client's clock), author, words, and of a commit its basis."""
 
     version: int
     at_ms: int
     by: str
     words: tuple[str, ...]
-    since: int | None = None
-    began_ms: int | None = None
+    basis: Basis | None = None
 
 
 class KindUse(NamedTuple):

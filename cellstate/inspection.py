@@ -6,7 +6,7 @@ independent readings show it at the same place.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 from omega.cellstate.cell import Rows
@@ -30,7 +30,8 @@ class Queued(NamedTuple):
     lane: int = 0
 
 
-class LaneBook(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneBook:
     """The record of a lane: jobs pending and the arrival of the last, what its jobs want and hold, how many live, how
     many tasks of them are placed, how many have placed tasks, its name.
     """
@@ -61,6 +62,7 @@ class Inspection:
 
     dimensions: int = 0
     """Number of resources."""
+    _: KW_ONLY
     damaged: list[Damage] = field(default_factory=list)
     version: int = 0
     """The cell's version when the reading began; records with a later version may differ from the cell's state."""

@@ -1,13 +1,14 @@
 """Measured use of tasks, as agents report it and the store keeps it beside their output: sums by job and machine."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import astuple, dataclass, fields
 
 STREAM = "usage"
 """The stream under which a machine's sums for a task group are kept; the machine's index stands for the task."""
 
 
-class Measured(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
     """What ended tasks used: CPU and run time in ms, all together, and the largest memory of a process, in bytes."""
 
     tasks: int = 0
@@ -18,23 +19,27 @@ class Measured(NamedTuple):
     def plus(self, other: "Measured") -> "Measured":
         """Return both together."""
         return Measured(
-            self.tasks + other.tasks,
-            self.cpu_ms + other.cpu_ms,
-            self.run_ms + other.run_ms,
-            max(self.peak_bytes, other.peak_bytes),
+            tasks=self.tasks + other.tasks,
+            cpu_ms=self.cpu_ms + other.cpu_ms,
+            run_ms=self.run_ms + other.run_ms,
+            peak_bytes=max(self.peak_bytes, other.peak_bytes),
         )
 
     def pack(self) -> bytes:
         """Return the record in the store."""
-        return " ".join(map(str, self)).encode()
+        return " ".join(map(str, astuple(self))).encode()
+
+
+_NAMES = tuple(field.name for field in fields(Measured))
+"""The numbers of a record, in order."""
 
 
 def unpack(data: bytes) -> Measured:
     """Read a record; nothing from one that is none."""
     words = data.split()
-    if len(words) != len(Measured()) or not all(map(bytes.isdigit, words)):
+    if len(words) != len(_NAMES) or not all(map(bytes.isdigit, words)):
         return Measured()
-    return Measured(*map(int, words))
+    return Measured(**dict(zip(_NAMES, map(int, words), strict=True)))
 
 
 def together(records: Iterable[bytes]) -> Measured:

@@ -289,7 +289,7 @@ class Loss(NamedTuple):
     placement: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class GroupStatus:
     """Counts of a task group; ``unplaced + placed + finished + failed + stopped = total`` (semantics 4).
 
@@ -297,16 +297,16 @@ class GroupStatus:
     """
 
     need: Resources
-    duration_ms: int
+    duration_ms: int = 0
     total: int
     unplaced: int
-    placed: int
-    finished: int
-    failed: int
-    stopped: int
+    placed: int = 0
+    finished: int = 0
+    failed: int = 0
+    stopped: int = 0
     waiting: str
     """The unplaced tasks that may be placed, as ranges, ``-`` when there are none; without delayed tasks."""
-    runs: tuple[tuple[int, int, bool], ...]
+    runs: tuple[tuple[int, int, bool], ...] = ()
     """(placement id, machine index, leaving) of every run."""
     optional: bool = False
     """Whether a task that is evicted, lost or failed is dropped from the total."""
@@ -334,7 +334,7 @@ def ordered(runs: Iterable[tuple[int, int, bool]], indices: int) -> Iterable[tup
     return runs if indices <= RUNS_CHUNK else sorted(runs, key=lambda run: (run[2], run[0]))
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Job:
     """A job as stored; `order` counts submissions, `spec` is as submitted. Jobs that are alike may share `groups`.
 
@@ -345,11 +345,11 @@ class Job:
     id: str
     name: str
     kind: str
-    precedence: int
+    precedence: int = 0
     order: int
-    state: JobState
-    gang: Gang
-    submitted_ms: int
+    state: JobState = JobState.ACTIVE
+    gang: Gang = Gang.NO
+    submitted_ms: int = 0
     groups: list[GroupStatus]
     spec: Mapping[str, Any] = field(default_factory=dict)
     modified: int = 0

@@ -1,13 +1,15 @@
 """Jobs in short, and pages of them: what lists and sums of many jobs need, without reading each in full."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
 from typing import NamedTuple, TypeAlias
 
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.resources import Resources
 
 
-class Counts(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
     """Tasks of all groups of a job."""
 
     total: int
@@ -50,7 +52,7 @@ class JobPage(NamedTuple):
 
 def head_of(job: Job) -> JobHead:
     """Return a job in short."""
-    counts = Counts._make(sum(getattr(group, name) for group in job.groups) for name in Counts._fields)
+    counts = Counts(**{each.name: sum(getattr(group, each.name) for group in job.groups) for each in fields(Counts)})
     needs = zip(*([amount * group.unplaced for amount in group.need] for group in job.groups), strict=True)
     wanted = tuple(map(sum, needs))
     return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted)

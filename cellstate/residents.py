@@ -1,7 +1,7 @@
 """Running tasks in a snapshot: kept only for fetched machines, until these change."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,8 @@ MOST_KEPT = 4_096
 UNKNOWN = -1
 
 
-class Resident(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resident:
     """A run on a machine, with fields of its job's record; optional tasks have precedence 0.
 
     `need` are the amounts of one of its `tasks`; `together` counts the tasks that are evicted together with one of them

@@ -67,7 +67,7 @@ class Answer(Enum):
     ABSENT = "absent"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerInfo:
     """Properties of a server. `url` is safe to print; `append_only` is whether it logs every write."""
 

@@ -3,6 +3,7 @@
 Their state is stored beside the cell state: it changes no version, and a job that loses it starts again.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 MAP, REDUCE = "map", "reduce"
@@ -44,7 +45,8 @@ class Errand(NamedTuple):
     phase: str = ""
 
 
-class PhaseCount(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseCount:
     """The shards of one phase: all, unclaimed ones, finished ones, and the total duration of the finished ones (ms)."""
 
     total: int

@@ -7,7 +7,7 @@ is the specification; `MemoryCell` mirrors it.
 from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from functools import lru_cache
-from typing import NamedTuple, overload
+from typing import NamedTuple, Self, TypeAlias, overload
 
 from omega.cellstate.fairness import Assertion
 
@@ -59,18 +59,28 @@ class Detection(IntEnum):
     COARSE = 1
 
 
-class Claim(NamedTuple):
+Evicted: TypeAlias = tuple[tuple[int, int], ...]
+"""Tasks to evict: (placement id, tasks) each."""
+
+
+class Claim(
+    NamedTuple("_Claim", [("machine", int), ("group", int), ("count", int), ("seen", int), ("evict", Evicted)])
+):
     """`count` tasks of a job's group on a machine.
 
     `seen` is the machine's sequence number at the sync; `evict` lists (placement id, tasks) that may
     be evicted for it, in that order and only while it helps.
     """
 
-    machine: int
-    group: int
-    count: int  # type: ignore[assignment]  # tuple.count is never wanted of a claim
-    seen: int = 0
-    evict: tuple[tuple[int, int], ...] = ()
+    __slots__ = ()
+
+    def __new__(cls, machine: int, group: int, count: int, *, seen: int = 0, evict: Evicted = ()) -> Self:
+        """Create a claim; only its first three numbers are passed by position."""
+        return tuple.__new__(cls, (machine, group, count, seen, evict))
+
+    def __getnewargs_ex__(self) -> tuple[tuple[int, ...], dict[str, object]]:
+        """Return what a copy is made from."""
+        return self[:3], {"seen": self.seen, "evict": self.evict}
 
 
 class Singles(Sequence[Claim]):
@@ -92,7 +102,7 @@ class Singles(Sequence[Claim]):
         group = self.group
         if self.seen is None:
             return (Claim(machine, group, 1) for machine in self.machines)
-        return (Claim(machine, group, 1, seen) for machine, seen in zip(self.machines, self.seen, strict=True))
+        return (Claim(machine, group, 1, seen=seen) for machine, seen in zip(self.machines, self.seen, strict=True))
 
     @overload
     def __getitem__(self, index: int) -> Claim: ...
@@ -104,7 +114,7 @@ class Singles(Sequence[Claim]):
         """Return a claim, or some of them."""
         if isinstance(index, slice):
             return Singles(self.machines[index], self.group, None if self.seen is None else self.seen[index])
-        return Claim(self.machines[index], self.group, 1, 0 if self.seen is None else self.seen[index])
+        return Claim(self.machines[index], self.group, 1, seen=0 if self.seen is None else self.seen[index])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -134,7 +144,7 @@ class Columns(Sequence[Claim]):
     def __iter__(self) -> Iterator[Claim]:
         group, seen = self.group, self.seen or [0] * len(self.machines)
         columns = zip(self.machines, self.counts, seen, strict=True)
-        return (Claim(machine, group, count, number) for machine, count, number in columns)
+        return (Claim(machine, group, count, seen=number) for machine, count, number in columns)
 
     @overload
     def __getitem__(self, index: int) -> Claim: ...
@@ -147,7 +157,7 @@ class Columns(Sequence[Claim]):
         seen = self.seen
         if isinstance(index, slice):
             return Columns(self.machines[index], self.counts[index], self.group, None if seen is None else seen[index])
-        return Claim(self.machines[index], self.group, self.counts[index], 0 if seen is None else seen[index])
+        return Claim(self.machines[index], self.group, self.counts[index], seen=0 if seen is None else seen[index])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)

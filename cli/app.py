@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Closing = TypeVar("Closing", bound="StoredCell")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class App:
     """The common options and the values derived from them. Commands receive it by ``click.pass_obj``."""
 

@@ -1,6 +1,6 @@
 """The update of a running job: new groups beside the old ones, and the changes of both. Pure."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from omega.cellstate.errors import BadInput
@@ -54,12 +54,12 @@ def change(job: Job, spec: JobSpec, *, again: bool = False) -> Change:
         # The store takes an update with the spec that the job has for one that was sent twice (semantics 14).
         wants = max(group.count - finished, now.finished + now.failed + now.stopped)
         resized = job.modified if number == target.group and not live and now.total != wants else 0
-        wanted.append(Target(number, group.count, live, finished, resized))
+        wanted.append(Target(number, group.count, live, finished=finished, resized=resized))
     replaced = sum(going(job.groups[number]) for target in wanted for number in target.older)
     kept = {name: job.spec[name] for name in (*COUNTED, "verified") if name in job.spec}
     extra = dict(spec.extra) | kept
     extra["groups"] = extras + [dict(group.extra) for group in fresh]
-    extra["targets"] = [[*astuple(target)[:2], list(target.older), *astuple(target)[3:]] for target in wanted]
+    extra["targets"] = [[each.group, each.count, list(each.older), each.finished, each.resized] for each in wanted]
     return Change(tuple(fresh), extra, replaced)
 
 

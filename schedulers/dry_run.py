@@ -94,7 +94,7 @@ class DryRun:
             resident = residents[placement]
             found.append(Victims(resident, count))
             self.snapshot.take(claim.machine, resident.need, -count)
-            residents[placement] = resident._replace(tasks=resident.tasks - count)
+            residents[placement] = replace(resident, tasks=resident.tasks - count)
         if found:
             stay = [each for each in residents.values() if each.tasks]
             self.snapshot.residents.learn([claim.machine], self.snapshot.number, stay)

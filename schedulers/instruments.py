@@ -195,7 +195,7 @@ class DurationHistogram:
         return self.total / self.count if self.count else None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Figures(Instrument):
     """The figures of one scheduler as the Omega paper defines them (§4).
 

@@ -5,7 +5,7 @@ trip, each its own transaction (docs/decisions/0003). Lost calls are sent again;
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from random import Random
 from typing import NamedTuple, TypeVar
@@ -52,8 +52,7 @@ class _Arrival(NamedTuple):
 class Live:
     """Answers the effects of one scheduler from the store and the wall clock. `now` returns seconds, `pause` waits.
 
-    Events are reported to the scheduler's instruments. Construction raises the errors of the store and the cell; only
-    a running scheduler waits for its store.
+    Events go to the scheduler's instruments. Construction raises the store's errors; a running scheduler waits for it.
     """
 
     cell: SchedulerStore
@@ -61,6 +60,7 @@ class Live:
     member: str
     now: Callable[[], float]
     pause: Callable[[float], None]
+    _: KW_ONLY
     lease_ms: int = LEASE_MS
     pipelined: bool = True
     snapshot: ArraySnapshot = field(init=False)

@@ -30,7 +30,7 @@ OWN = "omega-scheduler"
 RESTRICT = "OMEGA_PLUGINS"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryEntry:
     """An entry of a package under a name: `target` is ``module:attribute``."""
 
@@ -59,8 +59,8 @@ def offers(axis: str) -> dict[str, RegistryEntry]:
 
 
 def _offer(axis: str, point: EntryPoint) -> RegistryEntry:
-    package = ("", "") if point.dist is None else (_normalized(point.dist.name), point.dist.version)
-    return RegistryEntry(axis, point.name, point.value, *package)
+    package, version = ("", "") if point.dist is None else (_normalized(point.dist.name), point.dist.version)
+    return RegistryEntry(axis=axis, name=point.name, target=point.value, package=package, version=version)
 
 
 def _normalized(package: str) -> str:

@@ -6,7 +6,7 @@ names the modify index and totals it is based on, so that steps of two scheduler
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate import ranges
@@ -33,13 +33,14 @@ class Target:
     group: int
     count: int
     older: tuple[int, ...] = ()
+    _: KW_ONLY
     finished: int = 0
     """Tasks that finished in groups replaced completely by earlier updates; they do not run again."""
     resized: int = 0
     """The modify index of a resize that this target reverts; it makes the job's spec differ from the one before."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
     """How a job is updated: maximum number of tasks of a group down at once, and when a new task counts as healthy.
 
@@ -63,7 +64,10 @@ class Policy:
         after = health.get("healthy_after", HEALTHY_AFTER_MS)
         grace = health.get("grace", 0) if command else 0
         deadline = said.get("progress_deadline", PROGRESS_DEADLINE_MS)
-        return cls(said.get("max_down", 1), after, grace, command, deadline)
+        return cls(
+            max_down=said.get("max_down", 1), healthy_after_ms=after, grace_ms=grace, command=command,
+            progress_deadline_ms=deadline,
+        )  # fmt: skip
 
     @property
     def proven_ms(self) -> int:
@@ -76,7 +80,10 @@ def targets(job: Job) -> list[Target]:
     said = job.spec.get("targets")
     if said is None:
         return [Target(i, group.total) for i, group in enumerate(job.groups)]
-    return [Target(number, count, tuple(older), *more) for number, count, older, *more in said]
+    return [
+        Target(number, count, tuple(older), **dict(zip(("finished", "resized"), more, strict=False)))
+        for number, count, older, *more in said
+    ]
 
 
 def going(group: GroupStatus) -> int:

@@ -1,7 +1,7 @@
 """A job in a scheduler: its unplaced tasks and its attempts."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from omega.cellstate.model import Gang, Job
@@ -39,6 +39,7 @@ class Work:
 
     job: Job
     left: list[int]
+    _: KW_ONLY
     attempts: int = 0
     conflicts: int = 0
     placed: int = 0

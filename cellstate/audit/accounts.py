@@ -8,7 +8,7 @@ from omega.cellstate import ranges
 Amounts = tuple[Fraction, ...]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class MachineBook:
     """A machine after its last fact; None where the remaining log has no information."""
 
@@ -40,7 +40,7 @@ class MachineBook:
             self.over = exceeds(amounts, self.capacity)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class JobBook:
     """Counts of a job by its facts: absolute when its submission is in the log, otherwise relative."""
 

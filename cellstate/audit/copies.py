@@ -83,7 +83,7 @@ class Copies:
         """Enter a fact, in the order of the log. Raises ValueError or IndexError for an invalid one."""
         if not self._entries or self._entries[-1].version != fact.version:
             self._open = None
-            self._entries.append(Entry(fact.version, fact.by, fact.since is not None))
+            self._entries.append(Entry(fact.version, fact.by, fact.basis is not None))
         entry, words = self._entries[-1], fact.words
         if words[0] == "again":
             self._open = None
@@ -110,11 +110,12 @@ class Copies:
         self.number += 1
         first = self._entries[0].version if len(self._entries) == KEPT else self._start
         # A scheduler may know versions that the store lost, in a failover for example.
-        if fact.since is None or not first <= fact.since + 1 <= fact.version:
+        since = fact.basis.since if fact.basis else None
+        if since is None or not first <= since + 1 <= fact.version:
             return
-        self._open = DecidedSet(fact.version, fact.since, book.job, book.pools, Counter(), Counter())
+        self._open = DecidedSet(fact.version, since, book.job, book.pools, Counter(), Counter())
         for entry in reversed(self._entries):
-            if entry.version <= fact.since:
+            if entry.version <= since:
                 break
             if entry.commits and entry.by == fact.by:
                 self._open.refused += entry.refused

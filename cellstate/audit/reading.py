@@ -1,6 +1,6 @@
 """The state of a live cell, exact at one version."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ class CellState:
 
     size: int
     """Number of resources."""
+    _: KW_ONLY
     version: int = 0
     placements: int = 0
     first: int = 1

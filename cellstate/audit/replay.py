@@ -242,7 +242,7 @@ class Replay:
                 self._evictors[evictor] = placement
                 self._sets.evicted(placement, job_id, evictor, count, self.needs.of(job_id, group, count))
             else:
-                self._check_eviction(placement, job_id, evictor, reason, int(group))
+                self._check_eviction(placement, job_id, evictor, reason=reason, group=int(group))
 
     def _give_up(
         self, book: MachineBook, words: tuple[str, ...], amounts: tuple[int, ...], count: int, *, in_transaction: bool
@@ -310,7 +310,7 @@ class Replay:
         if book.tasks == book.leaving == ranges.EMPTY:
             del self.placements[int(placement)]
 
-    def _check_eviction(self, placement: str, victim: str, evictor: str, reason: str, group: int) -> None:
+    def _check_eviction(self, placement: str, victim: str, evictor: str, *, reason: str, group: int) -> None:
         """5: every eviction has a reason; for precedence it is strictly lower than the evictor's.
 
         The precedence of an optional task is 0, whatever its job's: the fact that it is dropped follows at once, unless

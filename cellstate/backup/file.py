@@ -9,7 +9,7 @@ scores, of the log an entry's id and then its number of words and the words.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, BinaryIO
 
@@ -105,7 +105,7 @@ def _cell(unpacker: "msgpack.Unpacker", first: Any) -> Backup:
             return backup
         digest.update(msgpack.packb(item))
         count += 1
-        _take(backup, *item)
+        _take(backup, item)
 
 
 def _header(header: Any) -> Backup:
@@ -119,7 +119,8 @@ def _header(header: Any) -> Backup:
     return Backup(cell, tuple(resources), schema, at_ms, version)
 
 
-def _take(backup: Backup, name: Any, kind: Any, ttl_ms: Any, items: Any) -> None:
+def _take(backup: Backup, item: Sequence[Any]) -> None:
+    name, kind, ttl_ms, items = item
     good = isinstance(name, str) and _KEY.fullmatch(name) and kind in _KINDS
     good = good and (ttl_ms is None or (type(ttl_ms) is int and ttl_ms > 0))
     good = good and isinstance(items, list) and all(type(item) is bytes for item in items)

@@ -12,10 +12,11 @@ def job_of(ledger: Ledger, j: JobRow, *, spec: bool = True, runs: bool = True) -
     """Return a job as it is now, as a data type of the port."""
     ledger.unfold()
     return Job(
-        j.id, j.name, j.kind.name, j.precedence, j.order, j.state, j.gang, j.submitted,
-        [_group(g, g.runs if runs else {}) for g in j.groups], j.spec if spec else {}, j.modified, "*" in j.waits,
-        tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait != "*"), tuple(j.awaited),
-        j.begun, j.lane.number, j.commands, j.submitter,
+        id=j.id, name=j.name, kind=j.kind.name, precedence=j.precedence, order=j.order, state=j.state, gang=j.gang,
+        submitted_ms=j.submitted, groups=[_group(g, g.runs if runs else {}) for g in j.groups],
+        spec=j.spec if spec else {}, modified=j.modified, held="*" in j.waits, awaited=tuple(j.awaited),
+        after=tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait != "*"),
+        begun=j.begun, lane=j.lane.number, commands=j.commands, submitter=j.submitter
     )  # fmt: skip
 
 
@@ -43,10 +44,10 @@ def described_of(m: MachineRow) -> Described:
 
 def _group(g: Group, runs: Mapping[int, int]) -> GroupStatus:
     return GroupStatus(
-        g.amounts, g.duration, g.total, g.unplaced + g.delayed, g.placed, g.finished, g.failed, g.stopped,
-        spell(g.waiting),
-        tuple(ordered(((abs(placement), index, placement < 0) for placement, index in runs.items()), g.indices)),
-        g.optional, g.indices,
-        BUDGET if g.once else g.budget, g.once,
-        tuple(Loss(spell(loss.tasks), loss.count, loss.due, loss.placement) for loss in g.losses),
+        need=g.amounts, duration_ms=g.duration, total=g.total, unplaced=g.unplaced + g.delayed, placed=g.placed,
+        finished=g.finished, failed=g.failed, stopped=g.stopped, waiting=spell(g.waiting),
+        runs=tuple(ordered(((abs(placement), index, placement < 0) for placement, index in runs.items()), g.indices)),
+        optional=g.optional, indices=g.indices,
+        budget=BUDGET if g.once else g.budget, once=g.once,
+        losses=tuple(Loss(spell(loss.tasks), loss.count, loss.due, loss.placement) for loss in g.losses)
     )  # fmt: skip

@@ -139,7 +139,7 @@ class MemoryQueries(Cell):
         # There are none without ``log``.
         entries = islice((entry for entry in self.ledger.entries if entry[0] > since), most)
         return [
-            Fact(version, at, by, tuple(text.split(" ")), *(basis or ()))
+            Fact(version, at, by, tuple(text.split(" ")), basis)
             for version, at, by, lines, basis in entries
             for text in write(lines).split("\n")
             if text and (kinds is None or text.partition(" ")[0] in kinds)
@@ -191,7 +191,8 @@ class MemoryQueries(Cell):
         kept = [self.ledger.J[job_id] for job_id in ids if job_id in self.ledger.J]
         first = self.ledger.entries[0][0] if self.ledger.entries else self.ledger.version + 1
         return ChangedRecords(
-            self.ledger.version, seen, first, len(self.ledger.entries), self.ledger.placements,
+            version=self.ledger.version, seen=seen, first=first, length=len(self.ledger.entries),
+            placements=self.ledger.placements,
             rows=rows_of(self.ledger, indices),
             runs=self.runs(list(indices)),
             jobs=[job_of(self.ledger, j, spec=False) for j in kept],

@@ -235,7 +235,8 @@ class ShardPhase:
 
     def counted(self) -> PhaseCount:
         """Return the numbers of shards by state."""
-        return PhaseCount(self.total, span_count(self.waiting), self.done, self.milliseconds)
+        waiting = span_count(self.waiting)
+        return PhaseCount(total=self.total, waiting=waiting, done=self.done, milliseconds=self.milliseconds)
 
 
 class ShardFailures(NamedTuple):

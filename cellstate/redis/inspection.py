@@ -320,7 +320,10 @@ class RedisInspection(RedisReads):
         wanted, held = numbers[4 : 4 + size], numbers[4 + size : 4 + 2 * size]
         _, serial, pending, arrival = numbers[:4]
         live, tasks, running = numbers[-3:]
-        found.lanes[_number(field)] = LaneBook(serial, pending, arrival, wanted, held, live, tasks, running, name)
+        found.lanes[_number(field)] = LaneBook(
+            serial=serial, pending=pending, arrival=arrival, wanted=wanted, held=held, live=live, tasks=tasks,
+            running=running, name=name,
+        )  # fmt: skip
 
     def _inspect_epoch(self, found: Inspection, _: str) -> None:
         fields = {

@@ -87,11 +87,11 @@ def decode(record: bytes, dimensions: int) -> Fields:
     fixed, at = _FIXED.read(record, at)
     fields = changing | fixed
     fields["bucket"] = fields["bucket"].decode()
-    fields["groups"] = _whole_groups(record, at, changing["size"], form, dimensions)
+    fields["groups"] = _whole_groups(record, at, changing["size"], form=form, dimensions=dimensions)
     return fields
 
 
-def _whole_groups(record: bytes, at: int, size: int, form: int, dimensions: int) -> list[Fields]:
+def _whole_groups(record: bytes, at: int, size: int, *, form: int, dimensions: int) -> list[Fields]:
     """Read the groups of a record, which begin at `at` and must end where it ends."""
     groups: list[Fields] = []  # `list[Fields]()` takes a microsecond
     section, need = _GROUPS[form], _need(dimensions, form)
@@ -205,10 +205,11 @@ def _group(group: Fields, apart: str | None) -> GroupStatus:
     once = budget == NEVER
     rest = group["rest"]
     return GroupStatus(
-        group["need"], group["duration"], group["total"], group["unplaced"] + group["delayed"], group["placed"],
-        group["finished"], group["failed"], group["stopped"], group["waiting"],
-        _all_runs(group["runs"], apart, group["indices"]), group["optional"], group["indices"],
-        BUDGET if once else budget, once, _losses(rest) if rest else (),
+        need=group["need"], duration_ms=group["duration"], total=group["total"],
+        unplaced=group["unplaced"] + group["delayed"], placed=group["placed"],
+        finished=group["finished"], failed=group["failed"], stopped=group["stopped"], waiting=group["waiting"],
+        runs=_all_runs(group["runs"], apart, group["indices"]), optional=group["optional"], indices=group["indices"],
+        budget=BUDGET if once else budget, once=once, losses=_losses(rest) if rest else ()
     )  # fmt: skip
 
 
@@ -289,7 +290,7 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
         (job.kind, job.submitter, *_), groups = _rest(rest, size, form, dimensions)
     else:
         (job.kind, job.submitter, *_), at = _last_texts(rest)
-        found = _whole_groups(rest, at, size, form, dimensions)
+        found = _whole_groups(rest, at, size, form=form, dimensions=dimensions)
         groups = tuple(_group(group, apart.get(i, "")) for i, group in enumerate(found))
     job.id, job.name, job.state, job.gang = job_id, name.decode() if name else job_id, _STATES[state], _GANGS[gang]
     job.groups, job.spec, job.lane = [*groups], unpack(spec) if spec else {}, _LANES[lane]
@@ -300,7 +301,7 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
 def _rest(text: bytes, size: int, form: int, dimensions: int) -> tuple[tuple[str, ...], tuple[GroupStatus, ...]]:
     """Read what follows the name of a job, without runs; the groups of jobs alike are the same objects."""
     texts, at = _last_texts(text)
-    groups = _whole_groups(text, at, size, form, dimensions)
+    groups = _whole_groups(text, at, size, form=form, dimensions=dimensions)
     return texts, tuple(_group(group, None) for group in groups)
 
 
@@ -356,7 +357,6 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
         if waiting:
             for d, need in enumerate(group["need"]):
                 wanted[d] += waiting * need
-    return JobHead(
-        job_id, job["name"] or job_id, job["kind"], job["precedence"], job["order"], _STATES[job["state"]],
-        Counts(total, unplaced, placed, finished, failed, stopped), tuple(wanted),
-    )  # fmt: skip
+    counts = Counts(total=total, unplaced=unplaced, placed=placed, finished=finished, failed=failed, stopped=stopped)
+    name, state = job["name"] or job_id, _STATES[job["state"]]
+    return JobHead(job_id, name, job["kind"], job["precedence"], job["order"], state, counts, tuple(wanted))

@@ -1,12 +1,14 @@
 """A snapshot as the script wrote it (lua/changed_records.lua): records as they are stored."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 _OF_MACHINE, _OF_JOB = 4, 5
 
 
-class RawChangedRecords(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawChangedRecords:
     """Counters as in `ChangedRecords`, and the records that the facts name; empty ones are not kept any more."""
 
     version: int
@@ -29,13 +31,13 @@ class RawChangedRecords(NamedTuple):
         end = 9 + _OF_MACHINE * machines
         last = end + _OF_JOB * jobs
         return cls(
-            version,
-            seen,
-            first,
-            length,
-            placements,
-            [tuple(reply[i : i + _OF_MACHINE]) for i in range(9, end, _OF_MACHINE)],
-            [(reply[i].decode(), *reply[i + 1 : i + _OF_JOB]) for i in range(end, last, _OF_JOB)],
-            [(reply[i], reply[i + 1]) for i in range(last, last + 2 * chunks, 2)],
-            [(reply[i], reply[i + 1]) for i in range(last + 2 * chunks, len(reply), 2)],
+            version=version,
+            seen=seen,
+            first=first,
+            length=length,
+            placements=placements,
+            machines=[tuple(reply[i : i + _OF_MACHINE]) for i in range(9, end, _OF_MACHINE)],
+            jobs=[(reply[i].decode(), *reply[i + 1 : i + _OF_JOB]) for i in range(end, last, _OF_JOB)],
+            placed=[(reply[i], reply[i + 1]) for i in range(last, last + 2 * chunks, 2)],
+            kinds=[(reply[i], reply[i + 1]) for i in range(last + 2 * chunks, len(reply), 2)],
         )

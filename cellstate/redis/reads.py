@@ -12,7 +12,7 @@ from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import RedisCalls
-from omega.cellstate.transaction import Intake, Position
+from omega.cellstate.transaction import Basis, Intake, Position
 
 if TYPE_CHECKING:
     from omega.cellstate.audited import ChangedRecords
@@ -316,7 +316,7 @@ class RedisReads(RedisCalls):
         found = {job_id: job for job_id, job in read.items() if job is not None}
         rows = {index: row for index, row, *_ in raw.machines if row}
         return ChangedRecords(
-            raw.version, raw.seen, raw.first, raw.length, raw.placements,
+            version=raw.version, seen=raw.seen, first=raw.first, length=raw.length, placements=raw.placements,
             rows=records.read_rows(b"".join(self._whole_rows(rows, records.row_bytes(size))), size),
             runs=[run for index, _, text, _ in raw.machines for run in self._runs_of(int(index), text)],
             jobs=list(found.values()),
@@ -375,13 +375,13 @@ def _kind(text: bytes, size: int) -> KindUse:
 def _facts(key: bytes, fields: Mapping[bytes, bytes], kinds: Container[str] | None) -> list[Fact]:
     version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
     lines = fields[b"facts"].decode()
-    since, began = map(int, fields[b"basis"].split()) if b"basis" in fields else (None, None)
+    basis = Basis(*map(int, fields[b"basis"].split())) if b"basis" in fields else None
     if not lines:
         return []
     found = lines.split("\n")
     if kinds is not None:  # most lines of a log are skipped without parsing
         found = [line for line in found if _kind_of(line) in kinds]
-    return [Fact(version, at, by, words, since, began) for line in found for words in records.fact_words(line)]
+    return [Fact(version, at, by, words, basis) for line in found for words in records.fact_words(line)]
 
 
 _KINDS = {"places": "place", "submits": "submit"}

@@ -97,4 +97,4 @@ class RedisShards(RedisReads):
 
 def _phase(text: str) -> PhaseCount:
     total, waiting, done, milliseconds = text.split(" ")
-    return PhaseCount(int(total), ranges.count(waiting), int(done), int(milliseconds))
+    return PhaseCount(total=int(total), waiting=ranges.count(waiting), done=int(done), milliseconds=int(milliseconds))

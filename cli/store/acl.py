@@ -43,7 +43,7 @@ def acl(app: App, role: str, wanted: str | None, password_file: Path | None, nam
     password = _password(password_file) if password_file else ""
     if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise BadInput(f"--name: {name!r} is not a name; use 1 to 64 letters, digits, . _ -")
-    text = line(role, cell, known, password, name or "")
+    text = line(role, cell, known, password=password, name=name or "")
     if app.as_json:
         render.document({"role": role, "cell": cell, "server_version": list(known), "line": text})
         return

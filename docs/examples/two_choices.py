@@ -30,7 +30,7 @@ class TwoChoices(omega.Placement):
                 pair = [rng.choice(local or holding) for _ in range(2)]
                 machine = max(pair, key=lambda each: snapshot.free[0][each])
                 snapshot.take(machine, need, 1)
-                claims.append(omega.Claim(machine, group, 1, int(snapshot.number[machine])))
+                claims.append(omega.Claim(machine, group, 1, seen=int(snapshot.number[machine])))
         if work.gang and len(claims) < work.remaining:
             snapshot.undo(mark)
             return []

@@ -31,7 +31,9 @@ class YoungestOverShare(omega.Preemption):
                 victims = self._victims(snapshot, machine, work.need(group), over, work.job.precedence)
                 if left and victims and machine not in {claim.machine for claim in claims}:
                     snapshot.take(machine, work.need(group), 1)
-                    claims.append(omega.Claim(machine, group, 1, int(snapshot.number[machine]), tuple(victims)))
+                    claims.append(
+                        omega.Claim(machine, group, 1, seen=int(snapshot.number[machine]), evict=tuple(victims))
+                    )
                     left -= 1
         return claims
 

@@ -37,7 +37,7 @@ class EmbeddedStore:
     started: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStatus:
     """The fields of `omega store status`; those of a running server are None when it is stopped."""
 

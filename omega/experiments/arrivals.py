@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import SEEDS, Criterion, Experiment, Form, along, at, cells_in, where
+from omega.experiments.experiment import SEEDS, Experiment, Form, along, at, cells_in, where
 from omega.experiments.finding import Measured, Seen
 from omega.experiments.metrics import of, saturated
 from omega.experiments.results import Record
@@ -191,56 +192,54 @@ def _saturation(cell: str, rate: float) -> Experiment:
     days, longer = (FULL.days, 0.0) if fitted else (0.15, 5 / 3)
     above = f", saturated at {_times(1.1, cell):g}x" if fitted else ""
     return Experiment(
-        f"saturation-{cell.lower()}",
-        f"Shared state on {cell} keeps up with {rate:g} times the batch jobs",
-        "Omega §4.3, fig. 8",
-        8,
-        "jobs scheduled, busyness",
-        f"not saturated at {_times(0.9, cell):g}x{above}",
-        around,
-        _saturates,
-        replace(SMALL, days=0.006, cells=(cell,)),
-        replace(FULL, cells=(cell,), days=days),
-        fitted,
-        longer,
+        name=f"saturation-{cell.lower()}",
+        claim=f"Shared state on {cell} keeps up with {rate:g} times the batch jobs",
+        source="Omega §4.3, fig. 8",
+        figure=8,
+        metric="jobs scheduled, busyness",
+        expectation=f"not saturated at {_times(0.9, cell):g}x{above}",
+        sweep=around,
+        criterion=_saturates,
+        small=replace(SMALL, days=0.006, cells=(cell,)),
+        form=replace(FULL, cells=(cell,), days=days),
+        fitted=fitted,
+        longer=longer,
     )
 
 
-def _of(name: str, claim: str, metric: str, expectation: str, criterion: Criterion) -> Experiment:
-    """Return a claim of figure 9."""
-    return Experiment(
-        name, claim, "Omega §4.3, fig. 9", 9, metric, expectation, shared_sweep, criterion, SMALL_SHARED, FULL_SHARED
-    )
-
+_of_figure_9 = partial(
+    Experiment, source="Omega §4.3, fig. 9", figure=9, sweep=shared_sweep, small=SMALL_SHARED, form=FULL_SHARED
+)
 
 EXPERIMENTS = (
     *(_saturation(cell, rate) for cell, rate in PAPER.items()),
     Experiment(
-        "batch-by-arrivals",
-        "More batch jobs: batch is limited by arrivals, service pays in conflicts",
-        "Omega §4.3, fig. 8",
-        8,
-        "batch.busyness, service.conflict_fraction",
-        "batch busyness 1.5 times as high, and a higher conflict fraction of the service scheduler, a tenth below "
-        "saturation",
-        calm_and_busy,
-        _pays,
-        SMALL,
-        CONFLICTS,
+        name="batch-by-arrivals",
+        claim="More batch jobs: batch is limited by arrivals, service pays in conflicts",
+        source="Omega §4.3, fig. 8",
+        figure=8,
+        metric="batch.busyness, service.conflict_fraction",
+        expectation="batch busyness 1.5 times as high, and a higher conflict fraction of the service scheduler, "
+        "a tenth below saturation",
+        sweep=calm_and_busy,
+        criterion=_pays,
+        small=SMALL,
+        form=CONFLICTS,
         longer=2.0,
     ),
-    _of(
-        "many-schedulers",
-        "More batch schedulers: conflict fraction rises, busyness of each falls, up to 32",
-        "batch.conflict_fraction, batch.busyness",
-        "conflict fraction highest with the most, busyness lower with each step, at every rate that is not saturated",
-        _many,
+    _of_figure_9(
+        name="many-schedulers",
+        claim="More batch schedulers: conflict fraction rises, busyness of each falls, up to 32",
+        metric="batch.conflict_fraction, batch.busyness",
+        expectation="conflict fraction highest with the most, busyness lower with each step, "
+        "at every rate that is not saturated",
+        criterion=_many,
     ),
-    _of(
-        "many-schedulers-wait",
-        "More batch schedulers: jobs wait less",
-        "batch.wait",
-        "shorter with 2 to 32 schedulers than with one, at every rate that is not saturated",
-        _shorter_wait,
+    _of_figure_9(
+        name="many-schedulers-wait",
+        claim="More batch schedulers: jobs wait less",
+        metric="batch.wait",
+        expectation="shorter with 2 to 32 schedulers than with one, at every rate that is not saturated",
+        criterion=_shorter_wait,
     ),
 )

@@ -21,7 +21,7 @@ FILE_MACHINES, FILE_CPU, FILE_MEMORY = 1_000, 4_000, 16 * 1024
 """The default cell of a workload from a file."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """A run. The fields are the parameters that can be varied; times are seconds, cpu millicores, memory MiB.
 
@@ -105,11 +105,15 @@ class Configuration:
 
     def drawn(self) -> Workload:
         """Return the workload. The last one is kept: runs that differ in settings alone share theirs."""
-        size = self.machines, self.cpu, self.memory
         if self.from_file:
-            found = _read(self.workload, *size)
+            found = _read(self.workload, self.machines, self.cpu, self.memory)
         else:
-            found = _draw(self.workload, self.seed, self.days, self.rate, *size)
+            size = presets.Size(
+                machines=self.machines or presets.MACHINES,
+                largest_cpu=self.cpu or LARGEST_CPU,
+                largest_memory=self.memory or LARGEST_MEMORY,
+            )
+            found = _draw(self.workload, self.seed, self.days, self.rate, size)
         if self.pools is None:
             return found
         from omega.workload.file import with_pools  # noqa: PLC0415 - presets need neither YAML nor pydantic
@@ -175,8 +179,5 @@ def _read(path: str, machines: int | None, cpu: int | None, memory: int | None) 
 
 
 @lru_cache(maxsize=1)
-def _draw(
-    name: str, seed: int, days: float, rate: float, machines: int | None, cpu: int | None, memory: int | None
-) -> Workload:
-    size = presets.Size(machines or presets.MACHINES, cpu or LARGEST_CPU, memory or LARGEST_MEMORY)
+def _draw(name: str, seed: int, days: float, rate: float, size: presets.Size) -> Workload:
     return presets.draw(name, seed, days, rate=rate, size=size)

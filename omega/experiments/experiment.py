@@ -1,7 +1,7 @@
 """An experiment: a published claim, the simulations that test it, and the verdict on it over several seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 from omega.experiments.configuration import Configuration
@@ -25,6 +25,7 @@ class Form:
     days: float
     points: int
     cells: tuple[str, ...]
+    _: KW_ONLY
     machines: int | None = None
     seed: int = 0
     even: bool = False
@@ -70,7 +71,7 @@ Criterion = Callable[[Sequence[Record], int], Seen]
 """Takes the records of one seed and that seed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
     """A claim as a value.
 

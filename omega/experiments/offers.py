@@ -1,9 +1,10 @@
 """Two-level scheduling: offers that hold everything while one scheduler decides (Omega §4.2)."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import SEEDS, Criterion, Experiment, Form, along, cells_in, logarithmic, where
+from omega.experiments.experiment import SEEDS, Experiment, Form, along, cells_in, logarithmic, where
 from omega.experiments.finding import Measured, Seen
 from omega.experiments.metrics import of
 from omega.experiments.results import Record
@@ -82,34 +83,32 @@ def _abandons(records: Sequence[Record], _: int) -> Seen:
     )
 
 
-def _of(name: str, claim: str, source: str, metric: str, expectation: str, criterion: Criterion) -> Experiment:
-    return Experiment(name, claim, source, 7, metric, expectation, sweep, criterion, SMALL, FULL, longer=2.0)
-
+_of_figure_7 = partial(Experiment, figure=7, sweep=sweep, small=SMALL, form=FULL, longer=2.0)
 
 EXPERIMENTS = (
-    _of(
-        "offers-busy",
-        "Two-level: batch is much busier than multi-path is with batch jobs, as t_job(service) grows",
-        "Omega §4.2, fig. 7b",
-        "batch.busyness",
-        "at 100 s 1.5 times that at 0.01 s, and 1.5 times that of shared "
+    _of_figure_7(
+        name="offers-busy",
+        claim="Two-level: batch is much busier than multi-path is with batch jobs, as t_job(service) grows",
+        source="Omega §4.2, fig. 7b",
+        metric="batch.busyness",
+        expectation="at 100 s 1.5 times that at 0.01 s, and 1.5 times that of shared "
         "state, which takes as long for batch jobs as multi-path",
-        _busy,
+        criterion=_busy,
     ),
-    _of(
-        "offers-wait",
-        "Two-level: batch jobs wait longer as t_job(service) grows",
-        "Omega §4.2, fig. 7a",
-        "batch.wait",
-        "at 100 s 1.5 times that of shared state",
-        _waits,
+    _of_figure_7(
+        name="offers-wait",
+        claim="Two-level: batch jobs wait longer as t_job(service) grows",
+        source="Omega §4.2, fig. 7a",
+        metric="batch.wait",
+        expectation="at 100 s 1.5 times that of shared state",
+        criterion=_waits,
     ),
-    _of(
-        "offers-abandon",
-        "Two-level abandons jobs at the limit of 1,000 attempts; shared state abandons none",
-        "Omega §4.2, fig. 7c",
-        "jobs_abandoned",
-        "some abandoned at some t_job up to 100 s, none by shared state",
-        _abandons,
+    _of_figure_7(
+        name="offers-abandon",
+        claim="Two-level abandons jobs at the limit of 1,000 attempts; shared state abandons none",
+        source="Omega §4.2, fig. 7c",
+        metric="jobs_abandoned",
+        expectation="some abandoned at some t_job up to 100 s, none by shared state",
+        criterion=_abandons,
     ),
 )

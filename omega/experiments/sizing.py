@@ -4,9 +4,9 @@ By the quick model (mapreduce.py); tests hold it against the loop that runs live
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from omega.experiments.experiment import SEEDS, Criterion, Experiment, Form, nothing
+from omega.experiments.experiment import SEEDS, Experiment, Form, nothing
 from omega.experiments.finding import Measured, Seen
 from omega.experiments.mapreduce import PolicyResult, evaluate
 from omega.experiments.results import Record
@@ -89,57 +89,58 @@ def _varies(_: Sequence[Record], seed: int) -> Seen:
     return found.seen()
 
 
-def _of(
-    name: str, figure: int, claim: str, metric: str, expectation: str, criterion: Criterion, fitted: str = ""
-) -> Experiment:
-    source = f"Omega §6, fig. {figure}"
-    return Experiment(name, claim, source, figure, metric, expectation, nothing, criterion, NONE, FULL, fitted)
-
+_of_workers = partial(Experiment, sweep=nothing, small=NONE, form=FULL)
 
 RATIO = "how many workers jobs could use is fitted to this"
 
 
 EXPERIMENTS = (
-    _of(
-        "mapreduce-benefit",
-        15,
-        "50 to 70 % of the MapReduce jobs gain from more workers",
-        "share of jobs",
-        "0.5 to 0.7 are faster under max-parallelism, however full the cell",
-        _benefit,
-        RATIO,
+    _of_workers(
+        name="mapreduce-benefit",
+        claim="50 to 70 % of the MapReduce jobs gain from more workers",
+        source="Omega §6, fig. 15",
+        figure=15,
+        metric="share of jobs",
+        expectation="0.5 to 0.7 are faster under max-parallelism, however full the cell",
+        criterion=_benefit,
+        fitted=RATIO,
     ),
-    _of(
-        "mapreduce-faster",
-        15,
-        "The 80th percentile is 3 to 4 times as fast under max-parallelism",
-        "times as fast",
-        "3 to 4, however full the cell",
-        _faster,
-        RATIO,
+    _of_workers(
+        name="mapreduce-faster",
+        claim="The 80th percentile is 3 to 4 times as fast under max-parallelism",
+        source="Omega §6, fig. 15",
+        figure=15,
+        metric="times as fast",
+        expectation="3 to 4, however full the cell",
+        criterion=_faster,
+        fitted=RATIO,
     ),
-    _of(
-        "mapreduce-relative",
-        15,
-        "Relative job size brings less than max-parallelism",
-        "times as fast, p80",
-        "above 1, and below max-parallelism",
-        _relative,
+    _of_workers(
+        name="mapreduce-relative",
+        claim="Relative job size brings less than max-parallelism",
+        source="Omega §6, fig. 15",
+        figure=15,
+        metric="times as fast, p80",
+        expectation="above 1, and below max-parallelism",
+        criterion=_relative,
     ),
-    _of(
-        "mapreduce-cap",
-        15,
-        "A global cap does about as well in a little used cell and brings nothing above 60 %",
-        "times as fast, share of jobs",
-        "less than max-parallelism, within 10 % of it and within the spread between seeds; fewer than 10 % gain",
-        _cap,
+    _of_workers(
+        name="mapreduce-cap",
+        claim="A global cap does about as well in a little used cell and brings nothing above 60 %",
+        source="Omega §6, fig. 15",
+        figure=15,
+        metric="times as fast, share of jobs",
+        expectation="less than max-parallelism, within 10 % of it and within the spread between seeds; "
+        "fewer than 10 % gain",
+        criterion=_cap,
     ),
-    _of(
-        "mapreduce-varies",
-        16,
-        "Utilisation varies more, most under max-parallelism",
-        "standard deviation",
-        "larger than under every other policy",
-        _varies,
+    _of_workers(
+        name="mapreduce-varies",
+        claim="Utilisation varies more, most under max-parallelism",
+        source="Omega §6, fig. 16",
+        figure=16,
+        metric="standard deviation",
+        expectation="larger than under every other policy",
+        criterion=_varies,
     ),
 )

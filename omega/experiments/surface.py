@@ -1,9 +1,10 @@
 """Decision times per job and per task together, under four architectures (Omega §4.4, fig. 10)."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import SEEDS, Criterion, Experiment, Form, logarithmic, where
+from omega.experiments.experiment import SEEDS, Experiment, Form, logarithmic, where
 from omega.experiments.finding import Measured, Seen
 from omega.experiments.metrics import of, unscheduled
 from omega.experiments.results import Record
@@ -73,35 +74,32 @@ def _batch_flat(records: Sequence[Record], _: int) -> Seen:
     return found.seen()
 
 
-def _of(name: str, claim: str, part: str, metric: str, expectation: str, criterion: Criterion) -> Experiment:
-    source = f"Omega §4.4, fig. 10{part}"
-    return Experiment(name, claim, source, 10, metric, expectation, sweep, criterion, SMALL, FULL, longer=3.0)
-
+_of_figure_10 = partial(Experiment, figure=10, sweep=sweep, small=SMALL, form=FULL, longer=3.0)
 
 EXPERIMENTS = (
-    _of(
-        "surface",
-        "Longer decisions leave work unscheduled first with one path, last with shared state",
-        "",
-        "jobs unscheduled",
-        "more such points single-path than multi-path, more multi-path than shared state, and more "
+    _of_figure_10(
+        name="surface",
+        claim="Longer decisions leave work unscheduled first with one path, last with shared state",
+        source="Omega §4.4, fig. 10",
+        metric="jobs unscheduled",
+        expectation="more such points single-path than multi-path, more multi-path than shared state, and more "
         "two-level than shared state",
-        _surface,
+        criterion=_surface,
     ),
-    _of(
-        "surface-two-level",
-        "Two-level could not schedule much of the mixed load",
-        "c",
-        "jobs unscheduled",
-        "more points with work left over than under shared state",
-        _two_level,
+    _of_figure_10(
+        name="surface-two-level",
+        claim="Two-level could not schedule much of the mixed load",
+        source="Omega §4.4, fig. 10c",
+        metric="jobs unscheduled",
+        expectation="more points with work left over than under shared state",
+        criterion=_two_level,
     ),
-    _of(
-        "surface-batch",
-        "Shared state: batch does not feel how long service decides",
-        "d",
-        "batch.busyness",
-        "equal over the whole surface, to within 5 % and to within the spread between seeds",
-        _batch_flat,
+    _of_figure_10(
+        name="surface-batch",
+        claim="Shared state: batch does not feel how long service decides",
+        source="Omega §4.4, fig. 10d",
+        metric="batch.busyness",
+        expectation="equal over the whole surface, to within 5 % and to within the spread between seeds",
+        criterion=_batch_flat,
     ),
 )

@@ -18,7 +18,7 @@ MOST_SECONDS_PLACING = 45.0
 """Maximum time after the last arrival before a demonstration ends with tasks unplaced."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """State of a replay: submitted and total jobs and tasks, placed tasks, pending jobs."""
 
@@ -106,12 +106,12 @@ class Replay:
         residents = sum(arrival.job.total for arrival in self.workload.residents)
         pending = sum(self.cell.queue_depths().values())
         return Progress(
-            phase,
-            self.jobs,
-            self.tasks,
-            self.workload.tasks + residents,
-            placed,
-            pending,
-            conflicts / accepted if accepted else 0.0,
-            self.now() - self._started,
+            phase=phase,
+            jobs=self.jobs,
+            tasks=self.tasks,
+            all_tasks=self.workload.tasks + residents,
+            placed=placed,
+            pending=pending,
+            conflict_fraction=conflicts / accepted if accepted else 0.0,
+            seconds=self.now() - self._started,
         )

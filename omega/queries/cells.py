@@ -1,7 +1,9 @@
 """Figures of a whole cell."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.cell import KindUse
 from omega.cellstate.errors import OmegaError
@@ -49,8 +51,8 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) ->
 
 
 def _tasks(heads: "Iterable[JobHead]") -> dict[str, int]:
-    sums = [sum(each) for each in zip(*(head.counts for head in heads), strict=True)] or [0] * len(COUNTS)
-    return dict(zip(COUNTS, sums, strict=True))
+    counts, names = [head.counts for head in heads], ("total", "unplaced", "placed", "finished", "failed", "stopped")
+    return {shown: sum(map(attrgetter(name), counts)) for shown, name in zip(COUNTS, names, strict=True)}
 
 
 def _demand(names: Sequence[str], heads: "Iterable[JobHead]") -> dict[str, int]:
@@ -76,7 +78,8 @@ def limits_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:
     }
 
 
-class Contents(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
     """Numbers of machines, live jobs, stored jobs and versions in the log, and the names of live schedulers."""
 
     machines: int
@@ -89,7 +92,13 @@ class Contents(NamedTuple):
 def contents(cell: "Queries") -> Contents:
     """Count the contents of a cell, for commands that delete, back up or restore it."""
     live = [member for member, (_, alive, _) in cell.members().items() if alive]
-    return Contents(cell.machine_count(), len(cell.job_names()), cell.job_count(), cell.log_length(), live)
+    return Contents(
+        machines=cell.machine_count(),
+        live_jobs=len(cell.job_names()),
+        jobs=cell.job_count(),
+        versions=cell.log_length(),
+        schedulers=live,
+    )
 
 
 def _use(used: int, limit: int | None) -> dict[str, int | None]:

@@ -28,7 +28,7 @@ UNREADABLE = "unreadable"
 """The kind of an event with an unreadable fact."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One fact: version, time (ms, the author's clock), author, kind and details.
 
@@ -104,7 +104,11 @@ def event(fact: "Fact", dimensions: "Dimensions") -> Event:
         job, machine, count, more = _READERS.get(word, _unread)(rest, dimensions)
     except (ValueError, IndexError):
         kind, (job, machine, count, more) = UNREADABLE, _unread(fact.words, dimensions)
-    return Event(fact.version, fact.at_ms, fact.by, kind, job, machine, count, more, fact.since, fact.began_ms)
+    since, began_ms = fact.basis or (None, None)
+    return Event(
+        version=fact.version, at_ms=fact.at_ms, by=fact.by, kind=kind, job=job, machine=machine, count=count, more=more,
+        since=since, began_ms=began_ms,
+    )  # fmt: skip
 
 
 KINDS_BY_WORD = {"done": "ended", "enlist": "register", "leave": "deregister", "lapse": "expire"}

@@ -18,7 +18,7 @@ MOST_EVENTS = 1_000
 """Events of a job that are kept, the newest."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Past:
     """The history of a job from the log, since its submission.
 
@@ -109,7 +109,7 @@ def past(cell: "Queries", job: "Job") -> Past:
     kept = extent(cell)
     start = since_time(cell, job.submitted_ms - CLOCK_MARGIN_MS, kept)
     to = min(kept.newest, start + MOST_VERSIONS)
-    found = Past(job)
+    found = Past(job=job)
     kinds: set[str] = set()
     for event in events(cell, start, to):
         found.add_event(event)

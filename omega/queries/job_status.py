@@ -1,6 +1,7 @@
 """A job in full: its tasks, where they run, its history, its update."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,7 @@ class JobStatus:
             "evicted": log.evicted,
             "failures": log.failures,
             "losses": self.losses,
-            "measured": self.measured._asdict(),
+            "measured": asdict(self.measured),
             "spec": {name: value for name, value in job.spec.items() if name not in ("groups", "targets")},
             "update": self.update,
         }

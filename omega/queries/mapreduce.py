@@ -19,7 +19,10 @@ def progress(cell: "Queries", job: "Job") -> "Progress | None":
     if plan is None:
         return None
     maps, reduces = int(plan["maps"]), int(plan["reduces"])
-    return cell.progress(job.id) or Progress(PhaseCount(maps, maps, 0, 0), PhaseCount(reduces, reduces, 0, 0))
+    return cell.progress(job.id) or Progress(
+        PhaseCount(total=maps, waiting=maps, done=0, milliseconds=0),
+        PhaseCount(total=reduces, waiting=reduces, done=0, milliseconds=0),
+    )
 
 
 def machine_names(cell: "Queries", found: "Progress") -> dict[int, str]:

@@ -80,26 +80,30 @@ def delayed_by(members: "Members") -> frozenset[str]:
 
 def as_work(spec: "JobSpec", order: int = 0) -> "Work":
     """Return an unsubmitted job as a scheduler would hold it, with `order` as its submission number."""
-    from omega.cellstate.model import GroupStatus, Job, JobState, runs_commands
+    from omega.cellstate.model import GroupStatus, Job, runs_commands
     from omega.cellstate.redis.job_records import opaque
     from omega.schedulers.work import Work
 
     groups = [
-        GroupStatus(group.need, group.duration_ms, group.count, group.count, 0, 0, 0, 0, f"0-{group.count - 1}", ())
+        GroupStatus(
+            need=group.need,
+            duration_ms=group.duration_ms,
+            total=group.count,
+            unplaced=group.count,
+            waiting=f"0-{group.count - 1}",
+        )
         for group in spec.groups
     ]
     extra = opaque(spec.extra, spec.groups)
     job = Job(
-        spec.id,
-        spec.name,
-        spec.kind,
-        spec.precedence,
-        order,
-        JobState.ACTIVE,
-        spec.gang,
-        0,
-        groups,
-        extra,
+        id=spec.id,
+        name=spec.name,
+        kind=spec.kind,
+        precedence=spec.precedence,
+        order=order,
+        gang=spec.gang,
+        groups=groups,
+        spec=extra,
         commands=runs_commands(extra),
     )
     return Work.of(job)

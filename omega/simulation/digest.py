@@ -28,7 +28,7 @@ class Digest:
         if len(numbers) >= FLUSH:
             self._take()
 
-    def placed(self, now: int, scheduler: int, order: int, group: int, machines: Sequence[int]) -> None:
+    def placed(self, now: int, scheduler: int, order: int, *, group: int, machines: Sequence[int]) -> None:
         """As `decided`, for single tasks of a group that all stand."""
         numbers = self._numbers
         numbers += (now, scheduler, order, -1 - len(machines), group)

@@ -12,7 +12,7 @@ from omega.schedulers.work import Work
 DAY = 86_400.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Day:
     """Seconds of decision time that led to a transaction without a conflict (`useful`), to one with a conflict
     (`wasted`) and to none (`fruitless`); of all these, those of first attempts (`first`); and
@@ -97,7 +97,7 @@ class Meter(Instrument):
                     self.waits[work.job.kind].append(began - work.submitted)
         if not results:
             self.no_fits += 1
-            self._spend(began, now, first / len(works), None)
+            self._spend(began, now, first=first / len(works), wasted=None)
             return
         conflicts = unfair = 0
         for transaction, outcome in results:
@@ -108,7 +108,7 @@ class Meter(Instrument):
             self.tasks[kind] += outcome.placed
         day.accepted += len(results) - conflicts - unfair
         day.conflicts += conflicts
-        self._spend(began, now, first / len(works), conflicts / len(results))
+        self._spend(began, now, first=first / len(works), wasted=conflicts / len(results))
 
     def unfinished(self, works: Sequence[Work], began: float, now: float) -> None:
         """The run ended during an attempt; its result is unknown."""
@@ -116,14 +116,14 @@ class Meter(Instrument):
             if now >= self._ends:
                 self._turn(now)
             first = sum(not work.attempts for work in works) / len(works)
-            self._spend(began, now, first, 0.0)
+            self._spend(began, now, first=first, wasted=0.0)
 
     def _turn(self, now: float) -> None:
         """Start a new day."""
         number = int(now / DAY)
         self._day, self._begins, self._ends = self.days[number], number * DAY, (number + 1) * DAY
 
-    def _spend(self, began: float, now: float, first: float, wasted: float | None) -> None:
+    def _spend(self, began: float, now: float, *, first: float, wasted: float | None) -> None:
         """Add decision time that ended today; `first` and `wasted` are shares of it, None when fruitless."""
         if self.completed:
             if wasted is None:

@@ -56,7 +56,7 @@ class Median:
         return cls(middle, median(abs(value - middle) for value in values))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OfKind:
     """The figures of one kind of job; waits in seconds.
 

@@ -72,11 +72,16 @@ def work_of(spec: JobSpec, order: int, at: int) -> Work:
     for group in spec.groups:
         count = group.count
         waiting = _WAITING[count] if count < MOST_KNOWN else f"0-{count - 1}"
-        groups.append(GroupStatus(group.need, group.duration_ms, count, count, 0, 0, 0, 0, waiting, ()))
+        groups.append(
+            GroupStatus(need=group.need, duration_ms=group.duration_ms, total=count, unplaced=count, waiting=waiting)
+        )
         left.append(count)
         if group.extra and "groups" not in more:
             more = {**more, "groups": [dict(each.extra) for each in spec.groups]}
-    job = Job(spec.id, spec.name, spec.kind, spec.precedence, order, _ACTIVE, spec.gang, at // 1000, groups, more)
+    job = Job(
+        id=spec.id, name=spec.name, kind=spec.kind, precedence=spec.precedence, order=order, gang=spec.gang,
+        submitted_ms=at // 1000, groups=groups, spec=more,
+    )  # fmt: skip
     return Work.waiting(job, left, at / SECOND)
 
 

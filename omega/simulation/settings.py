@@ -15,7 +15,7 @@ KINDS = ("batch", "service")
 MOST_SCHEDULERS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Settings of one run. Times are seconds. Raises BadInput for invalid values.
 

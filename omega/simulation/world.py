@@ -82,7 +82,7 @@ class World:
             if self.awaiting:
                 self._notify_of(job)
         if outcome.accepted and type(claims) is Singles:
-            self.digest.placed(now, number, job.order, claims.group, claims.machines)
+            self.digest.placed(now, number, job.order, group=claims.group, machines=claims.machines)
         else:
             self.digest.decided(now, number, job.order, transaction, outcome)
         return outcome

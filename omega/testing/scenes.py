@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.cell import Reply
-from omega.cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from omega.cellstate.model import Gang, GroupStatus, Job, MachineState
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Position
 from omega.schedulers.work import Work
@@ -42,12 +42,17 @@ def work(  # noqa: PLR0913 - one per property of a job
     ``expected_duration``) and the `duration` of a task are seconds. `extra` are further fields of the job file.
     """
     statuses = [
-        GroupStatus(need, round(duration * 1000), n, n, 0, 0, 0, 0, f"0-{n - 1}" if n else "-", ())
+        GroupStatus(
+            need=need, duration_ms=round(duration * 1000), total=n, unplaced=n, waiting=f"0-{n - 1}" if n else "-"
+        )
         for need, n in groups
     ]
     said = {"user": user, "pool": pool, "expected_duration": expected}
     spec = {**{name: value for name, value in said.items() if value not in ("", None)}, **(extra or {})}
-    job = Job(name, name, kind, precedence, order, JobState.ACTIVE, Gang(gang), round(submitted * 1000), statuses, spec)
+    job = Job(
+        id=name, name=name, kind=kind, precedence=precedence, order=order, gang=Gang(gang),
+        submitted_ms=round(submitted * 1000), groups=statuses, spec=spec,
+    )  # fmt: skip
     found = Work.of(job)
     found.not_before = not_before
     return found

@@ -132,7 +132,7 @@ def read_jobs(directory: Path, until_us: float = inf) -> dict[str, TraceJob]:
     return jobs
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Life:
     """What happened to one task.
 
@@ -205,7 +205,10 @@ class History:
         natural(row[2])  # the job's id is made of it
         number += new
         self._bursts[row[2]] = (number, time_us)
-        life = Life(time_us, row[6], row[7], natural(row[8]), share(row[9]), share(row[10]), row[12] == "1")
+        life = Life(
+            submitted_us=time_us, user=row[6], scheduling_class=row[7], precedence=natural(row[8]),
+            cpu=share(row[9]), memory=share(row[10]), apart=row[12] == "1",
+        )  # fmt: skip
         self.lives[key] = life
         self.jobs.setdefault((row[2], number), []).append(life)
         self.arrived += time_us > 0

@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 KINDS = ("batch", "service")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mix:
     """How much of the measured mix to draw. Give `jobs`, or `seconds`, or both.
 
@@ -77,7 +77,7 @@ DEMO = Mix(jobs=1_200, seconds=20.0, service_rate=10.0, fill=0.75, longest=15.0)
 """What `omega demo` submits: about 30,000 tasks in 20 s, for a cell of 1,000 machines."""
 
 
-def google_machines(seed: int, count: int, largest_cpu: int, largest_memory: int) -> list[MachineSpec]:
+def google_machines(seed: int, count: int, *, largest_cpu: int, largest_memory: int) -> list[MachineSpec]:
     """`count` machines in the measured capacity classes, ``m0`` …, classes in random order of names.
 
     Every class has its share to within one machine; rare ones may be absent from a small cell.
@@ -237,7 +237,7 @@ def google_mix(seed: int, machines: int, mix: Mix) -> Workload:
     `Workload.about` gives the cut jobs and the factor on durations. There are no
     residents. Raises BadInput when no request fits a machine.
     """
-    specs = google_machines(seed, machines, mix.largest_cpu, mix.largest_memory)
+    specs = google_machines(seed, machines, largest_cpu=mix.largest_cpu, largest_memory=mix.largest_memory)
     drawn = draw_jobs(seed, specs, mix)
     jobs, seconds = drawn.jobs, drawn.seconds
     arrivals = [drawn.arrival(number) for number in range(len(jobs.at))]

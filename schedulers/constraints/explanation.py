@@ -148,7 +148,7 @@ def explain(
     here = places_of(work, snapshot)
     fits = _dry_run(work, snapshot, here)
     parts = tuple(
-        _part(work, group, left, fits.get(group, 0), snapshot, here, names, listed)
+        _part(work, group, left, fits=fits.get(group, 0), snapshot=snapshot, here=here, names=names, listed=listed)
         for group, left in enumerate(work.left)
         if left
     )
@@ -178,6 +178,7 @@ def _part(
     work: Work,
     group: int,
     left: int,
+    *,
     fits: int,
     snapshot: Snapshot,
     here: dict[int, int],

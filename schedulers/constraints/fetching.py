@@ -133,6 +133,6 @@ def residents_on(machines: Sequence[int], cell: "Queries", now: float) -> Iterat
             precedence = 0 if group.optional and not together else job.precedence
             _, lane = lanes.get(job.lane, (0, Lane(job.kind, job.precedence)))
             yield Resident(
-                run.machine, run.placement, run.job, precedence, group.need, tasks, together, lane.user, lane.pool,
-                started,
+                machine=run.machine, placement=run.placement, job=run.job, precedence=precedence, need=group.need,
+                tasks=tasks, together=together, user=lane.user, pool=lane.pool, started=started,
             )  # fmt: skip

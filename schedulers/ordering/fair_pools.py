@@ -42,7 +42,7 @@ class PoolSettings:
     limits: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class FairPools(Ordering):
     """The next task goes to the least satisfied pool: usage ÷ fair share; a pool's jobs by precedence, then FIFO.
 

@@ -76,7 +76,7 @@ class BestFit:
             count = min(left - placed, int(fits[machine]))
             snapshot.take(machine, need, count)
             here[machine] = here.get(machine, 0) + count
-            claims.append(Claim(machine, group, count, int(snapshot.number[machine])))
+            claims.append(Claim(machine, group, count, seen=int(snapshot.number[machine])))
             placed += count
             if placed == left:
                 break

@@ -21,7 +21,7 @@ Found = NDArray[np.intp]
 _TIE = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServicePlacement:
     """Score every feasible machine; each task goes to the machine with the highest score.
 
@@ -86,7 +86,7 @@ class ServicePlacement:
         for machine, count in takes:
             snapshot.take(machine, need, count)
             here[machine] = here.get(machine, 0) + count
-            claims.append(Claim(machine, group, count, int(snapshot.number[machine])))
+            claims.append(Claim(machine, group, count, seen=int(snapshot.number[machine])))
         return claims
 
     def _fits(

@@ -1,7 +1,7 @@
 """Preemption by precedence: a job that fits nowhere takes the room of the fewest and least important tasks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import ClassVar
 
@@ -180,7 +180,7 @@ class _Trial:
             victims = fewest(there.values(), tuple(-amount for amount in here)) or []
             for resident, count in victims:
                 _add(here, resident.need, count)
-                there[resident.placement] = resident._replace(tasks=resident.tasks - count)
+                there[resident.placement] = replace(resident, tasks=resident.tasks - count)
             found.append(claim._replace(evict=tuple((each.resident.placement, each.number) for each in victims)))
         return found
 

@@ -10,7 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import anyio
@@ -52,6 +52,7 @@ class Process:
 
     url: str
     cell: str
+    _: KW_ONLY
     member: str
     scheduler: Scheduler
     lease_ms: int = LEASE_MS
@@ -130,7 +131,10 @@ class Process:
         until, figures = time.monotonic() + NAME_LEASES * lease, cell.figures().get(self.member)
         while True:
             try:
-                return Live(cell, self.scheduler, self.member, time.time, time.sleep, self.lease_ms, self.pipelined)
+                return Live(
+                    cell, self.scheduler, self.member, time.time, time.sleep, lease_ms=self.lease_ms,
+                    pipelined=self.pipelined,
+                )  # fmt: skip
             except Duplicate:
                 # Changing figures prove that the holder lives.
                 if time.monotonic() > until or cell.figures().get(self.member) != figures:
@@ -254,7 +258,7 @@ class Process:
 def run_member(url: str, cell: str, member: str, scheduler: Scheduler, lease_ms: int = LEASE_MS) -> OmegaError | None:
     """Run a scheduler until it is stopped; return the error that ended it, or None."""
     try:
-        Process(url, cell, member, scheduler, lease_ms).run()
+        Process(url, cell, member=member, scheduler=scheduler, lease_ms=lease_ms).run()
     except OmegaError as error:
         return error
     except BaseExceptionGroup as group:

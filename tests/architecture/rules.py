@@ -5,7 +5,8 @@ Lua has a file of its own, lua.py.
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import PurePosixPath
@@ -14,6 +15,11 @@ from tests.architecture.sources import FLOORS, ROOT, Source
 
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 60
+MOST_ALIKE = 3
+NOT_BY_NAME_YET = (
+    "cellstate/cell.py", "cellstate/pools/*", "cellstate/usage.py", "schedulers/epochs.py", "schedulers/fairshare/*",
+)  # fmt: skip
+"""Settings of pools and what is computed from them: exempt until they have one form."""
 
 DOORS = (
     "schedulers/process*", "omega/client/*", "omega/live*", "omega/embedded/*", "cli/*", "benchmarks/*", "tests/*",
@@ -100,6 +106,49 @@ def long_functions(source: Source) -> Iterator[str]:
                     f"{source.path}:{item.lineno}: {item.name} has {length} lines, "
                     f"the most is {MOST_FUNCTION_LINES}; name its parts and move them out"
                 )
+
+
+def exchangeable(source: Source) -> Iterator[str]:
+    """Values of one type that are passed by position can be exchanged, and no checker sees it.
+
+    Annotations are compared as they are written, `X | None` as `X`; `int` and `float`, or an alias and what it stands
+    for, count apart. Click passes the options of a command by name.
+    """
+    if source.folder == "tests" or any(fnmatchcase(source.path, where) for where in NOT_BY_NAME_YET):
+        return
+    for item in source.nodes:
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):
+            by_name = any("command" in ast.unparse(each) for each in item.decorator_list)
+            positional: Sequence[ast.arg | ast.AnnAssign] = [] if by_name else [*item.args.posonlyargs, *item.args.args]
+            what, instead = "parameters", "pass them by name, after *"
+        elif isinstance(item, ast.ClassDef):
+            positional, what, instead = _positional_fields(item), "fields", "a dataclass with kw_only=True"
+        else:
+            continue
+        types = (ast.unparse(each.annotation) for each in positional if each.annotation)
+        for name, count in Counter(each.strip("'").removesuffix(" | None") for each in types).items():
+            if count > MOST_ALIKE:
+                yield (
+                    f"{source.path}:{item.lineno}: {item.name} takes {count} {what} of type {name} by position, "
+                    f"the most is {MOST_ALIKE}; {instead}"
+                )
+
+
+def _positional_fields(item: ast.ClassDef) -> list[ast.AnnAssign]:
+    """Return the fields of a dataclass or named tuple that its constructor takes by position."""
+    decorators = [ast.unparse(each) for each in item.decorator_list]
+    if not any("dataclass" in each for each in decorators) and "NamedTuple" not in map(ast.unparse, item.bases):
+        return []
+    if any("kw_only=True" in each for each in decorators):
+        return []
+    found = []
+    for field in (each for each in item.body if isinstance(each, ast.AnnAssign)):
+        kind, value = ast.unparse(field.annotation), "" if field.value is None else ast.unparse(field.value)
+        if kind == "KW_ONLY":
+            break
+        if not kind.startswith("ClassVar") and "init=False" not in value and "kw_only=True" not in value:
+            found.append(field)
+    return found
 
 
 def talking(source: Source) -> Iterator[str]:

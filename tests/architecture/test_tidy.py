@@ -27,6 +27,10 @@ def test_functions_are_short() -> None:
     assert_kept(rules.long_functions, python())
 
 
+def test_values_of_one_type_are_passed_by_name() -> None:
+    assert_kept(rules.exchangeable, python())
+
+
 def test_file_names_say_something() -> None:
     assert_kept(rules.empty_names, code())
 

@@ -11,6 +11,7 @@ from tests.architecture.sources import Source
 Rule = Callable[[Source], Iterator[str]]
 LUA = "cellstate/lua/commit.lua"
 HOME = "/" + "home/fred/omega"
+FIELDS = "{}\nclass A{}:\n    a: str\n    b: str\n    c: str\n    d: str\n"
 SHELL = "import subprocess\nsubprocess.run('ls', shell=True)\n"
 
 # (rule, path, text, line of the finding, what the finding says)
@@ -19,6 +20,15 @@ REFUSED: list[tuple[Rule, str, str, int, str]] = [
     (rules.long_files, LUA, "-- a\n" * 401, 401, "401 lines"),
     (rules.long_functions, "omega/run.py", "\ndef run():\n" + "    x = 1\n" * 60, 2, "run has 61 lines"),
     (rules.long_functions, "omega/run.py", "async def run():\n" + "    x = 1\n" * 60, 1, "run has 61 lines"),
+    (
+        rules.exchangeable,
+        "omega/run.py",
+        "def f(a: int, b: int, c: int, d: 'int | None'): 0\n",
+        1,
+        "f takes 4 parameters",
+    ),
+    (rules.exchangeable, "omega/run.py", FIELDS.format("@dataclass(frozen=True)", ""), 2, "4 fields of type str"),
+    (rules.exchangeable, "omega/run.py", FIELDS.format("", "(NamedTuple)"), 2, "A takes 4 fields"),
     (rules.empty_names, "omega/utils.py", "", 1, "'utils'"),
     (rules.empty_names, "omega/common/run.py", "", 1, "'common'"),
     (rules.empty_names, "tests/unit/test_manager.py", "", 1, "'manager'"),
@@ -105,6 +115,17 @@ HEADER = "-- Commit claims.\n-- KEYS\n--   1 machines (hash)\n-- ARGV\n--   1 si
 ALLOWED: list[tuple[Rule, str, str]] = [
     (rules.long_files, "omega/run.py", "x = 1\n" * 400),
     (rules.long_functions, "omega/run.py", "def run():\n" + "    x = 1\n" * 59),
+    (rules.exchangeable, "omega/run.py", "def f(a: int, b: int, c: int, d: float, *, e: int): 0\n"),
+    (rules.exchangeable, "omega/run.py", "def f(self, a: int, b: int, c: int): 0\n"),
+    (rules.exchangeable, "cli/run.py", "@click.command()\ndef command(a: str, b: str, c: str, d: str): 0\n"),
+    (rules.exchangeable, "omega/run.py", FIELDS.format("@dataclass(kw_only=True)", "")),
+    (rules.exchangeable, "omega/run.py", FIELDS.format("@dataclass", "").replace("    c", "    _: KW_ONLY\n    c")),
+    (
+        rules.exchangeable,
+        "omega/run.py",
+        FIELDS.format("@dataclass", "").replace("d: str", "d: str = field(init=False)"),
+    ),
+    (rules.exchangeable, "omega/run.py", FIELDS.format("", "(Protocol)")),
     (rules.empty_names, "omega/utilisation.py", ""),
     (rules.empty_names, "tests/unit/test_based.py", ""),
     (rules.talking, "cli/main.py", "import click\nprint(1)\n"),

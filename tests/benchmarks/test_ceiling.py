@@ -56,7 +56,7 @@ def test_the_ceiling_leaves_what_the_commits_leave(store: Store, way: str) -> No
     cell = store.make_cell()
     join(cell, 30)
     membership = cell.register_scheduler("bench/0", uuid4().hex, LEASE_MS, 1)
-    plan = Plan(0, 3, 4, 5, 30, membership.incarnation)
+    plan = Plan(client=0, size=3, per_call=4, calls=5, machines=30, incarnation=membership.incarnation)
     names = [plan.job(number) for number in range(plan.calls * plan.per_call)]
     cell.submit([JobSpec(name, name, "bench", (TaskGroup((10, 32), 3, 5),)) for name in names], 1, "bench")
     saved = Saved.save(store, "begin")

@@ -8,7 +8,7 @@ from benchmarks.store import Saved, Store
 
 
 def test_a_client_commits_the_same_transactions_every_round() -> None:
-    plan = Plan(1, 10, 4, 6, 100, 1)
+    plan = Plan(client=1, size=10, per_call=4, calls=6, machines=100, incarnation=1)
     calls = plan.transactions()
     assert calls == plan.transactions()
     assert [len(call) for call in calls] == [4] * 6
@@ -20,7 +20,9 @@ def test_a_client_commits_the_same_transactions_every_round() -> None:
 
 
 def test_the_ceiling_is_the_better_way_and_the_ratio_of_medians(store: Store) -> None:
-    configuration = Configuration([Plan(0, 10, 4, 5, 100, 1)] * 2, Saved(store, "none", []))
+    configuration = Configuration(
+        [Plan(client=0, size=10, per_call=4, calls=5, machines=100, incarnation=1)] * 2, Saved(store, "none", [])
+    )
     rates = {"checked": [50.0, 40.0, 90.0], "plain": [80.0, 90.0, 70.0], "unchecked": [100.0, 60.0, 120.0]}
     rates["packed"] = [200.0, 200.0, 200.0]
     for kind, values in rates.items():

@@ -13,7 +13,9 @@ from omega.cellstate.model import TaskGroup
 from omega.live.choice import scheduler
 from tests.integration.stage import made_cell
 
-CONTEST = Contest(2, 0, "fine", "incremental", 0.0, gang=True, tasks=10, jobs_per_call=8)
+CONTEST = Contest(
+    batch=2, service=0, detection="fine", commit="incremental", fullness=0.0, gang=True, tasks=10, jobs_per_call=8
+)
 
 
 def reading(seconds: float, times: int) -> dict[str, Any]:

@@ -25,7 +25,7 @@ def asserted(version: int, at_ms: int, before: int, after: int, left: int) -> Fa
 
 
 def story(*facts: Fact) -> Convergence:
-    found = Convergence({"p0": 4.0, "p1": 4.0}, 1_000)
+    found = Convergence(shares={"p0": 4.0, "p1": 4.0}, begin_ms=1_000)
     found.follow(facts, JOBS)
     return found
 

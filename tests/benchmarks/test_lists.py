@@ -9,7 +9,7 @@ from benchmarks.lists import Settings, measure
 
 @pytest.mark.server
 def test_every_question_is_timed(store_url: str) -> None:
-    document: dict[str, Any] = measure(Settings(store_url, jobs=40, machines=30, page=5, calls=2))
+    document: dict[str, Any] = measure(Settings(store=store_url, jobs=40, machines=30, page=5, calls=2))
     rows = {row["question"]: row for row in document["questions"]}
     assert set(rows) == {
         "first page of jobs",

@@ -28,7 +28,9 @@ def test_an_unknown_part_is_named() -> None:
 @pytest.mark.server
 def test_a_sync_is_timed_by_changed_machines(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync, "SAMPLES", 3)
-    settings = Settings(store_url, parts=("sync",), sync_machines=(60, 90), changed=(0, 10, 60, 100), calm_seconds=0.0)
+    settings = Settings(
+        store=store_url, parts=("sync",), sync_machines=(60, 90), changed=(0, 10, 60, 100), calm_seconds=0.0
+    )
     document: dict[str, Any] = measure(settings)
     rows = [(row["machines"], row["changed"]) for row in document["sync"]]
     assert rows == [(60, 0), (60, 10), (60, 60), (60, "full"), (90, "full")]
@@ -39,7 +41,7 @@ def test_a_sync_is_timed_by_changed_machines(store_url: str, monkeypatch: pytest
 def test_memory_of_a_scheduler_and_of_the_server(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SETTLING_SECONDS", 0.0)
     settings = Settings(
-        store_url, parts=("memory",), memory_machines=500, memory_tasks=4_000, per_job=(10,), calm_seconds=0.0
+        store=store_url, parts=("memory",), memory_machines=500, memory_tasks=4_000, per_job=(10,), calm_seconds=0.0
     )
     document: dict[str, Any] = measure(settings)
     packed, spread, *longer = document["memory"]["server"]
@@ -75,7 +77,7 @@ def test_scheduling_by_pools(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_epochs_by_the_time_of_server_and_publisher(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(epochs, "CASES", ((8, 30),))
     monkeypatch.setattr(epochs, "EPOCHS", 1)
-    document: dict[str, Any] = measure(Settings(store_url, parts=("epochs",), calm_seconds=0.0))
+    document: dict[str, Any] = measure(Settings(store=store_url, parts=("epochs",), calm_seconds=0.0))
     (row,) = document["epochs"]
     assert (row["pools"], row["jobs"]) == (8, 30)
     assert all(row[name] > 0 for name in ("reading_server_ms", "server_ms", "own_cpu_ms", "longest_pause_ms"))

@@ -10,7 +10,17 @@ from benchmarks.ranges import Range, load
 from omega.cli.main import omega
 
 MEASURED, RANGES = load()
-MORE = Range("tasks", "omega bench conflict", "headline", "medians", "tasks", 100, (90, 110), 0.2, "tasks/s")
+MORE = Range(
+    name="tasks",
+    command="omega bench conflict",
+    document="headline",
+    rows="medians",
+    figure="tasks",
+    measured=100,
+    spread=(90, 110),
+    margin=0.2,
+    unit="tasks/s",
+)
 
 
 def test_it_says_where_and_when() -> None:
@@ -51,7 +61,18 @@ def test_a_figure_is_found_and_judged() -> None:
 
 
 def test_less_may_be_better() -> None:
-    less = Range("memory", "omega bench place", "place", "memory.server", "mb", 4, (4, 4), 0.25, "MB", False)
+    less = Range(
+        name="memory",
+        command="omega bench place",
+        document="place",
+        rows="memory.server",
+        figure="mb",
+        measured=4,
+        spread=(4, 4),
+        margin=0.25,
+        unit="MB",
+        more_is_better=False,
+    )
     assert less.find({"memory": {"server": [{"mb": 4.5}]}}) == 4.5
     assert less.check(4.5)["within"]
     assert not less.check(5.5)["within"]

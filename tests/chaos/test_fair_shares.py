@@ -14,7 +14,7 @@ LATE = 2.0
 
 @pytest.mark.parametrize("preemption", ["quick", "default"])
 def test_three_pools_reach_their_shares(preemption: str, store_url: str) -> None:
-    run = measure(Settings(store_url, preemption=preemption, repeat=1, calm_seconds=0.0))["runs"][0]  # type: ignore[index]
+    run = measure(Settings(store=store_url, preemption=preemption, repeat=1, calm_seconds=0.0))["runs"][0]  # type: ignore[index]
     sys.stdout.write(json.dumps(run) + "\n")
     assert run["seconds"] is not None
     assert run["seconds"] <= LATE * MOST_SECONDS[preemption]
@@ -25,7 +25,7 @@ def test_three_pools_reach_their_shares(preemption: str, store_url: str) -> None
 @pytest.mark.parametrize(("schedulers", "guarantees"), [(1, (5, 10, 5)), (8, (0,) * 12)])
 def test_other_numbers_of_pools_and_schedulers(schedulers: int, guarantees: tuple[int, ...], store_url: str) -> None:
     settings = Settings(
-        store_url,
+        store=store_url,
         machines=50,
         slots=4,
         schedulers=schedulers,

@@ -93,7 +93,7 @@ def eventually(what: Callable[[], bool]) -> None:
 def scheduler(cell: RedisCell, member: str = "batch/0") -> Iterator[Live]:
     """A live scheduler in a thread, without a heartbeat: its lease is long."""
     own = RedisCell.connect(cell.url, cell.name)
-    live = Live(own, registry.scheduler(member.partition("/")[0]), member, time.time, time.sleep, LEASE_MS)
+    live = Live(own, registry.scheduler(member.partition("/")[0]), member, time.time, time.sleep, lease_ms=LEASE_MS)
     thread = threading.Thread(target=live.run)
     thread.start()
     try:
@@ -129,7 +129,7 @@ def executor(cell: RedisCell, speed: float = 1.0) -> AbstractContextManager[None
     """The machines of the cell, played in a thread."""
 
     def play(own: RedisCell) -> Callable[[], object]:
-        machines = SimulatedExecutor(own, "here", time.time, speed)
+        machines = SimulatedExecutor(own, "here", time.time, speed=speed)
         machines.resume()
         return lambda: machines.step(0.02)
 

@@ -33,7 +33,7 @@ def lived(omega: Omega, cell: RedisCell) -> RedisCell:
     mine, other = Hand(cell, "batch/0"), Hand(cell, "batch/1")
     other.claim("r" * 8, Claim(0, 0, 2), at_ms=2_000)
     mine.claim("c" * 8, Claim(0, 0, 1), Claim(1, 0, 2), at_ms=3_000)
-    other.claim("r" * 8, Claim(1, 0, 1, 0, ((2, 1),)), at_ms=4_000)
+    other.claim("r" * 8, Claim(1, 0, 1, seen=0, evict=((2, 1),)), at_ms=4_000)
     mine.claim("c" * 8, Claim(2, 0, 2), at_ms=5_000)
     (run,) = cell.runs([2])
     cell.end([Ending(2, run.placement, How.LOST)], 6_000, "here")
@@ -81,7 +81,7 @@ def test_a_machine_that_moved_won_as_well(omega: Omega, cell: RedisCell) -> None
     join(cell, 1)
     cell.submit([JobSpec("c" * 8, "crawl", "batch", (TaskGroup((1, 1), 1),))], 1_000, "ada")
     cell.set_machine_capacity(0, (5000, 5000), 2_000, "eve")
-    Hand(cell, "batch/0").claim("c" * 8, Claim(0, 0, 1, 1), at_ms=3_000, coarse=True)
+    Hand(cell, "batch/0").claim("c" * 8, Claim(0, 0, 1, seen=1), at_ms=3_000, coarse=True)
     assert "conflict of crawl (cccc) on m0: moved (eve changed the machine there before" in omega.text(
         "job", "status", "crawl"
     )

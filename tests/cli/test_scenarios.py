@@ -166,7 +166,12 @@ def test_o02_evicted_tasks_are_counted_once(cell: RedisCell) -> None:
     place(cell, me, 2, "other", Claim(1, 0, 2))
     runs = {run.job: run.placement for run in cell.runs([0, 1])}
     placed = place(
-        cell, me, 3, "high", Claim(0, 0, 2, 0, ((runs["gang"], 2),)), Claim(1, 0, 2, 0, ((runs["other"], 2),))
+        cell,
+        me,
+        3,
+        "high",
+        Claim(0, 0, 2, seen=0, evict=((runs["gang"], 2),)),
+        Claim(1, 0, 2, seen=0, evict=((runs["other"], 2),)),
     )
     assert placed == 4
     kept = extent(cell)

@@ -48,7 +48,7 @@ def test_a_user_that_nobody_verified_is_marked(ada: Omega) -> None:
 def account(store_url: str, cell: RedisCell) -> Iterator[str]:
     """The store as a person with a user of their own names it."""
     client: Any = connect(store_url)
-    client.execute_command("ACL", "SETUSER", *line("person", cell.name, (7, 2), "secret", "grace").split()[1:])
+    client.execute_command("ACL", "SETUSER", *line("person", cell.name, (7, 2), "secret", name="grace").split()[1:])
     yield store_url.replace("unix://", "unix://grace:secret@")
     client.execute_command("ACL", "DELUSER", "grace")
     client.close()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.model import Gang, GroupStatus, Job, JobState
+from omega.cellstate.model import GroupStatus, Job, JobState
 from omega.cellstate.resources import Dimensions
 from omega.cli import words
 from omega.cli.job.progress_lines import ProgressLines
@@ -18,16 +18,22 @@ from omega.queries.recent import Recently
 def job(*groups: dict[str, int], state: JobState = JobState.ACTIVE, names: tuple[str, ...] = ()) -> Job:
     """A job submitted at 1 s whose groups have these counts."""
     none: dict[str, Any] = dict.fromkeys(("unplaced", "placed", "finished", "failed", "stopped"), 0)
-    made = [
-        GroupStatus(need=(1, 1), duration_ms=0, total=sum(counts.values()), waiting="-", runs=(), **none | counts)
-        for counts in groups
-    ]
+    made = [GroupStatus(need=(1, 1), total=sum(counts.values()), waiting="-", **none | counts) for counts in groups]
     spec = {"groups": [{"name": name} for name in names]} if names else {}
-    return Job("4f1c", "crawl", "batch", 0, 1, state, Gang.NO, 1000, made, spec)
+    return Job(id="4f1c", name="crawl", kind="batch", order=1, state=state, submitted_ms=1000, groups=made, spec=spec)
 
 
 def place(version: int, group: int, by: str, at_ms: int) -> Event:
-    return Event(version, at_ms, by, "place", "4f1c", 0, 1, {"group": group, "placement": version, "tasks": "0"})
+    return Event(
+        version=version,
+        at_ms=at_ms,
+        by=by,
+        kind="place",
+        job="4f1c",
+        machine=0,
+        count=1,
+        more={"group": group, "placement": version, "tasks": "0"},
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +110,18 @@ def test_progress_lines_from_submission_to_end() -> None:
     assert lines.update(job({"unplaced": 3}), 1000) == []
     lines.add_event(place(5, 0, "batch/1", 1020))
     assert lines.update(job({"unplaced": 2, "placed": 1}), 1100) == []
-    lines.add_event(Event(6, 1040, "batch/0", "conflict", "4f1c", 0, 1, {"verdict": "full"}))
+    lines.add_event(
+        Event(
+            version=6,
+            at_ms=1040,
+            by="batch/0",
+            kind="conflict",
+            job="4f1c",
+            machine=0,
+            count=1,
+            more={"verdict": "full"},
+        )
+    )
     lines.add_event(place(7, 0, "batch/0", 1250))
     told = "  0.25 s  3 tasks placed by batch/1, batch/0 in 2 transactions (1 conflict)"
     assert lines.update(job({"placed": 3}), 1300) == [told]
@@ -125,7 +142,9 @@ def test_progress_lines_of_several_groups_names_them() -> None:
 def test_progress_lines_of_tasks_that_come_back() -> None:
     lines = ProgressLines(job({"placed": 2}))
     lines.update(job({"placed": 2}), 1100)
-    lines.add_event(Event(9, 3000, "ada", "lost", "4f1c", 0, 2, {"group": 0}))
+    lines.add_event(
+        Event(version=9, at_ms=3000, by="ada", kind="lost", job="4f1c", machine=0, count=2, more={"group": 0})
+    )
     back = "  2.0 s   2 tasks lost with their machine, pending again"
     assert lines.update(job({"unplaced": 2}), 3000) == [back]
     lines.add_event(place(10, 0, "batch/0", 4000))
@@ -137,7 +156,9 @@ def test_progress_lines_read_after_its_job_does_not_place_anew_what_came_back_me
     lines = ProgressLines(job({"unplaced": 2}))
     lines.add_event(place(5, 0, "batch/0", 2000))
     assert len(lines.update(job({"placed": 2}), 2000)) == 1
-    lines.add_event(Event(9, 3000, "ada", "lost", "4f1c", 0, 2, {"group": 0}))
+    lines.add_event(
+        Event(version=9, at_ms=3000, by="ada", kind="lost", job="4f1c", machine=0, count=2, more={"group": 0})
+    )
     back = "  2.0 s   2 tasks lost with their machine, pending again"
     assert lines.update(job({"placed": 2}), 3000) == [back]
     assert lines.update(job({"unplaced": 2}), 3100) == []
@@ -152,7 +173,9 @@ def test_progress_lines_of_surplus_that_comes_late_and_is_given_up() -> None:
     lines = ProgressLines(seen({}))
     assert lines.update(seen({}), 1100) == ["  0.10 s  workers: 2 tasks placed"]
     assert lines.update(seen({"placed": 3}), 2000) == ["  1.0 s   surplus: 3 tasks placed"]
-    lines.add_event(Event(9, 3000, "service/0", "evicted", "4f1c", 0, 1, {"group": 1}))
+    lines.add_event(
+        Event(version=9, at_ms=3000, by="service/0", kind="evicted", job="4f1c", machine=0, count=1, more={"group": 1})
+    )
     assert lines.update(seen({"placed": 2}), 3000) == ["  2.0 s   surplus: 1 task evicted, not placed again (optional)"]
     assert lines.update(seen({}), 4000) == []
 

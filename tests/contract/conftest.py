@@ -104,7 +104,7 @@ class Member:
         evict: tuple[tuple[int, int], ...] = (),
     ) -> Outcome:
         """Claim tasks of a job's first group: (machine, count) each."""
-        made = tuple(Claim(machine, 0, count, self.seen(machine), evict) for machine, count in claims)
+        made = tuple(Claim(machine, 0, count, seen=self.seen(machine), evict=evict) for machine, count in claims)
         return self.transact(Transaction(job, made, mode, detection))[0]
 
 

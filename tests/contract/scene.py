@@ -147,7 +147,7 @@ class Scene:
         name, _, tasks = text.partition("*")
         machine = self.index.get(name, 99)
         victims = tuple(self.victim(victim) for victim in evict.split(",") if victim)
-        return Claim(machine, int(group or 0), int(tasks), self.seen.get(machine, 0), victims)
+        return Claim(machine, int(group or 0), int(tasks), seen=self.seen.get(machine, 0), evict=victims)
 
     def victim(self, text: str) -> tuple[int, int]:
         name, _, tasks = text.partition("*")

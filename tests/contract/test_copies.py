@@ -36,7 +36,7 @@ class Ground:
 
     def evict(self, since: int, count: int = 1, job: str = "a", victim: str = "b") -> Verdict:
         """Start tasks of a job in the place of those of another, decided on a version; returns the verdict."""
-        claim = Claim(0, 0, count, 0, ((self.placement(victim), 9),))
+        claim = Claim(0, 0, count, seen=0, evict=((self.placement(victim), 9),))
         assertion = Assertion(Threshold(("a",), (DUE, 0.0)), (Threshold(("b",), (DUE, 0.0)),))
         return self.commit(since, Transaction(job, (claim,), assertion=assertion))
 
@@ -134,7 +134,7 @@ def test_a_gang_is_one_set(ground: Ground, gang: bool) -> None:
     ground.submit("g", "a", 3, need=2, gang=Gang.YES if gang else Gang.NO)
     ground.other.place("b", (0, 11))
     ground.fill()
-    claims = (Claim(0, 0, 1, 0, ((ground.placement("b"), 2),)),) * 3
+    claims = (Claim(0, 0, 1, seen=0, evict=((ground.placement("b"), 2),)),) * 3
     assertion = Assertion(Threshold(("a",), (DUE, 0.0)), (Threshold(("b",), (DUE, 0.0)),))
     mode = Mode.GANG if gang else Mode.INCREMENTAL
     assert ground.commit(ground.version(), Transaction("g", claims, mode, assertion=assertion)) is Verdict.PLACED
@@ -154,7 +154,7 @@ def test_each_task_of_a_claim_is_a_set_with_its_victims(ground: Ground) -> None:
     victims = ((ground.placement("b2"), 1), (ground.placement("d2"), 1))
     due = (DUE, 0.0)
     assertion = Assertion(Threshold(("a",), due), (Threshold(("b",), due), Threshold(("d",), due)))
-    claim = Claim(0, 0, 2, 0, victims)
+    claim = Claim(0, 0, 2, seen=0, evict=victims)
     assert ground.commit(ground.version(), Transaction("a2", (claim,), assertion=assertion)) is Verdict.PLACED
     assert ground.report().ok
 
@@ -197,7 +197,7 @@ def test_floors_of_jobs_are_checked_at_the_commit_alone(ground: Ground) -> None:
     ground.other.place("b", (0, 8))
     ground.fill()
     assertion = Assertion(Threshold((), (DUE, 0.0), job="a"), (), 9, (Floor("b", (4.0, 0.0)),))
-    claim = Claim(0, 0, 1, 0, ((ground.placement("b"), 1),))
+    claim = Claim(0, 0, 1, seen=0, evict=((ground.placement("b"), 1),))
     assert ground.commit(ground.version(), Transaction("a", (claim,), assertion=assertion)) is Verdict.PLACED
     report = ground.report()
     assert report.ok

@@ -111,7 +111,7 @@ def test_removed_and_added_again_is_another_machine(cell: AnyCell, member: Membe
     """No ABA: the number of a machine that comes back is above any that was seen of it."""
     cell.submit([job("a", count=9)], 0, "ada")
     seen = member.seen(0)
-    claim = Transaction("a", (Claim(0, 0, 1, seen),), detection=Detection.COARSE)
+    claim = Transaction("a", (Claim(0, 0, 1, seen=seen),), detection=Detection.COARSE)
     member.place("a", (1, 1))
     cell.set_machine_state(0, MachineState.GONE, 1, "ada")
     assert cell.join("e0", [MachineSpec("m0", (4, 8))], 2) == [0]

@@ -48,7 +48,7 @@ class TestFewestLeft(OrderingContract):
 
 
 class TestFairPools(OrderingContract):
-    policies = (FairPools(), FairPools({"p": PoolSettings(weight=2.0, guarantee={"cpu": 10})}))
+    policies = (FairPools(), FairPools(pools={"p": PoolSettings(weight=2.0, guarantee={"cpu": 10})}))
 
 
 class TestAsAsked(SizingContract):

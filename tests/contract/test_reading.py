@@ -218,7 +218,7 @@ def test_a_store_that_went_back_in_time(stand: Stand, cell: AnyCell, member: Mem
     assert member.position.version == lost.version
     assert member.seen(1) == seen, "the same version and the same number of another history"
     assert cell.sync(lost).full
-    claims = (Claim(1, 0, 1, seen), Claim(2, 0, 1, member.seen(2)))
+    claims = (Claim(1, 0, 1, seen=seen), Claim(2, 0, 1, seen=member.seen(2)))
     coarse = Transaction("a", claims, detection=Detection.COARSE)
     member.position = lost
     assert member.transact(coarse)[0].claims == ((0, Verdict.MOVED),) * 2
@@ -316,10 +316,10 @@ def test_the_log_has_what_a_commit_was_decided_on(cell: AnyCell, member: Member,
     before = cell.counters()["version"]
     cell.commit(member.membership, 1, [transaction], Position(), 7, basis=Basis(known.version, 1_234))
     cell.commit(member.membership, 2, [Transaction("b", (Claim(0, 0, 1),))], known, 8)
-    first = {(fact.since, fact.began_ms) for fact in cell.facts(before, 1)}
+    first = {fact.basis for fact in cell.facts(before, 1)}
     assert first == {(known.version, 1_234)}, "as stated, whatever the call asks for"
-    assert [fact[4:] for fact in cell.facts(before + 1)] == [(known.version, 8)], "else what the caller has, and now"
-    assert {fact[4:] for fact in cell.facts(0, before)} == {(None, None)}
+    assert [fact.basis for fact in cell.facts(before + 1)] == [(known.version, 8)], "else what the caller has, and now"
+    assert {fact.basis for fact in cell.facts(0, before)} == {None}
 
 
 def test_jobs_by_id_without_what_only_schedulers_read(cell: AnyCell) -> None:

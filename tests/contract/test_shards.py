@@ -74,7 +74,7 @@ def test_sums_of_durations_stay_exact_and_never_fall(cell: AnyCell, workers: lis
         assert end(cell, workers[0], "map", errand.shard, milliseconds)
     found = cell.progress("a")
     assert found is not None
-    assert found.map == PhaseCount(3, 0, 3, 2 * LARGEST)
+    assert found.map == PhaseCount(total=3, waiting=0, done=3, milliseconds=2 * LARGEST)
 
 
 def test_the_sum_of_durations_has_a_most(cell: AnyCell, workers: list[Worker]) -> None:
@@ -248,7 +248,11 @@ def test_progress(cell: AnyCell, workers: list[Worker]) -> None:
     assert end(cell, workers[0], "map", 0, 1_500)
     progress = cell.progress("a")
     assert progress is not None
-    assert progress == Progress(PhaseCount(3, 1, 1, 1_500), PhaseCount(2, 2, 0, 0), 1)
+    assert progress == Progress(
+        PhaseCount(total=3, waiting=1, done=1, milliseconds=1_500),
+        PhaseCount(total=2, waiting=2, done=0, milliseconds=0),
+        1,
+    )
     assert (progress.phase, progress.map.mean, progress.reduce.mean) == ("map", 1.5, None)
     assert end(cell, workers[1], "map", 1)
     finish_all(cell, workers[0])

@@ -32,7 +32,7 @@ def submit(cell: MemoryCell | RedisCell, name: str, pool: str, tasks: int, user:
 
 def attempt(member: Member, count: int, serial: int, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, Verdict]:
     assertion = Assertion(Threshold(("a",), (4.0, 0.0), a), (Threshold(("b",), (4.0, 0.0), b),), serial)
-    claim = Claim(0, 0, count, member.seen(0), ((1, 8),))
+    claim = Claim(0, 0, count, seen=member.seen(0), evict=((1, 8),))
     return member.transact(Transaction("a1", (claim,), assertion=assertion))[0].claims[0]
 
 
@@ -47,7 +47,7 @@ def test_lanes_that_came_later_count(make: Make) -> None:
     member = prepared(cell)
     submit(cell, "a2", "a", 3, user="somebody else")
     assert attempt(member, 1, 2, (2,), (1,)) == (1, Verdict.PLACED)
-    claim = Claim(0, 0, 3, 0, ((1, 3),))
+    claim = Claim(0, 0, 3, seen=0, evict=((1, 3),))
     assertion = Assertion(Threshold(("a",), (4.0, 0.0), (2,)), (Threshold(("b",), (4.0, 0.0), (1,)),), 2)
     assert member.transact(Transaction("a2", (claim,), Mode.GANG, assertion=assertion))[0].accepted
     assert attempt(member, 1, 2, (2,), (1,)) == (0, Verdict.SHARE), "its pool holds four, three of them in a new lane"
@@ -65,7 +65,7 @@ def evicting(member: Member, precedence: int, pool: str) -> Verdict:
     extra = {"pool": pool, "user": "u"}
     job = JobSpec(name, name, "service", (TaskGroup((1, 0), 1),), precedence, extra=extra)
     member.cell.submit([job], 0, "ada")
-    return member.transact(Transaction(name, (Claim(0, 0, 1, 0, ((1, 8),)),)))[0].claims[0][1]
+    return member.transact(Transaction(name, (Claim(0, 0, 1, seen=0, evict=((1, 8),)),)))[0].claims[0][1]
 
 
 def test_with_pools_precedence_decides_within_a_pool_and_for_operators(make: Make) -> None:
@@ -87,7 +87,7 @@ def test_with_pools_precedence_decides_within_a_pool_and_for_operators(make: Mak
 def of_job(member: Member, evictor: str, share: float, floor: Floor, tasks: int, *victims: int) -> tuple[int, Verdict]:
     """Let a job evict tasks of b1 by its own share and the victim's floor."""
     assertion = Assertion(Threshold((), (share, 0.0), job=evictor), (), 9, (floor,))
-    claim = Claim(0, 0, tasks, 0, tuple((each, 8) for each in victims or (1,)))
+    claim = Claim(0, 0, tasks, seen=0, evict=tuple((each, 8) for each in victims or (1,)))
     return member.transact(Transaction(evictor, (claim,), assertion=assertion))[0].claims[0]
 
 
@@ -122,7 +122,7 @@ def test_a_gang_takes_from_floors_as_one_set(make: Make) -> None:
     cell.submit([gang], 0, "ada")
     for least, placed in ((5.0, 0), (4.0, 4)):
         assertion = Assertion(Threshold((), (4.0, 0.0), job="g"), (), 9, (Floor("b1", (least, inf)),))
-        claim = Claim(0, 0, 4, 0, ((1, 8),))
+        claim = Claim(0, 0, 4, seen=0, evict=((1, 8),))
         outcome = member.transact(Transaction("g", (claim,), Mode.GANG, assertion=assertion))[0]
         assert outcome.placed == placed
 
@@ -144,11 +144,11 @@ def test_a_lane_that_was_empty_at_the_sync_counts(make: Make) -> None:
     assert known == {"a": [2, 3], "b": [1]}
     cell.resize("a2", {0: 5}, 0, "ada")
     floor = Assertion(Threshold(("a",), (4.0, 0.0), (2, 3)), (Threshold(("b",), (3.0, 0.0), (1,)),), serial)
-    claim = Claim(0, 0, 4, 0, ((1, 8),))
+    claim = Claim(0, 0, 4, seen=0, evict=((1, 8),))
     assert member.transact(Transaction("a2", (claim,), assertion=floor))[0].accepted, "one on free room, three evict"
     assertion = Assertion(
         Threshold(("a",), (4.0, 0.0), tuple(known["a"])), (Threshold(("b",), (0.0, 0.0), (1,)),), serial
     )
-    claim = Claim(0, 0, 1, 0, ((1, 8),))
+    claim = Claim(0, 0, 1, seen=0, evict=((1, 8),))
     outcome = member.transact(Transaction("a1", (claim,), assertion=assertion))[0]
     assert outcome.claims == ((0, Verdict.SHARE),), "its pool holds four in the lane that was empty"

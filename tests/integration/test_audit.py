@@ -76,7 +76,7 @@ class Life:
             runs = self.cell.runs([machine.index])
             chosen = self.rng.sample(runs, min(len(runs), 3))
             victims = tuple((run.placement, self.rng.randint(1, 4)) for run in chosen)
-        return Claim(machine.index, group, count, machine.number, victims)
+        return Claim(machine.index, group, count, seen=machine.number, evict=victims)
 
     def end(self) -> None:
         runs, rng, endings = self.cell.runs(range(10)), self.rng, []

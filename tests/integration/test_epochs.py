@@ -168,7 +168,7 @@ def test_attempts_go_on_while_an_epoch_is_computed(store_url: str, monkeypatch: 
         serve(cell)
         join(cell, [MachineSpec("m", (4000, 8 * GB))])
         cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
-        process = Process(store_url, cell.name, "batch/0", batch())
+        process = Process(store_url, cell.name, member="batch/0", scheduler=batch())
         thread = threading.Thread(target=process.run)
         thread.start()
         try:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.server
 
 
 def test_figures_are_read_while_the_loop_counts_on(store_url: str) -> None:
-    process = Process("", "", "batch/0", registry.scheduler("batch"))
+    process = Process("", "", member="batch/0", scheduler=registry.scheduler("batch"))
     figures, done = process.figures, threading.Event()
     failures: list[BaseException] = []
 
@@ -47,7 +47,7 @@ def test_a_heartbeat_that_fails_ends_the_scheduler(store_url: str, monkeypatch: 
 
     monkeypatch.setattr(Process, "renew_lease", fail)
     with made_cell(store_url, "fails") as cell:
-        process = Process(store_url, "fails", "batch/0", registry.scheduler("batch"))
+        process = Process(store_url, "fails", member="batch/0", scheduler=registry.scheduler("batch"))
         rescue = threading.Timer(20, lambda: setattr(process._live, "stopping", True))
         rescue.start()
         with pytest.raises(ExceptionGroup) as failure:
@@ -60,7 +60,7 @@ def test_a_heartbeat_that_fails_ends_the_scheduler(store_url: str, monkeypatch: 
 
 def test_who_sleeps_is_roused_when_its_share_changes(store_url: str) -> None:
     with made_cell(store_url, "rouses") as cell:
-        process = Process(store_url, "rouses", "batch/0", registry.scheduler("batch"), lease_ms=60_000)
+        process = Process(store_url, "rouses", member="batch/0", scheduler=registry.scheduler("batch"), lease_ms=60_000)
         process._live = process._register()
         process.renew_lease(cell)
         assert not cell.wait_for_work("batch/0", 0.01)
@@ -77,7 +77,7 @@ def test_who_sleeps_is_roused_when_its_share_changes(store_url: str) -> None:
 def test_one_that_is_told_to_stop_while_it_waits_for_its_name_has_nothing_to_leave(store_url: str) -> None:
     with made_cell(store_url, "waits") as cell:
         cell.register_scheduler("batch/0", "elsewhere", 60_000, 0)
-        process = Process(store_url, "waits", "batch/0", registry.scheduler("batch"), lease_ms=60_000)
+        process = Process(store_url, "waits", member="batch/0", scheduler=registry.scheduler("batch"), lease_ms=60_000)
         process._stop()
         process.run()
         assert [fact.words[0] for fact in seen(cell)] == ["enlist"]
@@ -87,7 +87,9 @@ def test_one_that_is_told_to_stop_while_it_waits_for_its_name_has_nothing_to_lea
 def test_a_name_whose_holder_moves_its_figures_is_refused_at_once(store_url: str) -> None:
     with made_cell(store_url, "moves-on") as cell:
         holder = cell.register_scheduler("batch/0", "elsewhere", 60_000, 0)
-        process = Process(store_url, "moves-on", "batch/0", registry.scheduler("batch"), lease_ms=60_000)
+        process = Process(
+            store_url, "moves-on", member="batch/0", scheduler=registry.scheduler("batch"), lease_ms=60_000
+        )
         beats = threading.Timer(0.3, lambda: cell.renew_scheduler(holder, 60_000, {"seconds": 1.0}))
         beats.start()
         with pytest.raises(Duplicate):

@@ -49,7 +49,7 @@ def guarded() -> Iterator[Guarded]:
         info: Any = client.info("server")
         version = tuple(int(part) for part in info["redis_version"].split("."))
         for role in ROLES:
-            text = line(role, "prod", version, f"{role}-secret")
+            text = line(role, "prod", version, password=f"{role}-secret")
             client.execute_command("ACL", "SETUSER", *text.split()[1:])
         yield Guarded(server)
 

@@ -141,7 +141,7 @@ class History:
         seen = row.number if row and self.often() else 0
         there = [run.placement for run in self.twin.runs([machine])] if row else []
         victims = rng.choices([*there * 4, 99], k=rng.randint(1, 4)) if rng.random() < 0.35 else []
-        return Claim(machine, group, count, seen, tuple((victim, rng.randint(1, 4)) for victim in victims))
+        return Claim(machine, group, count, seen=seen, evict=tuple((victim, rng.randint(1, 4)) for victim in victims))
 
     def place(self) -> None:
         self.number += 1

@@ -102,7 +102,7 @@ def some_claims(rng: Random, cell: RedisCell, job_id: str) -> Transaction:
     claims = list[Claim]()
     while left > 0 and (not claims or rng.random() < 0.9):
         count, machine = rng.randint(1, left) + (rng.random() < 0.05), rng.randrange(MACHINES)
-        claims.append(Claim(machine, 0, count, rows[machine] - (rng.random() < 0.1)))
+        claims.append(Claim(machine, 0, count, seen=rows[machine] - (rng.random() < 0.1)))
         left -= count
     mode = Mode.GANG if (job and job.gang) or rng.random() < 0.3 else Mode.INCREMENTAL
     return Transaction(job_id, tuple(claims) or (Claim(0, 0, 1),), mode, rng.choice(list(Detection)))

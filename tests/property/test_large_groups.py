@@ -67,7 +67,7 @@ class LargeGroups(RuleBasedStateMachine):
                 count = min(left, data.draw(st.sampled_from([1, 2, 40, 100, 256]), "tasks"))
                 machine = data.draw(st.integers(0, MACHINES - 1), "machine")
                 victims = tuple((run.placement, 3) for run in self.twin.runs([machine])[:2]) if evict else ()
-                claims.append(Claim(machine, number, count, 0, victims))
+                claims.append(Claim(machine, number, count, seen=0, evict=victims))
                 left -= count
         if not claims:
             return

@@ -145,7 +145,7 @@ def test_nothing_that_fits_is_left_asleep(seed: int, monkeypatch: pytest.MonkeyP
     idle()
     left = waiting(rig)
     own = PatientCell(fakeredis.FakeRedis(server=rig.server), rig.clock)
-    fresh = Live(own, batch("fresh"), "batch/1", rig.clock.now, rig.clock.pause, LEASE_MS)
+    fresh = Live(own, batch("fresh"), "batch/1", rig.clock.now, rig.clock.pause, lease_ms=LEASE_MS)
     loop, now = attempts(fresh.scheduler), rig.clock.seconds
     effect = next(loop)
     while rig.clock.seconds < now + POLL_SECONDS:

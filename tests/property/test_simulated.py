@@ -128,7 +128,9 @@ class Simulated(RuleBasedStateMachine):
         runs = [run.placement for run in self.port.runs(machines[:1])] + [99]
         victims = ((data.draw(st.sampled_from(runs)), 2),) if data.draw(st.integers(0, 3)) == 2 else ()
         count = data.draw(st.sampled_from([1, 1, 2, left or 1, 0]))
-        claims = [Claim(machine, group, count, at, victims) for machine, at in zip(machines, seen, strict=True)]
+        claims = [
+            Claim(machine, group, count, seen=at, evict=victims) for machine, at in zip(machines, seen, strict=True)
+        ]
         return Transaction(job, tuple(claims), mode, detection)
 
     def all_unplaced(self, data: st.DataObject, job: str) -> Transaction:
@@ -144,7 +146,7 @@ class Simulated(RuleBasedStateMachine):
         if data.draw(st.booleans(), "as claims"):
             claims = tuple(claims)
         elif data.draw(st.booleans(), "in one"):
-            claims = (Claim(machines[0], group, left, seen[0]),)
+            claims = (Claim(machines[0], group, left, seen=seen[0]),)
         return Transaction(job, claims, mode, data.draw(st.sampled_from(Detection)))
 
     def carry_out(self, data: st.DataObject, shape: Any) -> None:

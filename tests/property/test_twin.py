@@ -91,7 +91,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
         row = self.worlds.first.copies[name].get(machine)
         here = self.twin.ledger.M.get(machine)
         seen = row[1] if row and data.draw(often) else here.number if here else 0
-        return Claim(machine, group, count, seen, self.victims(data, machine) if evicting else ())
+        return Claim(machine, group, count, seen=seen, evict=self.victims(data, machine) if evicting else ())
 
     def covering(self, data: st.DataObject, name: str) -> Transaction:
         """A transaction that claims everything its job still wants."""

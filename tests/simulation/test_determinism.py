@@ -51,8 +51,8 @@ def test_a_larger_cell_on_a_real_store(cell: RedisCell, architecture: str) -> No
     assert store == twin
     assert verify(cell).ok
     placed = cell.facts(most=100_000, kinds={"place"})
-    assert all(fact.since is not None and 0 <= fact.since < fact.version for fact in placed)
-    began = [fact.began_ms for fact in placed if fact.began_ms is not None and fact.began_ms <= fact.at_ms]
+    assert all(fact.basis is not None and 0 <= fact.basis.since < fact.version for fact in placed)
+    began = [fact.basis.began_ms for fact in placed if fact.basis and fact.basis.began_ms <= fact.at_ms]
     assert len(began) == len(placed), "in simulated time, an attempt begins before its commit"
     assert max(began) > 0
 
@@ -81,7 +81,7 @@ def test_a_real_store_gives_the_run_of_the_twin(cell: RedisCell, way: dict[str, 
     assert store == twin
     assert verify(cell).ok
     placed = cell.facts(most=100_000, kinds={"place"})
-    assert all(fact.since is not None and 0 <= fact.since < fact.version for fact in placed)
-    began = [fact.began_ms for fact in placed if fact.began_ms is not None and fact.began_ms <= fact.at_ms]
+    assert all(fact.basis is not None and 0 <= fact.basis.since < fact.version for fact in placed)
+    began = [fact.basis.began_ms for fact in placed if fact.basis and fact.basis.began_ms <= fact.at_ms]
     assert len(began) == len(placed), "in simulated time, an attempt begins before its commit"
     assert max(began) > 0

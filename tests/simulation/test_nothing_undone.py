@@ -42,7 +42,7 @@ def ground(seed: int, schedulers: int, *, newest_first: bool) -> Ground:
 def undone(made: Ground, until: float) -> tuple[int, int]:
     """Evictions, and those that were undone, by the log."""
     story = made.run(until, logged=True)
-    log = Convergence({pool.name: story.share(pool.name) for pool in made.pools}, 0)
+    log = Convergence(shares={pool.name: story.share(pool.name) for pool in made.pools}, begin_ms=0)
     cell = story.simulation.store.cell
     log.follow(cell.facts(), {job.id: str(job.spec["pool"]) for job in cell.jobs()})
     return log.evictions, log.undone

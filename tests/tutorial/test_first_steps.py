@@ -44,7 +44,7 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
     numbers = {int(row[0]): int(row[1]) for row in copy.rows}
 
     # … decides, and claims: two tasks on machine 1, one on machine 0. The store validates.
-    claims = (Claim(1, 0, 2, numbers[1]), Claim(0, 0, 1, numbers[0]))
+    claims = (Claim(1, 0, 2, seen=numbers[1]), Claim(0, 0, 1, seen=numbers[0]))
     reply = cell.commit(me, 1, [Transaction("crawl", claims)], copy.position, now_ms())
     assert reply.outcomes[0].accepted
     assert [machine.allocated for machine in cell.machines()] == [(1_000, 1_024), (2_000, 2_048)]

@@ -6,7 +6,7 @@ dropped mailbox it reads its machines completely.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 
@@ -34,6 +34,7 @@ class SimulatedExecutor:
     cell: ExecutorStore
     name: str
     now: Callable[[], float]
+    _: KW_ONLY
     speed: float = 1.0
     lease_ms: int = 20_000
     number: int = 0

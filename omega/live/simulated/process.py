@@ -31,7 +31,7 @@ def run_simulated_executor(
     Waits for a cell that is gone, and for the executor in it. Raises Refused when the executor never existed, Duplicate
     when another process has its name.
     """
-    executor = SimulatedExecutor(cell, name, time.time, speed, lease_ms)
+    executor = SimulatedExecutor(cell, name, time.time, speed=speed, lease_ms=lease_ms)
     numbers = {
         "omega_simulated_executor_runs": ("Simulated placements", lambda: executor.simulating),
         "omega_simulated_executor_held": (

@@ -5,7 +5,7 @@ from math import inf
 
 import pytest
 
-from omega.cellstate.model import Gang, GroupStatus, Job, JobState, Machine, MachineState
+from omega.cellstate.model import GroupStatus, Job, Machine, MachineState
 from omega.cellstate.pools import PoolShare
 from omega.cellstate.resources import Dimensions
 from omega.cli.top.bars import bar, curve, cut
@@ -20,8 +20,16 @@ def machine(index: int, cpu: int, memory: int = 0, state: MachineState = Machine
 
 
 def waiting(number: int, name: str, precedence: int = 0) -> Listed:
-    group = GroupStatus((500, 256), 0, 10, 4, 6, 0, 0, 0, "0-3", ())
-    job = Job(f"id-{number}", name, "batch", precedence, number, JobState.ACTIVE, Gang.NO, 1_000, [group])
+    group = GroupStatus(need=(500, 256), total=10, unplaced=4, placed=6, waiting="0-3")
+    job = Job(
+        id=f"id-{number}",
+        name=name,
+        kind="batch",
+        precedence=precedence,
+        order=number,
+        submitted_ms=1_000,
+        groups=[group],
+    )
     return Listed(number, job, "RESOURCES")
 
 

@@ -98,5 +98,5 @@ def test_a_machine_is_over_in_any_dimension() -> None:
     ],
 )
 def test_pending(state: JobState, unplaced: int, pending: bool) -> None:
-    group = GroupStatus((1,), 0, 1, unplaced, 0, 0, 0, 0, "-", ())
-    assert Job("a", "a", "batch", 0, 1, state, Gang.NO, 0, [group]).pending is pending
+    group = GroupStatus(need=(1,), total=1, unplaced=unplaced, waiting="-")
+    assert Job(id="a", name="a", kind="batch", order=1, state=state, groups=[group]).pending is pending

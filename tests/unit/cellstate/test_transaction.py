@@ -1,5 +1,6 @@
 """Outcomes and what they count as."""
 
+from copy import copy
 from itertools import product
 
 from omega.cellstate.transaction import CONFLICTS, Claim, Columns, Ending, How, Outcome, Position, Verdict
@@ -38,11 +39,16 @@ def test_defaults() -> None:
     assert Position() == Position(0, "")
 
 
+def test_a_claim_can_be_copied() -> None:
+    claim = Claim(3, 4, 2, seen=7, evict=((1, 2),))
+    assert copy(claim) == claim == (3, 4, 2, 7, ((1, 2),))
+
+
 def test_claims_in_columns_are_the_same_claims() -> None:
     for seen in (None, [7, 8, 9]):
         columns = Columns([3, 1, 3], [2, 5, 1], 4, seen)
         numbers = seen or [0, 0, 0]
-        claims = [Claim(3, 4, 2, numbers[0]), Claim(1, 4, 5, numbers[1]), Claim(3, 4, 1, numbers[2])]
+        claims = [Claim(3, 4, 2, seen=numbers[0]), Claim(1, 4, 5, seen=numbers[1]), Claim(3, 4, 1, seen=numbers[2])]
         assert (list(columns), len(columns), columns[1], list(columns[1:])) == (claims, 3, claims[1], claims[1:])
         assert columns == tuple(claims)
         assert hash(columns) == hash(tuple(claims))

@@ -31,7 +31,7 @@ def numbers(*values: int) -> bytes:
 
 
 def test_a_transaction_is_its_job_numbers_victims_and_machines() -> None:
-    claims = (Claim(300, 1, 2, 77, ((5, 1), (6, 2))), Claim(4, 0, 200, 1 << 40))
+    claims = (Claim(300, 1, 2, seen=77, evict=((5, 1), (6, 2))), Claim(4, 0, 200, seen=1 << 40))
     coarse = Transaction("b.1", claims, Mode.GANG, COARSE)
     assert words(coarse) == [b"b.1", numbers(1, 1, 1, 2, 77, 0, 200, 1 << 40), b"1:5*1,1:6*2", b"300", b"4"]
     assert words(coarse._replace(detection=FINE))[1] == numbers(1, 0, 1, 2, 0, 0, 200, 0), "fine: no number is compared"

@@ -37,7 +37,7 @@ Group = tuple[tuple[int, ...], int]
 def group(need: tuple[int, ...], total: int, unplaced: int | None = None) -> GroupStatus:
     left = total if unplaced is None else unplaced
     waiting = f"0-{left - 1}" if left else "-"
-    return GroupStatus(need, 0, total, left, total - left, 0, 0, 0, waiting, ())
+    return GroupStatus(need=need, total=total, unplaced=left, placed=total - left, waiting=waiting)
 
 
 def job(
@@ -46,7 +46,18 @@ def job(
 ) -> Job:  # fmt: skip
     """A job as the store has it; one task of (1, 1) when no groups are given."""
     found = list(groups) or [group((1, 1), 1)]
-    return Job(job_id, job_id, "batch", precedence, order, state, gang, submitted_ms, found, spec or {})
+    return Job(
+        id=job_id,
+        name=job_id,
+        kind="batch",
+        precedence=precedence,
+        order=order,
+        state=state,
+        gang=gang,
+        submitted_ms=submitted_ms,
+        groups=found,
+        spec=spec or {},
+    )
 
 
 def work(job_id: str, *groups: GroupStatus, **more: Any) -> Work:

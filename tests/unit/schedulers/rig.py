@@ -118,7 +118,7 @@ class Rig:
         self.figures, self.commits = Figures(), 0
         self.scheduler.instruments.append(self.figures)
         now, pause = self.clock.now, self.clock.pause
-        self.live = Live(self.cell, self.scheduler, member, now, pause, LEASE_MS, pipelined)
+        self.live = Live(self.cell, self.scheduler, member, now, pause, lease_ms=LEASE_MS, pipelined=pipelined)
         self.begin()
 
     def begin(self) -> None:

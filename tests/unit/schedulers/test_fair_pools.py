@@ -35,17 +35,17 @@ def filled(policy: FairPools, each: Mapping[str, tuple[int, int]], tasks: int = 
 
 def test_weights_divide_the_cell() -> None:
     pools = {"a": PoolSettings(), "b": PoolSettings(weight=2), "c": PoolSettings(weight=3)}
-    assert filled(FairPools(pools), dict.fromkeys("abc", (1, 1))) == {"a": 10, "b": 20, "c": 30}
+    assert filled(FairPools(pools=pools), dict.fromkeys("abc", (1, 1))) == {"a": 10, "b": 20, "c": 30}
 
 
 def test_a_guarantee_comes_on_top() -> None:
     pools = {"a": PoolSettings(guarantee={"cpu": 30, "memory": 30}), "b": PoolSettings(), "c": PoolSettings()}
-    assert filled(FairPools(pools), dict.fromkeys("abc", (1, 1))) == {"a": 40, "b": 10, "c": 10}
+    assert filled(FairPools(pools=pools), dict.fromkeys("abc", (1, 1))) == {"a": 40, "b": 10, "c": 10}
 
 
 def test_children_share_what_their_parent_gets() -> None:
     pools = {"team": PoolSettings(), "x": PoolSettings("team"), "y": PoolSettings("team"), "solo": PoolSettings()}
-    found = filled(FairPools(pools), dict.fromkeys(("x", "y", "solo"), (1, 1)))
+    found = filled(FairPools(pools=pools), dict.fromkeys(("x", "y", "solo"), (1, 1)))
     assert found == {"x": 15, "y": 15, "solo": 30}
 
 
@@ -89,7 +89,7 @@ def test_a_pool_that_appears_gets_its_share() -> None:
 )
 def test_settings_that_contradict_themselves_are_refused(pools: Mapping[str, PoolSettings], said: str) -> None:
     with pytest.raises(BadInput, match=said):
-        FairPools(pools)
+        FairPools(pools=pools)
 
 
 def test_before_the_first_epoch_a_choice_leaves_the_ranks_of_other_pools() -> None:

@@ -133,7 +133,7 @@ def test_a_real_server_that_cuts_every_connection(store_url: str, moment: str) -
         rig.join(*ROOMY)
         cell.submit([spec(f"j{i}", 2) for i in range(8)], 0, "ada")
         mine = RedisCell.connect(store_url, name)
-        live = Live(mine, batch("cut"), "batch/0", lambda: 1000.0, lambda _: None, LEASE_MS)
+        live = Live(mine, batch("cut"), "batch/0", lambda: 1000.0, lambda _: None, lease_ms=LEASE_MS)
         rig.live, rig.scheduler, rig.cell = live, live.scheduler, mine  # type: ignore[assignment]
         rig.begin()
         rig.until_commit()

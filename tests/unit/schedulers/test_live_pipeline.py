@@ -61,8 +61,8 @@ def test_the_log_has_the_version_and_the_time_that_a_call_was_decided_on() -> No
         rig.step()
     rig.rest()
     facts = [fact for fact in rig.other.facts() if fact.words[0] == "place"]
-    assert {fact.words[3]: (fact.since, fact.began_ms) for fact in facts} == decided
-    behind = [fact.version - 1 - (fact.since or 0) for fact in facts]
+    assert {fact.words[3]: fact.basis for fact in facts} == decided
+    behind = [fact.version - 1 - (fact.basis.since if fact.basis else 0) for fact in facts]
     assert max(behind) > 0, "some were decided while the call before was in flight"
 
 
@@ -73,7 +73,7 @@ def test_the_times_of_the_log_are_those_of_the_servers_clock() -> None:
     rig.submit(spec("j"))
     rig.until_placed("j")
     (placed,) = (fact for fact in rig.other.facts() if fact.words[0] == "place")
-    assert seconds * 1000 + micros // 1000 - 1 <= (placed.began_ms or 0) <= rig.other.store_ms()
+    assert seconds * 1000 + micros // 1000 - 1 <= (placed.basis.began_ms if placed.basis else 0) <= rig.other.store_ms()
     assert placed.at_ms < 2_000_000, "the rig's own clock is far behind"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from omega.cellstate.model import Gang, GroupStatus, Job, JobState
+from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.queries.explanations import explain_job
 from omega.schedulers.constraints.explanation import Explanation
@@ -15,8 +15,8 @@ from tests.unit.schedulers.rig import LEASE_MS, Rig, spec
 
 
 def work(job_id: str) -> Work:
-    group = GroupStatus((500, 256), 0, 1, 1, 0, 0, 0, 0, "0", ())
-    return Work.of(Job(job_id, job_id, "batch", 0, 1, JobState.ACTIVE, Gang.NO, 0, [group]))
+    group = GroupStatus(need=(500, 256), total=1, unplaced=1, waiting="0")
+    return Work.of(Job(id=job_id, name=job_id, kind="batch", order=1, groups=[group]))
 
 
 def commit(found: PendingReasons, verdict: Verdict, now: float) -> None:
@@ -73,7 +73,7 @@ def test_explanations_per_second_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_scheduler_explains_on_its_own_snapshot_and_why_lists_the_reasons() -> None:
     rig = Rig((1_000, 1_000))
-    process = Process("fake://", "c", "batch/0", rig.scheduler, LEASE_MS, figures=rig.figures)
+    process = Process("fake://", "c", member="batch/0", scheduler=rig.scheduler, lease_ms=LEASE_MS, figures=rig.figures)
     process._live = rig.live
     rig.scheduler.instruments.append(process.reasons)
     rig.submit(spec("first", need=(900, 900)), spec("large", need=(5_000, 5_000)), spec("next", need=(800, 800)))

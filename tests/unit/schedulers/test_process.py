@@ -28,7 +28,9 @@ class Beating:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.uptime = 0.0, LONG_UP
         self.rig = Rig((1_000, 1_000))
-        self.process = Process("fake://", "c", "batch/0", self.rig.scheduler, LEASE_MS, figures=self.rig.figures)
+        self.process = Process(
+            "fake://", "c", member="batch/0", scheduler=self.rig.scheduler, lease_ms=LEASE_MS, figures=self.rig.figures
+        )
         self.process._live = self.rig.live
         clock = SimpleNamespace(monotonic=lambda: self.now, time=self.rig.clock.now)
         monkeypatch.setattr(process, "time", clock)

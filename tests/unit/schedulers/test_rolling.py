@@ -344,7 +344,7 @@ def test_a_job_that_was_never_updated_is_what_it_is() -> None:
 
 def test_a_command_makes_a_task_wait_for_its_grace_as_well() -> None:
     said = {"health": {"command": ["probe"], "grace": 3_000, "healthy_after": 2_000}, "max_down": 2}
-    assert Policy.of({"update": said}) == Policy(2, 2_000, 3_000, ("probe",))
+    assert Policy.of({"update": said}) == Policy(max_down=2, healthy_after_ms=2_000, grace_ms=3_000, command=("probe",))
     assert Policy.of({"update": {"progress_deadline": 5}}).progress_deadline_ms == 5
     assert Policy.of({"update": said}).proven_ms == 5_000
     assert Policy.of({}) == Policy()

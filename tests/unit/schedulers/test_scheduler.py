@@ -276,7 +276,7 @@ def test_sleepers_are_tried_again_when_a_job_leaves_that_may_have_been_woken_for
 
 
 def coarse(*seen: int) -> Transaction:
-    claims = tuple(Claim(machine, 0, 1, number) for machine, number in enumerate(seen))
+    claims = tuple(Claim(machine, 0, 1, seen=number) for machine, number in enumerate(seen))
     return Transaction("a", claims, detection=Detection.COARSE)
 
 

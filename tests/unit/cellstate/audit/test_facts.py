@@ -86,7 +86,7 @@ def test_an_optional_task_gives_way_to_a_lower_precedence(fake_redis: fakeredis.
     )
     member = cell.register_scheduler("batch/0", "n", 600_000, 0)
     cell.commit(member, 1, [Transaction("shop", (Claim(0, 0, 1), Claim(0, 1, 1)))], Position(), 0)
-    wanted = Transaction("low", (Claim(0, 0, 1, 0, ((2, 1),)),), Mode.INCREMENTAL, Detection.FINE)
+    wanted = Transaction("low", (Claim(0, 0, 1, seen=0, evict=((2, 1),)),), Mode.INCREMENTAL, Detection.FINE)
     assert cell.commit(member, 2, [wanted], Position(), 0).outcomes[0].placed == 1
     report = verify(cell)
     assert report.ok, report.violations

@@ -41,7 +41,7 @@ class Yard:
             executor.serve("n")
 
     def executor(self, name: str = "a") -> SimulatedExecutor:
-        return SimulatedExecutor(WaitingCell(self.server, self.clock), name, self.clock.now, self.speed)
+        return SimulatedExecutor(WaitingCell(self.server, self.clock), name, self.clock.now, speed=self.speed)
 
     def submit(self, name: str, tasks: int, amount: int = 100, *, seconds: float = 10.0, precedence: int = 0) -> str:
         group = TaskGroup((amount, amount), tasks, int(seconds * 1000))
@@ -51,7 +51,7 @@ class Yard:
     def place(self, name: str, *claims: tuple[int, int], evict: tuple[tuple[int, int], ...] = ()) -> None:
         """Place (machine, tasks) of a job."""
         self.commits += 1
-        made = tuple(Claim(machine, 0, count, 0, evict) for machine, count in claims)
+        made = tuple(Claim(machine, 0, count, seen=0, evict=evict) for machine, count in claims)
         transaction = Transaction(name, made, Mode.INCREMENTAL)
         reply = self.cell.commit(self.member, self.commits, [transaction], Position(), 0)
         assert reply.outcomes[0].accepted, reply.outcomes

@@ -29,7 +29,7 @@ def test_a_seed_means_the_same_in_every_version() -> None:
 
 
 def test_machines_have_the_measured_classes() -> None:
-    machines = google_machines(1, 1_000, 16_000, 32_768)
+    machines = google_machines(1, 1_000, largest_cpu=16_000, largest_memory=32_768)
     assert len({machine.name for machine in machines}) == 1_000
     counts = Counter((machine.attributes["platform"], machine.capacity) for machine in machines)
     assert counts["A", (8_000, 16_367)] in (534, 535)
@@ -37,10 +37,12 @@ def test_machines_have_the_measured_classes() -> None:
     for machine in machine_classes():
         found = counts[machine.platform, (int(machine.cpu * 16_000), int(machine.memory * 32_768))]
         assert abs(found - machine.share * 1_000) < 1
-    assert [machine.capacity for machine in google_machines(2, 1_000, 16_000, 32_768)] != [
+    assert [machine.capacity for machine in google_machines(2, 1_000, largest_cpu=16_000, largest_memory=32_768)] != [
         machine.capacity for machine in machines
     ]
-    assert [machine.capacity for machine in google_machines(1, 1, 16_000, 32_768)] == [(8_000, 16_367)]
+    assert [machine.capacity for machine in google_machines(1, 1, largest_cpu=16_000, largest_memory=32_768)] == [
+        (8_000, 16_367)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(5))

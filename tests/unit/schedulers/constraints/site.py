@@ -50,7 +50,19 @@ def demanding(
     """A job with the given demands for each group."""
     spec = {"groups": [dict(extra) for _, extra in groups]}
     statuses = [status for status, _ in groups]
-    return Work.of(Job(name, name, "service", precedence, 1, state, gang, 0, statuses, spec))
+    return Work.of(
+        Job(
+            id=name,
+            name=name,
+            kind="service",
+            precedence=precedence,
+            order=1,
+            state=state,
+            gang=gang,
+            groups=statuses,
+            spec=spec,
+        )
+    )
 
 
 def tasks_by(snapshot: Snapshot, claims: list[Claim], attribute: str) -> dict[str | None, int]:

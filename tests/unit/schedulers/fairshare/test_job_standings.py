@@ -2,7 +2,7 @@
 
 import pytest
 
-from omega.cellstate.model import Gang, GroupStatus, Job, JobState
+from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.pools import Epoch, Leaf, Pool, Pools
 from omega.schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStandings
 from omega.schedulers.fairshare.standings import EpochShares
@@ -22,8 +22,8 @@ def shares() -> EpochShares:
 
 def work(unplaced: int) -> Work:
     """The job as it arrives again when tasks of it were evicted."""
-    group = GroupStatus((1,), 0, 10, unplaced, 10 - unplaced, 0, 0, 0, f"0-{unplaced - 1}", ())
-    return Work.of(Job("j", "j", "batch", 0, 1, JobState.ACTIVE, Gang.NO, 0, [group]))
+    group = GroupStatus(need=(1,), total=10, unplaced=unplaced, placed=10 - unplaced, waiting=f"0-{unplaced - 1}")
+    return Work.of(Job(id="j", name="j", kind="batch", order=1, groups=[group]))
 
 
 def test_a_job_below_its_share_may_evict_after_a_while() -> None:

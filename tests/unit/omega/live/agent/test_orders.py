@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from omega.cellstate.model import Gang, GroupStatus, Job, JobState
+from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.resources import Dimensions
 from omega.live.agent.orders import FACTOR, GRACE_MS, LOG_BYTES, Site, order
 from omega.live.agent.places import Key
@@ -12,8 +12,8 @@ PLACE = Path("/state/tasks/j.1.7.3")
 
 
 def job(**spec: Any) -> Job:
-    groups = [GroupStatus((500, 64), 0, 9, 0, 9, 0, 0, 0, "-", ()) for _ in range(2)]
-    return Job("j", "crunch", "batch", 0, 1, JobState.ACTIVE, Gang.NO, 0, groups, spec)
+    groups = [GroupStatus(need=(500, 64), total=9, unplaced=0, placed=9, waiting="-") for _ in range(2)]
+    return Job(id="j", name="crunch", kind="batch", order=1, groups=groups, spec=spec)
 
 
 def ordered(spec: dict[str, Any], *there: str, own: dict[str, str] | None = None, **around: str) -> dict[str, Any]:
