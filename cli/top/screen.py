@@ -66,8 +66,8 @@ class Top(App[str]):
     .wide #pools { column-span: 2; display: none; }
     .wide.pooled #tables { grid-size: 2 3; }
     .wide.pooled #pools { display: block; }
-    .wide PaneTable { border-top: solid $surface-lighten-2; }
-    .wide PaneTable.chosen { border-top: solid $accent; }
+    .wide PaneTable { border-top: solid $surface-lighten-2; border-title-color: $text; }
+    .wide PaneTable.chosen { border-top: solid $accent; border-title-color: $accent; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(str(number), f"choose({number - 1})", name, show=False) for number, name in enumerate(NAMES, 1)),

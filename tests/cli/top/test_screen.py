@@ -1,8 +1,11 @@
 """The live screen, driven as a person would: by keys."""
 
+import html
+import re
 from dataclasses import replace
 
 import pytest
+from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import Static
 
@@ -12,11 +15,13 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cli.event_words import sentences
 from omega.cli.top.pages import Details, Help
-from omega.cli.top.screen import Top
+from omega.cli.top.panes import NAMES
+from omega.cli.top.screen import HIGH, WIDE, Top
 from omega.cli.top.table import PaneTable
 from omega.queries.monitor import Monitor
 from omega.queries.overview import PoolLine
 from tests.cli.conftest import join
+from tests.cli.top.picture import PICTURE
 
 pytestmark = [pytest.mark.server, pytest.mark.anyio]
 
@@ -139,3 +144,14 @@ async def test_a_deleted_cell_ends_it_with_the_reason(top: Top, cell: RedisCell)
         while top.return_value is None:
             await pilot.pause(0.01)
     assert str(top.return_value).startswith("unknown cell")
+
+
+async def test_the_picture_in_the_documentation_has_these_tables_and_keys(top: Top) -> None:
+    """When this fails, draw it again: python -m tests.cli.top.picture."""
+    drawn = set(re.findall(r"[\w/]+", html.unescape(PICTURE.read_text(encoding="utf-8").partition("<g ")[2])))
+    async with top.run_test(size=(WIDE, HIGH)) as pilot:
+        await looked(pilot)
+        tables = [table for table in top.tables if table.display]
+        columns = {str(column.label).strip() for table in tables for column in table.columns.values()}
+        keys = {binding.description for binding in top.BINDINGS if isinstance(binding, Binding) and binding.show}
+    assert {column for column in columns if column.isalpha()} | keys | set(NAMES[:4]) <= drawn
