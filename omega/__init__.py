@@ -15,87 +15,55 @@ from importlib import import_module
 
 TYPE_CHECKING = False  # as checkers of types read it; importing typing would take longer than all of this
 if TYPE_CHECKING:
-    from omega import testing
-    from omega.cellstate.errors import BadInput, Duplicate, OmegaError, Overtaken, Refused, StoreError
-    from omega.cellstate.model import After, Gang, JobSpec, MachineSpec, TaskGroup
-    from omega.cellstate.residents import Resident
-    from omega.cellstate.snapshot import Snapshot
-    from omega.cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction
-    from omega.cellstate.usage import Usage
-    from omega.client.asynchronous import AsyncClient
-    from omega.client.client import Client
-    from omega.schedulers.instruments import Figures, Instrument
-    from omega.schedulers.ordering.fair_pools import FairPools, PoolSettings
-    from omega.schedulers.ordering.fair_users import FairUsers
-    from omega.schedulers.ordering.fifo import Fifo
-    from omega.schedulers.ordering.precedence import PrecedenceFifo
-    from omega.schedulers.ordering.rejoin import Rejoin
-    from omega.schedulers.ordering.shortest import ShortestFirst
-    from omega.schedulers.placement.constrained import Constrained
-    from omega.schedulers.placement.first_fit import FirstFit
-    from omega.schedulers.placement.random_fit import RandomFit
-    from omega.schedulers.placement.scored import BestFit
-    from omega.schedulers.placement.service import ServicePlacement
-    from omega.schedulers.policies import Ordering, Placement, Preemption, Sizing
-    from omega.schedulers.preemption.none import NoPreemption
-    from omega.schedulers.preemption.precedence import PrecedencePreemption
-    from omega.schedulers.retrying import RetryPolicy
-    from omega.schedulers.scheduler import Scheduler
-    from omega.schedulers.work import Work
-    from omega.trial import Trial, simulate
-    from omega.workload.workload import Arrival, Workload
-
-__all__ = [
-    "After",
-    "Arrival",
-    "AsyncClient",
-    "BadInput",
-    "BestFit",
-    "Claim",
-    "Client",
-    "Constrained",
-    "Detection",
-    "Duplicate",
-    "FairPools",
-    "FairUsers",
-    "Fifo",
-    "Figures",
-    "FirstFit",
-    "Gang",
-    "Instrument",
-    "JobSpec",
-    "MachineSpec",
-    "Mode",
-    "NoPreemption",
-    "OmegaError",
-    "Ordering",
-    "Outcome",
-    "Overtaken",
-    "Placement",
-    "PoolSettings",
-    "PrecedenceFifo",
-    "PrecedencePreemption",
-    "Preemption",
-    "RandomFit",
-    "Refused",
-    "Rejoin",
-    "Resident",
-    "RetryPolicy",
-    "Scheduler",
-    "ServicePlacement",
-    "ShortestFirst",
-    "Sizing",
-    "Snapshot",
-    "StoreError",
-    "TaskGroup",
-    "Transaction",
-    "Trial",
-    "Usage",
-    "Work",
-    "Workload",
-    "simulate",
-    "testing",
-]
+    from omega import testing as testing
+    from omega.cellstate.errors import BadInput as BadInput
+    from omega.cellstate.errors import Duplicate as Duplicate
+    from omega.cellstate.errors import OmegaError as OmegaError
+    from omega.cellstate.errors import Overtaken as Overtaken
+    from omega.cellstate.errors import Refused as Refused
+    from omega.cellstate.errors import StoreError as StoreError
+    from omega.cellstate.model import After as After
+    from omega.cellstate.model import Gang as Gang
+    from omega.cellstate.model import JobSpec as JobSpec
+    from omega.cellstate.model import MachineSpec as MachineSpec
+    from omega.cellstate.model import TaskGroup as TaskGroup
+    from omega.cellstate.residents import Resident as Resident
+    from omega.cellstate.snapshot import Snapshot as Snapshot
+    from omega.cellstate.transaction import Claim as Claim
+    from omega.cellstate.transaction import Detection as Detection
+    from omega.cellstate.transaction import Mode as Mode
+    from omega.cellstate.transaction import Outcome as Outcome
+    from omega.cellstate.transaction import Transaction as Transaction
+    from omega.cellstate.usage import Usage as Usage
+    from omega.client.asynchronous import AsyncClient as AsyncClient
+    from omega.client.client import Client as Client
+    from omega.schedulers.instruments import Figures as Figures
+    from omega.schedulers.instruments import Instrument as Instrument
+    from omega.schedulers.ordering.fair_pools import FairPools as FairPools
+    from omega.schedulers.ordering.fair_pools import PoolSettings as PoolSettings
+    from omega.schedulers.ordering.fair_users import FairUsers as FairUsers
+    from omega.schedulers.ordering.fifo import Fifo as Fifo
+    from omega.schedulers.ordering.precedence import PrecedenceFifo as PrecedenceFifo
+    from omega.schedulers.ordering.rejoin import Rejoin as Rejoin
+    from omega.schedulers.ordering.shortest import ShortestFirst as ShortestFirst
+    from omega.schedulers.placement.constrained import Constrained as Constrained
+    from omega.schedulers.placement.first_fit import FirstFit as FirstFit
+    from omega.schedulers.placement.random_fit import RandomFit as RandomFit
+    from omega.schedulers.placement.scored import BestFit as BestFit
+    from omega.schedulers.placement.service import ServicePlacement as ServicePlacement
+    from omega.schedulers.policies import Ordering as Ordering
+    from omega.schedulers.policies import Placement as Placement
+    from omega.schedulers.policies import Preemption as Preemption
+    from omega.schedulers.policies import Sizing as Sizing
+    from omega.schedulers.preemption.none import NoPreemption as NoPreemption
+    from omega.schedulers.preemption.precedence import PrecedencePreemption as PrecedencePreemption
+    from omega.schedulers.retrying import RetryPolicy as RetryPolicy
+    from omega.schedulers.scheduler import Scheduler as Scheduler
+    from omega.schedulers.work import Work as Work
+    from omega.trial import Trial as Trial
+    from omega.trial import simulate as simulate
+    from omega.workload.workload import Arrival as Arrival
+    from omega.workload.workload import Workload as Workload
 
 _HOMES = {
     "omega.cellstate.errors": ("BadInput", "Duplicate", "OmegaError", "Overtaken", "Refused", "StoreError"),
@@ -128,18 +96,19 @@ _HOMES = {
     "omega.schedulers.work": ("Work",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+if not TYPE_CHECKING:  # checkers of types take the names that are imported under themselves, and refuse others
+    __all__ = [*_HOME_OF, "testing"]  # noqa: PLE0604 - they are strings
 
-
-def __getattr__(name: str) -> object:
-    """Import a name when it is first used."""
-    if name == "testing":  # a package of its own, which needs pytest
-        return import_module("omega.testing")
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'omega' has no attribute {name!r}")
-    found: object = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> object:
+        """Import a name when it is first used."""
+        if name == "testing":  # a package of its own, which needs pytest
+            return import_module("omega.testing")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module 'omega' has no attribute {name!r}")
+        found: object = getattr(import_module(_HOME_OF[name]), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOME_OF, "testing"})

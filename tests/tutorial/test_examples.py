@@ -220,7 +220,7 @@ def test_a_workload_is_built_of_names_that_omega_exports() -> None:
     mine = omega.Scheduler("mine", retry_policy=omega.RetryPolicy(seconds=1.0), t_job=0.1)
     result = omega.simulate(mine, workload, days=0.001).result
     assert result.kinds["mine"].jobs_submitted == 1
-    assert {name for name in omega.__all__ if not hasattr(omega, name)} == set()
+    assert {name for name in omega._HOME_OF if not hasattr(omega, name)} == set()
 
 
 def test_a_job_for_a_test_has_what_a_job_file_may_give_it() -> None:
