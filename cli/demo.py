@@ -26,7 +26,8 @@ TRACE_SPEED = 40.0
 
 
 def _workload(trace: Path | None, machines: int, seed: int, tasks: int) -> "Workload":
-    from omega.workload import DEMO, google_mix, read_google2011
+    from omega.workload import DEMO, google_mix
+    from omega.workload.google2011 import read_google2011
 
     if trace is None:
         return google_mix(seed, machines, DEMO)

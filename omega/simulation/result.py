@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,8 +51,8 @@ class Median:
         """Return both statistics; 0 for no values."""
         if not values:
             return cls(0.0, 0.0)
-        middle = median(values)
-        return cls(middle, median(abs(value - middle) for value in values))
+        middle = float(np.median(values))
+        return cls(middle, float(np.median(np.abs(np.array(values) - middle))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
-"""Workloads: drawn from published distributions, or read from a trace."""
+"""Workloads: drawn from published distributions, or read from files and traces (`google2011`, `file`, `reference`)."""
 
-from omega.workload.google2011 import read_google2011
 from omega.workload.synthetic import DEMO, Mix, google_mix
 from omega.workload.workload import Arrival, Workload
 
-__all__ = ["DEMO", "Arrival", "Mix", "Workload", "google_mix", "read_google2011"]
+__all__ = ["DEMO", "Arrival", "Mix", "Workload", "google_mix"]

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.tables import make_google2011_tables
 from omega.workload import quantiles as tables
-from omega.workload import read_google2011
+from omega.workload.google2011 import read_google2011
 
 pytestmark = pytest.mark.chaos
 

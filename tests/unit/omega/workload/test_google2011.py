@@ -7,7 +7,8 @@ import pytest
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec
-from omega.workload import Arrival, Workload, read_google2011
+from omega.workload import Arrival, Workload
+from omega.workload.google2011 import read_google2011
 from omega.workload.quantiles import pairs, quantiles
 from tests.unit.omega.workload.tiny_trace import MACHINES, SECOND, START, Row, job, task, write, write_trace
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from omega.workload import Workload, read_google2011
+from omega.workload import Workload
+from omega.workload.google2011 import read_google2011
 from tests.unit.omega.workload.loads import peak_load
 
 
