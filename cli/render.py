@@ -9,6 +9,7 @@ Modules that `omega --help` does not need are imported by the functions that use
 import codecs
 import json
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -140,18 +141,11 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Seque
     A tuple is printed on several lines. On a terminal that is too narrow, the columns in `spare` are left out,
     in order, until the rest fits.
     """
-    from rich.table import Table
-    from rich.text import Text
-
     cells = [[f"{cell:,}" if type(cell) is int else _cell(cell) for cell in row] for row in rows]
     names = [column.lstrip(">") for column in columns]
-    kept = _fitting(names, cells, spare, console().width)
-    grid = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    for i in kept:
-        grid.add_column(names[i], justify="right" if columns[i].startswith(">") else "left", overflow="fold")
-    for row in cells:
-        grid.add_row(*(Text(row[i], style=STYLES.get(row[i], "")) for i in kept))
-    _printed(grid)
+    kept = _fitting(names, cells, spare, _width())
+    styled = [[(names[i], "bold") for i in kept], *([(row[i], STYLES.get(row[i], "")) for i in kept] for row in cells)]
+    _grid(styled, [columns[i].startswith(">") for i in kept])
     if len(kept) < len(names):
         left_out = ", ".join(name for i, name in enumerate(names) if i not in kept)
         note(f"… too narrow here for {left_out}")
@@ -169,20 +163,60 @@ def _fitting(names: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequenc
 
 def facts(pairs: Mapping[str, object]) -> None:
     """Print names and values, aligned; empty values are left out."""
+    known = [(name, _cell(value)) for name, value in pairs.items() if value not in ("", None)]
+    _grid([[(name, "bold"), (text, STYLES.get(text, ""))] for name, text in known], [False, False])
+
+
+def _width() -> int:
+    """Return the width of the terminal on stdout; of a pipe, more than any line needs."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+
+
+def _letters(text: str) -> int:
+    """Return the number of columns of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _grid(rows: Sequence[Sequence[tuple[str, str]]], right: Sequence[bool]) -> None:
+    """Print rows of (text, style) in columns, aligned as `right` states; a row is as high as its highest text."""
+    lines = [[text.split("\n") for text, _ in row] for row in rows]
+    widths = [max((_letters(text) for row in lines for text in row[i]), default=0) for i in range(len(right))]
+    if sum(widths) + GAP * (len(widths) - 1) > _width():
+        _folded(rows, right)
+        return
+    colour = colourful(sys.stdout)
+    for row, styles in zip(lines, rows, strict=True):
+        for at in range(max(map(len, row), default=0)):
+            line = ""
+            for i, texts in enumerate(row):
+                text = texts[at] if at < len(texts) else ""
+                space = " " * (widths[i] - _letters(text))
+                shown_text = _styled(text, styles[i][1]) if colour else text
+                line += f"{space}{shown_text}" if right[i] else f"{shown_text}{space}"
+                line += " " * GAP
+            click.echo(line.rstrip(), color=colour)
+
+
+def _styled(text: str, style: str) -> str:
+    if not (text and style):
+        return text
+    return click.style(text, bold=True) if style == "bold" else click.style(text, fg=style)
+
+
+def _folded(rows: Sequence[Sequence[tuple[str, str]]], right: Sequence[bool]) -> None:
+    """Print rows that are too wide for the terminal, with folded texts."""
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column(overflow="fold")
-    for name, value in pairs.items():
-        if value not in ("", None):
-            text = _cell(value)
-            grid.add_row(Text(name), Text(text, style=STYLES.get(text, "")))
-    _printed(grid)
-
-
-def _printed(grid: Any) -> None:
+    grid = Table.grid(padding=(0, GAP, 0, 0))
+    for aligned_right in right:
+        grid.add_column(justify="right" if aligned_right else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(Text(text, style=style) for text, style in row))
     screen = console()
     with screen.capture() as captured:
         screen.print(grid)
