@@ -13,10 +13,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.cellstate.model import Described, MachineState, Pairs
+from omega.cellstate.model import MACHINE, Described, MachineState, Pairs
 
-MACHINE = "machine"
-"""The attribute that every machine has: its name."""
 MOST_KEPT = 256
 """Maximum number of cached results: 25 MB for 100,000 machines."""
 

@@ -55,6 +55,10 @@ def bucket_of(job_id: str) -> int:
     return crc32(job_id.encode()) % BUCKETS
 
 
+MACHINE = "machine"
+"""The attribute that every machine has: its name."""
+
+
 class MachineState(IntEnum):
     """State of a machine. `DRAINED` keeps its tasks and takes no new ones.
 

@@ -41,7 +41,7 @@ class RedisAgents(RedisExecutors):
         if reply[0] == b"fenced":
             raise Fenced(f"{membership.member}: its lease lapsed; its tasks go elsewhere")
         _, agents, record, runs = reply
-        state = MachineState(int(records.read_rows(record, len(self.dimensions))[0, 2])) if record else None
+        state = MachineState(records.read_row(record, len(self.dimensions))[2]) if record else None
         return Heartbeat(int(agents), state, [] if machine is None else records.read_runs(machine, runs.decode()))
 
     @override

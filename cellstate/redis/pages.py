@@ -88,7 +88,7 @@ class RedisPages(RedisReads):
                 whole = b"".join(self._whole_rows({index.encode(): text}, records.row_bytes(size))) if text else b""
                 if not whole:
                     continue
-                row = records.read_rows(whole, size)[0]
+                row = records.read_row(whole, size)
                 machine = self._record("static", index, records.read_machine, row, static or b"", size)
                 if machine is not None and machine.state is not MachineState.GONE:
                     found.append(machine)

@@ -97,6 +97,11 @@ def read_rows(text: bytes, dimensions: int) -> Rows:
     return np.frombuffer(text, dtype="<i8").reshape(-1, width)
 
 
+def read_row(text: bytes, dimensions: int) -> Sequence[int]:
+    """Read the row of one machine."""
+    return struct.unpack(f"<{4 + 2 * dimensions}q", text)
+
+
 def read_machine(row: Sequence[int], static: bytes, dimensions: int) -> Machine:
     """Join a machine's row and its static part."""
     name, _, attributes = static.partition(b"\n")

@@ -3,11 +3,12 @@
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from omega.cellstate.model import Job, JobState, MachineState
+from omega.cellstate.model import Job, JobState
 from omega.cellstate.resources import Resources
 from omega.queries.job_state import ended
+from omega.queries.machine_room import MachineRoom, ManyMachines, machine_room
 from omega.queries.working_copy import Members, delayed_by, kinds_of, latest, look_up
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Room:
     """Capacity and free resources of a cell's machines, to explain why a job is pending."""
 
     cell: "Queries"
-    _amounts: Any = None
+    _machines: MachineRoom | None = None
     _kinds: "Mapping[str, KindUse] | None" = None
     _live: frozenset[str] = frozenset()
     _delayed: frozenset[str] = frozenset()
@@ -76,13 +77,13 @@ class Room:
         return self._pending(job)
 
     def _pending(self, job: Job) -> str:
-        self._read()
+        machines = self._read()
         if self._demanding(job):
             return self._explained(job)
         waiting = [group for group in job.groups if group.unplaced]
-        if not len(self._amounts[0]):
-            return "NO_EXECUTOR" if self._some_offline() else "NO_MACHINE"
-        if job.commands and self._all_simulated():
+        if not machines.up:
+            return "NO_EXECUTOR" if machines.some_offline else "NO_MACHINE"
+        if job.commands and machines.all_simulated:
             return "SIMULATED"
         if any(self.largest_lack(group.need) is not None for group in waiting):
             return "TOO_LARGE"
@@ -108,23 +109,17 @@ class Room:
     @classmethod
     def of(cls, snapshot: "Snapshot", cell: "Queries", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
         """Return the room of a cell for a caller that has a working copy, and has read the rest as well."""
-        room = cls(cell, _kinds=kinds, _live=kinds_of(members), _delayed=delayed_by(members), _snapshot=snapshot)
-        room._amounts = _amounts(snapshot, len(cell.dimensions))
-        return room
+        machines = ManyMachines(snapshot, len(cell.dimensions))
+        live, delayed = kinds_of(members), delayed_by(members)
+        return cls(cell, _machines=machines, _kinds=kinds, _live=live, _delayed=delayed, _snapshot=snapshot)
 
-    def _read(self) -> None:
-        if self._kinds is None:
-            self._snapshot = latest(self.cell)
-            self._amounts = _amounts(self._snapshot, len(self.cell.dimensions))
+    def _read(self) -> MachineRoom:
+        if self._machines is None:
+            self._machines = machine_room(self.cell)
             self._kinds = self.cell.kinds()
             members = self.cell.members()
             self._live, self._delayed = kinds_of(members), delayed_by(members)
-
-    def _some_offline(self) -> bool:
-        return self._snapshot is not None and bool((self._snapshot.rows[2] == MachineState.OFFLINE).any())
-
-    def _all_simulated(self) -> bool:
-        return self._snapshot is not None and bool(self._snapshot.simulated[self._snapshot.up].all())
+        return self._machines
 
     def _demanding(self, job: Job) -> bool:
         """Return whether it demands more than room, known from its record alone."""
@@ -142,7 +137,8 @@ class Room:
         limit = self._pool_limits.of(job)
         key = job.kind, job.precedence, work.shape(), limit and limit.owner
         if key not in self._reasons:
-            assert self._snapshot is not None  # noqa: S101 - read before
+            if self._snapshot is None:
+                self._snapshot = latest(self.cell)
             look_up(self.cell, self._snapshot, [work])
             use, scheduled = (self._kinds or {}).get(job.kind), job.kind in self._live
             self._reasons[key] = explain(
@@ -153,44 +149,27 @@ class Room:
 
     def largest_lack(self, need: Resources) -> str | None:
         """The name of a resource of which no single machine that is up has enough; ``together`` when only jointly."""
-        self._read()
         if need not in self._lacks:
-            self._lacks[need] = self._largest_lack(need)
+            self._lacks[need] = self._largest_lack(need, self._read())
         return self._lacks[need]
 
-    def _largest_lack(self, need: Resources) -> str | None:
-        capacity = self._amounts[0]
+    def _largest_lack(self, need: Resources, machines: MachineRoom) -> str | None:
         for i, name in enumerate(self.cell.dimensions.names):
-            if need[i] and not (capacity[:, i] >= need[i]).any():
+            if need[i] > machines.largest(i):
                 return name
-        return None if (capacity >= need).all(axis=1).any() else "together"
+        return None if machines.holds(need) else "together"
 
     @property
     def machines(self) -> int:
         """How many machines are up."""
-        self._read()
-        return len(self._amounts[0])
+        return self._read().up
 
     def largest(self, name: str) -> int:
         """Return the most any machine that is up has of a resource."""
-        self._read()
-        capacity = self._amounts[0]
-        return int(capacity[:, self.cell.dimensions.names.index(name)].max()) if len(capacity) else 0
+        return self._read().largest(self.cell.dimensions.names.index(name))
 
     def room(self, need: Resources) -> int:
         """How many tasks of this need the machines that are up still hold, one kind of task alone."""
-        self._read()
         if need not in self._room:
-            free = self._amounts[1]
-            wants = [i for i, amount in enumerate(need) if amount]
-            fit = free[:, wants] // [need[i] for i in wants]
-            each = fit.min(axis=1) if wants else (free >= 0).all(axis=1) * 10**9
-            self._room[need] = int(each.clip(min=0).sum())
+            self._room[need] = self._read().room(need)
         return self._room[need]
-
-
-def _amounts(snapshot: "Snapshot", size: int) -> Any:
-    """Return capacity and free amounts of the machines that are up, a row each."""
-    up = snapshot.rows[:, snapshot.rows[2] == MachineState.UP]
-    capacity, allocated = up[4 : 4 + size].T, up[4 + size :].T
-    return capacity, capacity - allocated

@@ -17,9 +17,8 @@ from functools import lru_cache
 from math import floor
 from typing import Any
 
-from omega.cellstate.attributes import MACHINE
 from omega.cellstate.errors import BadInput
-from omega.cellstate.model import Job
+from omega.cellstate.model import MACHINE, Job
 from omega.schedulers.constraints.expressions import SHOWN
 
 FIELDS = ("constraints", "spread", "different_machines", "near", "apart_from")

@@ -7,7 +7,8 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.cellstate.attributes import MACHINE, Attributes
+from omega.cellstate.attributes import Attributes
+from omega.cellstate.model import MACHINE
 from omega.cellstate.pools import Pools
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import Relation, demands

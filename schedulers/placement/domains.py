@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.cellstate.attributes import MACHINE, Attributes
+from omega.cellstate.attributes import Attributes
+from omega.cellstate.model import MACHINE
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import Demands
 from omega.schedulers.work import Work

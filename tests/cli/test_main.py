@@ -15,7 +15,7 @@ from click.shell_completion import ShellComplete
 from omega.cellstate.redis import RedisCell
 from omega.cli.lazy import Lazy
 from omega.cli.main import omega as program
-from tests.cli.conftest import Omega
+from tests.cli.conftest import Omega, join
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("redis", "numpy", "rich", "pydantic", "yaml", "anyio", "omega.cellstate.redis", "omega.schedulers")
@@ -114,10 +114,16 @@ def test_help_imports_nothing_heavy(words: tuple[str, ...]) -> None:
     assert imported(*words, names=HEAVY) == "[]\n"
 
 
-def test_looking_at_jobs_imports_no_arrays_and_no_schedulers(omega: Omega, cell: RedisCell) -> None:
-    assert omega.url is not None
-    words = ("--store", omega.url, "--cell", cell.name, "job", "list", "--json")
-    assert imported(*words, names=("numpy", "pydantic", "lark", "anyio", "omega.schedulers.scheduler")) == "[]\n"
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_listing_pending_jobs_imports_no_arrays_and_no_schedulers(
+    omega: Omega, cell: RedisCell, more: tuple[str, ...]
+) -> None:
+    join(cell, 3)
+    assert omega.json("job", "run", "--name", "a", "--cpu", "1", "--detach")["jobs"]
+    assert [job["reason"] for job in omega.json("job", "list")["jobs"]] == ["NO_SCHEDULER"]
+    words = ("--store", str(omega.url), "--cell", cell.name, "job", "list", *more)
+    unused = ("numpy", "rich", "pydantic", "lark", "anyio", "omega.schedulers.scheduler", "omega.cellstate.snapshot")
+    assert imported(*words, names=unused) == "[]\n"
 
 
 def test_a_plain_simulation_imports_no_files_no_parser_and_no_fair_shares() -> None:

@@ -1,0 +1,104 @@
+"""Capacity and free resources of the machines that are up, in numbers that explain why a job is pending.
+
+A cell of few machines is read without numpy, whose import takes longer than the rest of `omega job list`.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from omega.cellstate.model import MachineState
+from omega.cellstate.resources import Resources
+from omega.queries.working_copy import latest
+
+if TYPE_CHECKING:
+    from omega.cellstate.model import Machine
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.snapshot import Snapshot
+
+FEW_MACHINES = 500
+"""Maximum number of machines that are read one by one."""
+UNBOUNDED = 10**9
+"""Tasks that need nothing fit a machine so many times."""
+
+
+class MachineRoom(Protocol):
+    """Answers about the machines that are up; `up` is their number."""
+
+    up: int
+    some_offline: bool
+    """Whether a machine is offline."""
+    all_simulated: bool
+    """Whether every machine that is up is simulated."""
+
+    def largest(self, resource: int) -> int:
+        """Return the largest capacity of a machine in a resource, 0 without machines."""
+
+    def holds(self, need: Resources) -> bool:
+        """Return whether a machine has the capacity for a task."""
+
+    def room(self, need: Resources) -> int:
+        """Return the number of tasks that fit into the free resources, one kind of task alone."""
+
+
+def machine_room(cell: "Queries") -> MachineRoom:
+    """Read the machines of a cell."""
+    count = cell.machine_count()
+    if count <= FEW_MACHINES:
+        return FewMachines(cell.machines_at(range(count)))
+    return ManyMachines(latest(cell), len(cell.dimensions))
+
+
+class FewMachines:
+    """Machines as objects."""
+
+    def __init__(self, machines: "Sequence[Machine]") -> None:
+        """Take all machines of a cell."""
+        self._up = [machine for machine in machines if machine.state is MachineState.UP]
+        self.up = len(self._up)
+        self.some_offline = any(machine.state is MachineState.OFFLINE for machine in machines)
+        self.all_simulated = all(machine.executor % 2 == 1 for machine in self._up)
+
+    def largest(self, resource: int) -> int:
+        """Return the largest capacity in a resource."""
+        return max((machine.capacity[resource] for machine in self._up), default=0)
+
+    def holds(self, need: Resources) -> bool:
+        """Return whether a machine has the capacity for a task."""
+        return any(all(map(int.__ge__, machine.capacity, need)) for machine in self._up)
+
+    def room(self, need: Resources) -> int:
+        """Return the number of tasks that fit."""
+        total = 0
+        for machine in self._up:
+            free = [has - used for has, used in zip(machine.capacity, machine.allocated, strict=True)]
+            fit = [has // wants for has, wants in zip(free, need, strict=True) if wants]
+            total += max(0, min(fit) if fit else UNBOUNDED * (min(free) >= 0))
+        return total
+
+
+class ManyMachines:
+    """Machines as columns of a snapshot."""
+
+    def __init__(self, snapshot: "Snapshot", size: int) -> None:
+        """Take a snapshot of a cell with so many resources."""
+        up = snapshot.rows[:, snapshot.rows[2] == MachineState.UP]
+        self._capacity: Any = up[4 : 4 + size].T
+        self._free: Any = self._capacity - up[4 + size :].T
+        self.up = len(self._capacity)
+        self.some_offline = bool((snapshot.rows[2] == MachineState.OFFLINE).any())
+        self.all_simulated = bool(snapshot.simulated[snapshot.up].all())
+
+    def largest(self, resource: int) -> int:
+        """Return the largest capacity in a resource."""
+        return int(self._capacity[:, resource].max()) if self.up else 0
+
+    def holds(self, need: Resources) -> bool:
+        """Return whether a machine has the capacity for a task."""
+        return bool((self._capacity >= need).all(axis=1).any())
+
+    def room(self, need: Resources) -> int:
+        """Return the number of tasks that fit."""
+        wants = [i for i, amount in enumerate(need) if amount]
+        fit = self._free[:, wants] // [need[i] for i in wants]
+        each = fit.min(axis=1) if wants else (self._free >= 0).all(axis=1) * UNBOUNDED
+        return int(each.clip(min=0).sum())

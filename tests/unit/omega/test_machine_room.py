@@ -1,0 +1,59 @@
+"""The room of a cell is the same, machine by machine and from a snapshot."""
+
+from random import Random
+
+import pytest
+
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.queries import machine_room as module
+from omega.queries.machine_room import FewMachines, ManyMachines, machine_room
+from omega.queries.room import Room
+from omega.queries.working_copy import working_copy
+
+NEEDS = [(0, 0), (1, 0), (0, 3), (2, 2), (5, 9), (9, 1), (100, 1), (8, 8)]
+
+
+def random_cell(seed: int) -> MemoryCell:
+    """Machines of random sizes, states and use, of an executor that lives and one that does not."""
+    rng = Random(seed)
+    cell = MemoryCell("rooms", Dimensions(("cpu", "memory")))
+    for executor in ("lives", "ended"):
+        membership = cell.register_executor(executor, "n", 600_000, 0)
+        sizes = [(rng.randrange(1, 10), rng.randrange(1, 10)) for _ in range(rng.randrange(1, 6))]
+        indices = cell.join(executor, [MachineSpec(f"{executor}{i}", size) for i, size in enumerate(sizes)], 0)
+        cell.submit([JobSpec(executor, executor, "batch", (TaskGroup((1, 1), len(sizes)),))], 0, "ada")
+        claims = tuple(Claim(index, 0, 1) for index in indices[: rng.randrange(1, len(indices) + 1)])
+        member = cell.register_scheduler(f"batch/{executor}", "n", 60_000, 0)
+        cell.commit(member, 1, [Transaction(executor, claims)], Position(), 0)
+        for index in indices:
+            if rng.random() < 0.4:
+                states = (MachineState.DRAINED, MachineState.DOWN, MachineState.GONE)
+                cell.set_machine_state(index, rng.choice(states), 2, "ada")
+        if executor == "ended" and rng.random() < 0.7:
+            cell.deregister_executor(membership, 3, "ada")
+    return cell
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_both_forms_agree(seed: int) -> None:
+    cell = random_cell(seed)
+    few, many = FewMachines(cell.machines_at(range(cell.machine_count()))), ManyMachines(working_copy(cell), 2)
+    assert (few.up, few.some_offline, few.all_simulated) == (many.up, many.some_offline, many.all_simulated)
+    assert [few.largest(i) for i in (0, 1)] == [many.largest(i) for i in (0, 1)]
+    assert [few.holds(need) for need in NEEDS] == [many.holds(need) for need in NEEDS]
+    assert [few.room(need) for need in NEEDS] == [many.room(need) for need in NEEDS]
+
+
+def test_a_large_cell_is_read_as_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = random_cell(1)
+    cell.submit([JobSpec("p", "p", "batch", (TaskGroup((100, 1), 1),))], 0, "ada")
+    job = cell.job("p")
+    assert job is not None
+    assert isinstance(machine_room(cell), FewMachines)
+    assert Room(cell).reason(job) == "TOO_LARGE"
+    monkeypatch.setattr(module, "FEW_MACHINES", 0)
+    assert isinstance(machine_room(cell), ManyMachines)
+    assert Room(cell).reason(job) == "TOO_LARGE"
