@@ -17,17 +17,19 @@ NEEDS = [(0, 0), (1, 0), (0, 3), (2, 2), (5, 9), (9, 1), (100, 1), (8, 8)]
 
 
 def random_cell(seed: int) -> MemoryCell:
-    """Machines of random sizes, states and use, of an executor that lives and one that does not."""
+    """Machines of random sizes, states and use, some over their capacity, of a live executor and of another one."""
     rng = Random(seed)
     cell = MemoryCell("rooms", Dimensions(("cpu", "memory")))
     for executor in ("lives", "ended"):
         membership = cell.register_executor(executor, "n", 600_000, 0)
         sizes = [(rng.randrange(1, 10), rng.randrange(1, 10)) for _ in range(rng.randrange(1, 6))]
         indices = cell.join(executor, [MachineSpec(f"{executor}{i}", size) for i, size in enumerate(sizes)], 0)
-        cell.submit([JobSpec(executor, executor, "batch", (TaskGroup((1, 1), len(sizes)),))], 0, "ada")
+        cell.submit([JobSpec(executor, executor, "batch", (TaskGroup((2, 2), len(sizes)),))], 0, "ada")
         claims = tuple(Claim(index, 0, 1) for index in indices[: rng.randrange(1, len(indices) + 1)])
         member = cell.register_scheduler(f"batch/{executor}", "n", 60_000, 0)
         cell.commit(member, 1, [Transaction(executor, claims)], Position(), 0)
+        smaller = [MachineSpec(f"{executor}{i}", (1, 1)) for i in range(len(sizes)) if rng.random() < 0.3]
+        cell.join(executor, smaller, 2)
         for index in indices:
             if rng.random() < 0.4:
                 states = (MachineState.DRAINED, MachineState.DOWN, MachineState.GONE)
