@@ -9,7 +9,6 @@ Modules that `omega --help` does not need are imported by the functions that use
 import codecs
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -169,7 +168,11 @@ def facts(pairs: Mapping[str, object]) -> None:
 
 def _width() -> int:
     """Return the width of the terminal on stdout; of a pipe, more than any line needs."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPE_WIDTH
+    if not sys.stdout.isatty():
+        return PIPE_WIDTH
+    from shutil import get_terminal_size
+
+    return get_terminal_size().columns
 
 
 def _letters(text: str) -> int:
