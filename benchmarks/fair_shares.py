@@ -29,8 +29,9 @@ def tree(number: int, jobs: int, seed: int = 1) -> pools.Tree:
         for place in range(size):
             name, lowest = f"{level}-{place}", level == LEVELS - 1
             guarantee = {"cpu": totals["cpu"] / size / 2 * rng.random()} if rng.random() < 0.5 else {}
-            weight, fifo = rng.choice((None, 1, 2, 3)), lowest and rng.random() < 0.1
-            made.append(pools.Pool(name, rng.choice(above), weight, guarantee, fifo=fifo))
+            weight = rng.choice((None, 1, 2, 3))
+            mode = "fifo" if lowest and rng.random() < 0.1 else "fair_share"
+            made.append(pools.Pool(name, rng.choice(above), weight=weight, guarantee=guarantee, mode=mode))
             below.append(name)
         above = below
     leaves = [_job(rng, place, rng.choice(above)) for place in range(jobs)]
@@ -41,7 +42,9 @@ def queue(jobs: int, seed: int = 1) -> pools.Tree:
     """Make one FIFO pool with so many jobs."""
     rng = Random(f"{seed}/queue")
     totals = dict.fromkeys(RESOURCES, jobs * 20.0)
-    return pools.Tree(totals, [pools.Pool("queue", fifo=True)], [_job(rng, number, "queue") for number in range(jobs)])
+    return pools.Tree(
+        totals, [pools.Pool("queue", mode="fifo")], [_job(rng, number, "queue") for number in range(jobs)]
+    )
 
 
 def _job(rng: Random, number: int, parent: str) -> pools.Job:
@@ -50,7 +53,8 @@ def _job(rng: Random, number: int, parent: str) -> pools.Job:
     used = int(tasks * running) if running < 0.5 else 0
     demand = {name: float(tasks * amount) for name, amount in each.items()}
     usage = {name: float(used * amount) for name, amount in each.items()}
-    return pools.Job(f"j{number}", parent, demand, usage, {}, rng.choice((None, 1, 2)), gang=rng.random() < 0.1)
+    weight = rng.choice((None, 1, 2))
+    return pools.Job(f"j{number}", parent, demand, usage=usage, weight=weight, gang=rng.random() < 0.1)
 
 
 def measure_fair_shares() -> list[Document]:

@@ -13,7 +13,7 @@ import numpy as np
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.pools import ROOT, Epoch, Leaf, Pool, Pools, PoolShare, PoolTree
 from omega.cellstate.resources import Resources
-from omega.schedulers.fairshare import tree as calculator
+from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 from omega.schedulers.fairshare.update import Shares, fair_shares
 
 PRECEDENCE_SPAN = 1 << 33
@@ -39,7 +39,7 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
         place = places.get((job.pool, job.user))
         if place is None:
             name = pools.pool_of(job.pool, job.user)
-            fifo = name in named and named[name].mode == "fifo"
+            fifo = name in named and named[name].fifo
             place = places[job.pool, job.user] = name, fifo, found[pools.tree_of(name).name]
         name, fifo, below = place
         alone = fifo or job.gang or len(job.groups) > 1
@@ -51,7 +51,7 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
             continue
         demand, usage, pending = _amounts(job)
         start = (-job.precedence * PRECEDENCE_SPAN + job.order) if fifo else job.order
-        below[key] = Leaf(name, demand, usage, job.gang, start, pending, [job.id])
+        below[key] = Leaf(name, demand=demand, usage=usage, gang=job.gang, start=start, pending=pending, jobs=[job.id])
     return {tree: list(leaves.values()) for tree, leaves in found.items()}
 
 
@@ -69,7 +69,7 @@ def _amounts(job: JobDemand) -> tuple[Resources, Resources, int]:
 
 
 def compute(
-    pools: Pools, leaves: Mapping[str, Sequence[Leaf]], totals: Mapping[str, Resources], resources: Sequence[str],
+    pools: Pools, leaves: Mapping[str, Sequence[Leaf]], totals: Mapping[str, Resources], resources: Sequence[str], *,
     before: Mapping[str, tuple[Sequence[float], float]] | None = None, seconds: float | None = None,
     decayed: Mapping[str, float] | None = None,
 ) -> list[Computed]:  # fmt: skip
@@ -81,57 +81,50 @@ def compute(
     found = []
     for tree in pools.trees:
         own = tuple(leaves.get(tree.name, ()))
-        given = _tree(pools, tree, own, totals[tree.name], resources, before or {}, decayed or {})
+        given = _tree(
+            pools, tree, own, totals=_named(resources, totals[tree.name]), before=before or {}, decayed=decayed or {}
+        )
         shares = fair_shares(given, seconds)
         found.append(Computed(tree, shares, own))
     return found
 
 
 def _tree(
-    pools: Pools, tree: PoolTree, leaves: Sequence[Leaf], totals: Resources, resources: Sequence[str],
+    pools: Pools, tree: PoolTree, leaves: Sequence[Leaf], *, totals: Mapping[str, float],
     before: Mapping[str, tuple[Sequence[float], float]], decayed: Mapping[str, float],
-) -> calculator.Tree:  # fmt: skip
+) -> Tree:  # fmt: skip
+    """Return the calculator's input: the settings themselves, but limits in force and on amounts only."""
     inside = [pool for pool in pools.pools if pools.tree_of(pool.name).name == tree.name]
     known = {pool.name for pool in inside}
-    elements = [_pool(pool, resources, before.get(pool.name)) for pool in inside]
+    elements = [_bounded(pool, totals) if pool.upper else pool for pool in inside]
     # Ephemeral pools; a pool of that name may have pools below it since, then its old jobs are beside it.
     names = sorted({leaf.pool for leaf in leaves} - (known - {pool.parent for pool in inside}))
     shown = {name: name if name not in known else f"{name} (jobs)" for name in names}
-    elements += [calculator.Pool(shown[name], tree.default_parent) for name in names]
-    if tree.usage_half_life is not None:
-        powers = {name: 2.0 ** (-tree.usage_exponent * usage) for name, usage in decayed.items()}
-        elements = [replace(each, decay=powers.get(each.name, 1.0)) for each in elements]
+    elements += [Pool(shown[name], tree.default_parent) for name in names]
     jobs = [
-        calculator.Job(
-            f" {leaf.jobs[0]}", shown.get(leaf.pool, leaf.pool), _named(resources, leaf.demand),
-            _named(resources, leaf.usage), gang=leaf.gang, start_time=float(leaf.start), pending=leaf.pending,
+        Job(
+            f" {leaf.jobs[0]}", shown.get(leaf.pool, leaf.pool), _named(totals, leaf.demand),
+            usage=_named(totals, leaf.usage), gang=leaf.gang, start_time=float(leaf.start), pending=leaf.pending,
             count=len(leaf.jobs),
         )
         for leaf in leaves
     ]  # fmt: skip
-    options = calculator.Options(
-        tree.gang_steps, tree.improved_fit_factor, tree.reorder_for_guarantee, tree.distribute_free_volume,
-        tree.main_resource, tree.smooth_period, tree.saturation_period, tree.relaxed_multiplier,
-        tree.weight_multiplier, {"cpu": CPU_QUANTUM},
-    )  # fmt: skip
-    return calculator.Tree(_named(resources, totals), elements, jobs, options)
+    usage = {} if tree.usage_half_life is None else decayed
+    states = {}
+    for name in {*before, *usage}:
+        volume, last = before.get(name, ((), 0.0))
+        states[name] = PoolState(
+            volume=dict(zip(totals, volume, strict=False)), last_share=last,
+            decay=2.0 ** (-tree.usage_exponent * usage[name]) if name in usage else 1.0,
+        )  # fmt: skip
+    return Tree(totals, elements, jobs, tree, states=states, quanta={"cpu": CPU_QUANTUM})
 
 
-def _pool(pool: Pool, resources: Sequence[str], before: tuple[Sequence[float], float] | None) -> calculator.Pool:
-    integral, (volume, last) = pool.integral, before or ((), 0.0)
-    return calculator.Pool(
-        pool.name, pool.parent, pool.weight, pool.guarantee,
-        {name: amount for name, amount in pool.upper.items() if name in resources},
-        fifo=pool.mode == "fifo", sort_keys=pool.sort_keys,
-        integral=calculator.Integral(
-            integral.kind, integral.flow, integral.burst, dict(zip(resources, volume, strict=False)), last,
-            integral.relaxed_multiplier, integral.can_accept_free_volume, integral.distributes_free_volume,
-        ),
-        promised=pool.promised, gang_steps=pool.gang_steps, reorders_for_guarantee=pool.reorders_for_guarantee,
-    )  # fmt: skip
+def _bounded(pool: Pool, totals: Mapping[str, float]) -> Pool:
+    return replace(pool, limits={name: most for name, most in pool.upper.items() if name in totals}, borrowing={})
 
 
-def _named(resources: Sequence[str], amounts: Sequence[int]) -> dict[str, float]:
+def _named(resources: Iterable[str], amounts: Sequence[int]) -> dict[str, float]:
     return {name: float(amount) for name, amount in zip(resources, amounts, strict=True)}
 
 
@@ -161,12 +154,13 @@ def pool_shares(
             parent = computed.tree.pool(number).parent
             key = f"{tree.name}/{ROOT}" if name == ROOT else name
             shares[key] = PoolShare(
-                key, parent, tree.name, float(computed.weights[number]), _vector(computed.pools[number]),
-                _vector(computed.pool_demand[number]), _vector(computed.pool_usage[number]),
-                _vector(computed.guaranteed[number]), _vector(computed.integral[number]),
-                _vector(computed.limits[number]),
-                _vector(computed.promised_pools[number]), _vector(computed.estimated[0][number]), float(least[number]),
-                _vector(computed.volume[number]), float(computed.integral[number].max(initial=0.0)),
+                name=key, parent=parent, tree=tree.name, weight=float(computed.weights[number]),
+                fair_share=_vector(computed.pools[number]), demand=_vector(computed.pool_demand[number]),
+                usage=_vector(computed.pool_usage[number]), guarantee=_vector(computed.guaranteed[number]),
+                integral=_vector(computed.integral[number]), limits=_vector(computed.limits[number]),
+                promised=_vector(computed.promised_pools[number]), estimated=_vector(computed.estimated[0][number]),
+                satisfaction=float(least[number]), volume=_vector(computed.volume[number]),
+                last_share=float(computed.integral[number].max(initial=0.0)),
                 ephemeral=name != ROOT and name not in pools.by_name, decayed_usage=(decayed or {}).get(name, 0.0),
             )  # fmt: skip
     return shares
@@ -186,7 +180,7 @@ def epoch_of(
     before = volumes_of(previous, pools)
     seconds = None if previous is None else max(0, at_ms - previous.at_ms) / 1000
     decayed = decayed_usage(previous, pools, seconds)
-    found = compute(pools, leaves, totals, resources, before, seconds, decayed)
+    found = compute(pools, leaves, totals, resources, before=before, seconds=seconds, decayed=decayed)
     return Epoch(
         number=1 if previous is None else previous.number + 1, version=version, pools_version=pools.version,
         at_ms=at_ms, by=by, totals=dict(totals), pools=pool_shares(found, pools, decayed),
@@ -206,7 +200,9 @@ def volumes_of(previous: Epoch | None, pools: Pools) -> dict[str, tuple[tuple[fl
 def recomputed(epoch: Epoch, pools: Pools, resources: Sequence[str]) -> dict[str, PoolShare]:
     """Compute the shares of a published epoch again, from the input that it names."""
     decayed = {name: share.decayed_usage for name, share in epoch.pools.items() if share.decayed_usage}
-    found = compute(pools, epoch.leaves, epoch.totals, resources, epoch.before, epoch.seconds, decayed)
+    found = compute(
+        pools, epoch.leaves, epoch.totals, resources, before=epoch.before, seconds=epoch.seconds, decayed=decayed
+    )
     return pool_shares(found, pools, decayed)
 
 

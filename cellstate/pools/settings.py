@@ -259,7 +259,7 @@ class Pool:
         ("weight", "start_time"), "Order in a FIFO pool, among jobs of one precedence", "shares",
         choices=("weight", "start_time", "pending_job_count"), label="sort key", compute="fifo_sort_parameters",
     )  # fmt: skip
-    integral: Integral = setting(Integral, "Integral guarantee", "shares", compute="integral")
+    integral: Integral = setting(Integral(), "Integral guarantee", "shares", compute="integral")
     users: tuple[str, ...] = setting(
         (), "User who may submit jobs", "submissions", metavar="USER", option="user", without="all users"
     )
@@ -269,7 +269,7 @@ class Pool:
     )  # fmt: skip
     borrowing: Amounts = setting(dict, "Amount that the pool may hold beyond its guarantee", "claims")
     lending: Amounts = setting(dict, "Amount of its guarantee that others may hold", "epochs")
-    preemption: PreemptionSettings = setting(PreemptionSettings, "Preemption setting", "evictions")
+    preemption: PreemptionSettings = setting(PreemptionSettings(), "Preemption setting", "evictions")
     promised: bool = setting(
         False, "Compute what the jobs of the pool get at suggestion 0", "shares", compute="compute_promised_guarantee"
     )
@@ -352,4 +352,4 @@ class PoolTree:
     operators_from: int | None = setting(
         None, "Precedence from which jobs evict across pools by precedence alone", "evictions", without="none"
     )
-    preemption: PreemptionSettings = setting(PreemptionSettings, "Settings of all pools of the tree", "evictions")
+    preemption: PreemptionSettings = setting(PreemptionSettings(), "Settings of all pools of the tree", "evictions")

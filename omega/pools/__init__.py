@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Job,
         Options,
         Pool,
+        PoolState,
         Shares,
         Tree,
         computed,
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     )  # fmt: skip
 
 __all__ = [
-    "METHODS", "ROOT", "Integral", "Job", "Options", "Pool", "Shares", "Tree", "computed", "fair_shares", "fifo",
-    "fluid", "from_document", "partition", "read", "starvation", "task_by_task",
+    "METHODS", "ROOT", "Integral", "Job", "Options", "Pool", "PoolState", "Shares", "Tree", "computed", "fair_shares",
+    "fifo", "fluid", "from_document", "partition", "read", "starvation", "task_by_task",
 ]  # fmt: skip
 
 

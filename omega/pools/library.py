@@ -7,17 +7,19 @@ from typing import Any
 import numpy as np
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.pools import ROOT, Integral, Pool
+from omega.cellstate.pools import PoolTree as Options
 from omega.pools.tree_file import from_document, read
 from omega.schedulers.fairshare import drf
 from omega.schedulers.fairshare.drf import fifo, fluid, task_by_task
 from omega.schedulers.fairshare.guarantees import guarantees, weights
 from omega.schedulers.fairshare.satisfaction import partition, starvation
-from omega.schedulers.fairshare.tree import ROOT, Integral, Job, Options, Pool, Tree
+from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 from omega.schedulers.fairshare.update import Shares, fair_shares
 
 __all__ = [
-    "METHODS", "ROOT", "Integral", "Job", "Options", "Pool", "Shares", "Tree", "computed", "fair_shares", "fifo",
-    "fluid", "from_document", "partition", "read", "starvation", "task_by_task",
+    "METHODS", "ROOT", "Integral", "Job", "Options", "Pool", "PoolState", "Shares", "Tree", "computed", "fair_shares",
+    "fifo", "fluid", "from_document", "partition", "read", "starvation", "task_by_task",
 ]  # fmt: skip
 
 METHODS = ("pool-tree", "drf", "naive-hdrf", "min-satisfaction-hdrf")

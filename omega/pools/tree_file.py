@@ -5,11 +5,13 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.pools import Integral, Pool, PoolTree
+from omega.cellstate.pools.settings import Setting, table
 from omega.jobfile.lines import joined, parse
-from omega.schedulers.fairshare.tree import ROOT, Integral, Job, Options, Pool, Tree
+from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 
 _LONGEST_INPUT = 64 * 1024 * 1024
 _LEAST, _MOST = 1e-9, 1e24
@@ -20,72 +22,66 @@ _MOST_HEAVIER = 1e8
 """How often a weight may be that of a sibling: up to it, shares are exact."""
 _MOST_TIMES = 1e12
 """How often a job may demand the total: beyond it, shares lose their digits."""
-Amount = Annotated[float, Field(strict=True)]
 Amounts = dict[Annotated[str, Field(min_length=1)], Annotated[float, Field(strict=True, ge=0, le=_MOST)]]
 Seconds = Annotated[float, Field(strict=True, ge=0, le=1e10)]
-Period = Annotated[float, Field(strict=True, ge=1e-3, le=1e10)]
+_BOUNDS = {
+    (Pool, "weight"): (_LIGHTEST, _HEAVIEST), (PoolTree, "weight_multiplier"): (_LIGHTEST, _HEAVIEST),
+    (PoolTree, "smooth_period"): (1e-3, 1e10), (PoolTree, "saturation_period"): (1e-3, 1e10),
+    (PoolTree, "relaxed_multiplier"): (1, 1e6),
+}  # fmt: skip
+"""Bounds of settings that are others here than in a cell: within these, shares keep their digits."""
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class IntegralFields(_Strict):
-    """Fields of an element's `integral`."""
-
-    type: Literal["none", "burst", "relaxed"] = "none"
-    flow: Amounts = {}
-    burst: Amounts = {}
-    volume: Amounts = {}
-    last_share: float = Field(default=0.0, ge=0, le=1e6, strict=True)
-    relaxed_share_multiplier_limit: float | None = Field(default=None, ge=1, le=10, strict=True)
-    can_accept_free_volume: bool = True
-    should_distribute_free_volume_among_children: bool | None = None
-
-
-class ElementFields(_Strict):
-    """Fields of a pool or a job."""
-
-    id: str = Field(min_length=1)
-    parent: str = ROOT
-    kind: Literal["pool", "job", "operation"]
-    weight: float | None = Field(default=None, ge=_LIGHTEST, le=_HEAVIEST, strict=True)
-    limits: Amounts = {}
-    mode: Literal["fair_share", "fifo"] = "fair_share"
-    fifo_sort_parameters: list[str] = ["weight", "start_time"]
-    strong_guarantee: Amounts = {}
-    integral: IntegralFields = IntegralFields()
-    compute_promised_guarantee: bool = False
-    fifo_reordering_for_guarantee: bool = False
-    step_function_for_gang: bool = True
-    enable_priority_strong_guarantee_adjustment: bool = False
-    enable_priority_strong_guarantee_adjustment_donorship: bool = False
-    demand: Amounts = {}
-    usage: Amounts = {}
-    gang: bool = False
-    start_time: Amount = 0.0
-    pending_job_count: int = Field(default=1, ge=0, le=10**9)
-    best_allocation_share: Amounts = {}
+def _field(kind: type, each: Setting) -> tuple[Any, Any]:
+    """Return the type of a setting in a file, and its default."""
+    found, default = each.value_type, each.default
+    if each.nested:
+        return IntegralFields, IntegralFields()
+    if each.amounts:
+        return Amounts, {}
+    if found == tuple[str, ...]:
+        return list[str], list(default)
+    if each.choices:
+        return Literal[each.choices], default
+    if each.bounds is not None:
+        least, most = _BOUNDS.get((kind, each.name), each.bounds[:2])
+        default = Field(default=default, ge=least, le=most, strict=True)
+    return found | None if each.optional else found, default
 
 
+def _model(kind: type, /, **more: Any) -> type[BaseModel]:
+    """Return the model of the settings that a file has, by their names there, and of more fields."""
+    given: dict[str, Any] = {each.compute: _field(kind, each) for each in table(kind) if each.compute}
+    return create_model(f"{kind.__name__}Fields", __base__=_Strict, **given | more)
+
+
+_STATE = {
+    "priority_guarantee": "enable_priority_strong_guarantee_adjustment",
+    "guarantee_donor": "enable_priority_strong_guarantee_adjustment_donorship",
+}
+"""Fields of `PoolState` that are settings of YTsaurus, and not of a cell's pools."""
+IntegralFields = _model(
+    Integral, volume=(Amounts, {}), last_share=(float, Field(default=0.0, ge=0, le=1e6, strict=True))
+)
+OptionFields = _model(PoolTree)
+_JOB: dict[str, Any] = {
+    "demand": (Amounts, {}),
+    "usage": (Amounts, {}),
+    "gang": (bool, False),
+    "start_time": (float, Field(default=0.0, strict=True)),
+    "pending_job_count": (int, Field(default=1, ge=0, le=10**9)),
+    "best_allocation_share": (Amounts, {}),
+}
+ElementFields = _model(
+    Pool, id=(str, Field(min_length=1)), kind=(Literal["pool", "job", "operation"], ...),
+    **dict.fromkeys(_STATE.values(), (bool, False)), **_JOB,
+)  # fmt: skip
+"""Fields of a pool or a job."""
 _OF_BOTH = {"id", "parent", "kind", "weight", "limits"}
-_OF_JOBS = {"demand", "usage", "gang", "start_time", "pending_job_count", "best_allocation_share"}
-
-
-class OptionFields(_Strict):
-    """Fields of `options`."""
-
-    step_function_for_gang: bool = False
-    improved_fit_factor: bool = False
-    fifo_reordering_for_guarantee: bool = False
-    should_distribute_free_volume_among_children: bool = False
-    main_resource: str = "cpu"
-    integral_smooth_period: Period = 60.0
-    integral_pool_capacity_saturation_period: Period = 86_400.0
-    relaxed_share_multiplier_limit: float = Field(default=3.0, ge=1, le=1e6, strict=True)
-    infer_weight_from_guarantees_share_multiplier: float | None = Field(
-        default=None, ge=_LIGHTEST, le=_HEAVIEST, strict=True
-    )
 
 
 class _File(BaseModel):
@@ -93,8 +89,8 @@ class _File(BaseModel):
 
     model_config = ConfigDict(allow_inf_nan=False)
     total_resources: Amounts = Field(min_length=1)
-    tree: list[ElementFields]
-    options: OptionFields | None = None
+    tree: list[ElementFields]  # type: ignore[valid-type]
+    options: OptionFields | None = None  # type: ignore[valid-type]
     seconds_since_previous_update: Seconds | None = None
 
 
@@ -112,16 +108,18 @@ def read(path: Path) -> tuple[Tree, float | None]:
 def from_document(document: Any, name: str = "document") -> tuple[Tree, float | None]:
     """Check a plain document and return its tree and the seconds since the update before; raises BadInput."""
     try:
-        found = _File.model_validate(document)
+        found: Any = _File.model_validate(document)
     except ValidationError as error:
         problems = [f"{_place(document, one['loc'])}: {_wrong(one)}" for one in error.errors()]
     else:
         problems = _contradictions(found, document)
     if problems:
         raise BadInput(f"{name}: {joined(problems)}; fields: see docs/fair-share-calculator.md")
-    pools = [_pool(element) for element in found.tree if element.kind == "pool"]
+    pools = [_settings(Pool, element) for element in found.tree if element.kind == "pool"]
+    states = {element.id: _state(element) for element in found.tree if element.kind == "pool"}
     jobs = [_job(element, found.total_resources) for element in found.tree if element.kind != "pool"]
-    tree = Tree(found.total_resources, pools, jobs, _options(found.options or OptionFields()))
+    options = _settings(PoolTree, found.options or OptionFields())
+    tree = Tree(found.total_resources, pools, jobs, options, states=states)
     return tree, found.seconds_since_previous_update
 
 
@@ -154,7 +152,7 @@ def _wrong(error: Any) -> str:
     return f"{text}, not {value!r}" if simple and error["type"] not in kinds else text
 
 
-def _contradictions(found: _File, document: dict[str, Any]) -> list[str]:
+def _contradictions(found: Any, document: dict[str, Any]) -> list[str]:
     """Return what no single field shows: misspelt fields, fields of the other kind, ratios that lose all digits."""
     problems = []
     for name in document:
@@ -189,11 +187,11 @@ def _contradictions(found: _File, document: dict[str, Any]) -> list[str]:
     return problems
 
 
-def _weight(element: ElementFields) -> float:
+def _weight(element: Any) -> float:
     return 1.0 if element.weight is None else element.weight
 
 
-def _misplaced(element: ElementFields) -> list[str]:
+def _misplaced(element: Any) -> list[str]:
     """Return fields of the other kind of element that are not what they are without being stated."""
     pool = element.kind == "pool"
     found = []
@@ -201,65 +199,32 @@ def _misplaced(element: ElementFields) -> list[str]:
         value = getattr(element, name)
         plain = value == ElementFields.model_fields[name].default
         empty = isinstance(value, dict) and not any(value.values())
-        if (name in _OF_JOBS) == pool and not plain and not empty:
+        if (name in _JOB) == pool and not plain and not empty:
             found.append(name)
     return found
 
 
-def _pool(element: ElementFields) -> Pool:
-    integral = element.integral
-    return Pool(
-        element.id,
-        element.parent,
-        element.weight,
-        element.strong_guarantee,
-        element.limits,
-        fifo=element.mode == "fifo",
-        sort_keys=element.fifo_sort_parameters,
-        integral=Integral(
-            integral.type,
-            integral.flow,
-            integral.burst,
-            integral.volume,
-            integral.last_share,
-            integral.relaxed_share_multiplier_limit,
-            integral.can_accept_free_volume,
-            integral.should_distribute_free_volume_among_children,
-        ),
-        promised=element.compute_promised_guarantee,
-        gang_steps=element.step_function_for_gang,
-        reorders_for_guarantee=element.fifo_reordering_for_guarantee,
-        priority=element.enable_priority_strong_guarantee_adjustment,
-        donor=element.enable_priority_strong_guarantee_adjustment_donorship,
-    )
+def _settings(kind: type, given: Any) -> Any:
+    """Return the settings of a kind that a file gives."""
+    found: dict[str, Any] = {}
+    for each in table(kind):
+        if each.compute:
+            value = getattr(given, each.compute)
+            value = _settings(each.value_type, value) if each.nested else value
+            found[each.name] = tuple(value) if isinstance(value, list) else value
+    return kind(**found)
 
 
-def _job(element: ElementFields, totals: Amounts) -> Job:
+def _state(element: Any) -> PoolState:
+    own = {name: getattr(element, field) for name, field in _STATE.items()}
+    return PoolState(volume=element.integral.volume, last_share=element.integral.last_share, **own)
+
+
+def _job(element: Any, totals: Amounts) -> Job:
     limits = dict(element.limits)
     for name, share in element.best_allocation_share.items():
         limits[name] = min(limits.get(name, inf), share * totals[name])
     return Job(
-        element.id,
-        element.parent,
-        element.demand,
-        element.usage,
-        limits,
-        element.weight,
-        element.gang,
-        element.start_time,
-        element.pending_job_count,
-    )
-
-
-def _options(options: OptionFields) -> Options:
-    return Options(
-        gang_steps=options.step_function_for_gang,
-        improved_fit_factor=options.improved_fit_factor,
-        reorder_for_guarantee=options.fifo_reordering_for_guarantee,
-        distribute_free_volume=options.should_distribute_free_volume_among_children,
-        main_resource=options.main_resource,
-        smooth_period=options.integral_smooth_period,
-        saturation_period=options.integral_pool_capacity_saturation_period,
-        relaxed_multiplier=options.relaxed_share_multiplier_limit,
-        weight_multiplier=options.infer_weight_from_guarantees_share_multiplier,
-    )
+        element.id, element.parent, element.demand, usage=element.usage, limits=limits, weight=element.weight,
+        gang=element.gang, start_time=element.start_time, pending=element.pending_job_count,
+    )  # fmt: skip

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from omega.cellstate.pools import Pool
 from omega.schedulers.fairshare.curves import SLACK, Floats
 from omega.schedulers.fairshare.guarantees import NEGLIGIBLE
-from omega.schedulers.fairshare.tree import Pool, Tree
+from omega.schedulers.fairshare.tree import Tree
 
 
 def fifo_order(tree: Tree, pool: Pool, members: Sequence[int], weight: Floats) -> list[int]:

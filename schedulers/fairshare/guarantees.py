@@ -10,7 +10,7 @@ from omega.schedulers.fairshare.tree import Tree
 NEGLIGIBLE = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Guarantees:
     """Guarantees of pools, by pool number.
 
@@ -36,7 +36,7 @@ def guarantees(tree: Tree, limits: Floats) -> Guarantees:
     total_flow = flow.copy()
     for number in reversed(tree.downward[1:]):
         total_flow[tree.parents[number]] += total_flow[number]
-    found = _uncommitted(tree, Guarantees(strong, flow, burst, total_flow), amounts)
+    found = _uncommitted(tree, Guarantees(strong=strong, flow=flow, burst=burst, total_flow=total_flow), amounts)
     _, lonely = _priority(tree, strong)
     alone = tuple(f"priority of the guarantee of {name!r} is ignored: no pool above it donates" for name in lonely)
     return replace(found, strong=_adjusted(tree, found.strong, limits), errors=found.errors + alone)
@@ -56,7 +56,7 @@ def inferred(tree: Tree) -> Floats:
     pools than the root these are scaled down together to what the stated ones leave. The root's is the total.
     """
     main = tree.resources.index(tree.options.main_resource) if tree.options.main_resource in tree.resources else 0
-    quanta = np.array([tree.options.quanta.get(name, 1.0) for name in tree.resources])
+    quanta = np.array([tree.quanta.get(name, 1.0) for name in tree.resources])
     amounts = np.zeros((len(tree.numbers), len(tree.resources)))
     amounts[0] = tree.capacity
     for parent in tree.downward:
@@ -131,18 +131,19 @@ def _priority(tree: Tree, strong: Floats) -> tuple[Floats, tuple[str, ...]]:
 
     The whole guarantee of a priority pool below a donor counts up to the donor, which has none itself.
     """
-    donated, alone = {0: tree.pool(0).donor}, []
+    donated, alone = {0: tree.state(0).guarantee_donor}, []
     for number in tree.downward[1:]:
         above = int(tree.parents[number])
-        donated[number] = tree.pool(above).donor or (donated[above] and not tree.pool(above).priority)
-        if tree.pool(number).priority and not donated[number]:
+        state = tree.state(above)
+        donated[number] = state.guarantee_donor or (donated[above] and not state.priority_guarantee)
+        if tree.state(number).priority_guarantee and not donated[number]:
             alone.append(tree.pool(number).name)
     first = np.zeros_like(strong)
     for number in reversed(tree.downward):
-        pool = tree.pool(number)
-        if pool.priority and donated[number]:
+        state = tree.state(number)
+        if state.priority_guarantee and donated[number]:
             first[number] = strong[number]
-        elif pool.donor:
+        elif state.guarantee_donor:
             first[number] = 0.0
         else:
             first[number] = first[tree.subpools[number]].sum(0)
@@ -188,4 +189,4 @@ def weights(tree: Tree, found: Guarantees) -> tuple[Floats, Floats]:
             whole = held[tree.parents[number]]
             if pool.weight is None and held[number] > NEGLIGIBLE and whole > NEGLIGIBLE:
                 pools[number] = multiplier * held[number] / whole
-    return pools * np.array([1.0, *(pool.decay for pool in tree.pools)]), jobs
+    return pools * np.array([1.0, *(tree.state(number).decay for number in range(1, len(pools)))]), jobs

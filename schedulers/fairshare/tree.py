@@ -5,56 +5,38 @@ Shares are amounts ÷ totals, 0 where the total is 0. Source of the rules: the p
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from math import isfinite
 
 import numpy as np
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.pools import ROOT, Integral, Pool, PoolTree
+from omega.cellstate.pools.settings import table
 from omega.schedulers.fairshare.curves import Floats, Integers
 
-ROOT = "<Root>"
-"""Name of the root pool."""
 Amounts = Mapping[str, float]
-SORT_KEYS = ("weight", "start_time", "pending_job_count")
-"""Sort keys of FIFO pools: weight falls, the others rise; ties keep the order of insertion."""
-KINDS = ("none", "burst", "relaxed")
+_ROOT_POOL = Pool(ROOT, parent="")
+_CHOICES, _CHOICES_OF_INTEGRAL = ([each for each in table(kind) if each.choices] for kind in (Pool, Integral))
 
 
-@dataclass(frozen=True, slots=True)
-class Integral:
-    """An integral guarantee. Amounts per second; `volume` in resource·seconds; `last_share` as of the update before."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolState:
+    """What an update reads of a pool beside its settings. `volume` in resource·seconds.
 
-    kind: str = "none"
-    flow: Amounts = field(default_factory=dict)
-    burst: Amounts = field(default_factory=dict)
+    `last_share`: largest component of the integral share of the update before. `decay`: multiplier of the weight for
+    what the pool used before (§8). `priority_guarantee`: the guarantee is fitted first, up to a `guarantee_donor`.
+    """
+
     volume: Amounts = field(default_factory=dict)
     last_share: float = 0.0
-    relaxed_multiplier: float | None = None
-    can_accept_free_volume: bool = True
-    distributes_free_volume: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """An inner element of the tree. None means: not stated. Amounts in the units of the totals."""
-
-    name: str
-    parent: str = ROOT
-    weight: float | None = None
-    guarantee: Amounts = field(default_factory=dict)
-    limits: Amounts = field(default_factory=dict)
-    fifo: bool = False
-    sort_keys: Sequence[str] = ("weight", "start_time")
-    integral: Integral = Integral()
-    promised: bool = False
-    gang_steps: bool = True
-    reorders_for_guarantee: bool = False
-    priority: bool = False
-    donor: bool = False
     decay: float = 1.0
-    """Multiplier of the weight for what the pool used before (§8)."""
+    priority_guarantee: bool = False
+    guarantee_donor: bool = False
+
+
+_NEW, _DEFAULTS = PoolState(), PoolTree()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +50,7 @@ class Job:
     name: str
     parent: str
     demand: Amounts
+    _: KW_ONLY
     usage: Amounts = field(default_factory=dict)
     limits: Amounts = field(default_factory=dict)
     weight: float | None = None
@@ -77,26 +60,11 @@ class Job:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Options of a whole tree. Periods in seconds; `quanta`: unit to which inferred guarantees are cut, else 1."""
-
-    gang_steps: bool = False
-    improved_fit_factor: bool = False
-    reorder_for_guarantee: bool = False
-    distribute_free_volume: bool = False
-    main_resource: str = "cpu"
-    smooth_period: float = 60.0
-    saturation_period: float = 86_400.0
-    relaxed_multiplier: float = 3.0
-    weight_multiplier: float | None = None
-    quanta: Amounts = field(default_factory=lambda: {"cpu": 0.01})
-
-
 @dataclass(frozen=True)
 class Tree:
-    """Pools and jobs over `totals`. A parent may stand before or behind its children.
+    """Pools and jobs over `totals`, by the settings of a tree. A parent may stand before or behind its children.
 
+    `states` of pools by name; `quanta`: unit to which inferred guarantees are cut, by resource, else 1.
     Raises BadInput for names that are used twice, unknown parents, circles, children of a FIFO pool that are
     pools, weights that are not above 0, amounts below 0 and resources that the totals do not name.
     """
@@ -104,7 +72,10 @@ class Tree:
     totals: Amounts
     pools: Sequence[Pool]
     jobs: Sequence[Job]
-    options: Options = Options()
+    options: PoolTree = _DEFAULTS
+    _: KW_ONLY
+    states: Mapping[str, PoolState] = field(default_factory=dict)
+    quanta: Amounts = field(default_factory=lambda: {"cpu": 0.01})
 
     def __post_init__(self) -> None:
         _check(self)
@@ -167,7 +138,11 @@ class Tree:
 
     def pool(self, number: int) -> Pool:
         """Return the pool of a number; the root has no settings of its own."""
-        return self.pools[number - 1] if number else Pool(ROOT, parent="")
+        return self.pools[number - 1] if number else _ROOT_POOL
+
+    def state(self, number: int) -> PoolState:
+        """Return the state of the pool of a number."""
+        return self.states.get(self.pool(number).name, _NEW)
 
     def vector(self, amounts: Amounts, missing: float = 0.0) -> Floats:
         """Return amounts as a vector, `missing` where a resource is not named."""
@@ -224,15 +199,16 @@ def _check(tree: Tree) -> None:
 def _check_amounts(tree: Tree, element: Pool | Job, fifo: set[str]) -> None:
     if isinstance(element, Pool):
         fields: dict[str, Amounts] = {"guarantee": element.guarantee, "limits": element.limits}
-        integral = element.integral
-        if integral.kind not in KINDS:
-            raise BadInput(
-                f"pool tree: {element.name!r}: integral guarantee {integral.kind!r}; one of {', '.join(KINDS)}"
-            )
-        fields |= {"flow": integral.flow, "burst": integral.burst, "volume": integral.volume}
-        for key in element.sort_keys:
-            if key not in SORT_KEYS:
-                raise BadInput(f"pool tree: sort key {key!r} of {element.name!r}; one of {', '.join(SORT_KEYS)}")
+        fields |= {"flow": element.integral.flow, "burst": element.integral.burst}
+        for of, rows in ((element, _CHOICES), (element.integral, _CHOICES_OF_INTEGRAL)):
+            for each in rows:
+                given = getattr(of, each.name)
+                for word in given if isinstance(given, tuple) else (given,):
+                    if word not in each.choices:
+                        where = f"{each.label} {word!r} of {element.name!r}"
+                        raise BadInput(f"pool tree: {where}; one of {', '.join(each.choices)}")
+        if element.name in tree.states:
+            fields["volume"] = tree.states[element.name].volume
     else:
         fields = {"demand": element.demand, "usage": element.usage, "limits": element.limits}
     for name, amounts in fields.items():

@@ -27,7 +27,7 @@ from omega.schedulers.fairshare.volumes import volumes
 _LEAST_WEIGHT = 1e-9
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Shares:
     """The result of an update. Arrays by pool number (pools, resources) and by job (jobs, resources), in shares.
 
@@ -362,9 +362,10 @@ class _Update:
         whole = np.where(self.tree.capacity > 0, 1.0, 0.0)
         reordered = np.array([self._reorders(number) for number in range(len(self.weights))])
         return Shares(
-            self.tree, pools, jobs, self.pool_demand, self.demand, self.pool_usage, self.usage, self.limits,
-            self.job_limits, self.given.strong,
-            strong=strong, integral=np.minimum(np.maximum(pools - strong, 0.0), self.integral),
+            tree=self.tree, pools=pools, jobs=jobs, pool_demand=self.pool_demand, job_demand=self.demand,
+            pool_usage=self.pool_usage, job_usage=self.usage, limits=self.limits, job_limits=self.job_limits,
+            guaranteed=self.given.strong, strong=strong,
+            integral=np.minimum(np.maximum(pools - strong, 0.0), self.integral),
             promised_pools=promised_pools, promised_jobs=promised_jobs,
             estimated=counted_on(self.tree, self.given, heavy, self.given.strong[0]),
             expected=counted_on(self.tree, self.given, heavy, whole), volume=self.volume,

@@ -14,12 +14,12 @@ def volumes(tree: Tree, found: Guarantees, seconds: float | None) -> Floats:
     of the integral share it had, the same for all resources; what passes its capacity overflows, and pools that
     distribute free volume share it out among their children by flow.
     """
-    held = tree.table([tree.pool(number).integral.volume for number in range(len(tree.numbers))])
+    held = tree.table([tree.state(number).volume for number in range(len(tree.numbers))])
     if seconds is None or not tree.capacity.any():
         return held
     kinds = [tree.pool(number).integral.kind != "none" for number in range(len(held))]
     integral = np.array(kinds)
-    last = np.array([tree.pool(number).integral.last_share for number in range(len(held))])
+    last = np.array([tree.state(number).last_share for number in range(len(held))])
     capacity = tree.capacity * found.flow[:, None] * tree.options.saturation_period
     gained = tree.capacity * (seconds * (found.flow - last))[:, None]
     free = np.maximum(capacity - held, 0.0)
@@ -36,11 +36,11 @@ def volumes(tree: Tree, found: Guarantees, seconds: float | None) -> Floats:
             left = overflow[children].sum(0) - room[children].sum(0)
             overflow[number] = np.maximum(left, 0.0)
             room[number] = np.maximum(-left, 0.0) if takes[number] else 0.0
-    _distribute(tree, found.total_flow, overflow, room, after)
+    _distribute(tree, below=found.total_flow, overflow=overflow, room=room, after=after)
     return after
 
 
-def _distribute(tree: Tree, below: Floats, overflow: Floats, room: Floats, after: Floats) -> None:
+def _distribute(tree: Tree, *, below: Floats, overflow: Floats, room: Floats, after: Floats) -> None:
     """Hand what overflowed down the tree, to where there is room, by the flow of each child's subtree.
 
     Pools below a pool with an integral guarantee take no part. The root hands out nothing, whatever the options say.

@@ -9,13 +9,13 @@ from omega.cellstate.demands import JobDemand
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import is_below, leaf_of
 from omega.cellstate.override import override
-from omega.cellstate.pools import NOBODY
+from omega.cellstate.pools import NOBODY, ROOT, Pool
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Usage, Whose
 from omega.schedulers.epochs import epoch_of
 from omega.schedulers.fairshare.standings import EpochShares, StandingsOf
-from omega.schedulers.fairshare.tree import ROOT, Job, Pool, Tree
+from omega.schedulers.fairshare.tree import Job, Tree
 from omega.schedulers.fairshare.update import fair_shares
 from omega.schedulers.ordering.lending import most_tasks
 from omega.schedulers.policies import Ordering
@@ -106,7 +106,7 @@ class FairPools(Ordering):
             self._of_leaf.clear()
             self._names = tuple(snapshot.resources)
             self._lends = any(pool.lending for pool in snapshot.pools.pools)
-            self._fifo = frozenset(pool.name for pool in snapshot.pools.pools if pool.mode == "fifo")
+            self._fifo = frozenset(pool.name for pool in snapshot.pools.pools if pool.fifo)
         if self._epoch is None and (self._computed is None or now >= self._computed + self.period):
             self._compute(now)
 
@@ -254,7 +254,7 @@ class FairPools(Ordering):
             wants = [has + more for has, more in zip(held, usage.wanted_by_pool(stored), strict=True)]
             if name == also and not any(wants):
                 wants = list(usage.capacity)  # a job waits that the store has not counted yet
-            jobs.append(Job(f"jobs of {name}", name, self._named(wants), self._named(held)))
+            jobs.append(Job(f"jobs of {name}", name, self._named(wants), usage=self._named(held)))
         tree = self._tree([name for name in names if name not in self.pools], jobs, [float(c) for c in usage.capacity])
         found = fair_shares(tree)
         for job, share, demand in zip(jobs, found.jobs.tolist(), found.job_demand.tolist(), strict=True):
@@ -263,7 +263,7 @@ class FairPools(Ordering):
 
     def _tree(self, more: Sequence[str], jobs: Sequence[Job], capacity: Sequence[float]) -> Tree:
         pools = [
-            Pool(name, each.parent, each.weight, dict(each.guarantee), dict(each.limits))
+            Pool(name, each.parent, weight=each.weight, guarantee=dict(each.guarantee), limits=dict(each.limits))
             for name, each in self.pools.items()
         ]
         return Tree(self._named(capacity), [*pools, *(Pool(name) for name in more)], jobs)

@@ -8,10 +8,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omega.cellstate.pools import ROOT, Pool, PoolTree
 from omega.schedulers.fairshare.curves import Curve, Floats, join
 from omega.schedulers.fairshare.suggestions import by_suggestion
 from omega.schedulers.fairshare.sums import chains, totals
-from omega.schedulers.fairshare.tree import ROOT, Job, Options, Pool, Tree
+from omega.schedulers.fairshare.tree import Job, Tree
 from omega.schedulers.fairshare.update import Shares, fair_shares
 
 RESOURCES = ("cpu", "memory")
@@ -117,7 +118,14 @@ def trees(draw: st.DrawFn, *, gangs: bool = False) -> Tree:
         fifo = draw(st.booleans()) and draw(st.booleans())
         limits = {"memory": draw(amounts)} if draw(st.booleans()) and draw(st.booleans()) else {}
         pools.append(
-            Pool(f"p{number}", parent, draw(st.sampled_from((None, 1, 2, 3))), {"cpu": promised}, limits, fifo=fifo)
+            Pool(
+                f"p{number}",
+                parent,
+                weight=draw(st.sampled_from((None, 1, 2, 3))),
+                guarantee={"cpu": promised},
+                limits=limits,
+                mode="fifo" if fifo else "fair_share",
+            )
         )
         room[f"p{number}"] = promised
         if not fifo:
@@ -128,8 +136,8 @@ def trees(draw: st.DrawFn, *, gangs: bool = False) -> Tree:
         demand = dict(zip(RESOURCES, (draw(amounts), draw(amounts)), strict=True))
         usage = {name: draw(st.integers(0, value)) for name, value in demand.items()}
         home, weight = draw(st.sampled_from(homes)), draw(st.sampled_from((None, 2)))
-        jobs.append(Job(f"j{number}", home, demand, usage, weight=weight, gang=gangs and draw(st.booleans())))
-    options = Options(gang_steps=gangs, improved_fit_factor=draw(st.booleans()))
+        jobs.append(Job(f"j{number}", home, demand, usage=usage, weight=weight, gang=gangs and draw(st.booleans())))
+    options = PoolTree(gang_steps=gangs, improved_fit_factor=draw(st.booleans()))
     return Tree(dict.fromkeys(RESOURCES, 12), pools, jobs, options)
 
 
@@ -182,7 +190,7 @@ def test_a_flat_tree_without_jumps_is_weighted_drf(rows: list[tuple[int, int, in
         Job(f"j{number}", ROOT, {"cpu": cpu, "memory": memory}, weight=weight)
         for number, (cpu, memory, weight) in enumerate(rows)
     ]
-    shares = fair_shares(Tree(dict.fromkeys(RESOURCES, 12), [], jobs, Options(improved_fit_factor=improved)))
+    shares = fair_shares(Tree(dict.fromkeys(RESOURCES, 12), [], jobs, PoolTree(improved_fit_factor=improved)))
     demand = np.array([row[:2] for row in rows], float) / 12
     np.testing.assert_allclose(shares.jobs, water(demand, np.array([row[2] for row in rows], float)), atol=CLOSE)
 
@@ -220,7 +228,7 @@ def test_a_gang_alone_gets_its_demand_either_way() -> None:
             {"cpu": 10},
             [Pool("a")],
             [Job("g", "a", {"cpu": 6}, gang=True)],
-            Options(gang_steps=True, improved_fit_factor=improved),
+            PoolTree(gang_steps=True, improved_fit_factor=improved),
         )
         np.testing.assert_allclose(fair_shares(tree).jobs, [[0.6]])
         np.testing.assert_allclose(fair_shares(tree).pools[1], [0.6])

@@ -120,7 +120,11 @@ def test_all_methods_agree_where_there_is_no_hierarchy(method: str) -> None:
 def test_a_jump_at_suggestion_one_has_its_lower_value_for_heavier_children() -> None:
     """The second job of the FIFO pool starts where the first has the whole cluster: at the end of the suggestion."""
     jobs = [pools.Job("j1", "fifo", {"cpu": 13, "memory": 1}), pools.Job("j2", "fifo", {"memory": 2})]
-    tree = [pools.Pool("top", guarantee={"cpu": 3}), pools.Pool("fifo", "top", 2, fifo=True), pools.Pool("x", "top")]
+    tree = [
+        pools.Pool("top", guarantee={"cpu": 3}),
+        pools.Pool("fifo", "top", weight=2, mode="fifo"),
+        pools.Pool("x", "top"),
+    ]
     shares = pools.fair_shares(pools.Tree({"cpu": 12, "memory": 12}, tree, jobs))
     np.testing.assert_allclose(shares.pools[1], [1, 1 / 13], atol=EXACT)
     np.testing.assert_allclose(shares.jobs, [[1.0, 1 / 13], [0.0, 0.0]], atol=EXACT)
@@ -134,7 +138,7 @@ def test_the_root_holds_the_guarantees_that_its_children_use() -> None:
 
 
 def test_estimates_add_flows_and_divide_the_rest_by_weight() -> None:
-    flow = pools.Integral("relaxed", {"cpu": 10})
+    flow = pools.Integral("relaxed", flow={"cpu": 10})
     tree = [pools.Pool("a", guarantee={"cpu": 40}), pools.Pool("b", guarantee={"cpu": 20}, integral=flow)]
     tree += [pools.Pool("a1", "a", guarantee={"cpu": 10}), pools.Pool("a2", "a", weight=2)]
     jobs = [pools.Job("j", "a", {"cpu": 100})]
@@ -148,11 +152,15 @@ def test_estimates_add_flows_and_divide_the_rest_by_weight() -> None:
 def test_guarantees_with_priority_are_fitted_first() -> None:
     def adjusted(*, priority: bool, donor: bool) -> tuple[list[float], int]:
         tree = [
-            pools.Pool("top", guarantee={"cpu": 60}, limits={"cpu": 40}, donor=donor),
-            pools.Pool("first", "top", guarantee={"cpu": 30}, priority=priority),
+            pools.Pool("top", guarantee={"cpu": 60}, limits={"cpu": 40}),
+            pools.Pool("first", "top", guarantee={"cpu": 30}),
             pools.Pool("second", "top", guarantee={"cpu": 30}),
         ]
-        shares = pools.fair_shares(pools.Tree({"cpu": 100}, tree, []))
+        states = {
+            "top": pools.PoolState(guarantee_donor=donor),
+            "first": pools.PoolState(priority_guarantee=priority),
+        }
+        shares = pools.fair_shares(pools.Tree({"cpu": 100}, tree, [], states=states))
         return shares.guaranteed[2:, 0].round(9).tolist(), len(shares.errors)
 
     assert adjusted(priority=False, donor=True) == ([0.2, 0.2], 0)
@@ -196,8 +204,8 @@ def starved(usage: dict[str, float]) -> pools.Tree:
         {"cpu": 10, "gpu": 10},
         [pools.Pool("n2")],
         [
-            pools.Job("n1", pools.ROOT, {"gpu": 10}, {"gpu": usage.get("n1", 0)}),
-            pools.Job("n2.1", "n2", {"cpu": 10}, {"cpu": usage.get("n2.1", 0)}),
+            pools.Job("n1", pools.ROOT, {"gpu": 10}, usage={"gpu": usage.get("n1", 0)}),
+            pools.Job("n2.1", "n2", {"cpu": 10}, usage={"cpu": usage.get("n2.1", 0)}),
             pools.Job("n2.2", "n2", {"gpu": 10}),
         ],
     )
