@@ -1,7 +1,6 @@
 """What README.md and docs/ name is there: commands with their options, and the pages that are linked to."""
 
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,16 +50,3 @@ def test_every_command_and_option_exists(page: Path) -> None:
 def test_every_page_that_is_linked_to_exists(page: Path) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert [link for link in LINK.findall(text) if not (ROOT / page.parent / link).exists()] == []
-
-
-PATHS = re.compile(r"`((?:[\w.]+/)*[\w.]+\.(?:py|lua|md|toml)|(?:[\w.]+/)+[\w.]+)`")
-
-
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
-def test_every_path_that_is_named_exists(page: str) -> None:
-    """A path may leave out leading folders, as in a table row that names several files of one folder."""
-    found = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    known = {f"/{path}" for path in found} | {f"/{parent}" for path in found for parent in Path(path).parents}
-    named = set(PATHS.findall((ROOT / page).read_text(encoding="utf-8")))
-    assert len(named) > 5
-    assert sorted(path for path in named if not any(each.endswith(f"/{path}") for each in known)) == []
