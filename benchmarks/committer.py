@@ -10,7 +10,7 @@ from typing import Any
 import redis
 
 from benchmarks.ceiling import Command, Wire, pack, unchecked_call
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.server import connect
 from omega.cellstate.store import connect_cell
@@ -95,7 +95,14 @@ class Commits:
         cell, self._next = self._of.cell, self._next + 1
         at_ms = int(time.time() * 1000)
         cell.begin(
-            self._of.membership, self._next, self._calls[self._next - 1], self._position, at_ms, None, (EXECUTOR,)
+            CommitRequest(
+                self._of.membership,
+                self._next,
+                self._calls[self._next - 1],
+                self._position,
+                at_ms,
+                executors=(EXECUTOR,),
+            )
         )
         reply = cell.finish()
         self._position = reply.position

@@ -20,7 +20,7 @@ from benchmarks.computer import computer
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, chunks
 from benchmarks.store import Store, server_directory
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import BadInput, StoreError
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.server import Answer, ping
@@ -143,7 +143,10 @@ class _Work:
                 transactions.append(Transaction(name, tuple(Claim(place, 0, count) for place in places), mode))
             self.number += 1
             intake = self._intake(form.per_call)
-            reply = self.cell.commit(self.membership, self.number, transactions, self.position, _now_ms(), intake, (1,))
+            request = CommitRequest(
+                self.membership, self.number, transactions, self.position, _now_ms(), intake=intake, executors=(1,)
+            )
+            reply = self.cell.commit(request)
             self.position, self.at_hand = reply.position, max(0, self.at_hand + len(reply.jobs) - len(part))
             self.after = max((job.arrival for job in reply.jobs), default=self.after)
             if not all(outcome.accepted for outcome in reply.outcomes):

@@ -7,6 +7,7 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import ROOT, Pool, Pools
@@ -72,7 +73,8 @@ class Filler:
             Transaction(job, tuple(Claim(machine, 0, count) for machine, count in places))
             for job, places in zip(ids, jobs, strict=True)
         ]
-        reply = self.cell.commit(self.membership, self.calls, transactions, self.position, _now_ms(), None, (1,))
+        request = CommitRequest(self.membership, self.calls, transactions, self.position, _now_ms(), executors=(1,))
+        reply = self.cell.commit(request)
         self.position = reply.position
         if not all(outcome.accepted for outcome in reply.outcomes):
             raise StoreError(f"cell {self.cell.name}: a resident was refused; is it a cell of its own?")

@@ -21,7 +21,7 @@ from benchmarks.memory import MIB, scheduler_bytes
 from benchmarks.store import Store, measured_store
 from omega.cellstate.audit import verify
 from omega.cellstate.backup import read_backup
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
@@ -58,7 +58,9 @@ class Town:
     def commit(self, job: str, machines: Sequence[int], mode: Mode = Mode.INCREMENTAL) -> int:
         """Place a task on each of these machines."""
         number = next(NUMBERS)
-        reply = self.cell.commit(self.member, number, [transaction_of(job, machines, mode)], self.position, number)
+        reply = self.cell.commit(
+            CommitRequest(self.member, number, [transaction_of(job, machines, mode)], self.position, number)
+        )
         self.position = reply.position
         return reply.outcomes[0].placed
 

@@ -1,7 +1,7 @@
 """Values that operations on a cell take and return; the operations themselves are in `omega.cellstate.ports`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
 from omega.cellstate.model import (
@@ -11,7 +11,7 @@ from omega.cellstate.model import (
     Run,
 )
 from omega.cellstate.resources import Resources
-from omega.cellstate.transaction import Basis, Outcome, Position
+from omega.cellstate.transaction import Basis, Intake, Outcome, Position, Transaction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,6 +115,30 @@ class Membership(NamedTuple):
 
     member: str
     incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRequest:
+    """Transactions of a scheduler: the `number` of the call and the position of its snapshot, from which it reads on.
+
+    `executors` are those of the machines claimed, as far as the scheduler knows them. `basis` is for the log; without
+    it, `since` and `at_ms` are.
+    """
+
+    membership: Membership
+    number: int
+    transactions: Sequence[Transaction]
+    since: Position
+    at_ms: int
+    _: KW_ONLY
+    intake: Intake | None = None
+    executors: Iterable[int] = ()
+    basis: Basis | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether the reply may bring jobs."""
+        return self.intake is not None and self.intake.most > 0
 
 
 class Heartbeat(NamedTuple):

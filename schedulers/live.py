@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import Awaited, Membership, PendingJob, Reply
+from omega.cellstate.cell import Awaited, CommitRequest, Membership, PendingJob, Reply
 from omega.cellstate.errors import Fenced, Refused, StoreError
 from omega.cellstate.model import JobState, bucket_of
 from omega.cellstate.ports import SchedulerStore
@@ -41,10 +41,9 @@ Results = list[tuple[Transaction, Outcome]]
 
 
 class _Arrival(NamedTuple):
-    """A commit with its request for jobs and its reply, which is not applied yet."""
+    """A commit and its reply, which is not applied yet."""
 
-    transactions: tuple[Transaction, ...]
-    asked: Intake
+    request: CommitRequest
     reply: Reply
 
 
@@ -79,8 +78,7 @@ class Live:
     _awaited: Awaited | None = None
     """Whether the store notifies this scheduler of freed room."""
     _renewed: bool = False
-    _flight: tuple[Transaction, ...] | None = None
-    _asked: Intake = field(default_factory=lambda: Intake("-", (), 0, ""))
+    _flight: CommitRequest | None = None
     _intakes: Intakes = field(init=False)
     _conflicts: ConflictRate = field(default_factory=ConflictRate)
     ahead: float = 0.0
@@ -278,8 +276,8 @@ class Live:
         for each in self._listeners:
             each.synced(now - began, len(reply.rows), now, full=reply.full)
 
-    def _take(self, reply: Reply, intake: Intake) -> None:
-        if intake.most and intake.owned == self._buckets:
+    def _take(self, reply: Reply, intake: Intake | None) -> None:
+        if intake and intake.most and intake.owned == self._buckets:
             self._intakes.take(intake, reply)
             self._jobs = [*self._jobs, *reply.jobs] if self._jobs else reply.jobs
         if reply.full:
@@ -309,7 +307,7 @@ class Live:
         arrived = self._arrive()
         coarse = self.scheduler.detection is Detection.COARSE
         if arrived is not None and transactions and not coarse:
-            self._launch(transactions, arrived.reply.position, asks=not arrived.asked.most)
+            self._launch(transactions, arrived.reply.position, asks=not arrived.request.asks)
             results = self._land(arrived)
         else:
             results = self._land(arrived)
@@ -326,13 +324,15 @@ class Live:
 
     def _launch(self, transactions: tuple[Transaction, ...], since: Position, *, asks: bool = True) -> None:
         """Send transactions, and a request for jobs unless the last reply brings some."""
-        self._number += 1
-        self._asked = self._intake() if asks else Intake(self.scheduler.kind, (), 0, self._buckets)
-        self._flight, self._launched = transactions, self.now()
-        executors = self.snapshot.executors(self.snapshot.launch())
-        basis, at_ms = Basis(self._version, round((self._since + self.ahead) * 1000)), self._ms()
+        self._number, self._launched = self._number + 1, self.now()
+        intake = self._intake() if asks else Intake(self.scheduler.kind, (), 0, self._buckets)
+        self._flight = CommitRequest(
+            self.membership, self._number, transactions, since, self._ms(), intake=intake,
+            executors=self.snapshot.executors(self.snapshot.launch()),
+            basis=Basis(self._version, round((self._since + self.ahead) * 1000)),
+        )  # fmt: skip
         try:
-            self.cell.begin(self.membership, self._number, transactions, since, at_ms, self._asked, executors, basis)
+            self.cell.begin(self._flight)
         except StoreError:
             self._patiently(self.cell.resend)
 
@@ -345,22 +345,22 @@ class Live:
         except Fenced:
             self.register()
             return None
-        transactions, self._flight, now = self._flight, None, self.now()
+        request, self._flight, now = self._flight, None, self.now()
         for each in self._listeners:
-            each.submitted(now - self._launched, len(transactions), now)
-        return _Arrival(transactions, self._asked, reply)
+            each.submitted(now - self._launched, len(request.transactions), now)
+        return _Arrival(request, reply)
 
     def _land(self, arrived: _Arrival | None) -> Results:
         """Apply the reply to a commit."""
         if arrived is None:
             return []
-        transactions, asked, reply = arrived
+        request, reply = arrived
         self.snapshot.land(reply)
         self._learn_lanes()
-        self._take(reply, asked)
+        self._take(reply, request.intake)
         self._conflicts.count(reply.outcomes)
         self._fresh = True
-        return list(zip(transactions, reply.outcomes, strict=True))
+        return list(zip(request.transactions, reply.outcomes, strict=True))
 
     def _finish(self) -> Reply:
         try:

@@ -1,9 +1,9 @@
 """The complete twin: the calls of the ports, each carried out on the ledger by the function of its script."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from omega.cellstate.cell import Awaited, Heartbeat, Housekept, Membership, Reply, Submitted
+from omega.cellstate.cell import Awaited, CommitRequest, Heartbeat, Housekept, Membership, Reply, Submitted
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.memory.agents import keep_tails, register_agent, renew_executor
 from omega.cellstate.memory.commit import commit
@@ -27,9 +27,7 @@ from omega.cellstate.override import override
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.resources import Dimensions, Resources
 from omega.cellstate.shards import Errand, Worker
-from omega.cellstate.transaction import Basis, Ending, Intake, Position, Transaction
-
-Flight = tuple[Membership, int, Sequence[Transaction], Position, int, Intake | None, Basis | None]
+from omega.cellstate.transaction import Ending, Intake, Position
 
 
 class MemoryCell(MemorySession):
@@ -53,18 +51,15 @@ class MemoryCell(MemorySession):
         )  # fmt: skip
         super().__init__(ledger)
         self.name, self.dimensions = self.ledger.name, self.ledger.dimensions
-        self._flight: Flight | None = None
+        self._flight: CommitRequest | None = None
         self._answer: Reply | Fenced | None = None
 
     # Transactions
 
-    def begin(
-        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
-        intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
-    ) -> None:  # fmt: skip
+    def begin(self, request: CommitRequest) -> None:
         """Commit, and keep the reply for `finish`."""
-        self._flight = membership, number, transactions, since, at_ms, intake, basis
-        for transaction in transactions:
+        self._flight = request
+        for transaction in request.transactions:
             if not 0 < len(transaction.claims) <= MOST_CLAIMS:
                 raise BadInput(
                     f"job {transaction.job}: a transaction of {len(transaction.claims)} claims; want 1 to {MOST_CLAIMS}"
@@ -76,7 +71,7 @@ class MemoryCell(MemorySession):
         if self._flight is None:
             raise RuntimeError("no commit in flight")
         try:
-            self._answer = commit(self.ledger, *self._flight)
+            self._answer = commit(self.ledger, self._flight)
         except Fenced as error:
             self._answer = error
 
@@ -90,11 +85,8 @@ class MemoryCell(MemorySession):
         return answer
 
     @override
-    def commit(
-        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
-        intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
-    ) -> Reply:  # fmt: skip
-        self.begin(membership, number, transactions, since, at_ms, intake, executors, basis)
+    def commit(self, request: CommitRequest) -> Reply:
+        self.begin(request)
         return self.finish()
 
     @override

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from omega.cellstate.cell import Membership, Reply
+from omega.cellstate.cell import CommitRequest, Reply
 from omega.cellstate.errors import Fenced
 from omega.cellstate.executors import simulates
 from omega.cellstate.memory.delta import has_diverged
@@ -21,10 +21,8 @@ from omega.cellstate.transaction import (
     Claim,
     Detection,
     How,
-    Intake,
     Mode,
     Outcome,
-    Position,
     Transaction,
     Verdict,
 )
@@ -312,21 +310,19 @@ def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
     return Outcome(tuple(zip(t.placed, t.verdicts, strict=True)))
 
 
-def commit(
-    ledger: Ledger, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position,
-    at_ms: int, intake: Intake | None, basis: Basis | None = None,
-) -> Reply:  # fmt: skip
+def commit(ledger: Ledger, request: CommitRequest) -> Reply:
     """Carry out the transactions of a call, or return the outcomes of a repeated one. Raises Fenced."""
-    member = ledger.schedulers.get(membership.member)
-    if member is None or not member.lives or member.incarnation != membership.incarnation or number < member.last:
-        name, incarnation = membership
+    member = ledger.schedulers.get(request.membership.member)
+    name, incarnation = request.membership
+    if member is None or not member.lives or member.incarnation != incarnation or request.number < member.last:
         raise Fenced(f"scheduler {name}: incarnation {incarnation} may no longer commit; register again")
-    if number > member.last:
+    since = request.since
+    if request.number > member.last:
         ledger.open()
         ledger.diverged = has_diverged(ledger, since)
-        member.outcomes = [decide(ledger, transaction) for transaction in transactions]
-        member.last = number
-        publish(ledger, at_ms, membership.member, basis or Basis(since.version, at_ms))
-    reply = sync(ledger, since, intake)
+        member.outcomes = [decide(ledger, transaction) for transaction in request.transactions]
+        member.last = request.number
+        publish(ledger, request.at_ms, name, request.basis or Basis(since.version, request.at_ms))
+    reply = sync(ledger, since, request.intake)
     reply.outcomes = list(member.outcomes)
     return reply

@@ -1,13 +1,12 @@
 """Calls of scheduler processes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from omega.cellstate.cell import Awaited, Membership, Reply
+from omega.cellstate.cell import Awaited, CommitRequest, Membership, Reply
 from omega.cellstate.pools import Epoch
 from omega.cellstate.ports.housekeeping import Housekeeping
 from omega.cellstate.ports.parts import ChangeTotals, StopJobs
-from omega.cellstate.transaction import Basis, Intake, Position, Transaction
 
 
 class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
@@ -22,26 +21,10 @@ class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
     def deregister_scheduler(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
         """Deregister, or remove a member with an expired lease."""
 
-    def commit(
-        self,
-        membership: Membership,
-        number: int,
-        transactions: Sequence[Transaction],
-        since: Position,
-        at_ms: int,
-        intake: Intake | None = None,
-        executors: Iterable[int] = (),
-        basis: Basis | None = None,
-    ) -> Reply:
-        """Validate transactions in order and apply accepted claims. Fenced when the caller may not commit.
+    def commit(self, request: CommitRequest) -> Reply:
+        """Validate transactions in order and apply accepted claims. Fenced when the caller may not commit."""
 
-        `basis` is for the log; without it, `since` and `at_ms` are.
-        """
-
-    def begin(
-        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
-        intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
-    ) -> None:  # fmt: skip
+    def begin(self, request: CommitRequest) -> None:
         """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
 
     def resend(self) -> None:

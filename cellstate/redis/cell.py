@@ -1,7 +1,7 @@
 """The complete store: one cell on a server, its transactions, members and limits."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from omega.cellstate import keys
-from omega.cellstate.cell import Awaited, Membership, PendingJob, PendingJobs, Reply
+from omega.cellstate.cell import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
 from omega.cellstate.errors import (
     BadInput,
     CellGone,
@@ -39,7 +39,7 @@ from omega.cellstate.redis.shards import RedisShards
 from omega.cellstate.redis.tasks import RedisTasks
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect, safe_url
-from omega.cellstate.transaction import Basis, Intake, Position, Transaction
+from omega.cellstate.transaction import Intake, Position, Transaction
 
 if TYPE_CHECKING:
     from omega.cellstate.inspection import Damage, Inspection
@@ -205,19 +205,17 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
 
     # Transactions
 
-    def begin(
-        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
-        intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
-    ) -> None:  # fmt: skip
+    def begin(self, request: CommitRequest) -> None:
         """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
-        version, began_ms = basis or (since.version, at_ms)
+        membership, since, intake = request.membership, request.since, request.intake
+        version, began_ms = request.basis or (since.version, request.at_ms)
         values: dict[str, object] = {
-            **self._values(at_ms, membership.member), "member": membership.member,
-            "incarnation": membership.incarnation, "number": number, "since": since.version, "since_tag": since.tag,
+            **self._values(request.at_ms, membership.member), "member": membership.member, "number": request.number,
+            "incarnation": membership.incarnation, "since": since.version, "since_tag": since.tag,
             "request": _request(intake), "basis": f"{version} {began_ms}",
         }  # fmt: skip
-        words = records.write_transactions(transactions)
-        names = [*(f"box:{executor}" for executor in executors), *self._wakes()]
+        words = records.write_transactions(request.transactions)
+        names = [*(f"box:{executor}" for executor in request.executors), *self._wakes()]
         kinds = self._known.setdefault("pending", set())
         if intake is not None:
             kinds.add(f"pending:{intake.kind}")
@@ -225,7 +223,7 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         if self._general_calls > 0:
             self._general_calls -= 1
             names += GENERAL_KEYS
-        self._flight = values, words, transactions, names, intake
+        self._flight = values, words, request.transactions, names, intake
         self._command(self._launch)
 
     def _launch(self) -> None:
@@ -268,11 +266,8 @@ class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisSh
         self._command(self._launch)
 
     @override
-    def commit(
-        self, membership: Membership, number: int, transactions: Sequence[Transaction], since: Position, at_ms: int,
-        intake: Intake | None = None, executors: Iterable[int] = (), basis: Basis | None = None,
-    ) -> Reply:  # fmt: skip
-        self.begin(membership, number, transactions, since, at_ms, intake, executors, basis)
+    def commit(self, request: CommitRequest) -> Reply:
+        self.begin(request)
         return self.finish()
 
     @override

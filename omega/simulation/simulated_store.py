@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory.housekeeping import tick
 from omega.cellstate.model import JobSpec, JobState, MachineSpec
@@ -177,8 +177,9 @@ class ServerStore(SimulatedStore):
                 transaction = transaction._replace(claims=claims)
         executors = copy.executors([claim.machine for claim in transaction.claims])
         basis = Basis(copy.position.version, round(copy.began * 1000))
+        number, at_ms = self._numbers[member], at // 1000
         reply = self.server.commit(
-            membership, self._numbers[member], [transaction], since, at // 1000, executors=executors, basis=basis
+            CommitRequest(membership, number, [transaction], since, at_ms, executors=executors, basis=basis)
         )
         self._position = reply.position
         outcome = reply.outcomes[0]

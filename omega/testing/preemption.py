@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, Run, TaskGroup
 from omega.cellstate.snapshot import Snapshot
@@ -53,7 +54,7 @@ class Town:
     def commit(self, transaction: Transaction) -> list[tuple[int, Verdict]]:
         """Results of each claim: placed tasks, and the verdict."""
         self.number += 1
-        reply = self.cell.commit(self.member, self.number, [transaction], Position(), 0)
+        reply = self.cell.commit(CommitRequest(self.member, self.number, [transaction], Position(), 0))
         return list(reply.outcomes[0].claims)
 
     def job(self, *groups: tuple[Need, int], gang: Gang = Gang.NO, precedence: int = MIDDLE, **extra: Any) -> Work:

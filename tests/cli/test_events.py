@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from omega.cellstate.cell import Fact, Membership
+from omega.cellstate.cell import CommitRequest, Fact, Membership
 from omega.cellstate.model import JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
@@ -19,7 +19,7 @@ GROUP = (TaskGroup((1000, 100), 2),)
 
 
 def commit(cell: RedisCell, membership: Membership, number: int, *transactions: Transaction) -> None:
-    cell.commit(membership, number, transactions, Position(), 5_000 + number)
+    cell.commit(CommitRequest(membership, number, transactions, Position(), 5_000 + number))
 
 
 def lived(cell: RedisCell) -> None:

@@ -1,5 +1,6 @@
 """Losses of tasks, as commands show them."""
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
@@ -9,7 +10,7 @@ from tests.cli.conftest import Omega, join
 def place(cell: RedisCell, number: int) -> None:
     """A scheduler places a task of the job on the first machine."""
     member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-    reply = cell.commit(member, number, [Transaction("a", (Claim(0, 0, 1),))], Position(), 0)
+    reply = cell.commit(CommitRequest(member, number, [Transaction("a", (Claim(0, 0, 1),))], Position(), 0))
     assert reply.outcomes[0].accepted
 
 

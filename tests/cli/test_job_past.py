@@ -2,7 +2,7 @@
 
 import pytest
 
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
@@ -20,7 +20,7 @@ class Hand:
         self.number += 1
         detection = Detection.COARSE if coarse else Detection.FINE
         made = [Transaction(job, claims, Mode.INCREMENTAL, detection)]
-        self.cell.commit(self.membership, self.number, made, self.cell.sync(Position()).position, at_ms)
+        self.cell.commit(CommitRequest(self.membership, self.number, made, self.cell.sync(Position()).position, at_ms))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import Job, JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
@@ -152,7 +153,7 @@ def test_what_went_wrong_lately(omega: Omega, cell: RedisCell) -> None:
     now = now_ms()
     cell.submit([JobSpec("a", "crawl", "batch", (TaskGroup((500, 100), 5, 60_000),), 7)], now, "ada")
     me = cell.register_scheduler("batch/0", "nonce", 60_000, now)
-    cell.commit(me, 1, [Transaction("a", (Claim(0, 0, 4),))], Position(), now)
+    cell.commit(CommitRequest(me, 1, [Transaction("a", (Claim(0, 0, 4),))], Position(), now))
     cell.end([Ending(0, cell.runs([0])[0].placement, How.FAILED, "0", "exit 3")], now, "here")
     cell.renew_scheduler(me, 60_000, {"rejecting_machines": [[0, 12, 3], [1, 1, 1]]})
     none = {"failed": 0, "lost": 0, "evicted": 0, "conflicts": 0}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -259,7 +260,7 @@ def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:
     member = cell.register_scheduler("batch/0", "n", 60_000, 0)
     job = cell.job(cell.job_id("x") or "")
     assert job is not None
-    cell.commit(member, 1, [Transaction(job.id, (Claim(0, 0, 4),))], Position(), 0)
+    cell.commit(CommitRequest(member, 1, [Transaction(job.id, (Claim(0, 0, 4),))], Position(), 0))
     stands = omega.json("job", "why", "y")["pool"]
     assert (stands["name"], stands["status"], stands["reclaim"]) == ("a", "below fair share", "never")
     assert stands["limits"] == []

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -59,7 +60,7 @@ def prepared(omega: Omega, cell: RedisCell) -> None:
     omega.run("pool", "set", "busy")
     cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 2),), extra={"pool": "busy"})], 0, "ada")
     member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-    cell.commit(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 0)
+    cell.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 0))
 
 
 def test_what_breaks_a_rule_is_refused_and_changes_nothing(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
@@ -33,7 +34,7 @@ def test_what_was_watched(cell: RedisCell) -> None:
     cell.set_pools(Pools((Pool("a"), Pool("b"))), 0, 0, "ada")
     cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 2),), extra={"pool": "b"})], 0, "ada")
     member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-    cell.commit(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 3_000)
+    cell.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 3_000))
     watched = PoolWatch(cell, 10_000)
     watched.add(pools_json(cell), 10_500)
     cell.end([Ending(0, 1, How.EVICTED, "0-1", "drain")], 13_000, "ada")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
@@ -28,7 +28,7 @@ def job(name: str, count: int, cpu: int, memory: int = 0, **more: object) -> Job
 def place(
     cell: RedisCell, me: Membership, number: int, name: str, *claims: Claim, mode: Mode = Mode.INCREMENTAL
 ) -> int:
-    reply = cell.commit(me, number, [Transaction(name, claims, mode)], Position(), 1)
+    reply = cell.commit(CommitRequest(me, number, [Transaction(name, claims, mode)], Position(), 1))
     return reply.outcomes[0].placed
 
 

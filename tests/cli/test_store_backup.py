@@ -8,6 +8,7 @@ import pytest
 from omega.cellstate.backup import read_backup
 from omega.cellstate.backup.restore import restore
 from omega.cellstate.backup.upgrade import STEPS
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell, cells
@@ -74,7 +75,7 @@ def test_what_will_be_missing_is_said_before_anything_is_changed(omega: Omega, c
     member = cell.register_scheduler("batch/0", "n", 60_000, 1)
     index = next(machine.index for machine in cell.machines() if machine.name == "h2")
     claim = Transaction(cell.jobs()[0].id, (Claim(index, 0, 2),))
-    assert cell.commit(member, 1, [claim], Position(), 1).outcomes[0].accepted
+    assert cell.commit(CommitRequest(member, 1, [claim], Position(), 1)).outcomes[0].accepted
     file = str(tmp_path / "cell.omega")
     omega.run("store", "backup", file)
     cell.client.delete(cell._prefix + "lease:agent/h2")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from omega.cellstate.cell import Reply
+from omega.cellstate.cell import CommitRequest, Reply
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -17,7 +17,9 @@ def test_a_cell_as_if_it_were_empty(cell: RedisCell, machines: int) -> None:
     cell.join("e", [MachineSpec(f"m{number}", (4_000, 4_096)) for number in range(machines)], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1_000, 96), 1),))], 0, "ada")
     cell.commit(
-        cell.register_scheduler("batch/0", "n", 60_000, 0), 1, [Transaction("a", (Claim(0, 0, 1),))], Position(), 0
+        CommitRequest(
+            cell.register_scheduler("batch/0", "n", 60_000, 0), 1, [Transaction("a", (Claim(0, 0, 1),))], Position(), 0
+        )
     )
     assert working_copy(cell).free[0].tolist()[0] == 3_000
     assert working_copy(cell, empty=True).free[0].tolist()[0] == 4_000

@@ -9,7 +9,7 @@ import fakeredis
 import pytest
 import redis
 
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -91,7 +91,7 @@ class Member:
     def transact(self, *transactions: Transaction) -> list[Outcome]:
         """Commit some transactions."""
         self.number += 1
-        reply = self.cell.commit(self.membership, self.number, transactions, self.position, 0)
+        reply = self.cell.commit(CommitRequest(self.membership, self.number, transactions, self.position, 0))
         self.position = reply.position
         return reply.outcomes
 

@@ -4,6 +4,7 @@ import pytest
 
 from omega.cellstate.audit import Report, verify
 from omega.cellstate.audit.copies import Copies
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.transaction import Basis, Claim, Ending, How, Mode, Position, Transaction, Verdict
@@ -43,7 +44,7 @@ class Ground:
     def commit(self, since: int, transaction: Transaction) -> Verdict:
         self.member.number += 1
         membership, number = self.member.membership, self.member.number
-        reply = self.cell.commit(membership, number, [transaction], Position(), 0, basis=Basis(since, 0))
+        reply = self.cell.commit(CommitRequest(membership, number, [transaction], Position(), 0, basis=Basis(since, 0)))
         return reply.outcomes[0].claims[0][1]
 
     def fill(self, but: int = 0) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate import keys
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.pools import Pool
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -78,4 +79,4 @@ def test_scripts_that_the_server_forgot_are_sent_again(used: RedisStand) -> None
         number = member.number = member.number + 1
         used.cell.client.script_flush()
         claims = [Transaction("again", (Claim(2, 0, 1),))]
-        assert len(used.cell.commit(member.membership, number, claims, Position(), 0).outcomes) == 1
+        assert len(used.cell.commit(CommitRequest(member.membership, number, claims, Position(), 0)).outcomes) == 1

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import Unreachable
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
@@ -33,7 +34,7 @@ def test_a_reply_that_never_came(stand: RedisStand, cell: Any, member: Member) -
     member.place("a", (0, 1))
     other = stand.other()
     for number in (2, 3):
-        cell.begin(member.membership, number, CLAIMS, Position(), 0, executors=[1])
+        cell.begin(CommitRequest(member.membership, number, CLAIMS, Position(), 0, executors=[1]))
         while len(other.runs([0])) < number:
             pass  # it is done; only its reply is lost
         cell._link._connection.disconnect()
@@ -47,7 +48,7 @@ def test_a_connection_that_broke_meanwhile(stand: RedisStand, cell: Any, member:
     member.place("a", (0, 1))
     cut(stand, cell._link._connection)
     with pytest.raises(Unreachable):
-        cell.commit(member.membership, 2, CLAIMS, Position(), 0)
+        cell.commit(CommitRequest(member.membership, 2, CLAIMS, Position(), 0))
     cell.resend()
     assert cell.finish().outcomes[0].accepted
     assert [run.tasks for run in cell.runs([0])] == ["0", "1"]

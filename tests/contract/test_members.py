@@ -2,7 +2,7 @@
 
 import pytest
 
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import BadInput, Duplicate, Fenced
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import AnyCell, Member, Stand, job
@@ -10,7 +10,7 @@ from tests.contract.conftest import AnyCell, Member, Stand, job
 
 def commit(cell: AnyCell, membership: Membership, number: int) -> int:
     transaction = Transaction("a", (Claim(0, 0, 1),))
-    return cell.commit(membership, number, [transaction], Position(), 0).outcomes[0].placed
+    return cell.commit(CommitRequest(membership, number, [transaction], Position(), 0)).outcomes[0].placed
 
 
 @pytest.fixture

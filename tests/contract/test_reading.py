@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omega.cellstate.cell import Reply
+from omega.cellstate.cell import CommitRequest, Reply
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import BUCKETS, MachineSpec, MachineState, bucket_of
 from omega.cellstate.redis import reads
@@ -60,7 +60,7 @@ def test_a_commit_answers_with_what_the_copy_lacks(stand: Stand, cell: AnyCell, 
     start = cell.sync(Position()).position
     other = Member(stand.other(), "batch/1")
     other.place("a", (2, 1))
-    reply = cell.commit(member.membership, 1, [Transaction("a", (Claim(0, 0, 1),))], start, 0)
+    reply = cell.commit(CommitRequest(member.membership, 1, [Transaction("a", (Claim(0, 0, 1),))], start, 0))
     assert set(rows(reply)) == {0, 2}
     assert rows(reply) == {index: row for index, row in rows(cell.sync(Position())).items() if index != 1}
 
@@ -314,8 +314,8 @@ def test_the_log_has_what_a_commit_was_decided_on(cell: AnyCell, member: Member,
     cell.submit([job("b")], 6, "ada")
     transaction = Transaction("a", (Claim(1, 0, 1), Claim(0, 0, 9)))
     before = cell.counters()["version"]
-    cell.commit(member.membership, 1, [transaction], Position(), 7, basis=Basis(known.version, 1_234))
-    cell.commit(member.membership, 2, [Transaction("b", (Claim(0, 0, 1),))], known, 8)
+    cell.commit(CommitRequest(member.membership, 1, [transaction], Position(), 7, basis=Basis(known.version, 1_234)))
+    cell.commit(CommitRequest(member.membership, 2, [Transaction("b", (Claim(0, 0, 1),))], known, 8))
     first = {fact.basis for fact in cell.facts(before, 1)}
     assert first == {(known.version, 1_234)}, "as stated, whatever the call asks for"
     assert [fact.basis for fact in cell.facts(before + 1)] == [(known.version, 8)], "else what the caller has, and now"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.cell import Reply
+from omega.cellstate.cell import CommitRequest, Reply
 from omega.cellstate.errors import Fenced
 from omega.cellstate.model import BUCKETS, Gang, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -130,12 +130,12 @@ def test_a_resent_commit_still_learns_what_is_new(cell: AnyCell, member: Member)
     member.position = cell.sync(member.position).position
     claims = [Transaction("a", (Claim(0, 0, 1),))]
     asked = Intake("batch", (Ask(1, 0, 9),), 9, "1" * BUCKETS)
-    cell.begin(member.membership, 1, claims, member.position, 0, asked)
+    cell.begin(CommitRequest(member.membership, 1, claims, member.position, 0, intake=asked))
     cell.resend()
     reply = cell.finish()
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m9", (1, 1))], 0)
-    again = cell.commit(member.membership, 1, claims, member.position, 0, asked)
+    again = cell.commit(CommitRequest(member.membership, 1, claims, member.position, 0, intake=asked))
     assert (reply.outcomes, [each.job.id for each in reply.jobs]) == ([Outcome(((1, Verdict.PLACED),))], ["b"])
     assert (again.outcomes, [each.job.id for each in again.jobs]) == (reply.outcomes, ["b"])
     assert {row[0] for row in reply.rows.tolist()} == {0}
@@ -145,12 +145,12 @@ def test_a_resent_commit_still_learns_what_is_new(cell: AnyCell, member: Member)
 def test_one_commit_is_in_flight_at_a_time(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=4)], 0, "ada")
     for number in (1, 2):
-        cell.begin(member.membership, number, [Transaction("a", (Claim(0, 0, 1),))], Position(), 0)
+        cell.begin(CommitRequest(member.membership, number, [Transaction("a", (Claim(0, 0, 1),))], Position(), 0))
         assert cell.finish().outcomes[0].accepted
     for call in (cell.finish, cell.resend):
         with pytest.raises(RuntimeError, match="in flight"):
             call()
-    cell.begin(member.membership, 1, [], Position(), 0)
+    cell.begin(CommitRequest(member.membership, 1, [], Position(), 0))
     with pytest.raises(Fenced):
         cell.finish()
     assert len(cell.runs([0])) == 2

@@ -8,6 +8,7 @@ import redis
 
 from omega.cellstate import keys
 from omega.cellstate.acl import SCRIPTS
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import CellGone
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -50,11 +51,11 @@ def test_a_scheduler_and_an_executor_that_outlived_their_cell_are_told(cell: Red
     cell.join("e", [MachineSpec("m", (10, 10))], 1)
     member = cell.register_scheduler("batch/0", "one", 60_000, 1)
     cell.submit([JobSpec("j", "j", "batch", (TaskGroup((1, 1), 2, 100),))], 1, "ada")
-    cell.commit(member, 1, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,))
+    cell.commit(CommitRequest(member, 1, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,)))
     outlive(cell)
     before = dump(cell)
     with pytest.raises(CellGone, match="another version"):
-        cell.commit(member, 2, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,))
+        cell.commit(CommitRequest(member, 2, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,)))
     with pytest.raises(CellGone, match="another version"):
         cell.end([Ending(0, 1, How.FINISHED)], 3, "e")
     assert dump(cell) == before

@@ -14,6 +14,7 @@ from omega.cellstate.backup import migrate as migration
 from omega.cellstate.backup.migrate import ASIDE, migrate, schema_of
 from omega.cellstate.backup.restore import restore
 from omega.cellstate.backup.upgrade import STEPS, check_schema
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import Refused, Unsuitable
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
@@ -51,7 +52,10 @@ def older(client: Any) -> Any:
     cell.join("m", [MachineSpec("m", (10, 10))], AT)
     cell.submit([JobSpec("id", "crawl", "batch", (TaskGroup((1, 1), 2, 100),))], AT, "ada")
     member = cell.register_scheduler("batch/0", "nonce", 60_000, AT)
-    assert cell.commit(member, 1, [Transaction("id", (Claim(0, 0, 1),))], Position(), AT).outcomes[0].placed == 1
+    assert (
+        cell.commit(CommitRequest(member, 1, [Transaction("id", (Claim(0, 0, 1),))], Position(), AT)).outcomes[0].placed
+        == 1
+    )
     client.delete(*client.keys(f"{keys.prefix(name)}lease:*"))
     yield name
     for each in (name, name + ASIDE):
@@ -82,7 +86,9 @@ def check(cell: StoredCell) -> None:
     assert [fact.words[0] for fact in cell.facts()] == ["restore"]
     cell.register_executor("m", "nonce", 60_000, AT)
     member = cell.register_scheduler("batch/9", "nonce", 60_000, AT)
-    found = cell.commit(member, 1, [Transaction("id", (Claim(0, 0, 1),))], cell.sync(Position()).position, AT)
+    found = cell.commit(
+        CommitRequest(member, 1, [Transaction("id", (Claim(0, 0, 1),))], cell.sync(Position()).position, AT)
+    )
     assert found.outcomes[0].placed == 1
     assert verify(cell).ok
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import GroupStatus, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -58,7 +58,11 @@ class Ground:
         index = self.cell.machine_index(machine)
         assert index is not None
         transaction = Transaction(name, (Claim(index, 0, count),))
-        assert self.cell.commit(self.member, self.commits, [transaction], Position(), 0).outcomes[0].accepted
+        assert (
+            self.cell.commit(CommitRequest(self.member, self.commits, [transaction], Position(), 0))
+            .outcomes[0]
+            .accepted
+        )
 
     def group(self, name: str) -> GroupStatus:
         job = self.cell.job(name)

@@ -9,7 +9,7 @@ import redis
 
 from omega.cellstate import ranges
 from omega.cellstate.audit import verify
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import Gang, JobSpec, Machine, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -68,7 +68,7 @@ class Life:
             mode = Mode.GANG if job.gang else rng.choice(list(Mode))
             transactions.append(Transaction(job.id, tuple(claims), mode, rng.choice(list(Detection))))
         self.number += 1
-        self.cell.commit(rng.choice(self.members), self.number, transactions, Position(), 0)
+        self.cell.commit(CommitRequest(rng.choice(self.members), self.number, transactions, Position(), 0))
 
     def claim(self, machine: Machine, group: int, count: int) -> Claim:
         victims: tuple[tuple[int, int], ...] = ()

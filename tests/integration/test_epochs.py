@@ -13,7 +13,7 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.audit import verify
 from omega.cellstate.backup import read_backup
 from omega.cellstate.backup.restore import restore
-from omega.cellstate.cell import EpochMark
+from omega.cellstate.cell import CommitRequest, EpochMark
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Integral, Pool, Pools, PoolTree
@@ -103,7 +103,7 @@ def test_only_records_that_changed_are_read_again(store_url: str, monkeypatch: p
         position, first = cell.demands(Position())[0].position, cell.demands(Position())[1]
         assert (sorted(read), [demand.id for demand in first]) == (["x", "y", "z"], ["x", "y", "z"])
         member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-        cell.commit(member, 1, [Transaction("y", (Claim(0, 0, 2),))], Position(), 0)
+        cell.commit(CommitRequest(member, 1, [Transaction("y", (Claim(0, 0, 2),))], Position(), 0))
         cell.stop("z", 0, "ada")
         read.clear()
         again = cell.demands(position)[1]
@@ -191,7 +191,7 @@ def test_a_backup_holds_pools_what_they_hold_and_the_epoch(store_url: str) -> No
         stored = cell.set_pools(Pools(stored.pools[:2]), stored.version, 0, "ada")
         submit(cell, [job("x", "a")])
         member = cell.register_scheduler("batch/0", "n", 60_000, 0)
-        cell.commit(member, 1, [Transaction("x", (Claim(0, 0, 4),))], Position(), 0)
+        cell.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 4),))], Position(), 0))
         Publisher(cell).publish("batch/0", 5_000)
         other = restore(client, read_backup(cell, 6_000), "kept-again", 7_000, "ada", url=store_url)
         try:

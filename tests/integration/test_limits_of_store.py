@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate import keys
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import ReadOnly, StoreFull, Unreachable, Unsuitable
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
@@ -96,11 +97,11 @@ def test_a_full_store_refuses_a_commit_whole(store_url: str) -> None:
         membership = cell.register_scheduler("batch/0", "nonce", 60_000, 0)
         transaction = Transaction("job", (Claim(0, 0, 2), Claim(1, 0, 2)))
         # Once before, so that the script is known: what is refused is the write.
-        cell.commit(membership, 1, [transaction._replace(job="another")], Position(), 0)
+        cell.commit(CommitRequest(membership, 1, [transaction._replace(job="another")], Position(), 0))
         before = cell.counters()
         set_maxmemory(server.url, 1)
         with pytest.raises(StoreFull) as refusal:
-            cell.commit(membership, 2, [transaction], Position(), 0)
+            cell.commit(CommitRequest(membership, 2, [transaction], Position(), 0))
         assert str(refusal.value) == f"the store at {server.url} {FULL}"
         assert cell.counters() == before
         check(cell)

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import Unreachable
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.integration.stage import (
@@ -90,11 +91,11 @@ def test_a_store_that_vanishes_in_the_middle_of_a_commit_is_asked_again() -> Non
         serve(cell)
         submit(cell, [simple_job("job", 4)])
         membership = cell.register_scheduler("batch/0", "nonce", 60_000, 0)
-        cell.commit(membership, 1, [Transaction("another", (Claim(0, 0, 1),))], Position(), 0)
+        cell.commit(CommitRequest(membership, 1, [Transaction("another", (Claim(0, 0, 1),))], Position(), 0))
         for number in (2, 3):
             store.write()
             store.halt()
-            cell.begin(membership, number, [Transaction("job", (Claim(0, 0, 2),))], Position(), 0)
+            cell.begin(CommitRequest(membership, number, [Transaction("job", (Claim(0, 0, 2),))], Position(), 0))
             store.kill()
             with pytest.raises(Unreachable) as refusal:
                 cell.finish()

@@ -7,6 +7,7 @@ import pytest
 
 from omega.cellstate.backup import read_backup
 from omega.cellstate.backup.restore import restore
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import StoreFull
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -32,7 +33,7 @@ def test_a_flushed_script_cache_is_noticed_by_nobody(store_url: str) -> None:
         cell.client.script_flush()
         submit(cell, [simple_job("third")])
         cell.renew_scheduler(member.membership, 60_000, {})
-        cell.begin(member.membership, 9, [Transaction("third", (Claim(0, 0, 1),))], Position(), 0)
+        cell.begin(CommitRequest(member.membership, 9, [Transaction("third", (Claim(0, 0, 1),))], Position(), 0))
         assert [outcome.placed for outcome in cell.finish().outcomes] == [1]
         check(cell)
 

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any
 
 from omega.cellstate import ranges
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.property.gathering import gather
@@ -157,7 +158,9 @@ class History:
         def operation(world: World) -> Any:
             asked = world.intake(name, 3, EVERY_BUCKET)
             since = world.positions[name][-1] if self.worlds.now % 5 else Position()
-            reply = world.cell.commit(world.memberships[name], number, transactions, since, at, asked)
+            reply = world.cell.commit(
+                CommitRequest(world.memberships[name], number, transactions, since, at, intake=asked)
+            )
             return world.take(name, reply, latest=since == world.positions[name][-1])
 
         self.do(operation)

@@ -10,7 +10,7 @@ from uuid import uuid4
 import fakeredis
 import pytest
 
-from omega.cellstate.cell import Membership, Reply
+from omega.cellstate.cell import CommitRequest, Membership, Reply
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.cell import GENERAL_KEYS
@@ -146,7 +146,7 @@ def live_through(worlds: list[tuple[Watched, Membership]], rng: Random, turns: i
             lanes = sorted(first.lanes())
             intake = Intake("batch", tuple(Ask(lane, 0, 2) for lane in lanes), 3, "1" * BUCKETS)
             since = first.sync(Position()).position
-            do(lambda cell, who: cell.commit(who, number, calls, since, at, intake))  # noqa: B023
+            do(lambda cell, who: cell.commit(CommitRequest(who, number, calls, since, at, intake=intake)))  # noqa: B023
         runs = first.runs(range(MACHINES))
         hows = [How.LEFT if run.leaving else rng.choice([How.FINISHED] * 6 + [How.FAILED, How.EVICTED]) for run in runs]
         endings = [
@@ -178,9 +178,9 @@ def test_simple_jobs_take_the_fast_path(gang: Gang, machines: int, resources: in
         Transaction(job.id, tuple(Claim(i + m, 0, 5 // machines) for m in range(machines)), mode)
         for i, job in enumerate(jobs)
     ]
-    cell.commit(membership, 1, calls[:1], Position(), 2)  # the client learns which queues there are
+    cell.commit(CommitRequest(membership, 1, calls[:1], Position(), 2))  # the client learns which queues there are
     cell.change = always
-    reply = cell.commit(membership, 2, calls[1:], Position(), 3, executors=(1, 3))
+    reply = cell.commit(CommitRequest(membership, 2, calls[1:], Position(), 3, executors=(1, 3)))
     assert all(outcome.accepted for outcome in reply.outcomes)
     runs = [run for run in cell.runs(range(MACHINES)) if run.job != "j0"]
     hows = [How.FINISHED] * (len(runs) - 1) + [How.FAILED]
@@ -203,7 +203,11 @@ def test_calls_give_the_keys_of_the_general_path_once_one_needed_them() -> None:
     def place(number: int) -> int:
         """Return how often the call was sent."""
         before = len(given)
-        cell.commit(membership, number, [Transaction(f"j{number}", (Claim(0, 0, 1),))], Position(), 2, executors=(1, 3))
+        cell.commit(
+            CommitRequest(
+                membership, number, [Transaction(f"j{number}", (Claim(0, 0, 1),))], Position(), 2, executors=(1, 3)
+            )
+        )
         return len(given) - before
 
     assert (place(1), place(2)) == (3, 1), "the queue was not known"

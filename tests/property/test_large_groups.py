@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from omega.cellstate import ranges
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Transaction
 from tests.property.gathering import gather
@@ -78,7 +79,9 @@ class LargeGroups(RuleBasedStateMachine):
         def commit(world: World) -> tuple[Any, ...]:
             known, member = world.positions["batch/0"][-1], world.memberships["batch/0"]
             reply = world.cell.commit(
-                member, self.number, [transaction], known, at, world.intake("batch/0", 3, EVERY_BUCKET)
+                CommitRequest(
+                    member, self.number, [transaction], known, at, intake=world.intake("batch/0", 3, EVERY_BUCKET)
+                )
             )
             return world.take("batch/0", reply, latest=True)
 

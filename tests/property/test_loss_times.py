@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
@@ -29,7 +30,9 @@ def wide(store_url: str, each: int) -> Iterator[tuple[Any, RedisCell]]:
         cell.submit([JobSpec("wide", "wide", "batch", (TaskGroup((0, 0), each * TASKS),))], 0, "ada")
         member = cell.register_scheduler("batch/0", "nonce", 600_000, 0)
         claims = tuple(Claim(i, 0, each) for i in range(TASKS))
-        cell.commit(member, 1, [Transaction("wide", claims)], cell.sync(Position()).position, 0, None, (1,))
+        cell.commit(
+            CommitRequest(member, 1, [Transaction("wide", claims)], cell.sync(Position()).position, 0, executors=(1,))
+        )
         client.config_set("slowlog-log-slower-than", MOST_US)
         client.slowlog_reset()
         yield client, cell

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
@@ -83,7 +83,7 @@ class World:
                 if count > 0 and self.rng.random() < chance:
                     self.number += 1
                     wanted = Transaction("a", (Claim(machine.index, number, self.rng.randint(1, count)),))
-                    self.cell.commit(self.membership, self.number, [wanted], Position(), self.now)
+                    self.cell.commit(CommitRequest(self.membership, self.number, [wanted], Position(), self.now))
 
     def leave(self) -> None:
         gone = [run for run in self.cell.runs(range(MACHINES)) if run.leaving]

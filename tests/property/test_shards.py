@@ -11,6 +11,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory import shards
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.shards import RETRY_MS, TRIES, Worker
@@ -56,7 +57,9 @@ class Shards(RuleBasedStateMachine):
         number, claim = self.number, Claim(machine, 0, min(count, self.unplaced()))
         wanted = [Transaction("j", (claim,))]
         position = self.twin.sync(Position()).position
-        self.worlds.do(lambda world: world.cell.commit(self.membership, number, wanted, position, 0).outcomes)
+        self.worlds.do(
+            lambda world: world.cell.commit(CommitRequest(self.membership, number, wanted, position, 0)).outcomes
+        )
         known = set(self.workers)
         found = [
             Worker(run.machine, run.placement, task)

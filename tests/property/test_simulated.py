@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
@@ -159,7 +160,7 @@ class Simulated(RuleBasedStateMachine):
         self.number += 1
         first = self.port.ledger.placements + 1
         same = transaction._replace(claims=tuple(transaction.claims))
-        expected = self.port.commit(self.membership, self.number, [same], Position(), at).outcomes[0]
+        expected = self.port.commit(CommitRequest(self.membership, self.number, [same], Position(), at)).outcomes[0]
         outcome, found = self.quick.carry_out(MEMBER, transaction, None, at)
         placed = list(found)
         self.broken = outcome != expected

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from omega.cellstate.cell import Membership, awaited_of
+from omega.cellstate.cell import CommitRequest, Membership, awaited_of
 from omega.cellstate.memory.ranges import spell
 from omega.cellstate.memory.words import allocated
 from omega.cellstate.model import (
@@ -197,7 +197,9 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             since = Position(known[-1].version, "elsewhere-") if back < 0 else known[max(0, len(known) - 1 - back)]
             asked = world.intake(name, most, EVERY_BUCKET)
             basis = Basis(known[0].version, at - 1) if number % 2 else None
-            reply = world.cell.commit(world.memberships[name], number, transactions, since, at, asked, basis=basis)
+            reply = world.cell.commit(
+                CommitRequest(world.memberships[name], number, transactions, since, at, intake=asked, basis=basis)
+            )
             return world.take(name, reply, latest=since == known[-1])
 
         status, answer = self.worlds.do(operation)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate.audit import verify
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
@@ -45,7 +46,7 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
 
     # … decides, and claims: two tasks on machine 1, one on machine 0. The store validates.
     claims = (Claim(1, 0, 2, seen=numbers[1]), Claim(0, 0, 1, seen=numbers[0]))
-    reply = cell.commit(me, 1, [Transaction("crawl", claims)], copy.position, now_ms())
+    reply = cell.commit(CommitRequest(me, 1, [Transaction("crawl", claims)], copy.position, now_ms()))
     assert reply.outcomes[0].accepted
     assert [machine.allocated for machine in cell.machines()] == [(1_000, 1_024), (2_000, 2_048)]
     assert cell.pending() == {}
@@ -87,8 +88,8 @@ def test_two_schedulers_want_the_same_room(store_url: str) -> None:
 
     # Both see an empty machine and decide at the same time; nobody waits for a lock.
     seen = cell.sync(Position()).position
-    first = cell.commit(batch, 1, [Transaction("left", (Claim(0, 0, 1),))], seen, now_ms())
-    second = cell.commit(service, 1, [Transaction("right", (Claim(0, 0, 1),))], seen, now_ms())
+    first = cell.commit(CommitRequest(batch, 1, [Transaction("left", (Claim(0, 0, 1),))], seen, now_ms()))
+    second = cell.commit(CommitRequest(service, 1, [Transaction("right", (Claim(0, 0, 1),))], seen, now_ms()))
 
     # The first stands. The second is told why not, and what it did not know: the machine as it is now.
     assert first.outcomes[0].accepted
@@ -111,11 +112,11 @@ def test_a_gang_is_placed_as_a_whole_or_not_at_all(store_url: str) -> None:
 
     # Machine 1 holds one task, not two: so none is placed, though the others would fit.
     tight = Transaction("mpi", (Claim(0, 0, 1), Claim(1, 0, 2)), Mode.GANG)
-    reply = cell.commit(me, 1, [tight], Position(), now_ms())
+    reply = cell.commit(CommitRequest(me, 1, [tight], Position(), now_ms()))
     assert reply.outcomes[0].claims == ((0, Verdict.ABORTED), (0, Verdict.FULL))
 
     roomy = Transaction("mpi", (Claim(0, 0, 2), Claim(1, 0, 1)), Mode.GANG)
-    assert cell.commit(me, 2, [roomy], reply.position, now_ms()).outcomes[0].accepted
+    assert cell.commit(CommitRequest(me, 2, [roomy], reply.position, now_ms())).outcomes[0].accepted
     assert verify(cell).ok
     cell.delete()
     cell.close()

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
@@ -26,7 +26,7 @@ def job(name: str, count: int = 1, kind: str = "batch", cpu: int = 1000) -> JobS
 
 
 def place(cell: RedisCell, me: Membership, number: int, name: str, machine: int, count: int) -> None:
-    cell.commit(me, number, [Transaction(name, (Claim(machine, 0, count),))], Position(), 11_000)
+    cell.commit(CommitRequest(me, number, [Transaction(name, (Claim(machine, 0, count),))], Position(), 11_000))
 
 
 def test_machines_are_followed_from_read_to_read(cell: RedisCell) -> None:

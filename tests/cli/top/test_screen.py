@@ -9,6 +9,7 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import PoolShare
 from omega.cellstate.redis import RedisCell
@@ -33,7 +34,7 @@ def top(cell: RedisCell) -> Top:
     groups = (TaskGroup((4000, 256), 5),)
     cell.submit([JobSpec("j1", "crawl", "batch", groups), JobSpec("j2", "shop", "batch", groups)], 5_000, "ada")
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
-    cell.commit(me, 1, [Transaction("j1", (Claim(1, 0, 2),))], Position(), 6_000)
+    cell.commit(CommitRequest(me, 1, [Transaction("j1", (Claim(1, 0, 2),))], Position(), 6_000))
     times = iter(range(10_000, 10_000_000, 1_000))
     return Top(Monitor(cell, "store", sentences), times.__next__, every=60)
 

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.resources import LARGEST, Dimensions
@@ -17,7 +18,9 @@ def busy(cell: MemoryCell, tasks: int = 4) -> list[int]:
     cell.join("e0", [MachineSpec(f"m{i}", (100,) * size) for i in range(2)], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1,) * size, tasks),))], 0, "ada")
     claims = tuple(Claim(i % 2, 0, 1) for i in range(tasks))
-    reply = cell.commit(cell.register_scheduler("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+    reply = cell.commit(
+        CommitRequest(cell.register_scheduler("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+    )
     assert reply.outcomes == [Outcome(((1, Verdict.PLACED),) * tasks)]
     return [m.number for m in cell.machines()]
 
@@ -110,7 +113,9 @@ def test_one_dimension_overdrawn_does_not_borrow_from_the_next() -> None:
     groups = (TaskGroup((1, 0), 9), TaskGroup((0, LARGEST), 9), TaskGroup((LARGEST, 0), 9))
     cell.submit([JobSpec("a", "a", "batch", groups)], 0, "ada")
     claims = tuple(Claim(machine, group, 2) for machine in (0, 1) for group in (0, 1, 2))
-    reply = cell.commit(cell.register_scheduler("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+    reply = cell.commit(
+        CommitRequest(cell.register_scheduler("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+    )
     placed = [count for count, _ in reply.outcomes[0].claims]
     assert placed == [0, 1, 0, 2, 0, 0]
     assert [m.allocated for m in cell.machines()] == [(0, LARGEST), (2, 0)]
@@ -125,7 +130,7 @@ def test_a_claim_of_more_tasks_than_a_field_holds() -> None:
     membership = cell.register_scheduler("batch/0", "n", 1, 0)
     for number, mode in enumerate(Mode, 1):
         claim = Transaction("a", (Claim(0, 0, 10**9),), mode)
-        reply = cell.commit(membership, number, [claim], Position(), 0)
+        reply = cell.commit(CommitRequest(membership, number, [claim], Position(), 0))
         assert reply.outcomes[0].claims == ((2 - 2 * mode, Verdict.FULL),)
         cell.end([Ending(0, 1, How.LOST)], 1, "e0")
     assert cell.machines()[0].allocated == (0, 0)
@@ -138,7 +143,7 @@ def test_a_machine_or_group_that_cannot_be() -> None:
     claims = (Claim(-1, 0, 1), Claim(0, -1, 1), Claim(2, 0, 1), Claim(0, 1, 1))
     membership = cell.register_scheduler("batch/0", "n", 1, 0)
     for number, claim in enumerate(claims, 2):
-        reply = cell.commit(membership, number, [Transaction("b", (claim,))], Position(), 0)
+        reply = cell.commit(CommitRequest(membership, number, [Transaction("b", (claim,))], Position(), 0))
         assert reply.outcomes[0].claims == ((0, Verdict.UNKNOWN),)
     assert (
         cell.end([Ending(-1, 1, How.FINISHED), Ending(0, -1, How.FINISHED), Ending(0, -1, How.LOST)], 1, "e") == [0] * 3

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.resources import Dimensions
@@ -27,7 +28,7 @@ def random_cell(seed: int) -> MemoryCell:
         cell.submit([JobSpec(executor, executor, "batch", (TaskGroup((2, 2), len(sizes)),))], 0, "ada")
         claims = tuple(Claim(index, 0, 1) for index in indices[: rng.randrange(1, len(indices) + 1)])
         member = cell.register_scheduler(f"batch/{executor}", "n", 60_000, 0)
-        cell.commit(member, 1, [Transaction(executor, claims)], Position(), 0)
+        cell.commit(CommitRequest(member, 1, [Transaction(executor, claims)], Position(), 0))
         smaller = [MachineSpec(f"{executor}{i}", (1, 1)) for i in range(len(sizes)) if rng.random() < 0.3]
         cell.join(executor, smaller, 2)
         for index in indices:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory.lanes import pending_of
 from omega.cellstate.model import After, Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.resources import LARGEST, Dimensions
@@ -84,7 +85,9 @@ def test_ends_in_short_note_the_same_facts() -> None:
         cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
         cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 3),))], 0, "ada")
         claims = (Claim(0, 0, 2), Claim(1, 0, 1))
-        cell.commit(cell.register_scheduler("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+        cell.commit(
+            CommitRequest(cell.register_scheduler("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
+        )
         ends = [Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs([0, 1])]
         assert cell.end(ends, 1, "e0") == [2, 1]
         noted.append([fact.words for fact in cell.facts()])

@@ -10,6 +10,7 @@ import fakeredis
 import redis
 
 from omega.cellstate.audit import verify
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.keys import prefix
 from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -183,7 +184,7 @@ class Rig:
         membership = self.other.register_scheduler("batch/foreign", "nonce", LEASE_MS, 0)
         self.commits += 1
         transaction = Transaction(job_id, (Claim(machine, 0, count),), mode)
-        reply = self.other.commit(membership, self.commits, [transaction], Position(), 0)
+        reply = self.other.commit(CommitRequest(membership, self.commits, [transaction], Position(), 0))
         return reply.outcomes[0].claims[0][1]
 
     def end(self, *job_ids: str, how: How = How.FINISHED) -> None:

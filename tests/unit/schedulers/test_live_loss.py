@@ -7,6 +7,7 @@ from typing import Any
 import fakeredis
 import pytest
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import Duplicate, Fenced, StoreError
 from omega.cellstate.model import Gang
 from omega.cellstate.redis import RedisCell
@@ -265,11 +266,11 @@ def test_a_zombie_between_two_commits_of_its_successor() -> None:
     new = rig.other.register_scheduler("batch/0", "another", LEASE_MS, 0)
     zombie = RedisCell(fakeredis.FakeRedis(server=rig.server), "c", Dimensions())
     commits = [Transaction(name, (Claim(0, 0, 2),)) for name in names]
-    rig.other.commit(new, 1, commits[:1], Position(), 0)
+    rig.other.commit(CommitRequest(new, 1, commits[:1], Position(), 0))
     for number in (1, 2, 99):
         with pytest.raises(Fenced):
-            zombie.commit(old, number, commits[1:2], Position(), 0)
-    rig.other.commit(new, 2, commits[2:3], Position(), 0)
+            zombie.commit(CommitRequest(old, number, commits[1:2], Position(), 0))
+    rig.other.commit(CommitRequest(new, 2, commits[2:3], Position(), 0))
     assert [rig.placed(name) for name in names[:3]] == [2, 0, 2]
 
 

@@ -2,6 +2,7 @@
 
 import fakeredis
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -15,7 +16,9 @@ def test_a_bounded_part_of_what_a_stopped_job_runs_ends_between_two_heartbeats()
     cell.join("e0", [MachineSpec(f"m{i}", (1, 1)) for i in range(runs)], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), runs),))], 0, "ada")
     claims = tuple(Claim(machine, 0, 1) for machine in range(runs))
-    cell.commit(cell.register_scheduler("batch/0", "n", 60_000, 0), 1, [Transaction("a", claims)], Position(), 0)
+    cell.commit(
+        CommitRequest(cell.register_scheduler("batch/0", "n", 60_000, 0), 1, [Transaction("a", claims)], Position(), 0)
+    )
     cell.stop("a", 0, "ada")
     assert housekeep(cell, 0, "batch/0", most=1), "more is due"
     job = cell.job("a")

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.resources import Dimensions
@@ -58,7 +59,9 @@ class Site:
             if count:
                 self.number += 1
                 claims = (Claim(0, number, count),)
-                self.cell.commit(self.membership, self.number, [Transaction("a", claims)], Position(), self.now)
+                self.cell.commit(
+                    CommitRequest(self.membership, self.number, [Transaction("a", claims)], Position(), self.now)
+                )
         leaving = [run for run in self.cell.runs([0]) if run.leaving]
         self.cell.end([Ending(0, run.placement, How.LEFT) for run in leaving], self.now, "e0")
 
@@ -213,7 +216,9 @@ def test_a_task_that_does_not_start_holds_an_update_up_too() -> None:
     site.update("new", 2)
     site.step()
     site.number += 1
-    site.cell.commit(site.membership, 1 + site.number, [Transaction("a", (Claim(0, 1, 1),))], Position(), site.now)
+    site.cell.commit(
+        CommitRequest(site.membership, 1 + site.number, [Transaction("a", (Claim(0, 1, 1),))], Position(), site.now)
+    )
     assert site.running() == {"old": 1, "new": 1}, "what left its place was not acknowledged"
     for _ in range(4):
         site.step()

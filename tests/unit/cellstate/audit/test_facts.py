@@ -6,7 +6,7 @@ import pytest
 from omega.cellstate.audit import verify
 from omega.cellstate.audit.register import Register
 from omega.cellstate.audit.replay import Replay
-from omega.cellstate.cell import Fact
+from omega.cellstate.cell import CommitRequest, Fact
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -85,9 +85,9 @@ def test_an_optional_task_gives_way_to_a_lower_precedence(fake_redis: fakeredis.
         [JobSpec("shop", "shop", "batch", groups, 9), JobSpec("low", "low", "batch", (TaskGroup((2,), 1),), 1)], 0, "a"
     )
     member = cell.register_scheduler("batch/0", "n", 600_000, 0)
-    cell.commit(member, 1, [Transaction("shop", (Claim(0, 0, 1), Claim(0, 1, 1)))], Position(), 0)
+    cell.commit(CommitRequest(member, 1, [Transaction("shop", (Claim(0, 0, 1), Claim(0, 1, 1)))], Position(), 0))
     wanted = Transaction("low", (Claim(0, 0, 1, seen=0, evict=((2, 1),)),), Mode.INCREMENTAL, Detection.FINE)
-    assert cell.commit(member, 2, [wanted], Position(), 0).outcomes[0].placed == 1
+    assert cell.commit(CommitRequest(member, 2, [wanted], Position(), 0)).outcomes[0].placed == 1
     report = verify(cell)
     assert report.ok, report.violations
     job = cell.job("shop")
@@ -144,10 +144,10 @@ def test_an_optional_task_of_an_abandoned_job_gives_way_to_any_precedence_above_
     cell.submit([JobSpec("low", "low", "batch", low, 5)], 1, "ada")
     cell.submit([JobSpec("high", "high", "batch", (TaskGroup((4, 4), 1),), 1)], 1, "ada")
     claims = Claim(0, 0, 1), Claim(1, 1, 1)
-    cell.commit(member, 1, [Transaction("low", claims)], Position(), 2)
+    cell.commit(CommitRequest(member, 1, [Transaction("low", claims)], Position(), 2))
     cell.stop("low", 3, "batch/0", JobState.ABANDONED, keep=True)
     for number, machine in ((2, 0), (3, 1)):
         claim = Claim(machine, 0, 1, evict=((machine + 1, 1),))
-        reply = cell.commit(member, number, [Transaction("high", (claim,))], Position(), 4)
+        reply = cell.commit(CommitRequest(member, number, [Transaction("high", (claim,))], Position(), 4))
         assert reply.outcomes[0].placed == machine, "only the optional task gives way"
     assert verify(cell).violations == ()

@@ -6,7 +6,7 @@ from typing import Any
 
 import redis
 
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.fairness import Assertion
 from omega.cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -53,14 +53,16 @@ class Town:
     ) -> int:  # fmt: skip
         self.number += 1
         transaction = Transaction(job_id, claims, mode, Detection.FINE, assertion)
-        reply = self.cell.commit(self.members[kind], self.number, [transaction], Position(), self.number)
+        reply = self.cell.commit(CommitRequest(self.members[kind], self.number, [transaction], Position(), self.number))
         return reply.outcomes[0].placed
 
     def commit_each(self, job_id: str, *claims: Claim) -> int:
         """Place tasks of a job in one call, with a transaction for each claim."""
         self.number += 1
         transactions = [Transaction(job_id, (claim,)) for claim in claims]
-        reply = self.cell.commit(self.members["batch"], self.number, transactions, Position(), self.number)
+        reply = self.cell.commit(
+            CommitRequest(self.members["batch"], self.number, transactions, Position(), self.number)
+        )
         return sum(outcome.placed for outcome in reply.outcomes)
 
     def run_of(self, job_id: str, machine: int, *, leaving: bool = False) -> int:

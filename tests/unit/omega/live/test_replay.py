@@ -5,7 +5,7 @@ from collections.abc import Callable
 import fakeredis
 import pytest
 
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -42,7 +42,7 @@ class Stage:
         if jobs:
             self.commits += 1
             transactions = [Transaction(job.id, (Claim(0, 0, job.unplaced),)) for job in jobs]
-            reply = self.cell.commit(self.member, self.commits, transactions, Position(), 0)
+            reply = self.cell.commit(CommitRequest(self.member, self.commits, transactions, Position(), 0))
             self.placed += sum(outcome.placed for outcome in reply.outcomes)
         figures = {"tasks": self.placed, "conflicts": 1, "accepted": max(1, self.placed)}
         self.cell.renew_scheduler(self.member, LEASE_MS, figures)

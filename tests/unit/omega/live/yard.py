@@ -3,7 +3,7 @@
 import fakeredis
 
 from omega.cellstate.audit import verify
-from omega.cellstate.cell import Membership
+from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
@@ -53,7 +53,7 @@ class Yard:
         self.commits += 1
         made = tuple(Claim(machine, 0, count, seen=0, evict=evict) for machine, count in claims)
         transaction = Transaction(name, made, Mode.INCREMENTAL)
-        reply = self.cell.commit(self.member, self.commits, [transaction], Position(), 0)
+        reply = self.cell.commit(CommitRequest(self.member, self.commits, [transaction], Position(), 0))
         assert reply.outcomes[0].accepted, reply.outcomes
 
     def run(self, name: str, tasks: int, machine: int = 0, **more: float) -> str:
