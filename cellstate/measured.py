@@ -42,7 +42,7 @@ def unpack(data: bytes) -> Measured:
     return Measured(**dict(zip(_NAMES, map(int, words), strict=True)))
 
 
-def together(records: Iterable[bytes]) -> Measured:
+def merged(records: Iterable[bytes]) -> Measured:
     """Return the sum of records."""
     found = Measured()
     for record in records:

@@ -35,11 +35,11 @@ class Snapshot(ABC):
 
     One row per machine: index, sequence number, state, executor, capacity and allocated amounts by dimension are
     columns of `rows`. `attributes`, `placed` (tasks by machine of a job, by its id), `others` (the same by a job's
-    name) and `residents` have only fetched data. `moved` are the names of others with changed machines, and `use` the
-    limits of a kind and their use, both until they are processed. `disturbs`, if set, is how much a claim would disturb
-    running tasks on each machine, 0 to 1. `now` is the time of the decision (seconds), `usage` the use of users and
-    pools, `pools` the configured pools and `epoch` the published fair shares, both at most a period of epochs old.
-    `resources` are the names of the cell's resources in their order, once pools are configured.
+    name) and `residents` have only fetched data. `changed_others` are the names of others whose machines changed, and
+    `use` the limits of a kind and their use, both until they are processed. `disturbs`, if set, is how much a claim
+    would disturb running tasks on each machine, 0 to 1. `now` is the time of the decision (seconds), `usage` the use of
+    users and pools, `pools` the configured pools and `epoch` the published fair shares, both at most a period of
+    epochs old. `resources` are the names of the cell's resources in their order, once pools are configured.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -60,7 +60,7 @@ class Snapshot(ABC):
         self._attributes = Attributes()
         self.placed: Mapping[str, Mapping[int, int]] = {}
         self.others: Mapping[str, Mapping[int, int]] = {}
-        self.moved: set[str] = set()
+        self.changed_others: set[str] = set()
         self.use: KindUse | None = None
         self.residents = Residents()
         self.disturbs: NDArray[np.float64] | None = None

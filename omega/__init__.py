@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from omega.schedulers.placement.scored import BestFit as BestFit
     from omega.schedulers.placement.service import ServicePlacement as ServicePlacement
     from omega.schedulers.policies import Ordering as Ordering
+    from omega.schedulers.policies import Peers as Peers
     from omega.schedulers.policies import Placement as Placement
     from omega.schedulers.policies import Preemption as Preemption
     from omega.schedulers.policies import Sizing as Sizing
@@ -89,7 +90,7 @@ _HOMES = {
     "omega.schedulers.placement.random_fit": ("RandomFit",),
     "omega.schedulers.placement.scored": ("BestFit",),
     "omega.schedulers.placement.service": ("ServicePlacement",),
-    "omega.schedulers.policies": ("Ordering", "Placement", "Preemption", "Sizing"),
+    "omega.schedulers.policies": ("Ordering", "Peers", "Placement", "Preemption", "Sizing"),
     "omega.schedulers.preemption.none": ("NoPreemption",),
     "omega.schedulers.preemption.precedence": ("PrecedencePreemption",),
     "omega.schedulers.scheduler": ("Scheduler",),

@@ -36,7 +36,7 @@ class Draws(Random):
         return self._ahead[:count]
 
 
-def drawn_by(rng: Random) -> Callable[[int, int], list[int]]:
+def sampler_of(rng: Random) -> Callable[[int, int], list[int]]:
     """Return a function (bound, count) that draws many numbers from any stream, as `Draws.below`."""
     if isinstance(rng, Draws):
         return rng.below

@@ -27,7 +27,7 @@ class Victim(NamedTuple):
         return tasks, *(amount * tasks for amount in self.resident.need)
 
 
-def together(victims: Iterable[Victim]) -> list[int]:
+def total_of(victims: Iterable[Victim]) -> list[int]:
     """Return the number of tasks of victims, then their amounts by resource; a strict gang counts once."""
     sums, gangs = list[int](), set[str]()
     for each in victims:
@@ -42,7 +42,7 @@ def over_limit(residents: Sequence[Resident], excess: Sequence[int]) -> list[Vic
     jobs, *amounts = excess
     chosen = whole_jobs(residents, jobs) if jobs > 0 else []
     gone = {each.resident.job for each in chosen}
-    left = [more - less for more, less in zip(amounts, together(chosen) or [0] * len(amounts), strict=True)]
+    left = [more - less for more, less in zip(amounts, total_of(chosen) or [0] * len(amounts), strict=True)]
     return chosen + fewest((each for each in residents if each.job not in gone), left)
 
 

@@ -161,8 +161,9 @@ class Scheduler:
         if self.sizing is not None:
             for job in jobs:
                 self.elastic.take(job)
-        queue, working, ids = self.queue, self.working, {job.id for job in jobs}
-        if queue.has_blocked or len(ids) < len(jobs) or not ids.isdisjoint(queue.ready.works.keys() | working.keys()):
+        queue, ids = self.queue, {job.id for job in jobs}
+        new = queue.ready.works.keys().isdisjoint(ids) and self.working.keys().isdisjoint(ids)
+        if queue.has_blocked or not new or len(ids) < len(jobs):
             for job in jobs:
                 self._take_news(job)
         else:  # none is known yet: together they cost a fraction
@@ -247,11 +248,10 @@ class Scheduler:
     def think_seconds(self, works: Sequence[Work]) -> float:
         """Decision time: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
         seconds, paths, other = 0.0, self.paths, (self.t_job, self.t_task)
-        if not (paths or self.t_job or self.t_task):
-            return seconds
-        for work in works:
-            t_job, t_task = paths.get(work.job.kind, other)
-            seconds += t_job + t_task * sum(work.left)
+        if paths or any(other):
+            for work in works:
+                t_job, t_task = paths.get(work.job.kind, other)
+                seconds += t_job + t_task * sum(work.left)
         return seconds
 
     # Deciding
@@ -262,23 +262,25 @@ class Scheduler:
         Once the transactions have CALL_CLAIMS claims together, the remaining jobs go back to the queue.
         """
         snapshot.now = now
-        transactions, left, placed = list[Transaction](), CALL_CLAIMS, self._place_together(works, snapshot)
+        transactions: list[Transaction] = []
+        left, placed = CALL_CLAIMS, self._place_together(works, snapshot)
+        together = len(placed)
         for number, work in enumerate(works):
             if left <= 0:
                 self.working.pop(work.id, None)
                 self.queue.ready.add(work)
                 continue
-            if number >= len(placed) and self.queue.blocked.groups and self.queue.joins(work):
+            if number >= together and self.queue.blocked.groups and self.queue.joins(work):
                 self.working.pop(work.id, None)
                 report_blocked(self.instruments, [work], now)
                 continue
             work.attempts += 1
-            if number < len(placed):
+            if number < together:
                 claims = placed[number]
             else:
                 part = work if work.admitted is None else admitted(work)
                 claims = arranged(self.placement, part, snapshot, self.rng)
-            if size := len(claims.machines) if type(claims) is Singles else len(claims):
+            if size := len(claims.machines if type(claims) is Columns or type(claims) is Singles else claims):
                 transactions.append(transaction(self, work, claims, snapshot, size))
                 left -= size
                 continue
@@ -304,9 +306,8 @@ class Scheduler:
 
     def suspects(self) -> tuple[int, ...] | None:
         """Machines to be looked up before `preempt`; None when nobody is to be evicted for any job in hand."""
-        if not self._preempting:
-            return None
-        return tuple(sorted({machine for _, machines in self._preempting for machine in machines}))
+        found = {machine for _, machines in self._preempting for machine in machines}
+        return tuple(sorted(found)) if self._preempting else None
 
     def preempt(self, snapshot: Snapshot, now: float) -> list[Transaction]:
         """Evict for jobs that fit nowhere; one that is not helped is tried again while machines are not known."""
@@ -331,9 +332,9 @@ class Scheduler:
         self.working.pop(work.id, None)
         if self.retry_policy is not None:
             self._proceed(work, self.retry_policy.next_step(work, now), now)
-            return
-        self.queue.block(work)
-        report_blocked(self.instruments, [work], now)
+        else:
+            self.queue.block(work)
+            report_blocked(self.instruments, [work], now)
 
     def _proceed(self, work: Work, step: Step, now: float) -> None:
         """Take the next step of a job with unplaced tasks."""

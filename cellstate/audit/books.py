@@ -153,7 +153,7 @@ def victims_are_lower(cell_state: CellState, replay: Replay) -> Iterator[Violati
             return book.precedence
         return None if job is None else job.precedence
 
-    for version, placement, victim, evictor, group in replay.doubts:
+    for version, placement, victim, evictor, group in replay.undecided:
         low, high, job = precedence(victim), precedence(evictor), cell_state.jobs.get(victim)
         if group is not None and (job is None or (job.groups[group : group + 1] and job.groups[group].optional)):
             low = None if job is None else 0

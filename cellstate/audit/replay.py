@@ -34,7 +34,7 @@ class Replay:
         self.placements: dict[int, PlacementBook] = {}
         self.first_placement: int | None = 1 if self.complete else None
         self.last_placement: int | None = 0 if self.complete else None
-        self.doubts: list[tuple[int, str, str, str, int | None]] = []
+        self.undecided: list[tuple[int, str, str, str, int | None]] = []
         """(version, placement, victim, evictor) with precedences that are not in the log."""
         self.violations: list[Violation] = []
         self.register = Register(size, complete=self.complete)
@@ -48,7 +48,7 @@ class Replay:
         # Machines that tasks were evicted from in the present block.
         self._emptied: dict[str, MachineBook] = {}
         self._sets = Sets(lambda what, where: self.say(5, what, where), self._is_emptied)
-        # The eviction checked by the previous fact, and the numbers of doubts and violations before it.
+        # The eviction checked by the previous fact, and the numbers of undecided evictions and violations before it.
         self._unless_dropped: tuple[str, int, int] = "", 0, 0
 
     @property
@@ -324,9 +324,9 @@ class Replay:
             return
         self._evictors[evictor] = placement
         low, high = self._owner(victim), self._owner(evictor)
-        before = len(self.doubts), len(self.violations)
+        before = len(self.undecided), len(self.violations)
         if not (low.known and high.known and low.open):
-            self.doubts.append((self.version, placement, victim, evictor, None if low.open else group))
+            self.undecided.append((self.version, placement, victim, evictor, None if low.open else group))
         elif low.precedence >= high.precedence:
             what = f"precedence {low.precedence} of job {victim} gave way to {high.precedence} of {evictor}"
             self.say(5, what, where)
@@ -370,9 +370,9 @@ class Replay:
     def _total(self, words: tuple[str, ...]) -> None:
         """4: a resize, or the end of optional tasks, removes them from the counts that they were just added to."""
         job = self._owner(words[1])
-        victim, doubts, violations = self._unless_dropped
+        victim, undecided, violations = self._unless_dropped
         if words[0] == "drop" and victim == words[1]:
-            del self.doubts[doubts:], self.violations[violations:]
+            del self.undecided[undecided:], self.violations[violations:]
         if words[0] == "resize":
             job.unplaced += int(words[4])
             job.stopped -= int(words[5])

@@ -10,7 +10,7 @@ from omega.cli import render, words
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_options, hold_option
 from omega.cli.job.reading import read_file
-from omega.queries.doubts import unserved, warnings
+from omega.queries.job_warnings import unserved, warnings
 from omega.submission import CHUNK, check_new, jobs_of, named, stamped, submitted_json
 from omega.submission import submit as place
 

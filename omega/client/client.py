@@ -15,10 +15,10 @@ from omega.limits import set_limits
 from omega.live import waiting
 from omega.queries import (
     cells,
-    doubts,
     event_list,
     events,
     explanations,
+    job_warnings,
     jobs,
     machines,
     plans,
@@ -96,7 +96,7 @@ class Client:
             return {
                 "cell": cell.name,
                 "jobs": found,
-                "warnings": doubts.warnings(cell, fresh) + doubts.unserved(cell, fresh),
+                "warnings": job_warnings.warnings(cell, fresh) + job_warnings.unserved(cell, fresh),
             }
 
     def plan(self, *jobs: JobLike, scored: bool = False) -> Document:

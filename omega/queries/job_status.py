@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import ranges
-from omega.cellstate.measured import Measured, together
+from omega.cellstate.measured import Measured, merged
 from omega.queries import mapreduce
 from omega.queries.job_history import Past, past
 from omega.queries.job_state import counts, ended, group_names
@@ -45,7 +45,7 @@ class JobStatus:
     @cached_property
     def measured(self) -> Measured:
         """What agents measured of its ended tasks, all together."""
-        return together(self.cell.measured(self.job.id))
+        return merged(self.cell.measured(self.job.id))
 
     @cached_property
     def machine_names(self) -> Mapping[int, str]:

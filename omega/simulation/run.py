@@ -18,7 +18,6 @@ from omega.cellstate.ports import Cell
 from omega.cellstate.transaction import Detection, Mode, Transaction
 from omega.schedulers.draws import Draws
 from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.ordering.rejoin import Rejoin
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.random_fit import RandomFit
@@ -212,7 +211,7 @@ class Simulation:
         own = next(iter(self.own.values()), None) if kind == "monolithic" else self.own.get(kind)
         if own is not None:
             found = own.fresh(f"{settings.seed}/{name}")
-            found.follows_pools = found.follows_pools or type(found.ordering) is PrecedenceFifo
+            found.follows_pools |= type(found.ordering) is type(Scheduler(kind).ordering)  # it has none of its own
             found.peers = self._peers(name)
             if settings.architecture == "two-level":
                 found.retry_policy, found.detection = found.retry_policy or OFFERS_RETRIES, Detection.FINE

@@ -101,7 +101,7 @@ def _look_for(names: tuple[str, ...], cell: "Queries", snapshot: Snapshot) -> No
         runs = [machine for group in job.groups for _, machine, leaving in group.runs if not leaving] if job else []
         snapshot.others[name] = Counter(runs)
         if known.get(name, {}).keys() != snapshot.others[name].keys():
-            snapshot.moved.add(name)
+            snapshot.changed_others.add(name)
     if len(known) < MOST_OTHERS:
         snapshot.others = {**known, **snapshot.others}
 

@@ -9,7 +9,7 @@ import numpy as np
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Columns
-from omega.schedulers.draws import drawn_by
+from omega.schedulers.draws import sampler_of
 from omega.schedulers.fitting import fitting
 from omega.schedulers.work import Work
 
@@ -46,7 +46,7 @@ class FirstFit:
         found: list[Sequence[Claim]] = []
         size, window = 0, min(self.window, snapshot.size)
         works = _of_one_group(works) if snapshot.size else []
-        starts = drawn_by(rng)(snapshot.size, len(works))
+        starts = sampler_of(rng)(snapshot.size, len(works))
         while len(found) < len(works) and size < most:
             at = len(found)
             need, end = works[at].job.groups[0].need, at + 1
@@ -73,7 +73,7 @@ class FirstFit:
         need, left, size = work.job.groups[group].need, work.left[group], snapshot.size
         if not left or not size:
             return []
-        (start,) = drawn_by(rng)(size, 1)
+        (start,) = sampler_of(rng)(size, 1)
         machines, counts, left = snapshot.fill(need, left, start, min(self.window, size))
         if left and self._search(need, left, snapshot, start, machines, counts) and work.gang:
             snapshot.undo(snapshot.mark() - len(machines))

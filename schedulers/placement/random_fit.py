@@ -8,7 +8,7 @@ from omega.cellstate.model import MOST_CLAIMS, Gang
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Singles
-from omega.schedulers.draws import Draws, drawn_by
+from omega.schedulers.draws import Draws, sampler_of
 from omega.schedulers.work import Work
 
 _NO_GANG = Gang.NO
@@ -45,7 +45,7 @@ class RandomFit:
 
     def _draw(self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random) -> list[int]:
         size, left = snapshot.size, min(MOST_CLAIMS, wanted)
-        below = rng.below if type(rng) is Draws else drawn_by(rng)
+        below = rng.below if type(rng) is Draws else sampler_of(rng)
         if not size or not left:
             return []
         found = snapshot.take_each(need, below(size, left))

@@ -29,7 +29,7 @@ from omega.schedulers.policies import Peers, Placement, Preemption
 from omega.schedulers.preemption.partitions import PartitionPlan
 from omega.schedulers.preemption.plans import Plan
 from omega.schedulers.preemption.precedence import PrecedencePreemption, might_hold
-from omega.schedulers.preemption.sets import Flight, leaf_of_work, unit_of
+from omega.schedulers.preemption.sets import UnsettledEvictions, leaf_of_work, unit_of
 from omega.schedulers.preemption.stages import Backoff, Exchanges
 from omega.schedulers.work import Work
 
@@ -68,7 +68,7 @@ class FairSharePreemption(Preemption):
     _exchanges: Exchanges = field(default_factory=Exchanges, repr=False)
     _rules: dict[str, tuple[float, float, float]] = field(default_factory=dict, repr=False)
     _units: dict[str, Sequence[float]] = field(default_factory=dict, repr=False)
-    _flights: dict[str, Flight] = field(default_factory=dict, repr=False)
+    _unsettled: dict[str, UnsettledEvictions] = field(default_factory=dict, repr=False)
     """Evictions with an unknown outcome, by the evicting job."""
     _stirred: set[str] = field(default_factory=set, repr=False)
     _seen: int = field(default=0, repr=False)
@@ -132,18 +132,18 @@ class FairSharePreemption(Preemption):
         plan: Plan | None = work.notes.pop(_PLAN, None)
         if plan is None:
             return None
-        self._flights[work.id] = plan.flight()
+        self._unsettled[work.id] = plan.unsettled()
         return plan.assertion
 
     def settled(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
         """Process the outcome of a transaction with an assertion."""
-        flight = self._flights.pop(transaction.job, None)
+        evictions = self._unsettled.pop(transaction.job, None)
         for claim, (placed, _) in zip(transaction.claims, outcome.claims, strict=True):
             if not placed or not claim.evict:
                 continue
             self._backoff.evicted(claim.machine, now)
             for placement, count in claim.evict:
-                victim = flight.victims.get(placement) if flight is not None else None
+                victim = evictions.victims.get(placement) if evictions is not None else None
                 if victim is not None:
                     tasks = victim.together or ceil(count * placed / claim.count)
                     leaf = leaf_of(victim.pool, victim.user) or NOBODY
@@ -215,9 +215,9 @@ class FairSharePreemption(Preemption):
     def leaving(self, job: str, size: int) -> Resources:
         """Return the amounts that a job loses by the evictions in flight."""
         gone = [0] * size
-        for flight in self._flights.values():
-            for placement, count in flight.gone.items():
-                victim = flight.victims[placement]
+        for evictions in self._unsettled.values():
+            for placement, count in evictions.gone.items():
+                victim = evictions.victims[placement]
                 if victim.job == job:
                     for d, amount in enumerate(victim.need):
                         gone[d] += amount * (victim.together or count)
@@ -256,29 +256,29 @@ class FairSharePreemption(Preemption):
         return found
 
     def opened(self, snapshot: Snapshot) -> Standings | None:
-        """Return the standings of pools after the evictions in flight."""
+        """Return the standings of pools after the evictions in evictions."""
         found = self._standings.of(snapshot)
         if found is not None:
-            for flight in self._flights.values():
-                for leaf, amounts in flight.lost:
+            for evictions in self._unsettled.values():
+                for leaf, amounts in evictions.lost:
                     found.move(found.shares.path(leaf), amounts, -1)
         return found
 
     def gone(self) -> dict[int, int]:
         """Return the number of tasks in the evictions in flight, by placement."""
         found: dict[int, int] = {}
-        for flight in self._flights.values():
-            for placement, count in flight.gone.items():
+        for evictions in self._unsettled.values():
+            for placement, count in evictions.gone.items():
                 found[placement] = found.get(placement, 0) + count
         return found
 
     def gaining(self) -> set[str]:
         """The pools that the evictions in flight are for."""
-        return {name for flight in self._flights.values() for name in flight.gaining}
+        return {name for evictions in self._unsettled.values() for name in evictions.gaining}
 
     def freed(self, machine: int) -> list[Resources]:
         """Return the amounts that the evictions in flight free on a machine."""
-        return [amounts for flight in self._flights.values() for at, amounts in flight.freed if at == machine]
+        return [amounts for evictions in self._unsettled.values() for at, amounts in evictions.freed if at == machine]
 
     def spares(self, resident: Resident, leaf: str, found: Standings, planned: int) -> bool:
         """Whether damping keeps a task where it is: it runs too short, or its pool lost too many in this minute.

@@ -7,7 +7,7 @@ from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Claim
 from omega.schedulers.fairshare.standings import Path, Standings
 from omega.schedulers.preemption.planning import PlanningPolicy
-from omega.schedulers.preemption.sets import Flight, leaf_of_work, with_victims
+from omega.schedulers.preemption.sets import UnsettledEvictions, leaf_of_work, with_victims
 from omega.schedulers.work import Work
 
 
@@ -37,11 +37,11 @@ class PlannedEvictions:
         self.evicted: dict[int, Resident] = {}
         self.before = dict(self.gone)
 
-    def flight(self) -> Flight:
+    def unsettled(self) -> UnsettledEvictions:
         """The planned evictions, if all are accepted."""
         own = {name: count - self.before.get(name, 0) for name, count in self.gone.items()}
         gone = {name: count for name, count in own.items() if count}
-        return Flight(self.lost, gone, self.freed, self.evicted, self.path)
+        return UnsettledEvictions(self.lost, gone, self.freed, self.evicted, self.path)
 
     def _path(self, resident: Resident) -> Path:
         return self.found.shares.path(resident.pool or resident.user)
@@ -60,7 +60,7 @@ class PlannedEvictions:
         return tuple(amount * resident.together for amount in resident.need)
 
     def _free(self, machine: int) -> list[int]:
-        """Return the free amounts of a machine after the evictions in flight."""
+        """Return the free amounts of a machine after the evictions in evictions."""
         free = [int(room[machine]) for room in self.snapshot.room]
         for amounts in self.policy.freed(machine):
             free = [has + more for has, more in zip(free, amounts, strict=True)]

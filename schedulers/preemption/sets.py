@@ -1,4 +1,4 @@
-"""Sets of evictions: the next unit of the evictor, the losses of pools, and the evictions in flight."""
+"""Sets of evictions: the next unit of the evictor, the losses of pools, and the evictions in evictions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
@@ -25,7 +25,7 @@ def unit_of(work: Work, need: Resources) -> Sequence[float]:
     return [float(sum(amounts[d] * left for amounts, left in groups)) for d in range(len(need))]
 
 
-class Flight(NamedTuple):
+class UnsettledEvictions(NamedTuple):
     """Evictions with an unknown outcome.
 
     `lost`: amounts by leaf pool; `gone`: number of tasks by placement; `freed`: amounts by machine; `victims` by

@@ -17,7 +17,7 @@ from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.residents import Resident
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.fetching import residents_on
-from omega.schedulers.over_limit import Victim, end_victims, fewest, over_limit, together
+from omega.schedulers.over_limit import Victim, end_victims, fewest, over_limit, total_of
 
 OVER_SECONDS = 10.0
 """Time in seconds for which a machine may exceed its capacity before tasks are evicted."""
@@ -98,7 +98,7 @@ def over_limits(cell: SchedulerStore, pools: Pools, epoch: Epoch, now: float) ->
     for name in sorted(excess, key=lambda each: -len(pools.path(each))):  # sub-pools first: their parents gain as well
         gone = [each for each in found if name in _path(pools, _leaf(each.resident))]
         jobs, *amounts = excess[name]
-        lacking = [more - less for more, less in zip(amounts, together(gone) or [0] * len(amounts), strict=True)]
+        lacking = [more - less for more, less in zip(amounts, total_of(gone) or [0] * len(amounts), strict=True)]
         if jobs > 0 or any(more > 0 for more in lacking):
             below = _residents_of(cell, pools, epoch, name, now)
             left = [each for each in below if each.job not in {victim.resident.job for victim in gone}]

@@ -240,8 +240,8 @@ class Queue:
             snapshot.use = None
             if self._evicting.to_scan:
                 self._evicting.to_scan = 0
-            if snapshot.moved:
-                snapshot.moved = set()
+            if snapshot.changed_others:
+                snapshot.changed_others = set()
             if self._until:
                 self._until.clear()
             return
@@ -250,9 +250,9 @@ class Queue:
             snapshot.usage.forget_promises()  # the jobs of the last choice hold what they were given
             self._forget_touched(snapshot)
         requeued = self.blocked.requeue(snapshot, promise)
-        if snapshot.moved:
-            requeued += self.blocked.requeue_near(snapshot, snapshot.moved, promise)
-            snapshot.moved = set()
+        if snapshot.changed_others:
+            requeued += self.blocked.requeue_near(snapshot, snapshot.changed_others, promise)
+            snapshot.changed_others = set()
         if snapshot.use is not None:
             room = PoolRoom(snapshot.pools, snapshot.pool_use) if snapshot.pools.limited else None
             requeued += self.limited.requeue(snapshot.use, promise, room)

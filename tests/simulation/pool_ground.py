@@ -1,6 +1,6 @@
 """A simulated cell of equal slots with pools: who holds how many at which time, and what was evicted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
@@ -41,6 +41,8 @@ class Ground:
     """Whether jobs evict by precedence within their pool."""
     decision: float = 0.006
     """Seconds of a decision."""
+    compose: Callable[[Scheduler], Scheduler] = lambda scheduler: scheduler
+    """Changes the schedulers' composition."""
 
     def job(
         self, pool: str, tasks: int, *, at: float = 0.0, seconds: float = 1e6, slots: float = 1, gang: Gang = Gang.NO,
@@ -70,11 +72,11 @@ class Ground:
         pools = Pools(tuple(self.pools), (tree,))
         workload = Workload(specs, [], jobs, "slots", pools)
         settings = Settings(days=until / 86_400, seed=seed, batch_schedulers=self.schedulers)
-        own = Scheduler(
+        own = self.compose(Scheduler(
             "batch", FairPools(), FirstFit(),
             FairSharePreemption(PrecedencePreemption() if self.by_precedence else None, newest_first=self.newest_first),
             jobs_per_call=8, t_job=self.decision,
-        )  # fmt: skip
+        ))  # fmt: skip
         simulation = Simulation(workload, settings, own=own, cell=cell)
         if logged:
             assert isinstance(simulation.store, TwinStore)

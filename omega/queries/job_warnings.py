@@ -21,7 +21,7 @@ MOST_GANGS = 100
 
 def warnings(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
     """Warnings about jobs that are about to be, or were just, submitted."""
-    return _Doubts(cell, specs).all() if specs else []
+    return _Warnings(cell, specs).all() if specs else []
 
 
 def unserved(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
@@ -30,7 +30,7 @@ def unserved(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
     return [f"no scheduler of kind {kind} is live; start one with omega scheduler run {kind}" for kind in kinds]
 
 
-class _Doubts:
+class _Warnings:
     """Reads jobs and machines once for any number of jobs."""
 
     def __init__(self, cell: "Queries", specs: "Sequence[JobSpec]") -> None:
