@@ -50,10 +50,10 @@ def configure(snapshot: Snapshot, pools: int, slots: int) -> None:
     part, none = (1 / pools, 0.0), (0.0, 0.0)
     shares = {
         name: PoolShare(
-            name,
-            "<Root>",
-            "default",
-            1.0,
+            name=name,
+            parent="<Root>",
+            tree="default",
+            weight=1.0,
             fair_share=part,
             demand=(1.0, 0.0),
             usage=none,
@@ -67,7 +67,9 @@ def configure(snapshot: Snapshot, pools: int, slots: int) -> None:
         for name in names
     }
     snapshot.pools = Pools(tuple(Pool(name) for name in names))
-    snapshot.epoch = Epoch(1, 1, 1, 0, "bench", {"default": (slots * SLOT, 0)}, shares)
+    snapshot.epoch = Epoch(
+        number=1, version=1, pools_version=1, at_ms=0, by="bench", totals={"default": (slots * SLOT, 0)}, pools=shares
+    )
 
 
 def attempt(scheduler: Scheduler, snapshot: Snapshot, now: float) -> tuple[int, int]:

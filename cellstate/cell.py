@@ -207,7 +207,8 @@ class Submitted(NamedTuple):
     modified: int = 0
 
 
-class EpochMark(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochMark:
     """Number, server's time (ms) and version of publication of the epoch, 0 without one; versions of cell and pools,
     whether pools are configured, and the server's time now (ms).
     """

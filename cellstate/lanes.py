@@ -113,7 +113,9 @@ class Lanes:
             state = states.get(number)
             if state is not None and state.serial == serial and pending:
                 if state.account is not None:
-                    self._usage.move(state.account, state.held, held, state.wanted, wanted)
+                    self._usage.move(
+                        state.account, had=state.held, held=held, wanted_before=state.wanted, wanted=wanted
+                    )
                 state.pending, state.arrival, state.wanted, state.held = pending, arrival, wanted, held
                 continue
             self._latest = max(self._latest, serial)

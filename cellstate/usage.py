@@ -182,14 +182,14 @@ class Usage:
         if sign < 0:
             held, wanted = tuple(-amount for amount in held), tuple(-amount for amount in wanted)
         account = self.account(whose)
-        self.move(account, self._nothing, held, self._nothing, wanted)
+        self.move(account, had=self._nothing, held=held, wanted_before=self._nothing, wanted=wanted)
         if account.idle():
             self._unused += 1
             if self._unused > max(_UNUSED, len(self._accounts) // 2):
                 self._remove_unused()
 
     def move(
-        self, account: Account, had: Resources, held: Resources, wanted_before: Resources, wanted: Resources
+        self, account: Account, *, had: Resources, held: Resources, wanted_before: Resources, wanted: Resources
     ) -> None:
         """Change the use and demand that the store counts: what an account `had` and `wanted_before`, and has now."""
         if held != had:
@@ -210,7 +210,7 @@ class Usage:
         """Set the use and demand of a user in a pool."""
         account = self.account(whose)
         (had, wished), account.stated = account.stated, (held, wanted)
-        self.move(account, had, held, wished, wanted)
+        self.move(account, had=had, held=held, wanted_before=wished, wanted=wanted)
 
     def state_all(self, use: Mapping[Whose, tuple[Resources, Resources]]) -> None:
         """Set all use and demand."""
@@ -223,7 +223,7 @@ class Usage:
             now = use.get(whose, nothing)
             if now != account.stated:
                 (had, wished), account.stated = account.stated, now
-                self.move(account, had, now[0], wished, now[1])
+                self.move(account, had=had, held=now[0], wanted_before=wished, wanted=now[1])
 
     def touched(self) -> set[Whose]:
         """Return, once, whose use changed since the last call."""

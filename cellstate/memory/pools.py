@@ -82,8 +82,11 @@ def epoch_mark(ledger: Ledger) -> EpochMark:
     The time now is that of the last epoch.
     """
     epoch = ledger.last_epoch
-    known = (epoch.number, epoch.at_ms, epoch.published) if epoch else (0, 0, 0)
-    return EpochMark(*known, ledger.version, ledger.pool_settings.version, ledger.pool_settings.configured, known[1])
+    at_ms, pools = epoch.at_ms if epoch else 0, ledger.pool_settings
+    return EpochMark(
+        number=epoch.number if epoch else 0, at_ms=at_ms, published=epoch.published if epoch else 0,
+        version=ledger.version, pools_version=pools.version, configured=pools.configured, now_ms=at_ms,
+    )  # fmt: skip
 
 
 def publish_epoch(ledger: Ledger, epoch: Epoch, period_ms: int, at_ms: int) -> int:

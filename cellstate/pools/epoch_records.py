@@ -10,8 +10,12 @@ import msgpack
 from omega.cellstate.pools.shares import Epoch, Leaf, PoolShare
 
 Value = TypeVar("Value")
-FIELDS = ("number", "version", "pools", "at", "published", "by", "digest")
-"""The fields of ``epoch`` beside ``shares`` and ``leaves``; all but the last two are numbers."""
+NUMBERS = {
+    "number": "number", "version": "version", "pools": "pools_version", "at": "at_ms", "published": "published",
+}  # fmt: skip
+"""The fields of ``epoch`` that are numbers, as those of `Epoch`."""
+FIELDS = (*NUMBERS, "by", "digest")
+"""The fields of ``epoch`` beside ``shares`` and ``leaves``."""
 
 
 def pack_shares(epoch: Epoch) -> bytes:
@@ -31,16 +35,15 @@ def digest(shares: bytes, leaves: bytes) -> str:
     return f"{crc32(leaves, crc32(shares)):08x}"
 
 
-def unpack(known: Sequence[int], by: str, shares: bytes, leaves: bytes) -> Epoch:
-    """Read an epoch; `known`: number, version, version of the pools, time, version of its publication."""
-    number, version, pools_version, at_ms, published = known
-    totals, pools, before, seconds = msgpack.unpackb(shares)
-    stored = _Leaves(leaves)
+def unpack(fields: Mapping[str, bytes]) -> Epoch:
+    """Read an epoch from the fields of ``epoch``."""
+    totals, pools, before, seconds = msgpack.unpackb(fields["shares"])
+    shares, stored = [_share(each) for each in pools], _Leaves(fields["leaves"])
     return Epoch(
-        number, version, pools_version, at_ms, by, {name: tuple(each) for name, each in totals.items()},
-        {each[0]: PoolShare(*(_tuple(value) for value in each)) for each in pools},
-        _Lazily(stored.shares), _Lazily(stored.leaves),
-        {name: (tuple(volume), last) for name, (volume, last) in before.items()}, seconds, published,
+        **{own: int(fields[name]) for name, own in NUMBERS.items()}, by=fields["by"].decode(),
+        totals={name: tuple(each) for name, each in totals.items()}, pools={share.name: share for share in shares},
+        leaf_shares=_Lazily(stored.shares), leaves=_Lazily(stored.leaves),
+        before={name: (tuple(volume), last) for name, (volume, last) in before.items()}, seconds=seconds,
     )  # fmt: skip
 
 
@@ -87,5 +90,6 @@ def _plain(share: PoolShare) -> list[Any]:
     return [getattr(share, name) for name in PoolShare.__dataclass_fields__]
 
 
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+def _share(row: Sequence[Any]) -> PoolShare:
+    values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
+    return PoolShare(**dict(zip(PoolShare.__dataclass_fields__, values, strict=False)))

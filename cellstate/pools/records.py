@@ -138,7 +138,7 @@ def read_use(text: str, dimensions: int) -> PoolUse:
     return PoolUse(jobs, tasks, tuple(amounts), limits)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolChange:
     """The writes of a change of pools: fields to delete and to set, limits of the pools that carry some, facts.
 
@@ -201,7 +201,13 @@ def change(
     gone = [*(f"p{pool.number}" for pool in removed), *(name for name in old if name not in new), *unlimited]
     closed = sorted(before.leaves - pools.leaves)
     return PoolChange(
-        pools, tuple(gone), rows, limited, keeping, tuple(quote(name, safe="") for name in closed), tuple(facts)
+        pools=pools,
+        gone=tuple(gone),
+        rows=rows,
+        limits=limited,
+        lenders=keeping,
+        closed=tuple(quote(name, safe="") for name in closed),
+        facts=tuple(facts),
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from omega.cellstate.resources import Resources
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolShare:
     """A pool in an epoch. Shares by resource, in the order of the cell's resources, as parts of the tree's totals."""
 
@@ -51,7 +51,7 @@ class Leaf(NamedTuple):
     jobs: list[str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Epoch:
     """Fair shares, computed from the cell at `version` and published under `number` (semantics 34).
 

@@ -330,11 +330,13 @@ class RedisInspection(RedisReads):
             name.decode(): value for name, value in self._command(self.client.hgetall, self._prefix + "epoch").items()
         }
         _want(fields.keys() == {*epoch_records.FIELDS, "shares", "leaves"}, f"has the fields {sorted(fields)}")
-        known = [_number(fields[name]) for name in ("number", "version", "pools", "at", "published")]
+        for name in epoch_records.NUMBERS:
+            _number(fields[name])
         said = fields["digest"].decode()
         _want(epoch_records.digest(fields["shares"], fields["leaves"]) == said, f"its digest is not {said}")
-        epoch_records.unpack(known, check_member(fields["by"].decode()), fields["shares"], fields["leaves"])
-        found.epoch = known[0], known[1], said
+        check_member(fields["by"].decode())
+        epoch = epoch_records.unpack(fields)
+        found.epoch = epoch.number, epoch.version, said
 
     def _inspect_lease(self, found: Inspection, member: str) -> None:
         value = self._command(self.client.get, f"{self._prefix}lease:{member}")

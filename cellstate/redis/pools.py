@@ -135,7 +135,15 @@ class RedisPools(RedisReads):
             epoch, (version, state), pools, (seconds, micros) = self._command(pipe.execute)
         number, at_ms, published = (int(word or 0) for word in epoch)
         now = int(seconds) * 1000 + int(micros) // 1000
-        return EpochMark(number, at_ms, published, int(version or 0), int(pools or 0), int(state or 0) > 0, now)
+        return EpochMark(
+            number=number,
+            at_ms=at_ms,
+            published=published,
+            version=int(version or 0),
+            pools_version=int(pools or 0),
+            configured=int(state or 0) > 0,
+            now_ms=now,
+        )
 
     @override
     def epoch(self) -> "Epoch | None":
@@ -146,8 +154,7 @@ class RedisPools(RedisReads):
         if not fields:
             return None
         try:
-            known = [int(fields[name]) for name in (b"number", b"version", b"pools", b"at", b"published")]
-            return unpack(known, fields[b"by"].decode(), fields[b"shares"], fields[b"leaves"])
+            return unpack({name.decode(): value for name, value in fields.items()})
         except records.UNREADABLE as error:
             raise Unreadable(
                 f"cell {self.name}: its epoch cannot be read ({error}); the next one replaces it"

@@ -4,9 +4,8 @@ Shares, demand and usage are parts of the tree's totals, by resource.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import ceil, inf
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from omega.schedulers.fairshare.curves import Floats
 from omega.schedulers.fairshare.partition import Bounds, Thresholds
 from omega.schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
 from omega.schedulers.fairshare.standings import EpochShares
-from omega.schedulers.fairshare.starvation import Stand, Starvation, Status
+from omega.schedulers.fairshare.starvation import Stand, Starvation, StarvationRules, Status
 from omega.schedulers.work import Work
 
 SETTLED_SECONDS = 5.0
@@ -26,7 +25,8 @@ _HELD = "held at the epoch"
 """Where a job's unplaced tasks at the first look at an epoch stand among its notes."""
 
 
-class JobStand(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStand:
     """A job: fair share, demand and usage as parts of the totals, and the totals in smallest units."""
 
     share: Floats
@@ -78,7 +78,7 @@ class JobStandings:
     starving: Starvation = field(default_factory=Starvation)
     _victims: Starvation = field(default_factory=Starvation)
     """Of jobs that may lose tasks, followed from plan to plan."""
-    _rules: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+    _rules: dict[str, StarvationRules] = field(default_factory=dict)
     _units: dict[str, Floats] = field(default_factory=dict)
     _lost: list[_Lost] = field(default_factory=list)
     _left: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -107,10 +107,12 @@ class JobStandings:
             return None
         tree, leaf, share = found
         totals = np.array(epoch.totals[tree], dtype=float)
-        stand = JobStand(np.array(share), np.zeros(len(totals)), np.zeros(len(totals)), totals)
+        stand = JobStand(
+            share=np.array(share), demand=np.zeros(len(totals)), usage=np.zeros(len(totals)), totals=totals
+        )
         lost = [each.amounts for each in self._lost if each.job == job]
         used = [max(0, has - sum(each[d] for each in lost)) for d, has in enumerate(leaf.usage)]
-        return stand._replace(demand=stand.parts(leaf.demand), usage=stand.parts(used))
+        return replace(stand, demand=stand.parts(leaf.demand), usage=stand.parts(used))
 
     def of_work(self, epoch: Epoch, work: Work) -> JobStand | None:
         """How a job of this scheduler stands, with the tasks that it started since the epoch."""
@@ -126,9 +128,9 @@ class JobStandings:
         for group, (was, now) in enumerate(zip(left, work.left, strict=True)):
             for d, amount in enumerate(work.need(group)):
                 more[d] += amount * max(0, was - now)
-        return stand._replace(usage=stand.usage + stand.parts(more))
+        return replace(stand, usage=stand.usage + stand.parts(more))
 
-    def status(self, work: Work, shares: EpochShares, rules: tuple[float, float, float], now: float) -> Status:
+    def status(self, work: Work, shares: EpochShares, rules: StarvationRules, now: float) -> Status:
         """Follow the state of a job; `rules`: those of its pool (`Starvation.rules`)."""
         stand = self.of_work(shares.epoch, work)
         if stand is None:
@@ -136,7 +138,11 @@ class JobStandings:
         need = next((work.need(group) for group, left in enumerate(work.left) if left), ())
         self._rules[work.id] = rules
         self._units[work.id] = unit = stand.parts(need) if need else np.zeros(len(stand.totals))
-        self.starving.update_one(now, work.id, Stand(stand.share, stand.demand, stand.usage, unit, work.remaining))
+        self.starving.update_one(
+            now,
+            work.id,
+            Stand(share=stand.share, demand=stand.demand, usage=stand.usage, unit=unit, pending=work.remaining),
+        )
         left, lost_at = self._left.get(work.id, (work.remaining, -inf))
         self._left[work.id] = work.remaining, now if work.remaining > left else lost_at
         settled = self._settled_at(work.id, self.starving.since(work.id) or now) <= now
@@ -153,10 +159,16 @@ class JobStandings:
             return None
         return max(self._settled_at(job, since), since if due is None else due)
 
-    def victim_starves(self, job: str, stand: JobStand, rules: tuple[float, float, float], now: float) -> bool:
+    def victim_starves(self, job: str, stand: JobStand, rules: StarvationRules, now: float) -> bool:
         """Follow the state of a job that may lose tasks; it loses none while it starves itself."""
         self._rules[job] = rules
-        self._victims.update_one(now, job, Stand(stand.share, stand.demand, stand.usage, np.zeros(len(stand.share)), 1))
+        self._victims.update_one(
+            now,
+            job,
+            Stand(
+                share=stand.share, demand=stand.demand, usage=stand.usage, unit=np.zeros(len(stand.share)), pending=1
+            ),
+        )
         return self._victims.status(job) > Status.NORMAL
 
     def tasks_due(self, epoch: Epoch, job: str, need: Resources) -> float | None:
@@ -192,7 +204,9 @@ class JobStandings:
             for job in self.starving.followed():
                 stand = self.of(epoch, job)
                 if stand is not None:
-                    seen = Stand(stand.share, stand.demand, stand.usage, self._units[job], 1)
+                    seen = Stand(
+                        share=stand.share, demand=stand.demand, usage=stand.usage, unit=self._units[job], pending=1
+                    )
                     self.starving.update_one(now, job, seen)
         for each in self._lost:
             if each.version is None:
@@ -223,7 +237,7 @@ def _above(usage: Resources, share: Sequence[float], totals: Resources, threshol
 
 
 def bounds_of(
-    stand: JobStand, threshold: float, aggressive: float, protected: dict[str, int], names: Sequence[str]
+    stand: JobStand, *, threshold: float, aggressive: float, protected: dict[str, int], names: Sequence[str]
 ) -> Bounds:
     """Return what a job keeps, by the settings of its pool; `protected`: amounts by resource, `names`: all."""
     parts = stand.parts([protected.get(name, 0) for name in names])

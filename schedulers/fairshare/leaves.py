@@ -7,7 +7,7 @@ import numpy as np
 from omega.schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, clean
 
 
-def job_curves(demand: Floats, usage: Floats, limits: Floats, steps: np.ndarray) -> Curves:
+def job_curves(*, demand: Floats, usage: Floats, limits: Floats, steps: np.ndarray) -> Curves:
     """Return S of each job on [0, 1]. Arguments are shares (jobs, resources); `steps` marks gangs, all or nothing.
 
     By fit factor a job first regains its usage, equal in all components, then rises linearly to its demand:
@@ -17,7 +17,9 @@ def job_curves(demand: Floats, usage: Floats, limits: Floats, steps: np.ndarray)
     count, width = demand.shape
     peak = usage.max(1, initial=0.0)
     factors = _corners(demand, usage, peak)
-    factors = np.sort(np.minimum(factors, _ceiling(demand, usage, limits, peak)[:, None]), axis=1)
+    factors = np.sort(
+        np.minimum(factors, _ceiling(demand=demand, usage=usage, limits=limits, peak=peak)[:, None]), axis=1
+    )
     early = np.minimum(usage[:, None, :], factors[:, :, None] * peak[:, None, None])
     late = usage[:, None, :] + (factors[:, :, None] - 1.0) * (demand - usage)[:, None, :]
     shares = np.where((factors <= 1.0)[:, :, None], early, late)
@@ -59,7 +61,7 @@ def _corners(demand: Floats, usage: Floats, peak: Floats) -> Floats:
     return np.where((peak > 0)[:, None], factors, np.maximum(factors, 1.0))
 
 
-def _ceiling(demand: Floats, usage: Floats, limits: Floats, peak: Floats) -> Floats:
+def _ceiling(*, demand: Floats, usage: Floats, limits: Floats, peak: Floats) -> Floats:
     """Return the largest fit factor at which no component passes its limit: (jobs,)."""
     safe = np.where(peak > 0, peak, 1.0)[:, None]
     early = np.where(usage > limits + SLACK, limits / safe, np.inf)

@@ -76,7 +76,7 @@ class Bounds:
     def _stays(self, stage: int, used: Floats) -> bool:
         if stage == 0 and bool((used < self._guard).all()):
             return True
-        return below(self._bounds[stage], used, self._share, self._demand)
+        return below(bound=self._bounds[stage], usage=used, share=self._share, demand=self._demand)
 
     def kept(self, least: Preemptible) -> list[tuple[Floats, bool]]:
         """Return what the job keeps when tasks of this and of later lists go: vectors, each kept in some resource.

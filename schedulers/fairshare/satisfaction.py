@@ -40,7 +40,7 @@ def satisfactions(tree: Tree, pools: Triple, jobs: Triple) -> Triple:
     return least, local, own
 
 
-def below(bound: Floats, usage: Floats, share: Floats, demand: Floats) -> bool:
+def below(*, bound: Floats, usage: Floats, share: Floats, demand: Floats) -> bool:
     """Whether `usage` is below `bound`: in all components whose share is below demand; where there is none, in any."""
     open_ = share < demand - EPSILON
     less = bound > usage + EPSILON
@@ -54,7 +54,7 @@ def is_below_fair_share(share: Floats, demand: Floats, usage: Floats, tolerance:
     """
     if job and bool((share + 1e-4 >= demand).all()):
         tolerance = 1.0
-    return below(np.minimum(share * tolerance, demand), usage, share, demand)
+    return below(bound=np.minimum(share * tolerance, demand), usage=usage, share=share, demand=demand)
 
 
 def starvation(
@@ -97,7 +97,7 @@ def partition(
             guard = stage == 0 and bool((used < bound).all())
             with np.errstate(invalid="ignore"):
                 limit = np.nan_to_num(share * (aggressive, ordinary)[stage], nan=0.0)
-            if guard or below(limit, used, share, demand):
+            if guard or below(bound=limit, usage=used, share=share, demand=demand):
                 counts[stage] += 1
                 break
             stage += 1

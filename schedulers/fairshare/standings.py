@@ -181,7 +181,7 @@ class Standings:
         if known is not None:
             totals = self.shares.epoch.totals[known.tree]
             wanted = [max(want, part * all_) for want, part, all_ in zip(wanted, known.demand, totals, strict=True)]
-        return stand_of(share, wanted, used, unit)
+        return stand_of(share=share, demand=wanted, usage=used, unit=unit)
 
     def stands_below(self, name: str, need: Resources) -> bool:
         """Whether a pool stands below the share that it may claim, for one more task of this need."""

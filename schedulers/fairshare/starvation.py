@@ -23,11 +23,19 @@ class Status(IntEnum):
     AGGRESSIVELY_STARVING = 2
 
 
-DEFAULTS = (0.8, 30.0, float("inf"))
-"""Tolerance, timeout and aggressive timeout of the root (YTsaurus: 0.8, 30 s, off; 120 s where it is on)."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarvationRules:
+    """When an element starves; times in seconds, an infinite one is off. Defaults: those of YTsaurus for its root."""
+
+    tolerance: float = 0.8
+    timeout: float = 30.0
+    aggressive_timeout: float = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
+DEFAULTS = StarvationRules()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
     """How an element stands: fair share, demand and usage, as shares, and the least unit that it wants next.
 
@@ -51,11 +59,11 @@ def another_fits(stand: Stand) -> bool:
 class Starvation:
     """The states of a tree's elements by name. Times compare strictly.
 
-    `rules` by element (tolerance, timeout, aggressive timeout), DEFAULTS for others; `coefficient`: a job with fewer
+    `rules` by element, DEFAULTS for others; `coefficient`: a job with fewer
     pending tasks waits a shorter time, in proportion (1: never shorter).
     """
 
-    rules: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    rules: Mapping[str, StarvationRules] = field(default_factory=dict)
     coefficient: float = 1.0
     _since: dict[str, float] = field(default_factory=dict, repr=False)
     _status: dict[str, Status] = field(default_factory=dict, repr=False)
@@ -69,18 +77,18 @@ class Starvation:
 
     def update_one(self, now: float, name: str, stand: Stand) -> None:
         """Take over how one element stands at `now` (seconds)."""
-        tolerance, timeout, aggressive = self.rules.get(name, DEFAULTS)
+        rules = self.rules.get(name, DEFAULTS)
         job = stand.pending is not None
         starves = self._status.get(name, Status.NORMAL) > Status.NORMAL
-        low = is_below_fair_share(stand.share, stand.demand, stand.usage, tolerance, job=job)
+        low = is_below_fair_share(stand.share, stand.demand, stand.usage, rules.tolerance, job=job)
         if not (low or (starves and another_fits(stand))):
             self.forget(name)
             return
         shorter = min(1.0, stand.pending / self.coefficient) if stand.pending is not None else 1.0
         since = self._since.setdefault(name, now)
-        if now > since + aggressive * shorter:
+        if now > since + rules.aggressive_timeout * shorter:
             self._status[name] = Status.AGGRESSIVELY_STARVING
-        elif starves or now > since + timeout * shorter:
+        elif starves or now > since + rules.timeout * shorter:
             self._status[name] = max(Status.STARVING, self._status.get(name, Status.STARVING))
 
     def forget(self, name: str) -> None:
@@ -101,13 +109,15 @@ class Starvation:
         since = self._since.get(name)
         if since is None or self.status(name) is not Status.NORMAL:
             return None
-        return since + self.rules.get(name, DEFAULTS)[1]
+        return since + self.rules.get(name, DEFAULTS).timeout
 
     def followed(self) -> list[str]:
         """Return the elements that are below their shares."""
         return list(self._since)
 
 
-def stand_of(share: Sequence[float], demand: Sequence[float], usage: Sequence[float], unit: Sequence[float]) -> Stand:
+def stand_of(
+    *, share: Sequence[float], demand: Sequence[float], usage: Sequence[float], unit: Sequence[float]
+) -> Stand:
     """Return how a pool stands, from sequences."""
-    return Stand(np.array(share), np.array(demand), np.array(usage), np.array(unit))
+    return Stand(share=np.array(share), demand=np.array(demand), usage=np.array(usage), unit=np.array(unit))

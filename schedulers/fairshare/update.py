@@ -147,9 +147,9 @@ class _Update:
         steps = np.array([job.gang and stepped[self.tree.numbers[job.parent]] for job in self.tree.jobs], bool)
         if not len(order):
             return Curves(np.zeros(0), np.zeros((0, len(self.tree.resources))), np.zeros(1, np.int64))
-        return job_curves(self.demand[order], self.usage[order], self.job_limits[order], steps[order]).times(
-            self.tree.counts[order]
-        )
+        return job_curves(
+            demand=self.demand[order], usage=self.usage[order], limits=self.job_limits[order], steps=steps[order]
+        ).times(self.tree.counts[order])
 
     def _squeeze(self) -> tuple[Floats, Floats]:
         """Least weight among the siblings ÷ own weight, at most 1, of pools and of jobs."""

@@ -24,7 +24,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction
 from omega.schedulers.fairshare.job_standings import JobStand, JobStandings
 from omega.schedulers.fairshare.standings import Path, Standings, StandingsOf
-from omega.schedulers.fairshare.starvation import DEFAULTS, Starvation, Status
+from omega.schedulers.fairshare.starvation import DEFAULTS, Starvation, StarvationRules, Status
 from omega.schedulers.policies import Peers, Placement, Preemption
 from omega.schedulers.preemption.partitions import PartitionPlan
 from omega.schedulers.preemption.plans import Plan
@@ -66,7 +66,7 @@ class FairSharePreemption(Preemption):
     _starving: Starvation = field(default_factory=Starvation, repr=False)
     _backoff: Backoff = field(default_factory=Backoff, repr=False)
     _exchanges: Exchanges = field(default_factory=Exchanges, repr=False)
-    _rules: dict[str, tuple[float, float, float]] = field(default_factory=dict, repr=False)
+    _rules: dict[str, StarvationRules] = field(default_factory=dict, repr=False)
     _units: dict[str, Sequence[float]] = field(default_factory=dict, repr=False)
     _unsettled: dict[str, UnsettledEvictions] = field(default_factory=dict, repr=False)
     """Evictions with an unknown outcome, by the evicting job."""
@@ -190,15 +190,14 @@ class FairSharePreemption(Preemption):
             lowest = level if status > Status.NORMAL and lowest is None else lowest
         return lowest, worst
 
-    def _rules_of(self, name: str, found: Standings) -> tuple[float, float, float]:
-        """Tolerance, timeout and aggressive timeout of a pool."""
+    def _rules_of(self, name: str, found: Standings) -> StarvationRules:
+        """Return when a pool starves."""
         rules = found.shares.preemption(name)
         aggressive = rules.aggressive_starvation_timeout if rules.aggressive_starvation else inf
-        tolerance, timeout, _ = DEFAULTS
-        return (
-            tolerance if rules.starvation_tolerance is None else rules.starvation_tolerance,
-            timeout if rules.starvation_timeout is None else rules.starvation_timeout,
-            inf if aggressive is None else aggressive,
+        return StarvationRules(
+            tolerance=DEFAULTS.tolerance if rules.starvation_tolerance is None else rules.starvation_tolerance,
+            timeout=DEFAULTS.timeout if rules.starvation_timeout is None else rules.starvation_timeout,
+            aggressive_timeout=inf if aggressive is None else aggressive,
         )
 
     def _status(self, name: str, unit: Sequence[float], found: Standings, now: float) -> Status:
@@ -333,7 +332,7 @@ class FairSharePreemption(Preemption):
         worst = Status.AGGRESSIVELY_STARVING if rules.aggressive_starvation else Status.STARVING
         if not self._contested(name, worst, found):
             return ()
-        return self.jobs.below_share(found.shares.epoch, name, self._rules_of(name, found)[0])
+        return self.jobs.below_share(found.shares.epoch, name, self._rules_of(name, found).tolerance)
 
     def _contested(self, leaf: str, status: Status, found: Standings) -> bool:
         """Whether some job of a pool may have tasks that a job of this state takes."""

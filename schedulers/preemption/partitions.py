@@ -5,6 +5,7 @@ option `partition_everywhere` of a tree it decides between all jobs of the tree,
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import ceil, inf
 
 import numpy as np
@@ -148,13 +149,15 @@ class PartitionPlan(Plan):
         stand = self.policy.jobs.of(shares.epoch, resident.job)
         size = snapshot.dimensions
         if stand is None:  # its first tasks came after the epoch: it is left alone until the next one
-            stand = JobStand(np.ones(size), np.ones(size), np.zeros(size), np.ones(size))
-        stand = stand._replace(usage=stand.usage - stand.parts(self.policy.leaving(resident.job, size)))
+            stand = JobStand(share=np.ones(size), demand=np.ones(size), usage=np.zeros(size), totals=np.ones(size))
+        stand = replace(stand, usage=stand.usage - stand.parts(self.policy.leaving(resident.job, size)))
         protected = dict(rules.non_preemptible_usage or {})
         aggressive = 0.0 if rules.aggressive_threshold is None else rules.aggressive_threshold
         threshold = 1.0 if rules.threshold is None else rules.threshold
         least = least_for(self.status) if rules.allow_aggressive_preemption is not False else None
-        bounds = bounds_of(stand, threshold, aggressive, protected, snapshot.resources)
+        bounds = bounds_of(
+            stand, threshold=threshold, aggressive=aggressive, protected=protected, names=snapshot.resources
+        )
         victim = _Victim(stand, bounds, least or Preemptible.YES)
         newer: Floats = np.zeros(size)
         for run in sorted(self._runs[resident.job], key=lambda each: -each.placement):

@@ -16,10 +16,6 @@ from tests.architecture.sources import FLOORS, ROOT, Source
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 60
 MOST_ALIKE = 3
-NOT_BY_NAME_YET = (
-    "cellstate/cell.py", "cellstate/pools/*", "cellstate/usage.py", "schedulers/epochs.py", "schedulers/fairshare/*",
-)  # fmt: skip
-"""Settings of pools and what is computed from them: exempt until they have one form."""
 
 DOORS = (
     "schedulers/process*", "omega/client/*", "omega/live*", "omega/embedded/*", "cli/*", "benchmarks/*", "tests/*",
@@ -114,7 +110,7 @@ def exchangeable(source: Source) -> Iterator[str]:
     Annotations are compared as they are written, `X | None` as `X`; `int` and `float`, or an alias and what it stands
     for, count apart. Click passes the options of a command by name.
     """
-    if source.folder == "tests" or any(fnmatchcase(source.path, where) for where in NOT_BY_NAME_YET):
+    if source.folder == "tests":
         return
     for item in source.nodes:
         if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef):

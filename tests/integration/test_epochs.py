@@ -45,16 +45,66 @@ def placed(cell: StoredCell, job_id: str) -> int:
 @pytest.mark.parametrize(
     ("mark", "rank", "grows", "due"),
     [
-        (EpochMark(0, 0, 0, 5, 2, configured=True, now_ms=1), 0, False, True),
-        (EpochMark(0, 0, 0, 5, 0, configured=False, now_ms=1), 0, False, False),
-        (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=1_999), 0, False, False),
-        (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=2_000), 0, False, True),
-        (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=2_249), 1, False, False),
-        (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=2_250), 1, False, True),
-        (EpochMark(3, 1_000, 9, 10, 2, configured=True, now_ms=3_000), 50, False, True),
-        (EpochMark(3, 9_000, 9, 10, 2, configured=True, now_ms=8_999), 3, False, True),
-        (EpochMark(3, 1_000, 9, 9, 2, configured=True, now_ms=60_000), 0, False, False),
-        (EpochMark(3, 1_000, 9, 9, 2, configured=True, now_ms=60_000), 0, True, True),
+        (
+            EpochMark(number=0, at_ms=0, published=0, version=5, pools_version=2, configured=True, now_ms=1),
+            0,
+            False,
+            True,
+        ),
+        (
+            EpochMark(number=0, at_ms=0, published=0, version=5, pools_version=0, configured=False, now_ms=1),
+            0,
+            False,
+            False,
+        ),
+        (
+            EpochMark(number=3, at_ms=1_000, published=9, version=10, pools_version=2, configured=True, now_ms=1_999),
+            0,
+            False,
+            False,
+        ),
+        (
+            EpochMark(number=3, at_ms=1_000, published=9, version=10, pools_version=2, configured=True, now_ms=2_000),
+            0,
+            False,
+            True,
+        ),
+        (
+            EpochMark(number=3, at_ms=1_000, published=9, version=10, pools_version=2, configured=True, now_ms=2_249),
+            1,
+            False,
+            False,
+        ),
+        (
+            EpochMark(number=3, at_ms=1_000, published=9, version=10, pools_version=2, configured=True, now_ms=2_250),
+            1,
+            False,
+            True,
+        ),
+        (
+            EpochMark(number=3, at_ms=1_000, published=9, version=10, pools_version=2, configured=True, now_ms=3_000),
+            50,
+            False,
+            True,
+        ),
+        (
+            EpochMark(number=3, at_ms=9_000, published=9, version=10, pools_version=2, configured=True, now_ms=8_999),
+            3,
+            False,
+            True,
+        ),
+        (
+            EpochMark(number=3, at_ms=1_000, published=9, version=9, pools_version=2, configured=True, now_ms=60_000),
+            0,
+            False,
+            False,
+        ),
+        (
+            EpochMark(number=3, at_ms=1_000, published=9, version=9, pools_version=2, configured=True, now_ms=60_000),
+            0,
+            True,
+            True,
+        ),
     ],
 )
 def test_an_epoch_is_due_after_a_period_by_rank_and_only_when_something_changed(

@@ -26,10 +26,11 @@ def epoch_of(number: int, parts: Sequence[Sequence[float]]) -> Epoch:
     none, found = (0.0, 0.0), dict[str, PoolShare]()
     for i, (cpu, memory, more_cpu, more_memory) in enumerate(parts):
         found[f"p{i}"] = PoolShare(
-            f"p{i}", "<Root>", "default", 1.0, fair_share=(cpu, memory), demand=(cpu + more_cpu, memory + more_memory),
+            name=f"p{i}", parent="<Root>", tree="default", weight=1.0,
+            fair_share=(cpu, memory), demand=(cpu + more_cpu, memory + more_memory),
             usage=none, guarantee=none, integral=none, limits=none, promised=none, estimated=none, satisfaction=0.0,
         )  # fmt: skip
-    return Epoch(number, 1, 1, 0, "ada", {"default": TOTALS}, found)
+    return Epoch(number=number, version=1, pools_version=1, at_ms=0, by="ada", totals={"default": TOTALS}, pools=found)
 
 
 def satisfaction(epoch: Epoch, pool: str, held: Sequence[int], need: Sequence[int]) -> float:

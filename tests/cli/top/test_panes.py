@@ -143,7 +143,21 @@ def test_the_head_says_when_something_is_wrong() -> None:
 
 def test_pools_are_listed_with_the_shares_of_the_epoch() -> None:
     half, none = (0.5, 0.25), (0.0, 0.0)
-    share = PoolShare("web", "prod", "default", 2.0, half, (0.9, 0.1), (0.125, 0.5), half, none, half, none, none, 0.25)
+    share = PoolShare(
+        name="web",
+        parent="prod",
+        tree="default",
+        weight=2.0,
+        fair_share=half,
+        demand=(0.9, 0.1),
+        usage=(0.125, 0.5),
+        guarantee=half,
+        integral=none,
+        limits=half,
+        promised=none,
+        estimated=none,
+        satisfaction=0.25,
+    )
     pane = next(
         pane
         for pane in panes(replace(OVERVIEW, pools=(PoolLine(0, 1, share, "below fair share"),)))
@@ -166,7 +180,21 @@ def test_pools_are_listed_with_the_shares_of_the_epoch() -> None:
 
 def test_a_pool_without_a_share_has_no_dominant_resource_and_one_that_starves_counts() -> None:
     none = (0.0, 0.0)
-    idle = PoolShare("idle", "<Root>", "default", 1.0, none, none, none, none, none, none, none, none, inf)
+    idle = PoolShare(
+        name="idle",
+        parent="<Root>",
+        tree="default",
+        weight=1.0,
+        fair_share=none,
+        demand=none,
+        usage=none,
+        guarantee=none,
+        integral=none,
+        limits=none,
+        promised=none,
+        estimated=none,
+        satisfaction=inf,
+    )
     lines = (PoolLine(0, 0, idle, "normal"), PoolLine(1, 0, replace(idle, name="web"), "starving"))
     pane = next(pane for pane in panes(replace(OVERVIEW, pools=lines)) if pane.name == "pools")
     shown = {column.title: column.show(lines[0]) for column in pane.columns}
@@ -177,7 +205,21 @@ def test_a_pool_without_a_share_has_no_dominant_resource_and_one_that_starves_co
 def test_details_of_a_pool_show_what_is_stated() -> None:
     half, none = (0.5, 0.25), (0.0, 0.0)
     limits = (1.0, 0.75)
-    share = PoolShare("web", "prod", "default", 2.0, half, half, half, (0.5, 0.0), none, limits, none, none, 1.0)
+    share = PoolShare(
+        name="web",
+        parent="prod",
+        tree="default",
+        weight=2.0,
+        fair_share=half,
+        demand=half,
+        usage=half,
+        guarantee=(0.5, 0.0),
+        integral=none,
+        limits=limits,
+        promised=none,
+        estimated=none,
+        satisfaction=1.0,
+    )
     overview = replace(OVERVIEW, pools=(PoolLine(0, 1, share, "starving"),))
     heading, lines = details(None, overview, "pool web")  # type: ignore[arg-type]
     assert heading == "pool web"

@@ -77,7 +77,21 @@ async def test_all_tables_at_once_where_there_is_room(top: Top) -> None:
         assert [table.display for table in top.tables] == [True, True, True, True, False], "there are no pools"
         assert top.overview is not None
         half = (0.5, 0.5)
-        share = PoolShare("a", "<Root>", "default", 1.0, half, half, half, half, half, half, half, half, 1.0)
+        share = PoolShare(
+            name="a",
+            parent="<Root>",
+            tree="default",
+            weight=1.0,
+            fair_share=half,
+            demand=half,
+            usage=half,
+            guarantee=half,
+            integral=half,
+            limits=half,
+            promised=half,
+            estimated=half,
+            satisfaction=1.0,
+        )
         top.overview = replace(top.overview, pools=(PoolLine(0, 0, share, "normal"),))
         top.paused = True
         top.show()

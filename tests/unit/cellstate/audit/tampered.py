@@ -112,8 +112,14 @@ def furnish(town: Town) -> None:
                   (PoolTree(default_parent="team"),))  # fmt: skip
     stored = cell.set_pools(pools, 0, 17, "ada")
     half = 0.5, 0.5
-    share = PoolShare("team", "<Root>", "default", 1.0, half, half, half, half, half, half, half, half, 1.0)
-    epoch = Epoch(1, stored.version, stored.version, 18, "batch/0", {"default": (1, 1)}, {"team": share})
+    share = PoolShare(
+        name="team", parent="<Root>", tree="default", weight=1.0, fair_share=half, demand=half, usage=half,
+        guarantee=half, integral=half, limits=half, promised=half, estimated=half, satisfaction=1.0,
+    )  # fmt: skip
+    epoch = Epoch(
+        number=1, version=stored.version, pools_version=stored.version, at_ms=18, by="batch/0",
+        totals={"default": (1, 1)}, pools={"team": share},
+    )  # fmt: skip
     assert cell.publish_epoch(epoch, 1_000, 18)
     assert_shares(town)
     rarities(town)

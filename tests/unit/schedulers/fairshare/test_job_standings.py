@@ -6,17 +6,26 @@ from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.pools import Epoch, Leaf, Pool, Pools
 from omega.schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStandings
 from omega.schedulers.fairshare.standings import EpochShares
-from omega.schedulers.fairshare.starvation import Status
+from omega.schedulers.fairshare.starvation import StarvationRules, Status
 from omega.schedulers.work import Work
 
-RULES = (1.0, 2.0, float("inf"))
-"""Tolerance, timeout and aggressive timeout."""
+RULES = StarvationRules(tolerance=1.0, timeout=2.0)
 
 
 def shares() -> EpochShares:
     """A job of pool p that is due half of ten slots, and holds one."""
     leaf = Leaf("p", (10,), (1,), gang=False, start=0, pending=9, jobs=["j"])
-    epoch = Epoch(1, 1, 1, 0, "batch/0", {"default": (10,)}, {}, {"default": [(0.5,)]}, {"default": [leaf]})
+    epoch = Epoch(
+        number=1,
+        version=1,
+        pools_version=1,
+        at_ms=0,
+        by="batch/0",
+        totals={"default": (10,)},
+        pools={},
+        leaf_shares={"default": [(0.5,)]},
+        leaves={"default": [leaf]},
+    )
     return EpochShares(Pools((Pool("p"),)), epoch)
 
 

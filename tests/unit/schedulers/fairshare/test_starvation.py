@@ -1,19 +1,21 @@
 """Starvation as a state machine: timeouts compare strictly, and it ends when nothing more fits under the share (§9)."""
 
+from dataclasses import replace
 from math import inf
 
 from omega.schedulers.fairshare.starvation import (
     Stand,
     Starvation,
+    StarvationRules,
     Status,
     stand_of,
 )
 
-POOL = {"a": (0.8, 30.0, 120.0)}
+POOL = {"a": StarvationRules(tolerance=0.8, timeout=30.0, aggressive_timeout=120.0)}
 
 
 def at(usage: float, share: float = 0.5, demand: float = 1.0, unit: float = 0.1) -> dict[str, Stand]:
-    return {"a": stand_of([share], [demand], [usage], [unit])}
+    return {"a": stand_of(share=[share], demand=[demand], usage=[usage], unit=[unit])}
 
 
 def test_below_the_tolerance_for_longer_than_the_timeouts() -> None:
@@ -63,17 +65,17 @@ def test_no_work_is_no_starvation() -> None:
 
 
 def test_only_resources_count_whose_share_is_below_demand() -> None:
-    found = Starvation({"a": (0.8, 0.0, inf)})
-    stand = {"a": stand_of([0.5, 0.2], [1.0, 0.2], [0.1, 0.2], [0.1, 0.0])}
+    found = Starvation({"a": StarvationRules(tolerance=0.8, timeout=0.0, aggressive_timeout=inf)})
+    stand = {"a": stand_of(share=[0.5, 0.2], demand=[1.0, 0.2], usage=[0.1, 0.2], unit=[0.1, 0.0])}
     for now in (0, 1):
         found.update(now, stand)
     assert found.status("a") is Status.STARVING, "the second resource is fully served and blocks"
 
 
 def test_jobs_wait_shorter_with_few_pending_tasks_and_have_tolerance_one_when_fully_due() -> None:
-    found = Starvation({"j": (0.5, 30.0, inf)}, coefficient=10)
-    stand = stand_of([0.5], [0.5], [0.4], [0.1])
-    job = {"j": type(stand)(stand.share, stand.demand, stand.usage, stand.unit, pending=2)}
+    found = Starvation({"j": StarvationRules(tolerance=0.5, timeout=30.0, aggressive_timeout=inf)}, coefficient=10)
+    stand = stand_of(share=[0.5], demand=[0.5], usage=[0.4], unit=[0.1])
+    job = {"j": replace(stand, pending=2)}
     found.update(0, job)
     assert found.since("j") == 0, "tolerance 1, because the share is the whole demand"
     found.update(6.001, job)

@@ -81,12 +81,13 @@ def epoch_of(**shares: float) -> Epoch:
     none = (0.0,)
     pools = {
         name: PoolShare(
-            name, "<Root>", "default", 1.0, fair_share=(share,), demand=(1.0,), usage=none, guarantee=none,
+            name=name, parent="<Root>", tree="default", weight=1.0,
+            fair_share=(share,), demand=(1.0,), usage=none, guarantee=none,
             integral=none, limits=none, promised=none, estimated=none, satisfaction=0.0,
         )
         for name, share in shares.items()
     }  # fmt: skip
-    return Epoch(1, 1, 1, 0, "ada", {"default": (100,)}, pools)
+    return Epoch(number=1, version=1, pools_version=1, at_ms=0, by="ada", totals={"default": (100,)}, pools=pools)
 
 
 def test_shipped_schedulers_follow_the_pools_of_the_cell_and_leave_them_again() -> None:
