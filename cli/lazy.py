@@ -1,6 +1,6 @@
 """Command groups that import a command's module only on use, so that `omega --help` stays fast.
 
-Each listed module defines one click command or group named ``command``.
+Each listed module defines a click command or group named ``command``, or as after a colon.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,8 @@ class Lazy(click.Group):
         if cmd_name not in self.table:
             found = super().get_command(ctx, cmd_name)
         else:
-            found = cast("click.Command", import_module(self.table[cmd_name][0]).command)
+            module, _, variable = self.table[cmd_name][0].partition(":")
+            found = cast("click.Command", getattr(import_module(module), variable or "command"))
         if found is None:
             return None
         if ctx.resilient_parsing:  # shell completion

@@ -1,6 +1,11 @@
 """Text forms of numbers, times and amounts."""
 
+from typing import TYPE_CHECKING
+
 from omega.queries.wording import amounts, count, listing, needs
+
+if TYPE_CHECKING:
+    from omega.queries.recent import Recently
 
 __all__ = [
     "age",
@@ -13,6 +18,7 @@ __all__ = [
     "memory",
     "needs",
     "percent",
+    "recently",
     "seconds",
 ]
 
@@ -83,3 +89,10 @@ def in_use(name: str, used: int, capacity: int) -> str:
 
 def _short(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
+
+
+def recently(found: "Recently") -> str:
+    """Return ``3 failed, 12 evicted in the last 15m00s``; empty when there were none."""
+    one = {"conflicts": "conflict"}
+    said = [f"{n:,} {one.get(name, name) if n == 1 else name}" for name, n in found.as_json().items() if n]
+    return f"{', '.join(said)} in the last {age(found.seconds)}" if said else ""

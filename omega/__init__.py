@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from omega.schedulers.ordering.fair_pools import PoolSettings as PoolSettings
     from omega.schedulers.ordering.fair_users import FairUsers as FairUsers
     from omega.schedulers.ordering.fifo import Fifo as Fifo
+    from omega.schedulers.ordering.fifo import Rejoin as Rejoin
     from omega.schedulers.ordering.precedence import PrecedenceFifo as PrecedenceFifo
-    from omega.schedulers.ordering.rejoin import Rejoin as Rejoin
     from omega.schedulers.ordering.shortest import ShortestFirst as ShortestFirst
     from omega.schedulers.placement.constrained import Constrained as Constrained
     from omega.schedulers.placement.first_fit import FirstFit as FirstFit
@@ -80,9 +80,8 @@ _HOMES = {
     "omega.schedulers.instruments": ("Figures", "Instrument"),
     "omega.schedulers.ordering.fair_users": ("FairUsers",),
     "omega.schedulers.ordering.fair_pools": ("FairPools", "PoolSettings"),
-    "omega.schedulers.ordering.fifo": ("Fifo",),
+    "omega.schedulers.ordering.fifo": ("Fifo", "Rejoin"),
     "omega.schedulers.ordering.precedence": ("PrecedenceFifo",),
-    "omega.schedulers.ordering.rejoin": ("Rejoin",),
     "omega.schedulers.ordering.shortest": ("ShortestFirst",),
     "omega.schedulers.retrying": ("RetryPolicy",),
     "omega.schedulers.placement.constrained": ("Constrained",),

@@ -8,7 +8,7 @@ from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sizing.relative_size import RelativeSize
+from omega.schedulers.sizing.policies import RelativeSize
 
 BATCH_JOBS = 32
 """Jobs per round trip of the batch preset (docs/decisions/0003): more would only raise conflicts."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from omega.cellstate.cell import Heartbeat, Membership, executor_of
+from omega.cellstate.cell import Heartbeat, Housekept, Membership, executor_of
 from omega.cellstate.errors import Duplicate, Fenced, Refused
 from omega.cellstate.measured import STREAM
 from omega.cellstate.model import MachineState, check_member, check_nonce
@@ -90,3 +90,27 @@ class RedisAgents(RedisExecutors):
         now = self.store_ms() if found else 0
         read = {machine: self._record("drains", machine, int, until) for machine, until in found.items()}
         return {int(machine): until - now for machine, until in read.items() if until is not None and machine.isdigit()}
+
+    # Housekeeping; its time is the server's
+
+    @override
+    def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:
+        values = self._values(at_ms, by) | {"now": self.store_ms(), "most": most}
+        _, ended, queued, more = self._run("housekeep", values, extra=self._hints())
+        return Housekept(int(ended), int(queued), bool(more))
+
+    def chores(self) -> dict[str, int]:
+        """Return the jobs that are due for housekeeping: from when, in ms of the server's clock."""
+        found = self._command(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True)
+        return {job_id.decode(): int(when) for job_id, when in found}
+
+    @override
+    def placed_by(self) -> tuple[tuple[int, int], ...]:
+        found = self._command(self.client.hget, self._prefix + "meta", "ticks")
+        read = self._record("meta", "ticks", _ticks, found or b"")
+        return read or ()
+
+
+def _ticks(text: bytes) -> tuple[tuple[int, int], ...]:
+    pairs = (each.split(b":") for each in text.split())
+    return tuple((int(at), int(last)) for at, last in pairs)

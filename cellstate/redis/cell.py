@@ -28,7 +28,7 @@ from omega.cellstate.model import (
 )
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
-from omega.cellstate.redis.housekeeping import RedisHousekeeping
+from omega.cellstate.redis.agents import RedisAgents
 from omega.cellstate.redis.jobs import RedisJobs
 from omega.cellstate.redis.jobs_alike import read_alike
 from omega.cellstate.redis.link import Link, Words
@@ -83,7 +83,7 @@ def check_name(name: str) -> str:
     return name
 
 
-class RedisCell(RedisTasks, RedisHousekeeping, RedisMachines, RedisJobs, RedisShards, RedisPools):
+class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, RedisPools):
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:

@@ -8,7 +8,6 @@ import click
 from omega.cli import render, words
 from omega.cli.app import App
 from omega.cli.cell.limits import show as show_limits
-from omega.cli.recently import text as recently_text
 from omega.queries.cells import describe
 from omega.queries.recent import Recently, recently
 
@@ -57,7 +56,7 @@ def _show(
             "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in found["pending"].items())
             or "nothing",
             "wanted": _wanted(found["demand"], found["utilisation"]),
-            "troubles": recently_text(past),
+            "troubles": words.recently(past),
             "schedulers": (
                 f"{len(live)} live: {words.listing(live, 8)}" if live else "none live; see omega scheduler run"
             )

@@ -1,10 +1,13 @@
-"""Shared code of the commands that change jobs: finding the jobs and printing the results."""
+"""``omega job hold`` and ``release``; commands that change jobs find the jobs and print the results in the same way."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import click
+
 from omega.cli import render
 from omega.cli.app import App
+from omega.cli.job.options import jobs_options, one_only
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -31,3 +34,21 @@ def change(app: App, asked: Sequence[str], done: str, make: "Callable[[JobStore,
     for job, after in answers:
         already = " already" if job.modified == after.modified else ""
         render.line(f"job  {job.id}  {job.name}  {done}{already} · {state(after)} · modify index {after.modified}")
+
+
+@click.command()
+@jobs_options
+@click.pass_obj
+def hold(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
+    """Hold jobs: no new placements until they are released; running tasks continue."""
+    one_only(jobs, check)
+    change(app, jobs, "held", lambda cell, job: cell.hold(job.id, app.now_ms(), app.by, check), force=force)
+
+
+@click.command()
+@jobs_options
+@click.pass_obj
+def release(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
+    """Release held jobs: schedulers place them again. Jobs that wait for other jobs stay pending."""
+    one_only(jobs, check)
+    change(app, jobs, "released", lambda cell, job: cell.release(job.id, app.now_ms(), app.by, check), force=force)

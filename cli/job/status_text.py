@@ -1,11 +1,10 @@
 """A job as text, for ``omega job status``."""
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from omega.cli import render, words
-from omega.cli.job import losses as loss_lines
 from omega.cli.job.past import lines as past_lines
 from omega.cli.job.update import told
 from omega.cli.mapreduce import progress
@@ -50,7 +49,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "tasks": f"{counts(job.groups)['total']:,} · {ways}",
             "history": _history(job, past),
             "failed": words.listing([f"{words.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
-            "lost": words.listing(list(loss_lines.lines(status.losses))),
+            "lost": words.listing(list(loss_lines(status.losses))),
             "measured": _measured(status.measured),
             "update": told(status.update),
             "evicted": _evictions(cell, past.evicted_for, "for"),
@@ -125,3 +124,11 @@ def show_runs(status: JobStatus, most: int) -> None:
     render.table((">placement", "machine", "group", "tasks", "state"), rows)
     if len(runs) > most:
         render.note(f"… {words.count(len(runs) - most, 'more run')} (--verbose)")
+
+
+def loss_lines(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each: ``tasks 3,5 of web: lost 2 times of at most 10, placed again in 3.2 s``."""
+    for each in found:
+        delay = f", delayed for {words.seconds(each['delay_ms'] / 1000)}" if each["delay_ms"] else ""
+        times = words.count(each["lost"], "time")
+        yield f"tasks {each['tasks']} of group {each['name']}: lost {times} of at most {each['budget']}{delay}"

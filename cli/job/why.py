@@ -9,7 +9,7 @@ from omega.cellstate.resources import Dimensions, format_amount
 from omega.cli import render, words
 from omega.cli.app import App
 from omega.cli.event_words import clock
-from omega.cli.job import losses as loss_lines
+from omega.cli.job.status_text import loss_lines
 from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.finding import find_job
 from omega.queries.job_state import state
@@ -81,7 +81,7 @@ def _show_settled(app: App, explained: Mapping[str, Any]) -> None:
     waiting = f"{words.count(explained['unplaced'], 'unplaced task')}" if explained["unplaced"] else "no unplaced tasks"
     render.line(_headline(f"{explained['name']} is {explained['state']}: {waiting}", explained["reason"]))
     render.line(f"  {explained['detail'] or MEANING[explained['reason']]}")
-    for line in loss_lines.lines(explained["losses"]):
+    for line in loss_lines(explained["losses"]):
         render.line(f"  {line}")
     _show_past(app, explained["past_reasons"])
     if explained["reason"] == "HELD":
@@ -108,7 +108,7 @@ def _show(app: App, found: Explained, *, verbose: bool) -> None:
         render.line(f"  {MEANING[found.explanation.reason]}")
     for line in lines(found.pool) if found.pool else ():
         render.line(f"  {line}")
-    for line in loss_lines.lines(losses(found.cell, found.job)):
+    for line in loss_lines(losses(found.cell, found.job)):
         render.line(f"  {line}")
     _show_past(app, past_reasons(found.cell, found.job.id))
     if remedies := found.remedies():

@@ -10,10 +10,10 @@ TABLE = {
     "add": ("omega.cli.machine.add", "Add machines."),
     "set": ("omega.cli.machine.set", "Change attributes of a machine."),
     "resize": ("omega.cli.machine.resize", "Change the capacity of a machine."),
-    "drain": ("omega.cli.machine.drain", "Drain machines: running tasks finish, no new ones start."),
-    "up": ("omega.cli.machine.up", "Let machines take tasks again."),
-    "down": ("omega.cli.machine.down", "Mark machines as failed; their tasks are stopped and placed again."),
-    "remove": ("omega.cli.machine.remove", "Remove machines; their tasks are stopped and placed again."),
+    "drain": ("omega.cli.machine.change:drain", "Drain machines: running tasks finish, no new ones start."),
+    "up": ("omega.cli.machine.change:up", "Let machines take tasks again."),
+    "down": ("omega.cli.machine.change:down", "Mark machines as failed; their tasks are stopped and placed again."),
+    "remove": ("omega.cli.machine.change:remove", "Remove machines; their tasks are stopped and placed again."),
     "simulate": ("omega.cli.machine.simulate", "Run a simulated executor for machines that were added."),
 }
 

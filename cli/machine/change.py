@@ -1,11 +1,15 @@
-"""Shared code of drain, up, down and remove: change the state of the named machines."""
+"""``omega machine drain``, ``up``, ``down`` and ``remove``: change the state of the named machines."""
 
 from collections.abc import Sequence
+
+import click
 
 from omega.cellstate.model import MachineState
 from omega.cli import render, words
 from omega.cli.app import App
 from omega.queries.machines import find_machines, tasks_on
+
+_names = click.argument("names", nargs=-1, required=True, metavar="NAME…")
 
 
 def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline_ms: int | None = None) -> None:
@@ -45,3 +49,48 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
         if deadline_ms is not None:
             more += f" · evicted after {words.seconds(deadline_ms / 1000)}" if deadline_ms else " · evicted now"
         render.line(f"machine {machine.name} {done}{was}{more}")
+
+
+@click.command()
+@_names
+@click.option("--deadline", metavar="TIME", help="Time after which tasks that still run are evicted, such as 5m or 0.")
+@click.pass_obj
+def drain(app: App, names: Sequence[str], deadline: str | None) -> None:
+    """Drain machines: running tasks finish, no new tasks are placed.
+
+    With --deadline, tasks still running at the deadline are evicted by any scheduler or agent of the cell, and
+    placed elsewhere.
+    """
+    from omega.jobfile.reader import parse_duration
+
+    change(app, names, MachineState.DRAINED, "drained", None if deadline is None else parse_duration(deadline))
+
+
+@click.command()
+@_names
+@click.pass_obj
+def up(app: App, names: Sequence[str]) -> None:
+    """Mark machines as up: they take tasks again."""
+    change(app, names, MachineState.UP, "up")
+
+
+@click.command()
+@_names
+@click.pass_obj
+def down(app: App, names: Sequence[str]) -> None:
+    """Mark machines as failed. Their tasks are pending again at once.
+
+    While the executor of a machine lives, it ends the tasks first: a task starts elsewhere only afterwards.
+    """
+    change(app, names, MachineState.DOWN, "down")
+
+
+@click.command()
+@_names
+@click.pass_obj
+def remove(app: App, names: Sequence[str]) -> None:
+    """Remove machines from the cell. Their tasks are pending again at once.
+
+    While the executor of a machine lives, it ends the tasks first: a task starts elsewhere only afterwards.
+    """
+    change(app, names, MachineState.GONE, "removed")

@@ -9,7 +9,6 @@ from omega.cellstate.resources import Dimensions
 from omega.cli import render, words
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
-from omega.cli.recently import text as recently_text
 from omega.queries import machines
 from omega.queries.recent import KINDS, NAMES, recently
 
@@ -46,7 +45,7 @@ def command(app: App, state: str | None, limit: int | None, after: int | None, v
     if page.after is not None:
         render.note(f"… {words.count(page.left, 'more machine')} (--after {page.after}, --limit)")
     if past is not None:
-        render.note(recently_text(past) or f"nothing went wrong in the last {words.age(past.seconds)}")
+        render.note(words.recently(past) or f"nothing went wrong in the last {words.age(past.seconds)}")
 
 
 def show(dimensions: Dimensions, shown: Sequence[Mapping[str, Any]], now_ms: int, *, verbose: bool) -> None:

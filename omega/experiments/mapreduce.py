@@ -14,11 +14,8 @@ from numpy.typing import NDArray
 
 from omega.cellstate.resources import Resources
 from omega.schedulers.policies import Sizing
-from omega.schedulers.sizing.as_asked import AsAsked
-from omega.schedulers.sizing.global_cap import GlobalCap
-from omega.schedulers.sizing.max_parallelism import MaxParallelism
 from omega.schedulers.sizing.model import Phase, Profile, Totals
-from omega.schedulers.sizing.relative_size import RelativeSize
+from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
 from omega.workload.mapreduce import MapReduceJob, load, split
 from omega.workload.workload import DIMENSIONS, Workload
 

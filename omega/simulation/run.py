@@ -17,8 +17,7 @@ from omega.cellstate.pools import Pools
 from omega.cellstate.ports import Cell
 from omega.cellstate.transaction import Detection, Mode, Transaction
 from omega.schedulers.draws import Draws
-from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.ordering.rejoin import Rejoin
+from omega.schedulers.ordering.fifo import Fifo, Rejoin
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit

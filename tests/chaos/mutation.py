@@ -133,7 +133,7 @@ SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
        for name in ("blocked", "heads", "intake", "limited", "lines", "pool_room", "queue", "ranks", "ready",
                     "shapes")},
     "schedulers/loop.py": (QUEUE, AROUND, BLOCKED),
-    **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair_users", "precedence", "rejoin", "shortest")},
+    **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair_users", "precedence", "fifo", "shortest")},
 }  # fmt: skip
 """As TESTS, for the files of a sample of their own."""
 ALL = TESTS | SCHEDULING

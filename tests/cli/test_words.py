@@ -9,7 +9,6 @@ from omega.cellstate.model import GroupStatus, Job, JobState
 from omega.cellstate.resources import Dimensions
 from omega.cli import words
 from omega.cli.job.progress_lines import ProgressLines
-from omega.cli.recently import text as recently_text
 from omega.queries.events import Event
 from omega.queries.job_state import state, tally
 from omega.queries.recent import Recently
@@ -60,8 +59,10 @@ def test_counts_and_listings() -> None:
 
 
 def test_what_went_wrong_lately() -> None:
-    assert recently_text(Recently(total=Counter(evicted=12, conflict=1))) == "12 evicted, 1 conflict in the last 15m00s"
-    assert recently_text(Recently(total=Counter(lost=1, conflict=2))) == "1 lost, 2 conflicts in the last 15m00s"
+    assert (
+        words.recently(Recently(total=Counter(evicted=12, conflict=1))) == "12 evicted, 1 conflict in the last 15m00s"
+    )
+    assert words.recently(Recently(total=Counter(lost=1, conflict=2))) == "1 lost, 2 conflicts in the last 15m00s"
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,12 @@
 
 from omega.schedulers.ordering.fair_pools import FairPools, PoolSettings
 from omega.schedulers.ordering.fair_users import FairUsers
-from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.fifo import Fifo, Rejoin
 from omega.schedulers.ordering.precedence import PrecedenceFifo
-from omega.schedulers.ordering.rejoin import Rejoin
 from omega.schedulers.ordering.shortest import ShortestFirst
 from omega.schedulers.policies import Ordering
 from omega.schedulers.presets import batch, service
-from omega.schedulers.sizing.as_asked import AsAsked
-from omega.schedulers.sizing.global_cap import GlobalCap
-from omega.schedulers.sizing.max_parallelism import MaxParallelism
-from omega.schedulers.sizing.relative_size import RelativeSize
+from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
 from omega.schedulers.work import Work
 from omega.testing import OrderingContract, SchedulerContract, SizingContract
 

@@ -11,10 +11,8 @@ from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.policies import Sizing
 from omega.schedulers.resizing import PLAN
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sizing.as_asked import AsAsked
-from omega.schedulers.sizing.max_parallelism import MaxParallelism
 from omega.schedulers.sizing.model import Phase
-from omega.schedulers.sizing.relative_size import RelativeSize
+from omega.schedulers.sizing.policies import AsAsked, MaxParallelism, RelativeSize
 from omega.simulation import Settings, Simulation
 from omega.simulation.changing import ChangingWorld
 from omega.workload.mapreduce import MapReduceJob, submitted

@@ -11,10 +11,7 @@ from omega.schedulers.policies import Sizing
 from omega.schedulers.presets import mapreduce
 from omega.schedulers.resizing import LOOK_SECONDS, PLAN, REST_SECONDS
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sizing.as_asked import AsAsked
-from omega.schedulers.sizing.global_cap import GlobalCap
-from omega.schedulers.sizing.max_parallelism import MaxParallelism
-from omega.schedulers.sizing.relative_size import RelativeSize
+from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
 from tests.unit.schedulers.rig import Rig, spec
 
 HUNDRED = [(1_000, 1_000)] * 10

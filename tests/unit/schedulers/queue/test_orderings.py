@@ -7,8 +7,8 @@ import pytest
 
 from omega.cellstate.errors import BadInput
 from omega.schedulers.ordering.fair_users import FairUsers
+from omega.schedulers.ordering.fifo import Rejoin
 from omega.schedulers.ordering.precedence import PrecedenceFifo
-from omega.schedulers.ordering.rejoin import Rejoin
 from omega.schedulers.ordering.shortest import ShortestFirst
 from omega.schedulers.policies import Ordering
 from omega.schedulers.queue.queue import Queue

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omega.schedulers.ordering.fair_users import FairUsers
-from omega.schedulers.ordering.fifo import Fifo
+from omega.schedulers.ordering.fifo import Fifo, Rejoin
 from omega.schedulers.ordering.precedence import PrecedenceFifo
-from omega.schedulers.ordering.rejoin import Rejoin
 from omega.schedulers.policies import Ordering
 from omega.schedulers.queue import ready as module
 from omega.schedulers.queue.ranks import Ranks

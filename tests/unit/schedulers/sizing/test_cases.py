@@ -5,11 +5,8 @@ from pathlib import Path
 import pytest
 
 from omega.schedulers.policies import Sizing
-from omega.schedulers.sizing.as_asked import AsAsked
-from omega.schedulers.sizing.global_cap import GlobalCap
-from omega.schedulers.sizing.max_parallelism import MaxParallelism
 from omega.schedulers.sizing.model import Phase, Profile, Totals
-from omega.schedulers.sizing.relative_size import RelativeSize
+from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
 from tests.contract.table import Case, read
 
 CASES = read(Path(__file__).with_name("cases.txt"))

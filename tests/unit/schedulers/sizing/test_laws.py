@@ -7,11 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omega.schedulers.policies import Sizing
-from omega.schedulers.sizing.as_asked import AsAsked
-from omega.schedulers.sizing.global_cap import GlobalCap
-from omega.schedulers.sizing.max_parallelism import MaxParallelism
 from omega.schedulers.sizing.model import Phase, Profile, Totals
-from omega.schedulers.sizing.relative_size import RelativeSize
+from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
 
 ALL: list[Sizing] = [AsAsked(), MaxParallelism(), RelativeSize(), GlobalCap()]
 CLEVER = ALL[1:]
