@@ -1,8 +1,8 @@
 -- Validate the transactions of one scheduler in order, apply the accepted claims, and reply with the changes that its
 -- snapshot lacks and with its next jobs. This script is the specification of a conflict.
 --
--- KEYS   meta machines runs jobs specs lanes changes log schedulers lease | box:* pending:* wake:* asleep, and what only the general
---        form needs: placed jobnames kinds lanenames pools done housekeeping
+-- KEYS   meta machines runs jobs specs lanes changes log schedulers lease pools | box:* pending:* wake:* asleep, and what only the general
+--        form needs: placed jobnames kinds lanenames done housekeeping
 -- ARGV   dims tag at member incarnation number since since_tag request basis | transactions
 -- request: "most owned kind lanes" of the intake (parts/intake.lua), empty for none.
 -- basis: for the log, the version on which the transactions were decided, and when that began.
@@ -26,9 +26,9 @@ local kinds_key = named.kinds
 if last ~= number then
   --@include fast_path/place
 end
-if not named.placed then return { 'keys', 'done', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed', 'pools' } end
-local placed_key, jobnames_key, lanenames_key, pools_key, done_key, housekeeping_key =
-  named.placed, named.jobnames, named.lanenames, named.pools, named.done, named.housekeeping
+if not named.placed then return { 'keys', 'done', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed' } end
+local placed_key, jobnames_key, lanenames_key, done_key, housekeeping_key =
+  named.placed, named.jobnames, named.lanenames, named.done, named.housekeeping
 --@include numbers rows delta answer listing counters announce ranges words done pools lanes publish links placements losses tasks shares
 
 local NONE = {}

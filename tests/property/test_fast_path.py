@@ -1,7 +1,9 @@
 """The fast path of a script writes the same bytes as its general path (docs/fast-path.md)."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from hashlib import sha1
 from random import Random
 from typing import Any
@@ -11,7 +13,9 @@ import fakeredis
 import pytest
 
 from omega.cellstate.cell import CommitRequest, Membership, Reply
+from omega.cellstate.errors import StoreError
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.cell import GENERAL_KEYS
 from omega.cellstate.redis.scripts import Script
@@ -31,7 +35,11 @@ class Watched(RedisCell):
         self.change: Callable[[str], str] = lambda text: text
         tags = iter(range(10**6))
         self._tag = lambda: f"{next(tags):010d}"
-        self._link.send, send = (lambda script, *rest: send(self._changed(script), *rest)), self._link.send  # type: ignore[method-assign]
+        for link in (self._link, self._ends):
+            link.send = partial(self._send_changed, link.send)  # type: ignore[method-assign]
+
+    def _send_changed(self, send: Callable[..., None], chosen: Script, *rest: Any) -> None:
+        send(self._changed(chosen), *rest)
 
     def _changed(self, script: Script) -> Script:
         text = self.change(script.text)
@@ -52,6 +60,14 @@ def always(text: str) -> str:
 
 
 RESOURCES, CAPACITY = ("cpu", "memory", "gpu", "disk"), (12, 40, 30, 50)
+POOLS = Pools(
+    (
+        Pool("free"), Pool("team"), Pool("lent", guarantee={"cpu": 4}), Pool("limited", limits={"cpu": 9, "jobs": 3}),
+        Pool("upper", limits={"tasks": 20}), Pool("below", "upper"), Pool("lower", "team", limits={"cpu": 7}),
+        Pool("beside", "team"),
+    )
+)  # fmt: skip
+"""``free``, ``lent`` and ``beside`` have no limits, and none above them; ``below`` has none of its own."""
 
 
 def make(
@@ -84,7 +100,7 @@ def dump(cell: RedisCell) -> dict[bytes, Any]:
     return {key.removeprefix(prefix): reads[client.type(key)](key) for key in client.keys(prefix + b"*")}
 
 
-def some_job(rng: Random, number: int, resources: int, unit: int) -> JobSpec:
+def some_job(rng: Random, number: int, resources: int, unit: int, pools: bool) -> JobSpec:
     odd, gang = rng.random(), Gang.YES if rng.random() < 0.3 else Gang.NO
     need = tuple(unit * amount for amount in (rng.randint(0, 3), rng.randint(1, 5), rng.randint(0, 4), 2)[:resources])
     group = TaskGroup(need, rng.choice([1, 2, 5, 12, 100, 300 if odd < 0.04 else 3]), 500)
@@ -92,7 +108,9 @@ def some_job(rng: Random, number: int, resources: int, unit: int) -> JobSpec:
         group = replace(group, optional=True)
     groups = (group, group) if 0.04 < odd < 0.08 else (group,)
     kind = "service" if odd > 0.9 else "batch"
-    return JobSpec(f"j{number}", f"job-{number}", kind, groups, gang=gang, precedence=rng.randint(0, 1))
+    pool = rng.choice(["free", "free", "lent", "limited", "below", "lower", "beside", ""]) if pools else ""
+    extra = {"pool": pool} if pool else {}
+    return JobSpec(f"j{number}", f"job-{number}", kind, groups, gang=gang, precedence=rng.randint(0, 1), extra=extra)
 
 
 def some_claims(rng: Random, cell: RedisCell, job_id: str) -> Transaction:
@@ -108,14 +126,28 @@ def some_claims(rng: Random, cell: RedisCell, job_id: str) -> Transaction:
     return Transaction(job_id, tuple(claims) or (Claim(0, 0, 1),), mode, rng.choice(list(Detection)))
 
 
-@pytest.mark.parametrize(("seed", "resources"), [(0, 2), (1, 2), (2, 1), (3, 4)])
-def test_both_paths_write_the_same_bytes(store_url: str, seed: int, resources: int) -> None:
-    """The last world has amounts so large that what a lane wants of them is bounded (MOST_WANTED)."""
+@pytest.mark.parametrize(
+    ("seed", "resources", "pools"),
+    [
+        (0, 2, False),
+        (1, 2, False),
+        (2, 1, False),
+        (3, 4, False),
+        (4, 2, True),
+        (5, 2, True),
+        (6, 1, True),
+        (7, 4, True),
+    ],
+)
+def test_both_paths_write_the_same_bytes(store_url: str, seed: int, resources: int, pools: bool) -> None:
+    """World 3 has amounts so large that what a lane wants of them is bounded (MOST_WANTED)."""
     client, unit = connect(store_url), 1 << 27 if seed == 3 else 1
     ways = ((str, "both"), (never, "general"))
     worlds = [make(change, client, f"{way}-{uuid4().hex[:8]}", resources, unit) for change, way in ways]
     try:
-        live_through(worlds, Random(f"{seed}/fast-path"), 45, unit)
+        for cell, _ in worlds if pools else []:
+            cell.set_pools(POOLS, cell.pools().version, 1, "ada")
+        live_through(worlds, Random(f"{seed}/fast-path"), 45, unit, pools)
     finally:
         for cell, _ in worlds:
             cell.delete()
@@ -127,7 +159,9 @@ def shown(answer: Any) -> str:
     return str((replace(answer, read_jobs=list), answer.jobs) if isinstance(answer, Reply) else answer)
 
 
-def live_through(worlds: list[tuple[Watched, Membership]], rng: Random, turns: int, unit: int) -> None:
+def live_through(
+    worlds: list[tuple[Watched, Membership]], rng: Random, turns: int, unit: int, pools: bool
+) -> None:  # fmt: skip
     first, number, at = worlds[0][0], 0, 10
 
     def do(operation: Callable[[RedisCell, Membership], Any]) -> None:
@@ -136,7 +170,7 @@ def live_through(worlds: list[tuple[Watched, Membership]], rng: Random, turns: i
 
     for turn in range(turns):
         at += 10
-        jobs = [some_job(rng, 10 * turn + i, len(first.dimensions), unit) for i in range(rng.randint(0, 3))]
+        jobs = [some_job(rng, 10 * turn + i, len(first.dimensions), unit, pools) for i in range(rng.randint(0, 3))]
         do(lambda cell, _: cell.submit(jobs, at, "ada"))  # noqa: B023 - called at once
         waiting = [job_id for ids in first.pending().values() for job_id in ids]
         chosen = rng.sample(waiting, min(len(waiting), rng.randint(1, 3)))
@@ -186,6 +220,38 @@ def test_simple_jobs_take_the_fast_path(gang: Gang, machines: int, resources: in
     hows = [How.FINISHED] * (len(runs) - 1) + [How.FAILED]
     endings = [Ending(run.machine, run.placement, how) for run, how in zip(runs, hows, strict=True)]
     assert sum(cell.end(endings, 4, "e")) == 10
+
+
+@pytest.mark.parametrize(
+    ("pools", "fast"),
+    [
+        (("free", "free"), True), (("free", "beside"), True), (("lent", ""), True), (("", ""), True),
+        (("limited", "limited"), False), (("below", "below"), False), (("free", "lower"), False),
+        (("below", "free"), False),
+    ],
+)  # fmt: skip
+def test_jobs_of_pools_without_limits_take_the_fast_path(pools: Sequence[str], fast: bool) -> None:
+    """A call is covered when no pool with limits binds any of its jobs, whatever limits other pools have."""
+    cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c")
+    cell.set_pools(POOLS, cell.pools().version, 1, "ada")
+    cell.submit([JobSpec("first", "first", "batch", (TaskGroup((1, 2), 1, 500),))], 1, "ada")
+    group = TaskGroup((1, 2), 2, 500)
+    jobs = [JobSpec(f"j{i}", f"j{i}", "batch", (group,), extra={"pool": pool} if pool else {}) for i, pool in
+            enumerate([*pools, *pools])]  # fmt: skip
+    cell.submit(jobs, 1, "ada")
+    calls = [Transaction(job.id, (Claim(i, 0, 2),)) for i, job in enumerate(jobs)]
+    first = Transaction("first", (Claim(7, 0, 1),))
+    cell.commit(
+        CommitRequest(membership, 1, [first, *calls[:2]], Position(), 2)
+    )  # the client learns which queues there are
+
+    cell.change = always
+    refused = nullcontext() if fast else pytest.raises(StoreError, match="the general path")
+    with refused:
+        cell.commit(CommitRequest(membership, 2, calls[2:], Position(), 3, executors=(1, 3)))
+    runs = [run for run in cell.runs(range(MACHINES)) if run.job in ("j0", "j1")]
+    with refused:
+        assert sum(cell.end([Ending(run.machine, run.placement, How.FINISHED) for run in runs], 4, "e")) == 4
 
 
 def test_calls_give_the_keys_of_the_general_path_once_one_needed_them() -> None:

@@ -8,13 +8,16 @@
 
 local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema', 'limits')
 if counters[6] and counters[6] ~= "SCHEMA" then return redis.error_reply('SCHEMA another') end
-local fast, limits = counters[4] ~= "POOLS_LIMITED", counters[7] and counters[7] ~= '0'
-if fast and #ARGV - fixed_args > LONG then
-  -- When the first run of a long call is not of a simple job, others are likely alike, and reading them all is in vain.
+local fast, limits, pools_limited = true, counters[7] and counters[7] ~= '0', counters[4] == "POOLS_LIMITED"
+if pools_limited and ARGV[fixed_args + 1] or #ARGV - fixed_args > LONG then
+  -- When the first run is not of a simple job, others are likely alike, and reading them all is in vain.
   local text = redis.call('HGET', runs_key, ARGV[fixed_args + 3]) or ''
   local _, to = find(text, ' ' .. ARGV[fixed_args + 4] .. ':', 1, true)
   local record = to and redis.call('HGET', jobs_key, match(text, '^[^:]+', to + 1))
   fast = record and byte(record) == 0
+  if fast and pools_limited then
+    --@include fast_path/pools
+  end
 end
 repeat -- the fast path
   if not fast then break end
@@ -40,6 +43,11 @@ repeat -- the fast path
   for t = 1, #list do
     fast = false
     local record = job_records[t]
+    if pools_limited and record then
+      --@include fast_path/pools
+      if not fast then break end
+      fast = false
+    end
     --@include fast_path/running
     fast = true
   end

@@ -7,7 +7,15 @@ local jobs, names, layouts = nil, named.asleep and {}, nil
 local starts, outcomes, alone
 local placed_jobs, placements, version, low = 0, (counters[4] or 0) + 0, counters[1] + 1, (counters[2] or 0) + 0
 local duration, duration_text, need_bytes, need_text, diverged
-local fast, limits = counters[6] ~= "POOLS_LIMITED", counters[7] and counters[7] ~= '0'
+local fast, limits, pools_limited = true, counters[7] and counters[7] ~= '0', counters[6] == "POOLS_LIMITED"
+if pools_limited then
+  -- When pools bind the first job, others are likely alike, and reading the call is in vain.
+  local record = redis.call('HGET', jobs_key, ARGV[fixed_args + 1] or '')
+  fast = record and byte(record) == 0
+  if fast then
+    --@include fast_path/pools
+  end
+end
 repeat -- the fast path
   if not fast then break end
   local n, count, i, ids = 0, 0, fixed_args + 1, nil
@@ -37,7 +45,12 @@ repeat -- the fast path
   local job_records = ids and fetch(jobs_key, ids)
   if n > 1 then outcomes = {} end
   for t = 1, n do
-    if not job_records[t] or byte(job_records[t]) ~= 0 then fast = false end
+    local record = job_records[t]
+    if not record or byte(record) ~= 0 then
+      fast = false
+    elseif fast and pools_limited then
+      --@include fast_path/pools
+    end
   end
   if not fast then break end
   --@include fast_path/machines

@@ -1,5 +1,5 @@
 -- The fast path of a call, in straight lines: jobs of one group of at most 255 tasks, none of them delayed, leaving or kept
--- apart, which nothing waits for, in lanes and kinds without limits. Their records are read and patched in place: byte by
+-- apart, which nothing waits for, in kinds and pools without limits. Their records are read and patched in place: byte by
 -- byte they are as the tables of cellstate/schema.py say for form 0. Every other call is left to the
 -- general path of its script, before the first write: `fast` is false then (docs/fast-path.md).
 -- The parts of this path are text that stands in its script, without functions: what a script makes, it makes anew for each
@@ -37,5 +37,7 @@ local places, keys, machines, rows, runs, others, holds = {}, {}, {}, nil, nil, 
 -- The places of machines that changed.
 local touched = {}
 local lines, mailboxes, kinds, lanes_of, changed_lanes = {}, {}, {}, {}, {}
+-- Of a cell in which some pools have limits: records of lanes whose jobs they do not bind, false for others.
+local lane_rows = {}
 -- Of the last job: lane, bytes of its need, its tally, the need of the first and the second resource.
 local tally_lane, tally_bytes, tally, need, need1, need2

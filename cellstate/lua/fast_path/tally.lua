@@ -5,7 +5,7 @@ do
   if lane ~= tally_lane or bytes ~= tally_bytes then
     local l = lanes_of[lane]
     if l == nil then
-      local row, of = redis.call('HGET', lanes_key, lane), sub(record, kind + 1, kind + byte(record, kind))
+      local row, of = lane_rows[lane] or redis.call('HGET', lanes_key, lane), sub(record, kind + 1, kind + byte(record, kind))
       local k = kinds[of]
       if k == nil then
         local queue = named['pending:' .. of]

@@ -1,0 +1,14 @@
+-- Of a cell in which some pools have limits: the lane of a `record`. The fast path ends where limits or guarantees of pools bind
+-- the jobs of the lane: then its chain has numbers (parts/pools.lua).
+do
+  local a, b, c, d = byte(record, LINKS_AT, LINKS_AT + 3)
+  local lane = a + b + c + d == 0 and sub(record, LANE_AT + 1, LANE_AT + byte(record, LANE_AT))
+  if lane and not lane_rows[lane] then
+    local row = redis.call('HGET', lanes_key, lane) or ''
+    local pool, user = match(row, ' ([^ ,]*),([^ ,]*),[^ ,]*$', 8 * (7 + 2 * R) + 1)
+    local chain = pool and redis.call('HGET', pools_key, 'c' .. (pool ~= '' and pool or user))
+      or redis.call('HGET', pools_key, 'c') or ''
+    lane_rows[lane] = pool and not find(chain, '%d') and row
+  end
+  fast = lane and lane_rows[lane]
+end
