@@ -5,8 +5,8 @@ the other scripts function by function, and a state machine compares both exactl
 
 ``ledger`` is the state: all records of a cell (``words``) and what the present call touches. The rules are functions
 over it, in one module for each script (commit, end, sync, jobs, machines, …) or part of the scripts (tasks, losses,
-links, lanes, pools, publish, delta, done, …); ``plain`` is a fast path for common transactions. ``cell`` is the port:
-each call is carried out by the function of its script. What the simulator adds is in ``omega/simulation/twin.py``.
+links, lanes, pools, publish, delta, done, …). ``cell`` is the port: each call is carried out by the function of its
+script. What the simulator adds is in ``omega/simulation/twin.py``.
 """
 
 from omega.cellstate.memory.cell import MemoryCell

@@ -7,7 +7,6 @@ from omega.cellstate.errors import Fenced
 from omega.cellstate.executors import simulates
 from omega.cellstate.memory.delta import has_diverged
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.plain import commit_fast, unlimited
 from omega.cellstate.memory.pools import admits, chain_of
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.ranges import span_count, span_tail
@@ -280,12 +279,6 @@ def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
     ledger.stamp = stamp = ledger.stamp + 1
     j = ledger.J.get(transaction.job)
     asserts = transaction.assertion
-    fast = j is not None and asserts is None and ledger.shortcut and unlimited(ledger, j)
-    if fast and j is not None and j.state is JobState.ACTIVE and not ledger.diverged:
-        outcome = commit_fast(ledger, transaction, j)
-        if outcome is not None:
-            ledger.gained.append(j)
-            return outcome
     t = Validation(transaction, j)
     t.incomplete = j is not None and j.gang > 0 and (j.delayed > 0 or not covers(t, j))
     t.stocks = Stocks(asserts, ledger, j) if j is not None and asserts is not None else None

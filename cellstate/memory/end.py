@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.losses import end_late
-from omega.cellstate.memory.plain import finish_all
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs, part_of
 from omega.cellstate.transaction import Ending, How
@@ -15,11 +14,7 @@ def end(ledger: Ledger, endings: Sequence[Ending], at_ms: int, by: str) -> list[
     ledger.unfold()
     ledger.open()
     ledger.lost_at = at_ms
-    fast = all(e.how is How.FINISHED and e.tasks == "*" and not (e.reason or e.job) for e in endings)
-    if fast and ledger.shortcut:
-        counts = finish_all(ledger, endings, moves=ledger.release_moves_number)
-    else:
-        counts = end_each(ledger, endings)
+    counts = end_each(ledger, endings)
     if any(counts):
         ledger.transactions += 1
         publish(ledger, at_ms, by)

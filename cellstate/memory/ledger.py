@@ -56,8 +56,6 @@ class Ledger:
         self.name, self.dimensions = name, dimensions
         self.keep_jobs, self.keep_ms, self.log, self.mailboxes = keep_jobs, keep_ms, log, mailboxes
         self.release_moves_number, self.new_tag = release_moves_number, tag or numbered()
-        # Whether the fast path is used; the tests compare both.
-        self.shortcut = True
         # With False, the demand and use of lanes are not counted: for simulations that do not read them.
         self.counted = True
         # The clock of the store (ms); `housekeep` sets it to the time that it is given.

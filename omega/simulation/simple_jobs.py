@@ -97,7 +97,7 @@ class SimpleJobs:
         if ledger.log or ledger.mailboxes or ledger.counted or ledger.pools_state or ledger.keep_jobs:
             return False
         ids, names = [spec.id for spec in specs], [spec.name for spec in specs]
-        if not (ledger.shortcut and self._are_new(ids, names)):
+        if not self._are_new(ids, names):
             return False
         submissions = dict[tuple[str, int], Submission]()
         jobs = self._simple(specs, submissions, at_ms, by)

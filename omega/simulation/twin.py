@@ -12,7 +12,7 @@ from omega.cellstate.memory.delta import rows_of
 from omega.cellstate.memory.done import retire_excess
 from omega.cellstate.memory.lanes import count_in_lane, remove, use_of_lanes, write_lanes
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.plain import unlimited
+from omega.cellstate.memory.pools import is_bounded
 from omega.cellstate.memory.publish import publish, write_jobs, write_pending
 from omega.cellstate.memory.words import Group, JobRow
 from omega.cellstate.model import JobSpec, JobState
@@ -128,7 +128,7 @@ class SimulatedTwin(MemoryCell):
         ledger = self._ledger
         job_id, claims, mode, detection, asserted = transaction
         j = ledger.J.get(job_id)
-        if j is None or ledger.log or ledger.mailboxes or not ledger.shortcut or not unlimited(ledger, j):
+        if j is None or ledger.log or ledger.mailboxes or not _is_free(ledger, j):
             return None
         if asserted is not None:
             return None
@@ -309,6 +309,11 @@ class SimulatedTwin(MemoryCell):
         leave(ledger, j.lane)
         del ledger.J[j.id], ledger.names[j.name]
         j.groups.clear()
+
+
+def _is_free(ledger: Ledger, j: JobRow) -> bool:
+    """Return whether nothing limits a job's claims and any machine may take them."""
+    return j.kind.unrestricted and not j.commands and not (ledger.pools_state and is_bounded(ledger, j))
 
 
 def _columns(claims: Sequence[Claim]) -> tuple[list[int], int, list[int], list[int]] | None:

@@ -99,7 +99,6 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/memory/ledger.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/ranges.py": ((*JOBS, *TWIN), ("tests/property/test_ranges.py",), SAME, FAST),
     "cellstate/memory/words.py": ((*JOBS, *TWIN), SAME, FAST),
-    "cellstate/memory/plain.py": ((*JOBS, *TWIN), SAME, FAST),
     "cellstate/memory/lanes.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/publish.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/delta.py": ((*VERDICTS, *TWIN), SAME, FAST),

@@ -86,7 +86,6 @@ class Simulated(RuleBasedStateMachine):
                 counted=st.sampled_from([False, False, True]))  # fmt: skip
     def begin(self, some: list[tuple[int, int]], keep: int, counted: bool) -> None:
         self.port = MemoryCell("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS)
-        self.port.ledger.shortcut = False
         self.quick = SimulatedTwin("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS, log=False, mailboxes=False)
         self.quick.ledger.counted = self.port.ledger.counted = counted
         self.cells = (self.port, self.quick)

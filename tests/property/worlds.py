@@ -119,7 +119,7 @@ class World:
 
 
 class Worlds:
-    """A twin that takes the general path, one that takes the fast path, and the scripts.
+    """The twin and the scripts.
 
     Their time is `now`: the store's clock decides nothing (`timeless`).
     """
@@ -130,15 +130,12 @@ class Worlds:
     def __init__(self, client: Any = None, name: str = "c") -> None:
         """`client`: the server that runs the scripts, a fake one by default."""
         client = client or fakeredis.FakeRedis(server=fakeredis.FakeServer())
-        short, long = (MemoryCell(name, DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS) for _ in range(2))
-        long.ledger.shortcut = False
+        self.twin = MemoryCell(name, DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
         self.store = RedisCell.create(client, name, DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
         self.store.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]
         self.now = self._trimmed = 0
         self.store.store_ms = lambda: self.now  # type: ignore[method-assign]
-        self.twin = short
-        self.all = [World(cell) for cell in (short, long, self.store)]
-        self.first = self.all[0]
+        self.all = self.first, _ = World(self.twin), World(self.store)
 
     def do(self, operation: Callable[[World], Any]) -> tuple[str, Any]:
         """Carry out an operation everywhere; returns the one answer."""
@@ -146,32 +143,28 @@ class Worlds:
         # The wake keys of live members are hints of the client.
         self.store.may_wake(name for name, each in self.twin.ledger.schedulers.items() if each.lives)
         answers = [world.answer(operation) for world in self.all]
-        assert answers[1] == answers[0], "the fast path differs from the general path"
-        assert answers[2] == answers[0], f"the scripts differ from the twin: {answers[2]} and {answers[0]}"
+        assert answers[1] == answers[0], f"the scripts differ from the twin: {answers[1]} and {answers[0]}"
         self._trim()
         return answers[0]
 
     def _trim(self) -> None:
-        """Trim the twins' changes as the store trimmed its own: what it keeps follows from its entries' length."""
+        """Trim the twin's changes as the store trimmed its own: what it keeps follows from its entries' length."""
         version, floor = self.twin.ledger.version, self.twin.ledger.floor
         if version // TRIM_EVERY == self._trimmed // TRIM_EVERY:
             return
         self._trimmed = version
         stored = int(self.store.client.hget(f"{self.store._prefix}meta", "floor") or 0)
         assert floor <= stored <= max(floor, version - KEPT_LEAST)
-        for world in self.all[:2]:
-            assert isinstance(world.cell, MemoryCell)
-            if stored > world.cell.ledger.floor:
-                trim(world.cell.ledger, stored)
+        if stored > floor:
+            trim(self.twin.ledger, stored)
 
     def compare(self) -> None:
         """Compare every record."""
         self.timeless()
-        first, *others = [world.everything() for world in self.all]
-        for other in others:
-            for word, value in first.items():
-                assert other[word] == value, word
-        for world in (self.first, self.all[-1]):
+        twin, store = (world.everything() for world in self.all)
+        for word, value in twin.items():
+            assert store[word] == value, word
+        for world in self.all:
             report = verify(world.cell)
             assert report.settled
             assert report.violations == (), report.violations

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory.lanes import pending_of
 from omega.cellstate.model import After, Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.resources import LARGEST, Dimensions
-from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Singles, Transaction, Verdict
+from omega.cellstate.transaction import Claim, Ending, How, Mode, Singles, Transaction, Verdict
 from omega.simulation.twin import SimulatedTwin
 
 
@@ -74,25 +73,6 @@ def test_a_cell_with_a_log_notes_every_placement() -> None:
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
     assert cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)[0].accepted
     assert cell.facts()[-1].words[0] == "place"
-
-
-def test_ends_in_short_note_the_same_facts() -> None:
-    noted = []
-    for shortcut in (True, False):
-        cell = SimulatedTwin("c", Dimensions(("cpu", "memory")))
-        cell.ledger.shortcut = shortcut
-        cell.register_executor("e0", "n", 600_000, 0)
-        cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
-        cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 3),))], 0, "ada")
-        claims = (Claim(0, 0, 2), Claim(1, 0, 1))
-        cell.commit(
-            CommitRequest(cell.register_scheduler("batch/0", "n", 1, 0), 1, [Transaction("a", claims)], Position(), 0)
-        )
-        ends = [Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs([0, 1])]
-        assert cell.end(ends, 1, "e0") == [2, 1]
-        noted.append([fact.words for fact in cell.facts()])
-    assert noted[0] == noted[1]
-    assert sum(words[0] == "finished" for words in noted[0]) == 2
 
 
 @pytest.mark.parametrize("keep_jobs", [0, 9])
