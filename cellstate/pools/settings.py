@@ -127,6 +127,7 @@ def stated(settings: "Pool | PoolTree | Integral | PreemptionSettings") -> Itera
 
 
 ANY, POSITIVE, MULTIPLIER = Bounds(), Bounds(above=True), Bounds(1, 10)
+SECONDS: dict[str, Any] = {"unit": "seconds", "bounds": ANY}
 PART = Bounds(0, 1, error="want a part of the fair share, at most 1")
 MULTIPLE = Bounds(0, 1_000, error="want a multiple of the fair share, at most 1000")
 LEAST_WEIGHT, MOST_WEIGHT = 0.001, 100_000.0
@@ -160,6 +161,10 @@ class Integral:
     )  # fmt: skip
 
 
+def _evicts(meaning: str, inherited: Any = None, **more: Any) -> Any:
+    return setting(None, meaning, "evictions", inherited=inherited, **more)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionSettings:
     """When jobs of a pool starve and which of their tasks may be evicted.
@@ -167,63 +172,51 @@ class PreemptionSettings:
     None: as the parent pool, below the root as the tree (docs/pool-rules.md, rules 9 and 10).
     """
 
-    starvation_tolerance: float | None = setting(
-        None, "Part of its fair share below which a pool or job starves (rule 9)", "evictions", unit="× fair share",
-        bounds=PART, inherited=0.8,
-    )  # fmt: skip
-    starvation_timeout: float | None = setting(
-        None, "Time below that part until it starves", "evictions", unit="seconds", bounds=ANY, inherited=30.0
+    starvation_tolerance: float | None = _evicts(
+        "Part of its fair share below which a pool or job starves (rule 9)", 0.8, unit="× fair share", bounds=PART
     )
-    aggressive_starvation_timeout: float | None = setting(
-        None, "Time below that part until it starves aggressively", "evictions", unit="seconds", bounds=ANY,
-        inherited=120.0,
-    )  # fmt: skip
-    aggressive_starvation: bool | None = setting(None, "Starve aggressively at all", "evictions", inherited=False)
-    threshold: float | None = setting(
-        None, "Share up to which tasks of a job are protected from starving jobs (rule 10)", "evictions",
-        unit="× fair share", bounds=MULTIPLE, inherited=1.0,
-    )  # fmt: skip
-    aggressive_threshold: float | None = setting(
-        None, "Share up to which tasks of a job are protected from aggressively starving jobs; at most threshold",
-        "evictions", unit="× fair share", bounds=MULTIPLE, inherited=0.2,
-    )  # fmt: skip
-    non_preemptible_usage: Amounts | None = setting(
-        None, "Usage up to which a job of the pool loses no tasks within it", "evictions", inherited={},
-        option="non-preemptible",
-    )  # fmt: skip
-    allocation_timeout: float | None = setting(
-        None, "Time from the warning of an evicted task to its end", "evictions", unit="seconds", bounds=ANY,
-        without="the grace of its job",
-    )  # fmt: skip
-    backoff: float | None = setting(
-        None, "Rest of a machine after an accepted eviction", "evictions", unit="seconds", bounds=ANY, inherited=5.0
+    starvation_timeout: float | None = _evicts("Time below that part until it starves", 30.0, **SECONDS)
+    aggressive_starvation_timeout: float | None = _evicts(
+        "Time below that part until it starves aggressively", 120.0, **SECONDS
     )
-    allow_regular_preemption: bool | None = setting(
-        None, "Let jobs of the pool lose tasks to starving ones (rule 11)", "evictions", inherited=True
+    aggressive_starvation: bool | None = _evicts("Starve aggressively at all", False)
+    threshold: float | None = _evicts(
+        "Share up to which tasks of a job are protected from starving jobs (rule 10)",
+        1.0,
+        unit="× fair share",
+        bounds=MULTIPLE,
     )
-    allow_aggressive_preemption: bool | None = setting(
-        None, "Let jobs of the pool lose tasks to aggressively starving ones", "evictions", inherited=True
+    aggressive_threshold: float | None = _evicts(
+        "Share up to which tasks of a job are protected from aggressively starving jobs; at most threshold",
+        0.2,
+        unit="× fair share",
+        bounds=MULTIPLE,
     )
-    evict_over_capacity: bool | None = setting(
-        None, "Evict tasks from a machine that has held more than its capacity for 10 s", "evictions", inherited=False
+    non_preemptible_usage: Amounts | None = _evicts(
+        "Usage up to which a job of the pool loses no tasks within it", {}, option="non-preemptible"
     )
-    evict_over_limit: bool | None = setting(
-        None, "Evict what the pool holds above its limits", "evictions", inherited=False
+    allocation_timeout: float | None = _evicts(
+        "Time from the warning of an evicted task to its end", **SECONDS, without="the grace of its job"
     )
-    minimum_runtime: float | None = setting(
-        None, "Run time before which a task is not evicted", "evictions", unit="seconds", bounds=ANY, inherited=0.0
+    backoff: float | None = _evicts("Rest of a machine after an accepted eviction", 5.0, **SECONDS)
+    allow_regular_preemption: bool | None = _evicts("Let jobs of the pool lose tasks to starving ones (rule 11)", True)
+    allow_aggressive_preemption: bool | None = _evicts(
+        "Let jobs of the pool lose tasks to aggressively starving ones", True
     )
-    evictions_per_minute: int | None = setting(
-        None, "Most tasks of the pool that a scheduler evicts per minute", "evictions", bounds=ANY, without="no bound"
+    evict_over_capacity: bool | None = _evicts(
+        "Evict tasks from a machine that has held more than its capacity for 10 s", False
     )
-    eviction_cost: float | None = setting(
-        None, "Least that a set of evictions starts, as a multiple of what it evicts", "evictions", bounds=ANY,
-        inherited=0.0,
-    )  # fmt: skip
-    gang_timeout: float | None = setting(
-        None, "Time for which the rest of a gang that lost tasks waits for these to be placed again", "evictions",
-        unit="seconds", bounds=ANY, inherited=300.0,
-    )  # fmt: skip
+    evict_over_limit: bool | None = _evicts("Evict what the pool holds above its limits", False)
+    minimum_runtime: float | None = _evicts("Run time before which a task is not evicted", 0.0, **SECONDS)
+    evictions_per_minute: int | None = _evicts(
+        "Most tasks of the pool that a scheduler evicts per minute", bounds=ANY, without="no bound"
+    )
+    eviction_cost: float | None = _evicts(
+        "Least that a set of evictions starts, as a multiple of what it evicts", 0.0, bounds=ANY
+    )
+    gang_timeout: float | None = _evicts(
+        "Time for which the rest of a gang that lost tasks waits for these to be placed again", 300.0, **SECONDS
+    )
 
 
 DEFAULT_PREEMPTION = PreemptionSettings(**{each.name: each.inherited for each in table(PreemptionSettings)})

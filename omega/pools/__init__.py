@@ -13,38 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omega.pools.library import (
-        METHODS,
-        ROOT,
-        Integral,
-        Job,
-        Options,
-        Pool,
-        PoolState,
-        Shares,
-        Tree,
-        computed,
-        fair_shares,
-        fifo,
-        fluid,
-        from_document,
-        partition,
-        read,
-        starvation,
-        task_by_task,
-    )  # fmt: skip
-
-__all__ = [
-    "METHODS", "ROOT", "Integral", "Job", "Options", "Pool", "PoolState", "Shares", "Tree", "computed", "fair_shares",
-    "fifo", "fluid", "from_document", "partition", "read", "starvation", "task_by_task",
-]  # fmt: skip
+    from omega.pools.library import *  # noqa: F403 - its __all__
 
 
 def __getattr__(name: str) -> object:
     """Import a name when it is first used."""
-    if name not in __all__:
+    if name.startswith("_"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    library = import_module("omega.pools.library")
-    globals().update({each: getattr(library, each) for each in __all__})
-    found: object = globals()[name]
+    found = globals()[name] = getattr(import_module("omega.pools.library"), name)
     return found

@@ -1,13 +1,15 @@
 """Values of an epoch keep their names: from the calculator to the share of a pool, and through the records."""
 
+from dataclasses import replace
 from math import inf
 
 import numpy as np
 
-from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare, PoolTree
+from omega.cellstate.demands import JobDemand
+from omega.cellstate.pools import Epoch, Integral, Pool, Pools, PoolShare, PoolTree
 from omega.cellstate.pools.epoch_records import pack_leaves, pack_shares, unpack
 from omega.cellstate.pools.shares import Leaf
-from omega.schedulers.epochs import Computed, pool_shares
+from omega.schedulers.epochs import Computed, epoch_of, pool_shares, recomputed
 from omega.schedulers.fairshare.curves import Floats
 from omega.schedulers.fairshare.tree import Tree
 from omega.schedulers.fairshare.update import Shares
@@ -51,3 +53,21 @@ def test_an_epoch_is_read_from_its_fields_by_name() -> None:
         "shares": pack_shares(epoch), "leaves": pack_leaves(epoch),
     }  # fmt: skip
     assert unpack(fields) == epoch
+
+
+def test_the_next_epoch_has_each_argument_under_its_name() -> None:
+    flow = Integral("burst", flow={"cpu": 1}, burst={"cpu": 2})
+    pools = Pools((Pool("p", integral=flow),), (PoolTree(usage_half_life=2.5),), version=9)
+    last = Epoch(
+        number=6, version=1, pools_version=9, at_ms=1_000, by="eve", totals={"default": (4,)},
+        pools={"p": replace(SHARE, usage=(1.0,), decayed_usage=0.0)},
+    )  # fmt: skip
+    job = JobDemand("j", "p", "ada", 0, 3, False, False, (((2,), 1, 1),))
+    epoch = epoch_of(pools, [job], {"default": (8,)}, ("cpu",), last, version=8, at_ms=3_500, by="bob")
+    assert (epoch.number, epoch.version, epoch.pools_version, epoch.at_ms, epoch.by) == (7, 8, 9, 3_500, "bob")
+    assert (epoch.totals, epoch.before, epoch.seconds) == ({"default": (8,)}, {"p": ((10.0,), 6.0)}, 2.5)
+    assert epoch.leaf_shares == {"default": [(0.5,)]}
+    leaf = Leaf("p", demand=(4,), usage=(2,), gang=False, start=3, pending=1, jobs=["j"])
+    assert epoch.leaves == {"default": [leaf]}
+    assert epoch.pools["p"].decayed_usage == 0.5
+    assert recomputed(epoch, pools, ("cpu",)) == epoch.pools
