@@ -7,7 +7,6 @@ Modules that `omega --help` does not need are imported by the functions that use
 """
 
 import codecs
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,6 +75,8 @@ def console(*, stderr: bool = False) -> "Console":
 
 def document(value: Any) -> None:
     """Print the JSON document of a command."""
+    import json
+
     from omega.cellstate.plain_text import escaped
 
     click.echo(escaped(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)))
@@ -83,6 +84,8 @@ def document(value: Any) -> None:
 
 def json_line(value: Any) -> None:
     """Print one JSON document on a line of its own and flush."""
+    import json
+
     from omega.cellstate.plain_text import escaped
 
     click.echo(escaped(json.dumps(value, ensure_ascii=False, allow_nan=False)))
