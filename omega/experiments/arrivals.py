@@ -106,18 +106,18 @@ def _saturates(records: Sequence[Record], _: int) -> Seen:
 
 
 REASONS = {
-    "C": "the cell is full first. Arriving tasks of the trace hold about 6 % of the cell (their durations seen for 7 "
-    "hours), and 40 % is free: room for about 7 times the arrivals, regardless of decision times, and for less where "
-    "large jobs weigh more (cells of 1,000 machines saturate between 4x and 5x). The paper's 9.5x lies between that "
-    "and what decision times allow. With tasks that run half as long all jobs are scheduled at 9.5x (28,419 of 28,419, "
-    "whole cell, 0.15 days): so it hangs on durations, of which the paper published none for its runs",
-    "B": "close to where its batch scheduler's time ends the cell is nearly full as well",
+    "C": "the cell is full first. Arriving tasks of the trace hold about 6 % of the cell (durations over 7 hours), "
+    "and 40 % is free. That is room for about 7 times the arrivals, whatever the decision times. Cells of 1,000 "
+    "machines saturate between 4x and 5x, because large jobs weigh more. The paper's 9.5x lies between 7x and "
+    "the limit by decision times. With tasks that run half as long, all jobs are scheduled at 9.5x (28,419 of "
+    "28,419, whole cell, 0.15 days). So the result depends on durations, which the paper did not publish",
+    "B": "the cell is nearly full when its batch scheduler is saturated",
 }
 
 
 FEW = (
-    "service jobs rarely meet a conflict below saturation: one more or less decides. With twenty times as many on B "
-    "(whole cell, 0.083 days) their conflict fraction rises from 0.0019 at 1x to 0.0077 at 4x"
+    "service jobs rarely have a conflict below saturation, so a single conflict decides. With twenty times as many "
+    "on B (whole cell, 0.083 days) their conflict fraction rises from 0.0019 at 1x to 0.0077 at 4x"
 )
 
 
@@ -166,8 +166,8 @@ def _many(records: Sequence[Record], _: int) -> Seen:
         *(of(record, "batch", name) for name in ("conflict_fraction", "busyness") for record in line),
     )
     return found.seen(
-        "the conflict fraction rises with the first few schedulers and then stays about the same: the more there are, "
-        "the less each of them decides on, and the less it meets of what others do meanwhile"
+        "the conflict fraction rises with the first few schedulers and then stays about the same. With more "
+        "schedulers each one decides on fewer jobs, and fewer changes of others fall into a decision"
     )
 
 

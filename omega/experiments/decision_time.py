@@ -105,8 +105,9 @@ def _same_wait(records: Sequence[Record], _: int) -> Seen:
             f"{cell} at {at(busy[-1], 't_job_service'):g} s: batch {{:.2f}} s, service {{:.2f}} s", batch, service
         )
     return found.seen(
-        "batch jobs come in bursts and wait for one another, service jobs come between: over 3 days of C at t_job = "
-        "1.5 s they wait 2.0 and 1.3 s; with the same jobs at random times 0.65 and 0.68 s, at 3 s 4.5 and 4.9 s"
+        "batch jobs arrive in bursts and wait for one another; service jobs arrive between the bursts. Over 3 days "
+        "of C at t_job = 1.5 s batch and service jobs wait 2.0 and 1.3 s. With the same jobs at random times they "
+        "wait 0.65 and 0.68 s, at 3 s 4.5 and 4.9 s"
     )
 
 
@@ -134,9 +135,9 @@ def _misses_slo(records: Sequence[Record], _: int) -> Seen:
             min(missed, default=float("inf")),
         )
     return found.seen(
-        "the paper does not give the decision time at which B misses it. Here B is calibrated to keep up with 6 times "
-        "its batch jobs at 0.1 s (fig. 8), so the jobs of B do not overload one scheduler at 0.1 s: both statements "
-        "are true together only for longer decisions"
+        "the paper does not give the decision time at which B misses it. Here B is calibrated to keep up with 6 "
+        "times its batch jobs at 0.1 s (fig. 8), so its jobs do not overload one scheduler at 0.1 s. Both statements "
+        "can be true only for longer decisions"
     )
 
 

@@ -64,8 +64,8 @@ def _service_share(_: Sequence[Record], seed: int) -> Seen:
     found.want(all(0.55 <= each <= 0.80 for each in held))
     found.say("C: {:.0%} of the cpu and {:.0%} of the memory held", *held)
     return found.seen(
-        "cpu does, memory does not: of the requests of the trace's residents, service jobs have 54 % of the cpu and 48 "
-        "% of the memory, and almost all arrivals are batch"
+        "cpu is nearly within the range, memory is not. Of the requests of the trace's residents, service jobs have "
+        "54 % of the cpu and 48 % of the memory. Almost all arrivals are batch"
     )
 
 
@@ -238,7 +238,7 @@ EXPERIMENTS = (
         metric="seconds",
         expectation="tens of seconds",
         sweep=nothing,
-        criterion=_unknown("a remark on Google's former scheduler; nothing of it is published that could be run"),
+        criterion=_unknown("Google's former scheduler, which this remark describes, is not published"),
         small=NONE,
         form=NONE,
     ),

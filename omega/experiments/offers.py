@@ -77,9 +77,9 @@ def _abandons(records: Sequence[Record], _: int) -> Seen:
     found.want(some > 0 and not shared)
     found.say("shared state {:.0f}", shared)
     return found.seen(
-        "few jobs fail 1,000 times: a failed attempt takes a decision time, and while a service job holds the offer, "
-        "what ends meanwhile is enough for most batch jobs. Most are abandoned beyond the paper's range: 2 of 6,111 at "
-        "1,000 s on 1,000 machines of C (0.3 days, seed 0), none with seed 2"
+        "few jobs fail 1,000 times. Each failed attempt takes a decision time. While a service job holds the offer, "
+        "the tasks that end free enough room for most batch jobs. Most are abandoned beyond the paper's range: 2 of "
+        "6,111 at 1,000 s on 1,000 machines of C (0.3 days, seed 0), none with seed 2"
     )
 
 

@@ -1,5 +1,6 @@
 """The page of the paper's claims and the measured results."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,37 +13,39 @@ from omega.experiments.finding import Conclusion, Finding
 from omega.experiments.results import Record
 from omega.experiments.sources import program_version, sources_digest
 
+RANGE = re.compile(r"\(([\d.,%e+-]+) to ([\d.,%e+-]+)\)")
+"""A range over the seeds as `Finding` states it."""
+
 OPENING = """# The Omega paper, reproduced
 
-This page compares the claims of §2.1, §4, §5.1 and §6 of the Omega paper (Schwarzkopf, Konwinski, Abd-El-Malek, Wilkes,
-EuroSys 2013) about figures 2 to 10, 15 and 16 with the results of the simulator. It was written by
+This page compares claims of the Omega paper (Schwarzkopf, Konwinski, Abd-El-Malek, Wilkes, EuroSys 2013) with results
+of the simulator. The claims are those of §2.1, §4, §5.1 and §6 about figures 2 to 10, 15 and 16. The following command
+simulates, draws the figures and writes the page:
 
 ```
 {command}
 ```
 
-which simulates, draws the figures and writes the page. `--days 7` simulates the paper's seven days, `--machines 1000`
-smaller cells. Each section names the command of its figure and, below the table, the command and the simulations of
-each claim. The expectations are code in `omega/experiments`. Where a claim does not hold, the page names the reason and
-the measurement behind it.
+`--days 7` simulates the paper's seven days, `--machines 1000` smaller cells. Each section names the commands and
+simulations of its figure and claims. The expectations are code in `omega/experiments`. If a claim does not hold, the
+page names the reason.
 
-**The cells.** *C* is the cell of Google's public trace of 2011: machines, arrivals, sizes, durations and requests are
-measured on its first seven hours (`omega/workload/tables`), and nothing is fitted. *A* and *B* were never published.
-Here they are *calibrated*: they are C at another arrival rate, the only fitted parameter. With it, decision times of
-0.1 s per job and 5 ms per task saturate one batch scheduler at 2.5 and 6 times the arrivals, as in the paper. Jobs of A
-and B need half the resources of jobs of C; otherwise the cell is full before its scheduler is busy. A claim with a
-fitted input is no evidence and is counted separately. A cell is 60 % full when a run begins, and stays so at its own
-rate.
+**The cells.** *C* is the cell of Google's public trace of 2011. Machines, arrivals, sizes, durations and requests are
+measured on its first seven hours (`omega/workload/tables`); nothing is fitted. *A* and *B* were never published. They
+are *calibrated*: they are C at another arrival rate, the only fitted parameter. At this rate, with decisions of 0.1 s
+per job and 5 ms per task, one batch scheduler is saturated at 2.5 and 6 times the arrivals. Jobs of A and B need half
+the resources of jobs of C, so that the cell is not full before its scheduler is busy. A claim with a fitted input is no
+evidence and is counted separately. A cell is 60 % full when a run begins, and stays so at its own rate.
 
-**The verdicts.** A claim *holds* when it holds for every seed; each seed draws other jobs and other days. Numbers are
-medians over the seeds, with the range in brackets. Ties confirm nothing: "more" means more. Quantities that a claim
-calls equal may differ by the tolerance that the expectation names, and by no more than the range over the seeds (the
-spread of days) where that is less. Most runs have fewer than 200 service jobs. Where the line below a table mentions a
-longer run, the first seed was also simulated for longer, and a claim holds only if it holds there too.
+**The verdicts.** A claim *holds* if it holds for every seed; each seed draws other jobs and other days. Numbers are
+medians over the seeds, with the range in brackets. "More" means more, not equal. Quantities that a claim calls equal
+may differ by the tolerance of the expectation, and by no more than the range over the seeds. If a line below a table
+mentions a longer run, the claim holds only if it also holds there.
 
-**The runs.** Most are shorter than the paper's seven days; calibrated cells run for as long as it takes as many jobs to
-arrive as on C. Busyness and conflict fraction are medians of daily values, and the error bars of the figures are median
-absolute deviations (none for runs of less than two days). A wait is the mean over all jobs with a first attempt.
+**The runs.** Most runs are shorter than the paper's seven days and have fewer than 200 service jobs. Runs of calibrated
+cells end when as many jobs have arrived as on C. Busyness and conflict fraction are medians of daily values. Error bars
+of the figures are median absolute deviations (none for runs below two days). A wait is the mean over all jobs with a
+first attempt.
 """
 
 SET_UP = """## The set-up (§4, table 2)
@@ -177,12 +180,17 @@ def _row(trial: Trial) -> str:
         verdict += f", {finding.held} of {finding.seeds} seeds"
     if experiment.fitted:
         verdict += f"; no evidence: {experiment.fitted}"
-    cells = (claim, experiment.expectation, finding.measured, verdict)
+    cells = (claim, experiment.expectation, _listed(finding.measured), verdict)
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
+def _listed(measured: str) -> str:
+    """Return measurements on a line each, ranges with a dash."""
+    return RANGE.sub(r"(\1–\2)", measured).replace("; ", "<br>")
+
+
 def _size(form: Form) -> str:
-    seeds = f"seeds {form.seed} to {form.seed + form.seeds - 1}" if form.seeds > 1 else f"seed {form.seed}"
+    seeds = f"seeds {form.seed}–{form.seed + form.seeds - 1}" if form.seeds > 1 else f"seed {form.seed}"
     days = ", ".join(f"{days:g} of {cell}" for cell, days in form.lengths.items())
     return f"days: {days} · {seeds}" + (f" · cells of {form.machines:,} machines" if form.machines else "")
 
@@ -207,9 +215,7 @@ def _run(trial: Trial) -> str:
             f"{drawn} draws of the workload, nothing simulated" if drawn > 1 else "read off the tables, nothing drawn"
         )
     jobs = [record["result"]["service"]["jobs_submitted"] for record in trial.records]
-    return (
-        f"{_size(trial.form)} · {len(trial.records)} simulations with {min(jobs):,} to {max(jobs):,} service jobs each"
-    )
+    return f"{_size(trial.form)} · {len(trial.records)} simulations with {min(jobs):,}–{max(jobs):,} service jobs each"
 
 
 def _stable(group: Sequence[Trial]) -> str:
@@ -217,11 +223,11 @@ def _stable(group: Sequence[Trial]) -> str:
     if not longer:
         return ""
     other = [
-        f"`{trial.experiment.name}` {trial.lengthened.verdict} then ({trial.lengthened.measured})"
+        f"`{trial.experiment.name}` {trial.lengthened.verdict} ({trial.lengthened.measured})"
         for trial in longer
         if trial.lengthened is not None and trial.lengthened.verdict is not trial.finding.verdict
     ]
-    said = f" · {longer[0].experiment.longer:.3g} times as long with the first seed: "
+    said = f". With the first seed, {longer[0].experiment.longer:.3g} times as long: "
     return said + ("; ".join(other) if other else "the same verdicts" if len(longer) > 1 else "the same verdict")
 
 

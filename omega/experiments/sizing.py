@@ -73,8 +73,8 @@ def _cap(_: Sequence[Record], seed: int) -> Seen:
         use[1],
     )
     return found.seen(
-        "where little is used the cap is never reached: both policies decide alike, which confirms nothing. That "
-        "nobody gains above 60 % is the rule itself"
+        "in a little used cell the cap is never reached, so both policies decide alike, which confirms nothing. No "
+        "gain above 60 % is the rule of the policy itself"
     )
 
 

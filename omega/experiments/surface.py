@@ -44,7 +44,7 @@ def _surface(records: Sequence[Record], _: int) -> Seen:
         two_level,
         shared,
     )
-    return found.seen("two-level leaves as few unscheduled as shared state: see surface-two-level")
+    return found.seen("two-level leaves as few jobs unscheduled as shared state: see surface-two-level")
 
 
 def _two_level(records: Sequence[Record], _: int) -> Seen:
@@ -55,9 +55,9 @@ def _two_level(records: Sequence[Record], _: int) -> Seen:
         found.say(f"{architecture}: {{:.0f}} points, at worst {{:.2%}} of the jobs", lost[-1], worst)
     found.want(lost[0] > lost[1])
     return found.seen(
-        "small jobs fit in freed room while a service job holds the rest; only large jobs wait for it: at "
-        "t_job = 100 s and t_task = 1 s (whole cell, 0.04 days) 5 of 2,478 batch jobs are left over, of 213 tasks in "
-        "the mean where all have 27. With t_job = 1000 s it is 510 jobs; at 100 s with the further rules of the "
+        "while a service job holds the offer, small jobs fit in freed room and only large jobs wait. At t_job = 100 "
+        "s and t_task = 1 s (whole cell, 0.04 days) 5 of 2,478 batch jobs are left over. Their mean is 213 tasks, "
+        "that of all jobs 27. At t_job = 1000 s 510 jobs are left over; at 100 s with the further rules of the "
         "authors' simulator (--offers authors) 187"
     )
 
