@@ -249,7 +249,7 @@ class Pool:
         "fair_share", "How jobs and sub-pools share the pool", "shares", choices=("fair_share", "fifo"), compute="mode"
     )
     sort_keys: tuple[str, ...] = setting(
-        ("weight", "start_time"), "Order in a FIFO pool, among jobs of one precedence", "shares",
+        ("weight", "start_time"), "Order in a FIFO pool, among jobs of one precedence (priority)", "shares",
         choices=("weight", "start_time", "pending_job_count"), label="sort key", compute="fifo_sort_parameters",
     )  # fmt: skip
     integral: Integral = setting(Integral(), "Integral guarantee", "shares", compute="integral")

@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.architecture import documented, lua, rules
+from tests.architecture import documented, lua, prose, rules
 from tests.architecture.sources import Source
 
 Rule = Callable[[Source], Iterator[str]]
 LUA = "cellstate/lua/commit.lua"
 HOME = "/" + "home/fred/omega"
 FIELDS = "{}\nclass A{}:\n    a: str\n    b: str\n    c: str\n    d: str\n"
+SENTENCE = "word " * 29 + "`a b`. "
+"""A sentence of thirty words."""
 SHELL = "import subprocess\nsubprocess.run('ls', shell=True)\n"
 
 # (rule, path, text, line of the finding, what the finding says)
@@ -76,6 +78,16 @@ REFUSED: list[tuple[Rule, str, str, int, str]] = [
     (rules.old_names, "pyproject.toml", f'omega = "{"cli"}.main:main"\n', 1, "omega.cli"),
     (rules.rule_numbers, "cellstate/x.py", "# as it must (semantics " + "2, 99)\n", 1, "no rule of that number"),
     (rules.pages, "cellstate/x.py", "# one in flight (performance.md)\n", 1, "no page of this project"),
+    (prose.long_pages, "docs/use.md", "word\n" * 2_501, 1, "2501 words, more than 2500"),
+    (prose.long_pages, "docs/decisions/0001-x.md", "word " * 1_201, 1, "divide the page"),
+    (
+        prose.long_sentences,
+        "README.md",
+        "A.\n\n" + "* " + "word " * 30 + "\n* " * 2 + SENTENCE * 2,
+        3,
+        "3 sentences of 30 words or more (lines 3, 5, 5)",
+    ),
+    (prose.long_sentences, "docs/use.md", f"| a | {SENTENCE}{SENTENCE} {SENTENCE} |\n", 1, "divide them"),
     (rules.machine_paths, "docs/use.md", f"Go to\n{HOME} now.\n", 2, "derive it"),
     (rules.machine_paths, "omega/run.py", f"x = '{HOME}'\n", 1, "derive it"),
     (rules.machine_paths, "omega/run.py", "x = '../" + "shared/traces'\n", 1, "shared_directory"),
@@ -158,6 +170,11 @@ ALLOWED: list[tuple[Rule, str, str]] = [
     (rules.implementations, "tests/conftest.py", "from omega.cellstate.redis import RedisCell\n"),
     (rules.rule_numbers, "cellstate/lua/x.lua", "-- semantics 1 and 2, 19; 20 runs\n"),
     (rules.pages, "omega/workload/x.py", "# tables/README.md, docs/semantics.md, FILE.md, https://example.org/a.md\n"),
+    (prose.long_pages, "docs/semantics.md", "word\n" * 4_500),
+    (prose.long_pages, "tests/data/README.md", "word\n" * 4_501),
+    (prose.long_sentences, "docs/use.md", SENTENCE * 2 + "word " * 28 + "[here](docs/use.md)."),
+    (prose.long_sentences, "docs/use.md", "```\n" + SENTENCE * 3 + "\n```\n" + "word `a b`\n" * 14 + "\n* a\n" * 30),
+    (prose.long_sentences, "docs/use.md", f"| {'word ' * 20}<br>{'word ' * 20} | {'word ' * 20} |\n" * 3),
     (rules.machine_paths, "tests/conftest.py", "x = '../" + "shared'\n"),
     (rules.machine_paths, "docs/use.md", "HOME=/" + "home/someone omega up\n"),
     (rules.machine_paths, "docs/use.md", "See https://example.org" + HOME + " and ./docs" + HOME + ".\n"),
@@ -196,7 +213,7 @@ def test_every_rule_is_shown_to_refuse_and_to_let_pass() -> None:
     form = {"source": Source, "return": Iterator[str]}
     every = {
         function
-        for module in (documented, lua, rules)
+        for module in (documented, lua, prose, rules)
         for _, function in inspect.getmembers(module, inspect.isfunction)
         if function.__module__ == module.__name__ and function.__annotations__ == form
     }
