@@ -1,14 +1,13 @@
-"""The scheduler with ageing in docs/write-a-scheduler.md: the batch preset with the ordering that the page shows."""
+"""The scheduler with ageing in docs/examples is the batch preset but for its ordering."""
 
 from omega.schedulers.composition import compose, parameters
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.presets import batch
-from tests.tutorial.page import blocks
+from tests.tutorial.page import DOCS
 
 
 def test_the_scheduler_with_ageing_is_the_batch_preset_but_for_its_ordering() -> None:
-    (text,) = (text for language, text in blocks("write-a-scheduler.md") if language == "toml" and "aged.toml" in text)
-    aged, preset = compose("aged.toml", text), batch()
+    aged, preset = compose("aged.toml", (DOCS / "examples" / "aged.toml").read_text(encoding="utf-8")), batch()
     assert aged.ordering == PrecedenceFifo(ageing=60.0)
     others = [each.name for each in parameters(preset) if each.name not in ("ordering", "preemption")]
     assert "jobs_per_call" in others
