@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from omega.cellstate.errors import BadInput
 from omega.cellstate.pools import Integral, Pool, Pools, PoolTree
 from omega.cellstate.pools.shares import Leaf
 from omega.pools.tree_file import from_document
@@ -133,3 +134,15 @@ def test_a_cell_hands_over_the_settings_themselves(monkeypatch: pytest.MonkeyPat
             quanta={"cpu": 10},
         )
     ]  # fmt: skip
+
+
+def test_bounds_of_a_tree_in_a_file_are_those_of_each_option() -> None:
+    bounds = {
+        "integral_smooth_period": (1e-3, 1e10), "integral_pool_capacity_saturation_period": (1e-3, 1e10),
+        "relaxed_share_multiplier_limit": (1, 1e6), "infer_weight_from_guarantees_share_multiplier": (1e-9, 1e9),
+    }  # fmt: skip
+    for name, both in bounds.items():
+        for bound, beyond in zip(both, (both[0] / 2, both[1] * 2), strict=True):
+            read(options={name: bound})
+            with pytest.raises(BadInput, match=name):
+                read(options={name: beyond})

@@ -230,3 +230,13 @@ def test_preemption_takes_no_amounts() -> None:
         options.preemption({"non_preemptible_usage": "5"})
     with pytest.raises(click.UsageError):
         command.make_context("set", ["p", "--promised", "perhaps"])
+
+
+def test_options_name_their_values() -> None:
+    shown = {each.name: each.make_metavar(click.Context(command)) for each in command.params}
+    wanted = {"parent": "POOL", "tree": "TREE", "users": "USER", "weight": "FLOAT", "guarantee": "NAME=AMOUNT"}
+    assert {name: shown[name] for name in wanted} == wanted
+
+
+def test_a_file_without_a_version_names_none() -> None:
+    assert from_values({}, DIMENSIONS) == (Pools(), None)
