@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from omega.cellstate.ports import Cell
     from omega.live.processes.supervisor import ProcessSupervisor
-    from omega.live.replay import Replay
+    from omega.live.workload_replay import WorkloadReplay
     from omega.workload import Workload
 
 CELL = "demo"
@@ -50,7 +50,9 @@ def _fresh_cell(app: App, name: str, workload: "Workload") -> "Cell":
     return app.closing(create_cell(client, name, DIMENSIONS, keep_jobs=keep, url=app.url))
 
 
-def _start(app: App, cell: "Cell", group: "ProcessSupervisor", replay: "Replay", batch: int, service: int) -> None:
+def _start(
+    app: App, cell: "Cell", group: "ProcessSupervisor", replay: "WorkloadReplay", batch: int, service: int
+) -> None:
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines join", total=len(replay.workload.machines), more="")
         replay.join(CELL, lambda count: bars.advance(bar, count))
@@ -72,7 +74,7 @@ def _start(app: App, cell: "Cell", group: "ProcessSupervisor", replay: "Replay",
         )
 
 
-def _watch(bars: "Bars", replay: "Replay") -> float:
+def _watch(bars: "Bars", replay: "WorkloadReplay") -> float:
     """Run the workload with bars for submitted and placed tasks; returns seconds."""
     submitted = bars.add_task("submitted", total=None, more="")
     placed = bars.add_task("placed", total=None, more="")
@@ -90,7 +92,7 @@ def _watch(bars: "Bars", replay: "Replay") -> float:
     return spent
 
 
-def _report(app: App, cell: "Cell", replay: "Replay", spent: float) -> int:
+def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float) -> int:
     from omega.cellstate.audit import verify
 
     figures, pending = cell.figures(), sum(cell.queue_depths().values())
@@ -157,14 +159,14 @@ def command(
     """Run a store, a cell, scheduler processes and a realistic mixed workload; verify the result."""
     from omega.embedded.places import state_directory
     from omega.live.processes.supervisor import supervised
-    from omega.live.replay import Replay
+    from omega.live.workload_replay import WorkloadReplay
 
     with render.busy("reading the workload", quiet=app.as_json):
         workload = _workload(trace, machines, seed, tasks)
     name = app.cell_name or CELL
     cell = _fresh_cell(app, name, workload)
     speed = speed or (TRACE_SPEED if trace else 1.0)
-    replay = Replay(cell, workload, time.time, time.sleep, speed)
+    replay = WorkloadReplay(cell, workload, time.time, time.sleep, speed)
     logs = state_directory() / "logs" / name
     with supervised(app.url, name, logs, lease_ms=LEASE_MS, speed=speed) as group:
         _start(app, cell, group, replay, batch, service)

@@ -9,7 +9,7 @@ from omega.queries.job_state import group_names, state
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec
     from omega.cellstate.ports import JobStore
-    from omega.updating import Change
+    from omega.updating import JobUpdate
 
 ATTEMPTS = 5
 """Maximum number of attempts at an update of a job that is modified concurrently."""
@@ -77,16 +77,16 @@ def end(cell: "JobStore", stopped: "Job", now_ms: Callable[[], int], by: str) ->
 
 def update(
     cell: "JobStore", spec: "JobSpec", check: int | None, me: str, now_ms: Callable[[], int], by: str, *, force: bool
-) -> "tuple[Job, Change]":
+) -> "tuple[Job, JobUpdate]":
     """Begin the update of the live job that has the id or name of `spec`. Refused, Overtaken, BadInput."""
-    from omega.updating import change
+    from omega.updating import job_update
 
     for attempt in range(ATTEMPTS):
         job = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
         if job is None:
             raise Refused(f"job {spec.name}: no live job of that name in cell {cell.name}; omega job submit makes one")
         check_owner(me, cell, [job], force=force)
-        wanted = change(job, spec, again=cell.updates().get(job.id, "").startswith("stalled"))
+        wanted = job_update(job, spec, again=cell.updates().get(job.id, "").startswith("stalled"))
         try:
             known = job.modified if check is None else check
             return cell.update(job.id, wanted.groups, wanted.extra, now_ms(), by, known), wanted

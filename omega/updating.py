@@ -15,7 +15,7 @@ COUNTED = ("user", "pool", "expected_duration")
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class JobUpdate:
     """An update as `Cell.update` takes it, and how many tasks it replaces."""
 
     groups: tuple[TaskGroup, ...]
@@ -23,7 +23,7 @@ class Change:
     replaced: int
 
 
-def change(job: Job, spec: JobSpec, *, again: bool = False) -> Change:
+def job_update(job: Job, spec: JobSpec, *, again: bool = False) -> JobUpdate:
     """Compare a running job with its new specification; raises BadInput for changes that need a new job.
 
     A group that is the same keeps its tasks; `again` replaces those too, after an update that stalled.
@@ -60,7 +60,7 @@ def change(job: Job, spec: JobSpec, *, again: bool = False) -> Change:
     extra = dict(spec.extra) | kept
     extra["groups"] = extras + [dict(group.extra) for group in fresh]
     extra["targets"] = [[each.group, each.count, list(each.older), each.finished, each.resized] for each in wanted]
-    return Change(tuple(fresh), extra, replaced)
+    return JobUpdate(tuple(fresh), extra, replaced)
 
 
 def _check(job: Job, spec: JobSpec) -> None:

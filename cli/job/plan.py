@@ -7,7 +7,7 @@ import click
 from omega.cli import render, words
 from omega.cli.app import App
 from omega.cli.job.reading import read_file
-from omega.queries.plans import Plan, plan_jobs
+from omega.queries.plans import PlannedJob, plan_jobs
 from omega.submission import check_names, check_pools, jobs_of, stamped
 
 FITS, LACKS = 0, 3
@@ -48,7 +48,7 @@ def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
     return LACKS if any(plan.unplaced for plan in plans) else FITS
 
 
-def _show(plan: Plan, most: int | None) -> None:
+def _show(plan: PlannedJob, most: int | None) -> None:
     """Print the plan; at most `most` machines, with None all and their scores."""
     if plan.unchanged:
         render.line(f"{plan.spec.name}: an identical job exists; nothing would change")

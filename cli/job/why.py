@@ -14,7 +14,7 @@ from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine
 from omega.queries.finding import find_job
 from omega.queries.job_state import state
 from omega.queries.losses import losses
-from omega.queries.pool_standing import lines
+from omega.queries.pool_standing import sentences
 
 if TYPE_CHECKING:
     from omega.schedulers.constraints.explanation import GroupExplanation, Step
@@ -106,7 +106,7 @@ def _show(app: App, found: Explained, *, verbose: bool) -> None:
             _show_lacking(found.lacking(part))
     if not found.explanation.parts or found.explanation.reason in SELF_EXPLANATORY:
         render.line(f"  {MEANING[found.explanation.reason]}")
-    for line in lines(found.pool) if found.pool else ():
+    for line in sentences(found.pool) if found.pool else ():
         render.line(f"  {line}")
     for line in loss_lines(losses(found.cell, found.job)):
         render.line(f"  {line}")

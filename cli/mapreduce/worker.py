@@ -34,13 +34,13 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy otherwise reserves memory for every core
     from omega.cellstate.shards import Worker
     from omega.live.mapreduce import ShardWorker
-    from omega.mapreduce.plan import Plan
+    from omega.mapreduce.plan import MapReducePlan
 
     cell = app.open()
     job, index = cell.job(job_id), cell.machine_index(machine)
     if job is None or index is None:
         raise Refused(f"job {job_id}, machine {machine}: not in cell {cell.name}; agents start the workers of a job")
-    plan = Plan.read(job.spec)
+    plan = MapReducePlan.read(job.spec)
     if plan is None:
         raise BadInput(f"job {job.name}: is not a MapReduce job; submit one of kind mapreduce")
     worker = ShardWorker(

@@ -11,7 +11,7 @@ from omega.cli.top.panes import attributes
 from omega.queries.job_state import COUNTS, counts, group_names, state
 from omega.queries.machines import tasks_on
 from omega.queries.monitor import Monitor
-from omega.queries.overview import Change, Member, Overview, PoolLine, condition
+from omega.queries.overview import Overview, PoolLine, SchedulerRates, VersionEvents, condition
 from omega.schedulers.constraints.reasons import MEANING
 
 MOST_RUNS, MOST_EVENTS, BAR = 200, 20, 30
@@ -97,7 +97,7 @@ def _machine(monitor: Monitor, overview: Overview, machine: Machine) -> list[str
     return lines + _events(overview, about)
 
 
-def _scheduler(overview: Overview, member: Member) -> list[str]:
+def _scheduler(overview: Overview, member: SchedulerRates) -> list[str]:
     figures = member.figures
     wait = figures["wait_seconds"]
     told = {
@@ -119,7 +119,7 @@ def _scheduler(overview: Overview, member: Member) -> list[str]:
     return lines + _events(overview, [each for each in overview.changes if each.first.by == member.name])
 
 
-def _events(overview: Overview, about: Sequence[Change]) -> list[str]:
+def _events(overview: Overview, about: Sequence[VersionEvents]) -> list[str]:
     shown = about[:MOST_EVENTS]
     wide = max((len(each.first.by) for each in shown), default=0)
     lines = [

@@ -7,7 +7,7 @@ from omega.cli import render
 from omega.cli.top.head import head
 from omega.cli.top.panes import EMPTY, panes
 from omega.queries.machines import utilisation
-from omega.queries.overview import TROUBLE, Member, Overview, condition, fullness, listed_json, trouble
+from omega.queries.overview import TROUBLE, Overview, SchedulerRates, condition, fullness, listed_json, trouble
 
 MACHINE_STATES = ("up", "drained", "down", "offline", "over", "full")
 MOST_LINES = 15
@@ -78,7 +78,7 @@ def _troubled(machine: Machine) -> bool:
     return trouble(machine) < TROUBLE["up"]
 
 
-def _member(each: Member) -> dict[str, Any]:
+def _member(each: SchedulerRates) -> dict[str, Any]:
     lately = {"busyness": each.busyness, "conflict_fraction": each.conflict_fraction}
     return {**each.figures, "lately": lately}
 

@@ -10,7 +10,16 @@ from omega.cli import words
 from omega.cli.event_words import clock
 from omega.cli.top.bars import bar, curve
 from omega.queries.job_state import counts, state
-from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, condition, fullness, trouble
+from omega.queries.overview import (
+    ListedJob,
+    Overview,
+    PoolLine,
+    SchedulerRates,
+    VersionEvents,
+    condition,
+    fullness,
+    trouble,
+)
 from omega.queries.pool_shares import NORMAL
 
 BAR, SHORT_BAR = 8, 4
@@ -60,14 +69,14 @@ EMPTY = {
 
 
 def _jobs(overview: Overview) -> Pane:
-    def age(each: Listed) -> str:
+    def age(each: ListedJob) -> str:
         return words.age((overview.at_ms - each.job.submitted_ms) / 1000)
 
-    def placed(each: Listed) -> str:
+    def placed(each: ListedJob) -> str:
         found = counts(each.job.groups)
         return f"{found['placed']:,}/{found['total']:,}"
 
-    def wants(each: Listed) -> str:
+    def wants(each: ListedJob) -> str:
         needs = [words.amounts(overview.dimensions, group.need) for group in each.job.groups]
         return words.listing(list(dict.fromkeys(needs)), 1)
 
@@ -91,15 +100,15 @@ def _jobs(overview: Overview) -> Pane:
 
 def _schedulers(overview: Overview) -> Pane:
     def number(title: str, weight: int = 9) -> Column:
-        def value(each: Member) -> int:
+        def value(each: SchedulerRates) -> int:
             return int(each.figures[title] or 0)
 
-        def show(each: Member) -> str:
+        def show(each: SchedulerRates) -> str:
             return "" if each.figures[title] is None else f"{value(each):,}"
 
         return Column(title, show, lambda each: -value(each), True, weight)
 
-    def wait(each: Member) -> str:
+    def wait(each: SchedulerRates) -> str:
         waits = each.figures["wait_seconds"]
         return "" if waits["mean"] is None else f"{words.seconds(waits['mean'])}/{words.seconds(waits['p90'])}"
 
@@ -121,7 +130,7 @@ def _schedulers(overview: Overview) -> Pane:
     return Pane("schedulers", columns, overview.members, lambda each: f"scheduler {each.name}", note)
 
 
-def _conflicts(each: Member) -> str:
+def _conflicts(each: SchedulerRates) -> str:
     return "" if each.conflict_fraction is None else words.fraction(each.conflict_fraction)
 
 
@@ -205,7 +214,7 @@ def _pools(overview: Overview) -> Pane:
     return Pane("pools", columns, overview.pools, lambda each: f"pool {each.share.name}", note)
 
 
-def _opens(each: Change) -> str:
+def _opens(each: VersionEvents) -> str:
     """Return the identity of an event's line: the object that Enter opens, and its version."""
     job = next((event.job for event in each.events if event.job), None)
     machine = next((event.machine for event in each.events if event.machine is not None), None)

@@ -261,7 +261,7 @@ class Tasks(Strict):
 Need = Callable[[tuple[str | int, ...], Tasks], Resources]
 
 
-class JobEntry(Strict):
+class JobForm(Strict):
     """A job."""
 
     name: Annotated[str, AfterValidator(_rule_of_job("name"))]
@@ -298,7 +298,7 @@ class JobEntry(Strict):
         return found | ({"after": [wait.model_dump() for wait in self.after]} if self.after else {})
 
 
-def fields_at(path: tuple[str | int, ...], job: type[JobEntry] = JobEntry) -> list[str]:
+def fields_at(path: tuple[str | int, ...], job: type[JobForm] = JobForm) -> list[str]:
     """Return the fields allowed in the mapping at a path within a job."""
     model: type[Strict] | None = job
     for name in path:

@@ -13,8 +13,8 @@ from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUDGET, TaskGroup
 from omega.cellstate.resources import parse_bytes
-from omega.jobfile.form import MOST_TASKS, Amount, Constraint, Duration, JobEntry, Need, Restart, Strict, Tasks
-from omega.mapreduce.plan import Plan
+from omega.jobfile.form import MOST_TASKS, Amount, Constraint, Duration, JobForm, Need, Restart, Strict, Tasks
+from omega.mapreduce.plan import MapReducePlan
 from omega.schedulers.resizing import PLAN
 
 MOST_FILES = 10_000
@@ -59,13 +59,13 @@ def _none(value: list[Tasks]) -> list[Tasks]:
     return value
 
 
-class Step(Strict):
+class MapStage(Strict):
     """A mapper: text in, lines ``key<TAB>value`` out."""
 
     command: list[str] = Field(min_length=1)
 
 
-class Reduce(Step):
+class ReduceStage(MapStage):
     """A reducer, and the number of parts of the result (default: the number of requested workers)."""
 
     count: int | None = Field(None, ge=1, le=MOST_SHARDS)
@@ -85,7 +85,7 @@ class Input(Strict):
         return self
 
 
-class MapReduceEntry(JobEntry):
+class MapReduceForm(JobForm):
     """A MapReduce job."""
 
     tasks: Annotated[list[Tasks], AfterValidator(_none)] = Field(default_factory=list)
@@ -94,8 +94,8 @@ class MapReduceEntry(JobEntry):
     constraints: list[Constraint] = Field(default_factory=list)
     duration: Duration = 0
     input: Input
-    map: Step
-    reduce: Reduce
+    map: MapStage
+    reduce: ReduceStage
     output: str = Field(min_length=1)
     scratch: str | None = None
 
@@ -114,16 +114,16 @@ class MapReduceEntry(JobEntry):
         return workers, replace(workers, count=0, extra={**workers.extra, "name": "surplus"}, optional=True)
 
     def extra(self) -> dict[str, Any]:
-        """As JobEntry.extra, with the plan. Raises BadInput for an input that cannot be read."""
+        """As JobForm.extra, with the plan. Raises BadInput for an input that cannot be read."""
         return {**super().extra(), PLAN: self.plan().write()}
 
-    def plan(self) -> Plan:
+    def plan(self) -> MapReducePlan:
         """Return the plan; file names are relative to the current directory."""
         output = Path(self.output).absolute()
         if any(output.glob("part-*")):
             raise BadInput(f"output: {output} holds the result of an earlier run; remove it or name another directory")
         numbers, files = self.input.ranges, _found(self.input.files)
-        plan = Plan(
+        plan = MapReducePlan(
             self.map.command,
             self.reduce.command,
             self.reduce.count or min(self.workers, MOST_SHARDS),

@@ -17,9 +17,9 @@ from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.model import After, JobSpec
 from omega.cellstate.plain_text import cleaned, problems
 from omega.cellstate.resources import Dimensions, Resources, shown
-from omega.jobfile.form import JobEntry, Tasks, Wait, fields_at, parse_duration
-from omega.jobfile.lines import Document, Path, joined, parse
-from omega.jobfile.mapreduce import MapReduceEntry
+from omega.jobfile.document import Document, Path, joined, parse
+from omega.jobfile.form import JobForm, Tasks, Wait, fields_at, parse_duration
+from omega.jobfile.mapreduce import MapReduceForm
 
 __all__ = ["JobFile", "load", "parse_duration"]
 
@@ -60,7 +60,7 @@ def load(
     A job without an id gets one from `new_id`; `find_job` finds existing jobs that others wait for.
     Raises BadInput for the first job with errors: ``FILE:LINE: FIELD: error; allowed values``, at most four of them.
     """
-    entries_read: list[tuple[Document, Path, JobEntry, str]] = []
+    entries_read: list[tuple[Document, Path, JobForm, str]] = []
     taken: dict[tuple[str, str], str] = {}
     own: dict[str, str] = {}
     for file in files:
@@ -82,26 +82,26 @@ def load(
     return in_order(specs)
 
 
-def _after(document: Document, here: Path, job: JobEntry, own: dict[str, str], find_job: FindJob) -> tuple[After, ...]:
+def _after(document: Document, here: Path, job: JobForm, own: dict[str, str], find_job: FindJob) -> tuple[After, ...]:
     try:
         return resolved(job.after, own, find_job)
     except OmegaError as error:
         raise BadInput(f"{document.where((*here, 'after'))}: after: {error}") from None
 
 
-def _entry(document: Document, here: Path, entry: Any) -> JobEntry:
+def _entry(document: Document, here: Path, entry: Any) -> JobForm:
     if not isinstance(entry, dict):
         raise BadInput(f"{document.where(here)}: {shown(entry)} is not a job; write fields such as name and tasks")
     for path, problem in problems(entry):
         raise BadInput(f"{document.where((*here, *path))}: {cleaned(_field((*here, *path)))}: {problem}")
-    kind = MapReduceEntry if entry.get("kind") == "mapreduce" else JobEntry
+    kind = MapReduceForm if entry.get("kind") == "mapreduce" else JobForm
     try:
         return kind.model_validate(entry)
     except ValidationError as error:
         raise BadInput(_message(document, here, error.errors(include_url=False), kind)) from None
 
 
-def _take(document: Document, here: Path, job: JobEntry, taken: dict[tuple[str, str], str]) -> None:
+def _take(document: Document, here: Path, job: JobForm, taken: dict[tuple[str, str], str]) -> None:
     """Refuse a name or an id that another job of the same submission has."""
     for field, value in (("name", job.name), ("id", job.id)):
         if value is not None:
@@ -112,7 +112,7 @@ def _take(document: Document, here: Path, job: JobEntry, taken: dict[tuple[str, 
 
 
 def _spec(
-    document: Document, here: Path, job: JobEntry, dimensions: Dimensions, job_id: str, after: tuple[After, ...]
+    document: Document, here: Path, job: JobForm, dimensions: Dimensions, job_id: str, after: tuple[After, ...]
 ) -> JobSpec:
     groups = job.groups(lambda place, tasks: _need(document, (*here, *place), tasks, dimensions))
     try:
@@ -142,7 +142,7 @@ def _field(path: Path) -> str:
     return text
 
 
-def _message(document: Document, here: Path, errors: Sequence[Any], kind: type[JobEntry]) -> str:
+def _message(document: Document, here: Path, errors: Sequence[Any], kind: type[JobForm]) -> str:
     """Return the first errors in one line, each with its place, and how many more there are.
 
     Unknown fields are reported first: a missing field may be misspelt.
@@ -155,7 +155,7 @@ def _message(document: Document, here: Path, errors: Sequence[Any], kind: type[J
     return joined(parts)
 
 
-def _reason(error: Any, job: type[JobEntry]) -> str:
+def _reason(error: Any, job: type[JobForm]) -> str:
     kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "missing":
         return "is missing"

@@ -19,7 +19,7 @@ from omega.cellstate.errors import Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.ports import ShardStore
 from omega.cellstate.shards import MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
-from omega.mapreduce.plan import Plan
+from omega.mapreduce.plan import MapReducePlan
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.05, 1.0
 """Seconds before a waiting worker asks again, while others process the rest of the phase."""
@@ -41,7 +41,7 @@ class ShardWorker:
     cell: ShardStore
     job_id: str
     name: str
-    plan: Plan
+    plan: MapReducePlan
     worker: Worker
     environment: Mapping[str, str]
     now: Callable[[], float]

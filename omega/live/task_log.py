@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate import ranges
 from omega.cellstate.errors import Refused
 from omega.embedded.places import state_directory
-from omega.live.agent.output import Reader, last_lines
+from omega.live.agent.output import StreamReader, last_lines
 from omega.live.agent.places import all_places
 from omega.live.waiting import patiently
 from omega.queries.job_state import group_names
@@ -27,7 +27,7 @@ class TaskLog:
     group: int
     task: int
     stream: str
-    reader: "Reader | None" = None
+    reader: "StreamReader | None" = None
     _place: Path | None = None
     _last: bytes = field(default=b"")
 
@@ -74,7 +74,7 @@ class TaskLog:
             self.reader = self._place = None
         elif newest[1] != self._place:
             self._place = newest[1]
-            self.reader = Reader(newest[1], self.stream)
+            self.reader = StreamReader(newest[1], self.stream)
 
     def _placement(self) -> int:
         """Return the id of the task's live placement; 0 without one."""

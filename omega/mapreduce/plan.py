@@ -22,7 +22,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MapReducePlan:
     """Commands, input and places of a MapReduce job.
 
     Input is either `files` with their sizes when the job was submitted, cut every `shard` bytes as if they
@@ -40,7 +40,7 @@ class Plan:
     numbers: str = ranges.EMPTY
 
     @classmethod
-    def read(cls, spec: Mapping[str, Any]) -> "Plan | None":
+    def read(cls, spec: Mapping[str, Any]) -> "MapReducePlan | None":
         """Return the plan in a job's spec; None for other jobs."""
         said = spec.get(PLAN)
         if said is None:

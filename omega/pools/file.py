@@ -12,7 +12,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.pools import DEFAULT_TREE, JOBS, TASKS, Integral, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.pools.settings import Setting, stated, table
 from omega.cellstate.resources import SLOTS, Dimensions, format_amount, parse_amount
-from omega.jobfile.lines import Document, joined, parse
+from omega.jobfile.document import Document, joined, parse
 
 LARGEST_FILE = 8 << 20
 Amounts = dict[str, str | int | float]

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from omega.cellstate.errors import BadInput
 from omega.cellstate.pools import Integral, Pool, PoolTree
 from omega.cellstate.pools.settings import Setting, table
-from omega.jobfile.lines import joined, parse
+from omega.jobfile.document import joined, parse
 from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 
 _LONGEST_INPUT = 64 * 1024 * 1024

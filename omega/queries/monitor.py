@@ -15,7 +15,17 @@ from omega.cellstate.transaction import Ask, Intake
 from omega.queries.events import Event, event
 from omega.queries.machines import utilisation
 from omega.queries.names import Names
-from omega.queries.overview import Change, Listed, Member, Overview, PoolLine, Rank, Rates, rank, states
+from omega.queries.overview import (
+    ListedJob,
+    Overview,
+    PoolLine,
+    Rank,
+    Rates,
+    SchedulerRates,
+    VersionEvents,
+    rank,
+    states,
+)
 from omega.queries.pool_shares import order, starving_pools, status
 from omega.queries.room import Room
 from omega.queries.schedulers import description
@@ -85,8 +95,8 @@ class Monitor:
         self._members: dict[str, _Past] = {}
         self._seen: int | None = None
         self._read_ms = 0
-        self._changes: deque[Change] = deque(maxlen=MOST_CHANGES)
-        self._attention: deque[Change] = deque(maxlen=MOST_CHANGES)
+        self._changes: deque[VersionEvents] = deque(maxlen=MOST_CHANGES)
+        self._attention: deque[VersionEvents] = deque(maxlen=MOST_CHANGES)
         self._past: dict[str, deque[float]] = {}
         self._epoch: Epoch | None = None
         self._running: tuple[int, list[Job]] = (0, [])
@@ -102,7 +112,7 @@ class Monitor:
         ranks = sorted(self._ranks.values())
         machines = [self._machines[index] for _, _, index in ranks]
         room = Room.of(self._snapshot, self.cell, uses, known)
-        queue = [Listed(each.arrival, each.job, room.reason(each.job)) for each in pending]
+        queue = [ListedJob(each.arrival, each.job, room.reason(each.job)) for each in pending]
         jobs_running, running = self._read_running()
         rates = self._read_log(now_ms)
         self._keep_history(machines, rates)
@@ -116,7 +126,7 @@ class Monitor:
             states(ranks, machines),
             [self._member(*each) for each in sorted(known.items())],
             sorted(queue, key=lambda each: each.position),
-            [Listed(-job.order, job, "") for job in reversed(running)],
+            [ListedJob(-job.order, job, "") for job in reversed(running)],
             jobs_running,
             depths,
             self._newest_changes(),
@@ -228,10 +238,10 @@ class Monitor:
 
     # Schedulers
 
-    def _member(self, name: str, known: tuple[int, bool, dict[str, Any]]) -> Member:
+    def _member(self, name: str, known: tuple[int, bool, dict[str, Any]]) -> SchedulerRates:
         past = self._members.setdefault(name, _Past({}))
         past.add_event(known[2])
-        return Member(description(name, *known), past.busyness, past.conflict_fraction, tuple(past.history))
+        return SchedulerRates(description(name, *known), past.busyness, past.conflict_fraction, tuple(past.history))
 
     # The log
 
@@ -261,13 +271,13 @@ class Monitor:
         shown = [each for each in found if each.version in newest or each.version in troubled]
         self.names.read_jobs(each.job for each in shown)
         for same, text in self._tell(shown, self.names):
-            change = Change(tuple(same), text)
+            change = VersionEvents(tuple(same), text)
             if change.first.version in newest:
                 self._changes.appendleft(change)
             if change.first.version in troubled:
                 self._attention.appendleft(change)
 
-    def _newest_changes(self) -> tuple[Change, ...]:
+    def _newest_changes(self) -> tuple[VersionEvents, ...]:
         """Return the kept versions, newest first."""
         found = {change.first.version: change for change in (*self._attention, *self._changes)}
         return tuple(change for _, change in sorted(found.items(), reverse=True))

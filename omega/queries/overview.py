@@ -19,7 +19,7 @@ FULL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedJob:
     """A job, its position in a list, and the reason why it is pending; empty when there is none."""
 
     position: int
@@ -28,7 +28,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class SchedulerRates:
     """A scheduler: its figures as in `omega scheduler list`, and its rates between the last two heartbeats."""
 
     figures: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class VersionEvents:
     """The events of one version of the cell, with their text."""
 
     events: "Sequence[Event]"
@@ -91,16 +91,16 @@ class Overview:
     """In the order of their `rank`."""
     states: Mapping[str, int]
     """Number of machines by state (`states`)."""
-    members: Sequence[Member]
-    queue: Sequence[Listed]
+    members: Sequence[SchedulerRates]
+    queue: Sequence[ListedJob]
     """The first pending jobs of each kind, in order of arrival."""
-    running: Sequence[Listed]
+    running: Sequence[ListedJob]
     """The newest jobs of which all tasks are placed or ended and at least one is placed, newest first."""
     jobs_running: int
     """How many such jobs there are."""
     depths: Mapping[str, int]
     """How many jobs of each kind are pending."""
-    changes: Sequence[Change]
+    changes: Sequence[VersionEvents]
     """The newest versions, and older ones that may need attention; newest first."""
     rates: Rates
     past: Mapping[str, Sequence[float]]
@@ -150,7 +150,7 @@ def states(ranks: Sequence[Rank], machines: Sequence[Machine]) -> "Counter[str]"
     return found
 
 
-def listed_json(each: Listed, now_ms: int) -> dict[str, Any]:
+def listed_json(each: ListedJob, now_ms: int) -> dict[str, Any]:
     """Return a job of a list as plain values."""
     job = each.job
     return {

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Plan:
+class PlannedJob:
     """The plan of one job. `scores` are points by group, criterion and machine."""
 
     spec: "JobSpec"
@@ -101,22 +101,22 @@ class Plans:
         self._asked: list[Work] = []
         """The jobs planned so far; those of a cell with pools want their share."""
 
-    def all(self, specs: "Sequence[JobSpec]") -> list[Plan]:
+    def all(self, specs: "Sequence[JobSpec]") -> list[PlannedJob]:
         """Return a plan for each job."""
         return [self._one(spec, order) for order, spec in enumerate(specs)]
 
-    def _one(self, spec: "JobSpec", order: int) -> Plan:
+    def _one(self, spec: "JobSpec", order: int) -> PlannedJob:
         from omega.schedulers.constraints.explanation import explain
         from omega.schedulers.dry_run import DryRun, Planned
 
         if self._is_there(spec):
-            return Plan(spec, Planned(), "", unchanged=True)
+            return PlannedJob(spec, Planned(), "", unchanged=True)
         work, use = as_work(spec, order), self.kinds.get(spec.kind)
         scheduler = self._scheduler(spec.kind)
         look_up(self.cell, self.snapshot, [work])
         reason = explain(work, self.snapshot, use, self.cell.dimensions.names).reason
         if reason == "LIMIT":
-            return Plan(spec, Planned(), reason)
+            return PlannedJob(spec, Planned(), reason)
         scores = self._scores(scheduler, work)
         now = 0.0
         if self.pools.configured:
@@ -131,7 +131,7 @@ class Plans:
         names = {m: name for m, (name, _) in zip(machines, self.cell.described(machines), strict=True)}
         jobs = self.cell.jobs_by_id(sorted({each.resident.job for each in planned.victims}))
         victims = {job_id: job.name for job_id, job in jobs.items()}
-        return Plan(spec, planned, reason if work.remaining else "", names, victims, scores)
+        return PlannedJob(spec, planned, reason if work.remaining else "", names, victims, scores)
 
     def _scheduler(self, kind: str) -> "Scheduler":
         from omega.schedulers import registry
@@ -168,7 +168,7 @@ class Plans:
 
 def plan_jobs(
     cell: "Queries", specs: "Sequence[JobSpec]", *, scored: bool = False
-) -> tuple[list[Plan], dict[str, Any]]:
+) -> tuple[list[PlannedJob], dict[str, Any]]:
     """Plan jobs as if they were submitted now; returns the plans, and all of them as plain values."""
     doubtful, found = warnings(cell, specs), Plans(cell, scored=scored).all(specs)
     changes = any(plan.planned.claims for plan in found)

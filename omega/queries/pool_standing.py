@@ -114,7 +114,7 @@ def _holders(
     return [each for _, each in found[:MOST_HOLDERS]]
 
 
-def lines(stands: Mapping[str, Any]) -> Iterator[str]:
+def sentences(stands: Mapping[str, Any]) -> Iterator[str]:
     """Yield how a pool stands, for people."""
     dominant = stands["dominant_resource"]
     at = dominant or next(iter(stands["usage"]), "")

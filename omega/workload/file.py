@@ -13,7 +13,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec
 from omega.cellstate.pools import Pools
 from omega.cellstate.resources import parse_amount
-from omega.jobfile.lines import Document, joined, parse
+from omega.jobfile.document import Document, joined, parse
 from omega.jobfile.reader import JobFile, load, parse_duration
 from omega.pools.file import from_document
 from omega.workload.workload import DIMENSIONS, Arrival, Workload

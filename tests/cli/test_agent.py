@@ -13,7 +13,7 @@ from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces
-from omega.live.agent.process import Bell, Watch
+from omega.live.agent.process import AgentLoop, Bell
 from tests.cli.conftest import Omega, eventually, join, scheduler
 
 pytestmark = pytest.mark.server
@@ -27,7 +27,7 @@ def agent(cell: RedisCell, state: Path) -> Iterator[Agent]:
     places = AgentPlaces(state, cell.name, "h1")
     places.make()
     made, bell = Agent(own, MachineSpec("h1", (4_000, 4_096)), places, LEASE_MS), Bell()
-    watch = Watch(made, bell)
+    watch = AgentLoop(made, bell)
 
     def work() -> None:
         with bell.ringing():

@@ -12,7 +12,7 @@ from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Position, Transaction
-from omega.queries.pool_standing import lines
+from omega.queries.pool_standing import sentences
 from omega.schedulers.process.epochs import Publisher
 from tests.cli.conftest import Omega, join
 
@@ -247,7 +247,7 @@ def test_what_a_pending_job_waits_for(status: str, changes: dict[str, Any], last
         "lacks_a_task": True,
         "holders": [{"pool": "b", "over": {"cpu": 1000}}],
     }
-    assert list(lines(stands | changes))[-1].endswith(last)
+    assert list(sentences(stands | changes))[-1].endswith(last)
 
 
 def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:

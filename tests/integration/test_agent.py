@@ -16,7 +16,7 @@ from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Ending, How
 from omega.live.agent.agent import Agent
-from omega.live.agent.process import AgentOptions, Bell, Watch, run_agent
+from omega.live.agent.process import AgentLoop, AgentOptions, Bell, run_agent
 from tests.integration.agent_ground import Ground, alive, gone, grounded, look_until
 from tests.integration.stage import all_facts, until
 
@@ -273,7 +273,7 @@ def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.
     monkeypatch.setattr(agent.cell, "renew_executor", away)
     monkeypatch.setattr(agent.cell, "end", told)
     monkeypatch.setattr("omega.live.agent.process.AWAY_SECONDS", 0.01)
-    watch = Watch(agent, bell)
+    watch = AgentLoop(agent, bell)
     watch.come = True
     with bell.listening():
         watch.run()
@@ -288,7 +288,7 @@ def test_a_name_that_another_agent_took_meanwhile_is_waited_for_and_the_tasks_en
     name = ground.run(*SLEEP)
     agent.look()
     pid = ground.pid(name)
-    watch = Watch(agent, bell)
+    watch = AgentLoop(agent, bell)
     watch.come = True
 
     def taken(*_: object) -> None:
@@ -308,7 +308,7 @@ def test_who_leaves_ends_its_tasks_and_takes_its_machine_along(ground: Ground) -
     name = ground.run(*SLEEP)
     agent.look()
     pid = ground.pid(name)
-    watch = Watch(agent, bell)
+    watch = AgentLoop(agent, bell)
     watch.come = True
     with bell.listening():
         bell.stop()

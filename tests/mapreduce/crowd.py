@@ -19,7 +19,7 @@ from omega.cellstate.server import connect
 from omega.cellstate.shards import Worker
 from omega.cellstate.transaction import Ending, How
 from omega.live.mapreduce import ShardWorker
-from omega.mapreduce.plan import Plan
+from omega.mapreduce.plan import MapReducePlan
 from omega.schedulers.resizing import PLAN
 from tests.contract.conftest import Member, requeue_lost
 from tests.mapreduce.words import ADD, EACH, Command
@@ -58,7 +58,7 @@ class Crowd:
         self.cell.join("agent/m0", [MachineSpec(f"m{i}", (100_000, 100_000)) for i in range(2)], 0)
         self.job = f"job{next(_numbers)}"
         files = [(str(path), path.stat().st_size) for path in self.files]
-        self.plan = Plan(
+        self.plan = MapReducePlan(
             self.map,
             self.reduce,
             self.reduces,

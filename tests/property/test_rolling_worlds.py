@@ -18,7 +18,7 @@ from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.schedulers.rolling import Rollouts, targets
-from omega.updating import change
+from omega.updating import job_update
 
 EVERY = "1" * 256
 STEP_MS = 1_000
@@ -72,7 +72,7 @@ class World:
         self.version += self.rng.random() < 0.8
         self.count = self.rng.choice((self.count, self.count, self.rng.randint(1, 10)))
         again = self.cell.updates().get("a", "").startswith("stalled")
-        wanted = change(self.job, self.spec(), again=again)
+        wanted = job_update(self.job, self.spec(), again=again)
         self.cell.update("a", wanted.groups, wanted.extra, self.now, "ada")
 
     def place(self, chance: float = 1.0) -> None:

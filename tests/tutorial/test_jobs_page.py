@@ -6,7 +6,7 @@ import pytest
 
 from omega.cellstate.model import After
 from omega.cellstate.resources import Dimensions
-from omega.jobfile.form import Health, JobEntry, Restart, Strict, Tasks, Update
+from omega.jobfile.form import Health, JobForm, Restart, Strict, Tasks, Update
 from omega.jobfile.reader import JobFile, load
 from omega.schedulers.constraints.reasons import Reason
 from tests.tutorial.page import DOCS, blocks
@@ -16,7 +16,7 @@ TOLD_BY_WHY = {Reason.CONFLICTS, Reason.STOPPING, Reason.PLACED, Reason.DONE}
 """Reasons of jobs that do not wait."""
 
 
-@pytest.mark.parametrize("model", [JobEntry, Tasks, Update, Health, Restart])
+@pytest.mark.parametrize("model", [JobForm, Tasks, Update, Health, Restart])
 def test_every_field_is_named(model: type[Strict]) -> None:
     missing = [name for name in model.model_fields if not re.search(rf"[`{{ ]{name}[`:]", PAGE)]
     assert not missing

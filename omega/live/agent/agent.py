@@ -33,7 +33,7 @@ from omega.live.agent.lease_file import now
 from omega.live.agent.notice import give_notice
 from omega.live.agent.orders import Site, order
 from omega.live.agent.output import Tails, said_bytes
-from omega.live.agent.places import AgentPlaces, Key
+from omega.live.agent.places import AgentPlaces, PlacementKey
 from omega.live.agent.renewal import BEATS, Renewal
 from omega.live.agent.run_as import may_enter
 from omega.schedulers.process.housekeeping import housekeep
@@ -63,7 +63,7 @@ class Agent:
     cgroups: Cgroups = field(default_factory=lambda: Cgroups(None))
     user: dict[str, Any] | None = None
     """The account that tasks run as (task_start.py); None for the agent's own."""
-    kept: dict[Key, Kept] = field(default_factory=dict)
+    kept: dict[PlacementKey, Kept] = field(default_factory=dict)
     waiting: bool = False
     """Whether a task must wait for the end of another before it starts (semantics 2)."""
     behind: bool = False
@@ -176,10 +176,12 @@ class Agent:
         """Renew the lease; the reply lists the machine's runs. Raises Fenced, StoreError."""
         return self.lease.renew(self.cell)
 
-    def _compare(self, runs: Sequence[Run]) -> dict[Key, Run]:
+    def _compare(self, runs: Sequence[Run]) -> dict[PlacementKey, Run]:
         """Mark each local task as listed or not; returns the listed runs by key."""
         listed = {
-            Key(run.job, run.group, task, run.placement): run for run in runs for task in ranges.indices(run.tasks)
+            PlacementKey(run.job, run.group, task, run.placement): run
+            for run in runs
+            for task in ranges.indices(run.tasks)
         }
         for key, kept in self.kept.items():
             kept.unlisted, kept.leaving = key not in listed, key in listed and listed[key].leaving
@@ -199,13 +201,13 @@ class Agent:
         self._begin({key: run for key, run in wanted.items() if not run.leaving})
         return heartbeat
 
-    def _acknowledge(self, keys: Sequence[Key]) -> None:
+    def _acknowledge(self, keys: Sequence[PlacementKey]) -> None:
         """Acknowledge leaving runs that never started here or have ended."""
         if keys and self._index is not None:
             endings = [Ending(self._index, key.placement, How.LEFT, str(key.task)) for key in keys]
             self.cell.end(endings, self.ms(), self.executor)
 
-    def _begin(self, wanted: Mapping[Key, Run]) -> None:
+    def _begin(self, wanted: Mapping[PlacementKey, Run]) -> None:
         """Start tasks, limited per iteration so that the lease is renewed in time; the next iteration continues."""
         runs = dict(islice({run.placement: run for run in wanted.values()}.items(), MOST_ASKED))
         answers = self.cell.may_start([(run.machine, placement) for placement, run in runs.items()]) if runs else []
@@ -220,7 +222,7 @@ class Agent:
             if job is not None:
                 self._start(key, job)
 
-    def _start(self, key: Key, job: Job) -> None:
+    def _start(self, key: PlacementKey, job: Job) -> None:
         place = self.places.task(key)
         size, incarnation = self.cell.dimensions, self.lease.membership.incarnation if self.lease.membership else 0
         enter = partial(may_enter, user=self.user)
@@ -238,7 +240,7 @@ class Agent:
         path = os.pathsep.join([str(Path(sys.executable).parent), self.surroundings.get("PATH", os.defpath)])
         return {"PATH": path, "OMEGA_CELL": self.cell.name}
 
-    def _fail(self, key: Key, reason: str) -> None:
+    def _fail(self, key: PlacementKey, reason: str) -> None:
         if self._index is not None:
             ending = Ending(self._index, key.placement, How.FAILED, str(key.task), reason)
             self.cell.end([ending], self.ms(), self.executor)

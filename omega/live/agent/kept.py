@@ -15,7 +15,7 @@ from omega.file_lock import held
 from omega.live.agent.guard import mark
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.lease_file import NOTICE, now
-from omega.live.agent.places import Key
+from omega.live.agent.places import PlacementKey
 from omega.live.agent.process_tree import kill_all, marked, started
 
 LONGEST_REASON = 200
@@ -30,7 +30,7 @@ class Kept:
     `guard` is the process id of the guard that reports its end, 0 for a task found again.
     """
 
-    key: Key
+    key: PlacementKey
     place: Path
     guard: int = 0
     leaving: bool = False
@@ -39,7 +39,7 @@ class Kept:
     """Whether the time between its warning and its end was decided (notice.py)."""
 
     @classmethod
-    def start(cls, key: Key, place: Path, order: dict[str, Any], line: GuardLine, store: str = "") -> "Kept":
+    def start(cls, key: PlacementKey, place: Path, order: dict[str, Any], line: GuardLine, store: str = "") -> "Kept":
         """Have the guard start a supervisor with an order, in a new directory. Raises OSError.
 
         `store` is the store's URL for a task that may have it. A task started without an answer is found later.

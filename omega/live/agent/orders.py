@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from omega.arrays import array_index
 from omega.cellstate.model import Job
 from omega.cellstate.resources import Dimensions
-from omega.live.agent.places import Key
+from omega.live.agent.places import PlacementKey
 from omega.live.agent.task_start import MARK
 from omega.schedulers.rolling import Policy
 
@@ -33,7 +33,7 @@ class Site(NamedTuple):
     """The account that tasks run as (task_start.py); None for the agent's own."""
 
 
-def order(job: Job, key: Key, place: Path, site: Site, own: Mapping[str, str]) -> dict[str, Any]:
+def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str, str]) -> dict[str, Any]:
     """Return the order of one task; `own` holds the variables of tasks that run an Omega command.
 
     The task's environment is the agent's without OMEGA_ settings, then the job's variables, then the task's identity.

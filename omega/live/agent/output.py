@@ -52,7 +52,7 @@ def last_lines(data: bytes, number: int) -> bytes:
 
 
 @dataclass(slots=True)
-class Reader:
+class StreamReader:
     """Reads a growing stream from byte `at`. `cut` counts bytes that were discarded before they were read."""
 
     place: Path

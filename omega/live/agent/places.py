@@ -22,7 +22,7 @@ from omega.live.agent.lease_file import write
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-class Key(NamedTuple):
+class PlacementKey(NamedTuple):
     """One placement of a task: another placement of the same task has another key (semantics 1)."""
 
     job: str
@@ -31,7 +31,7 @@ class Key(NamedTuple):
     placement: int
 
     @classmethod
-    def read(cls, name: str) -> "Key":
+    def read(cls, name: str) -> "PlacementKey":
         """Return the key of a directory name. Raises ValueError."""
         job, group, task, placement = name.rsplit(".", 3)
         return cls(job, int(group), int(task), int(placement))
@@ -93,15 +93,15 @@ class AgentPlaces:
             path.chmod(0o600)
         return path.read_text("utf-8")
 
-    def found(self) -> Iterator[Key]:
+    def found(self) -> Iterator[PlacementKey]:
         """Yield the keys of existing task directories."""
         for entry in sorted(self.tasks.iterdir()) if self.tasks.is_dir() else []:
             try:
-                yield Key.read(entry.name)
+                yield PlacementKey.read(entry.name)
             except ValueError:
                 continue  # not a task directory
 
-    def task(self, key: Key) -> Path:
+    def task(self, key: PlacementKey) -> Path:
         """Return a task's directory."""
         return self.tasks / str(key)
 

@@ -107,7 +107,7 @@ def wait_at_mailbox(url: str, cell: str, executor: str, bell: Bell) -> None:
         own.close()
 
 
-class Watch:
+class AgentLoop:
     """Runs one agent until its bell is asked to stop."""
 
     def __init__(self, agent: Agent, bell: Bell) -> None:
@@ -247,7 +247,7 @@ def run_agent(
 def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> None:
     bell = Bell()
     with bell.listening():
-        watch = Watch(agent, bell)
+        watch = AgentLoop(agent, bell)
         watch.step()
         came(agent)
         if agent.cgroups.why_not:

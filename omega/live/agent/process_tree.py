@@ -18,7 +18,7 @@ ROUNDS, PAUSE_SECONDS = 50, 0.002
 """Number of reads of a tree that keeps forking, and the wait for killed processes between two reads."""
 
 
-class Process(NamedTuple):
+class ProcessInfo(NamedTuple):
     """One process; `started` is opaque text to compare, `ended` marks a zombie."""
 
     parent: int
@@ -28,7 +28,7 @@ class Process(NamedTuple):
     ended: bool
 
 
-Table = Mapping[int, Process]
+Table = Mapping[int, ProcessInfo]
 
 
 def started(pid: int) -> str:
@@ -49,10 +49,10 @@ def processes() -> Table:
     return {pid: process for pid, process in found if process is not None}
 
 
-def _read(pid: int) -> Process | None:
+def _read(pid: int) -> ProcessInfo | None:
     try:
         words = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        return Process(int(words[1]), int(words[2]), int(words[3]), words[19], words[0] in "ZX")
+        return ProcessInfo(int(words[1]), int(words[2]), int(words[3]), words[19], words[0] in "ZX")
     except (OSError, IndexError):
         return None
 
@@ -64,7 +64,7 @@ def _from_ps() -> Table:
     ).stdout
     rows = (line.split(None, 4) for line in listed.splitlines())
     return {
-        int(pid): Process(int(parent), int(group), int(group), since.strip(), state.startswith("Z"))
+        int(pid): ProcessInfo(int(parent), int(group), int(group), since.strip(), state.startswith("Z"))
         for pid, parent, group, state, since in rows
     }
 

@@ -30,7 +30,7 @@ from omega.live.agent import task_start
 from omega.live.agent.lease_file import KILLED, NOTICE, ROOM, Lease, now, read_lease, write
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process, signal_at_parents_death
 from omega.live.agent.process_tree import below, kill_all, kill_cgroup, started
-from omega.live.agent.task_health import NEVER, Check
+from omega.live.agent.task_health import NEVER, HealthCheck
 from omega.live.agent.task_output import Output
 
 CHUNK = 1 << 16
@@ -60,7 +60,7 @@ class Supervisor:
         self.asked = False
         self.ending = ""
         """Why the task is being ended: stopped, lease, limit or health."""
-        self.check, self.unhealthy = Check(self.order), ""
+        self.check, self.unhealthy = HealthCheck(self.order), ""
         self.kill_at = NEVER
         self.selector = selectors.DefaultSelector()
         self.wakes, self.waker = socket.socketpair()

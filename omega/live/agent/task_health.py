@@ -13,7 +13,7 @@ from omega.live.agent.lease_file import now
 NEVER = float("inf")
 
 
-class Check:
+class HealthCheck:
     """Runs the health command in the task's directory as its user; discards its output."""
 
     def __init__(self, order: Mapping[str, Any]) -> None:

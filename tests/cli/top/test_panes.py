@@ -12,14 +12,14 @@ from omega.cli.top.bars import bar, curve, cut
 from omega.cli.top.details import details
 from omega.cli.top.head import head
 from omega.cli.top.panes import Pane, chosen, fit, panes
-from omega.queries.overview import Listed, Member, Overview, PoolLine, Rates, condition, rank, states
+from omega.queries.overview import ListedJob, Overview, PoolLine, Rates, SchedulerRates, condition, rank, states
 
 
 def machine(index: int, cpu: int, memory: int = 0, state: MachineState = MachineState.UP) -> Machine:
     return Machine(index, f"m{index}", 7, state, 0, (4000, 4096), (cpu, memory), {"rack": f"r{index % 2}"})
 
 
-def waiting(number: int, name: str, precedence: int = 0) -> Listed:
+def waiting(number: int, name: str, precedence: int = 0) -> ListedJob:
     group = GroupStatus(need=(500, 256), total=10, unplaced=4, placed=6, waiting="0-3")
     job = Job(
         id=f"id-{number}",
@@ -30,7 +30,7 @@ def waiting(number: int, name: str, precedence: int = 0) -> Listed:
         submitted_ms=1_000,
         groups=[group],
     )
-    return Listed(number, job, "RESOURCES")
+    return ListedJob(number, job, "RESOURCES")
 
 
 FIGURES = {
@@ -54,7 +54,7 @@ OVERVIEW = Overview(
     1234,
     sorted(MACHINES, key=rank),
     states([rank(each) for each in MACHINES], MACHINES),
-    [Member(FIGURES, 0.5, 0.1, (0.1, 0.5))],
+    [SchedulerRates(FIGURES, 0.5, 0.1, (0.1, 0.5))],
     [waiting(1, "crawl"), waiting(2, "shop", 100)],
     [],
     0,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Gang, JobSpec, TaskGroup
 from omega.cellstate.resources import Dimensions
-from omega.jobfile import lines as jobfile_lines
+from omega.jobfile import document as jobfile_document
 from omega.jobfile.reader import JobFile, load, parse_duration
 
 FULL = """
@@ -266,10 +266,10 @@ def test_names_are_unique_across_files() -> None:
 
 
 def test_limits_of_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobfile_lines, "MOST_VALUES", 100)
+    monkeypatch.setattr(jobfile_document, "MOST_VALUES", 100)
     laughs = "a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b,*b,*b,*b]\n"
     assert refused(laughs) == "jobs.yaml:3: more than 100 values; split it"
-    monkeypatch.setattr(jobfile_lines, "MOST_LETTERS", 1 << 20)
+    monkeypatch.setattr(jobfile_document, "MOST_LETTERS", 1 << 20)
     assert refused("#" * (1 << 20) + "#") == "jobs.yaml: larger than 1 MiB; split it"
 
 

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from omega.cellstate.errors import BadInput
-from omega.jobfile import lines as jobfile_lines
-from omega.jobfile.lines import Document, parse
+from omega.jobfile import document as jobfile_document
+from omega.jobfile.document import Document, parse
 from omega.yaml_core import Loader, core
 
 MIB = 1 << 20
@@ -138,6 +138,6 @@ def test_json_that_is_no_yaml_has_no_lines_but_the_same_rules() -> None:
 
 
 def test_many_values_are_refused_as_they_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobfile_lines, "MOST_VALUES", 10)
+    monkeypatch.setattr(jobfile_document, "MOST_VALUES", 10)
     with pytest.raises(BadInput, match=r"^x.yaml:1: more than 10 values; split it$"):
         parse("x.yaml", "[" + "1," * 20 + "]")

@@ -13,7 +13,7 @@ from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.schedulers.rolling import LOOK_MS, Move, Policy, Rollouts, move, targets
-from omega.updating import change
+from omega.updating import job_update
 
 EVERY = "1" * 256
 STEP_MS = 1_000
@@ -47,7 +47,7 @@ class Site:
         return found
 
     def update(self, command: str, count: int, *, again: bool = False) -> int:
-        wanted = change(self.job, self.spec(command, count), again=again)
+        wanted = job_update(self.job, self.spec(command, count), again=again)
         self.cell.update("a", wanted.groups, wanted.extra, self.now, "ada")
         return wanted.replaced
 

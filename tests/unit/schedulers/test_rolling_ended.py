@@ -8,7 +8,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobState
 from omega.cellstate.transaction import Ending, How
 from omega.schedulers.resizing import PLAN
-from omega.updating import change
+from omega.updating import job_update
 from tests.unit.schedulers.test_rolling import STEP_MS, Site
 
 
@@ -62,4 +62,4 @@ def test_mapreduce_jobs_are_not_updated() -> None:
     site = Site(1, room=1)
     spec = replace(site.spec("new", 1), extra={PLAN: {}})
     with pytest.raises(BadInput, match="MapReduce job share their files"):
-        change(replace(site.job, spec={PLAN: {}}), spec)
+        job_update(replace(site.job, spec={PLAN: {}}), spec)

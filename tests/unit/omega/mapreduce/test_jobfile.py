@@ -9,7 +9,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec
 from omega.cellstate.resources import Dimensions
 from omega.jobfile.reader import JobFile, load
-from omega.mapreduce.plan import Plan
+from omega.mapreduce.plan import MapReducePlan
 
 WORDS = """
 name: words
@@ -67,8 +67,8 @@ def test_every_field(here: Path) -> None:
     assert surplus == replace(workers, count=0, extra={**workers.extra, "name": "surplus"}, optional=True)
     assert not workers.optional
     assert workers.extra["restart"]["attempts"] == 3
-    plan = Plan.read(spec.extra)
-    assert plan == Plan(
+    plan = MapReducePlan.read(spec.extra)
+    assert plan == MapReducePlan(
         ["python3", "split.py"],
         ["python3", "add.py"],
         3,
@@ -82,13 +82,13 @@ def test_every_field(here: Path) -> None:
 
 def test_defaults() -> None:
     spec = read(NUMBERS)
-    plan = Plan.read(spec.extra)
+    plan = MapReducePlan.read(spec.extra)
     assert plan is not None
     assert (spec.groups[0].count, plan.reduces, plan.shard, plan.maps) == (1, 1, 1000, 10)
     assert (plan.output, plan.scratch, plan.files, plan.numbers) == ("/data/primes", "/data/scratch", [], "0-9999")
-    assert Plan.read(read(WORDS.replace(", count: 3", "").replace(", shard: 1Ki", "")).extra) == Plan.read(
-        read(WORDS.replace("count: 3", "count: 4").replace("1Ki", "8MiB")).extra
-    )
+    assert MapReducePlan.read(
+        read(WORDS.replace(", count: 3", "").replace(", shard: 1Ki", "")).extra
+    ) == MapReducePlan.read(read(WORDS.replace("count: 3", "count: 4").replace("1Ki", "8MiB")).extra)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,6 @@ def test_an_output_that_holds_an_answer(here: Path) -> None:
 
 
 def test_a_file_named_twice_counts_once() -> None:
-    plan = Plan.read(read(WORDS.replace("texts/*.txt", "texts/*.txt, texts/a.txt")).extra)
+    plan = MapReducePlan.read(read(WORDS.replace("texts/*.txt", "texts/*.txt, texts/a.txt")).extra)
     assert plan is not None
     assert len(plan.files) == 2

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from omega.mapreduce.plan import Piece, Plan
+from omega.mapreduce.plan import MapReducePlan, Piece
 from omega.schedulers.resizing import PLAN
 
 lines = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"")), max_size=12)
 texts = st.tuples(lines, st.booleans()).map(lambda both: b"\n".join(both[0]) + (b"\n" if both[1] and both[0] else b""))
 
 
-def plan(shard: int, files: list[tuple[str, int]] | None = None, numbers: str = "-") -> Plan:
-    return Plan(["map"], ["reduce"], 2, shard, "/out", "/out/.scratch", files or [], numbers)
+def plan(shard: int, files: list[tuple[str, int]] | None = None, numbers: str = "-") -> MapReducePlan:
+    return MapReducePlan(["map"], ["reduce"], 2, shard, "/out", "/out/.scratch", files or [], numbers)
 
 
-def whole(made: Plan) -> list[bytes]:
+def whole(made: MapReducePlan) -> list[bytes]:
     return [b"".join(made.input(shard)) for shard in range(made.maps)]
 
 
@@ -83,5 +83,5 @@ def test_an_empty_input_has_one_empty_shard() -> None:
 def test_it_travels_in_a_spec() -> None:
     made = plan(4, [("/a", 4)])
     spec = msgpack.unpackb(msgpack.packb({PLAN: made.write()}))
-    assert Plan.read(spec) == made
-    assert Plan.read({"user": "ada"}) is None
+    assert MapReducePlan.read(spec) == made
+    assert MapReducePlan.read({"user": "ada"}) is None

@@ -6,7 +6,7 @@ from typing import Any
 from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.resources import Dimensions
 from omega.live.agent.orders import FACTOR, GRACE_MS, LOG_BYTES, Site, order
-from omega.live.agent.places import Key
+from omega.live.agent.places import PlacementKey
 
 PLACE = Path("/state/tasks/j.1.7.3")
 
@@ -18,7 +18,7 @@ def job(**spec: Any) -> Job:
 
 def ordered(spec: dict[str, Any], *there: str, own: dict[str, str] | None = None, **around: str) -> dict[str, Any]:
     site = Site("h1", 5, Path("/state/lease"), Dimensions(), around, lambda path: path in there)
-    return order(job(**spec), Key("j", 1, 7, 3), PLACE, site, own or {})
+    return order(job(**spec), PlacementKey("j", 1, 7, 3), PLACE, site, own or {})
 
 
 def test_a_job_that_says_little() -> None:
@@ -91,5 +91,5 @@ def test_what_is_meant_to_be_played_sleeps() -> None:
     site = Site("h1", 5, Path("/state/lease"), Dimensions(), {}, lambda _: False)
     played = job(groups=[{}, {}])
     played.groups[1].duration_ms = 1_500
-    assert order(played, Key("j", 1, 0, 3), PLACE, site, {})["command"] == ["sleep", "1.5"]
+    assert order(played, PlacementKey("j", 1, 0, 3), PLACE, site, {})["command"] == ["sleep", "1.5"]
     assert ordered({})["command"] == []

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from omega.live.agent import lease_file, process_tree
-from omega.live.agent.output import Reader, files, tail
+from omega.live.agent.output import StreamReader, files, tail
 from omega.live.agent.task_output import Output
 from tests.unit.omega.live.agent.lone_supervisor import start
 
@@ -67,7 +67,7 @@ def kept(place: Path) -> tuple[str, str]:
 
 
 def said(place: Path, stream: str = "stdout") -> str:
-    return b"".join(Reader(place, stream).more()).decode()
+    return b"".join(StreamReader(place, stream).more()).decode()
 
 
 def test_it_runs_a_command_and_keeps_what_it_says(order: Order) -> None:
@@ -256,7 +256,7 @@ def test_out_of_memory_is_what_died_of_it_in_this_attempt(order: Order, command:
 
 def test_reading_on_while_files_give_way(tmp_path: Path) -> None:
     output = Output(tmp_path, "stdout", 20)
-    reader, late = Reader(tmp_path, "stdout"), Reader(tmp_path, "stdout")
+    reader, late = StreamReader(tmp_path, "stdout"), StreamReader(tmp_path, "stdout")
     output.take(b"0123456")
     assert b"".join(reader.more()) == b"0123456"
     output.take(b"789abc")

@@ -9,8 +9,8 @@ from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Claim, Position, Transaction
-from omega.live import replay as module
-from omega.live.replay import Progress, Replay
+from omega.live import workload_replay as module
+from omega.live.workload_replay import ReplayProgress, WorkloadReplay
 from omega.workload import Arrival, Workload
 from tests.unit.schedulers.rig import LEASE_MS, Clock
 
@@ -27,12 +27,12 @@ class Stage:
         self.cell = RedisCell.create(fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c")
         machines = [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(2)]
         workload = Workload(machines, residents, arrivals, "made up")
-        self.replay = Replay(self.cell, workload, self.clock.now, self.pause, speed)
+        self.replay = WorkloadReplay(self.cell, workload, self.clock.now, self.pause, speed)
         self.cell.register_executor("simulated", "n", LEASE_MS, 0)
         self.replay.join("simulated")
         self.member: Membership = self.cell.register_scheduler("batch/0", "n", LEASE_MS, 0)
         self.placed = self.commits = 0
-        self.seen: list[Progress] = []
+        self.seen: list[ReplayProgress] = []
         self.during: Callable[[], object] = lambda: None
 
     def pause(self, seconds: float) -> None:
@@ -47,7 +47,7 @@ class Stage:
         figures = {"tasks": self.placed, "conflicts": 1, "accepted": max(1, self.placed)}
         self.cell.renew_scheduler(self.member, LEASE_MS, figures)
 
-    def play(self) -> list[Progress]:
+    def play(self) -> list[ReplayProgress]:
         self.seen = list(self.replay.run())
         return self.seen
 

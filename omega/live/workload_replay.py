@@ -19,7 +19,7 @@ MOST_SECONDS_PLACING = 45.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
+class ReplayProgress:
     """State of a replay: submitted and total jobs and tasks, placed tasks, pending jobs."""
 
     phase: str
@@ -33,7 +33,7 @@ class Progress:
 
 
 @dataclass(slots=True)
-class Replay:
+class WorkloadReplay:
     """Submits a workload to a cell. `now` is the wall clock in seconds, `pause` sleeps."""
 
     cell: Cell
@@ -57,7 +57,7 @@ class Replay:
         placing = sum(arrival.job.total for arrival in residents) / PLACED_PER_SECOND
         return placing + (arrivals[-1].at_seconds / self.speed if arrivals else 0.0) + SECONDS_AROUND
 
-    def run(self) -> Iterator[Progress]:
+    def run(self) -> Iterator[ReplayProgress]:
         """Submit jobs when due, then wait until all are placed; yields the progress."""
         self._started = self.now()
         if self.workload.residents:
@@ -75,14 +75,14 @@ class Replay:
             self.pause(0.1)
         yield from self._drain("placing")
 
-    def _residents(self) -> Iterator[Progress]:
+    def _residents(self) -> Iterator[ReplayProgress]:
         residents = self.workload.residents
         for start in range(0, len(residents), SUBMIT_CHUNK):
             self._submit(residents[start : start + SUBMIT_CHUNK])
             yield self._progress("residents")
         yield from self._drain("residents")
 
-    def _drain(self, phase: str) -> Iterator[Progress]:
+    def _drain(self, phase: str) -> Iterator[ReplayProgress]:
         since = self.now()
         while self.now() - since < MOST_SECONDS_PLACING:
             progress = self._progress(phase)
@@ -99,13 +99,13 @@ class Replay:
         self.jobs += len(jobs)
         self.tasks += sum(job.total for job in jobs)
 
-    def _progress(self, phase: str) -> Progress:
+    def _progress(self, phase: str) -> ReplayProgress:
         figures = self.cell.figures().values()
         placed = sum(figure["tasks"] for figure in figures)
         conflicts, accepted = (sum(figure[name] for figure in figures) for name in ("conflicts", "accepted"))
         residents = sum(arrival.job.total for arrival in self.workload.residents)
         pending = sum(self.cell.queue_depths().values())
-        return Progress(
+        return ReplayProgress(
             phase=phase,
             jobs=self.jobs,
             tasks=self.tasks,
