@@ -9,7 +9,7 @@ from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, fetch
 from omega.schedulers.loop import Arrived, Commit, Committed, Effect, Receive, Sync, Think, attempts
 from omega.schedulers.preemption.victims import Victims
-from omega.schedulers.resizing import Measure, Measured, Resize, Resized
+from omega.schedulers.resizing import Measure, Measurements, Resize, Resized
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
 
@@ -71,7 +71,7 @@ class DryRun:
                     planned.after, tries = (now - self.now, 0) if effect.transactions else (planned.after, tries)
                     effect = loop.send(Committed(now, self._all_stand(effect.transactions, planned), False))
                 case Measure():  # an unsubmitted job has no progress; its requested size is planned
-                    effect = loop.send(Measured([], []))
+                    effect = loop.send(Measurements([], []))
                 case Resize():
                     effect = loop.send(Resized([]))
                 case _:

@@ -16,7 +16,7 @@ from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.constraints.fetching import Fetch
 from omega.schedulers.instruments import announce
 from omega.schedulers.outbox import Outbox
-from omega.schedulers.resizing import Measure, Measured, Resize, Resized
+from omega.schedulers.resizing import Measure, Measurements, Resize, Resized
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
 
@@ -105,7 +105,7 @@ class Note(NamedTuple):
 
 
 Effect = Receive | Sync | Fetch | Measure | Resize | Think | Commit | Reread | Note
-Answer = Arrived | Snapshot | Synced | Measured | Resized | Committed | float | None
+Answer = Arrived | Snapshot | Synced | Measurements | Resized | Committed | float | None
 Attempts = Generator[Effect, Answer, None]
 
 
@@ -173,7 +173,7 @@ def _synced(answer: Answer, began: float) -> tuple[Snapshot, float]:
 def _resize(scheduler: Scheduler, snapshot: Snapshot, now: float) -> Attempts:
     """Measure the progress of elastic jobs and set their numbers of workers."""
     measured = yield scheduler.elastic.ask(now)
-    if not isinstance(measured, Measured):
+    if not isinstance(measured, Measurements):
         raise TypeError(measured)
     if totals := scheduler.elastic.targets(measured, snapshot, now, scheduler.working):
         resized = yield Resize(totals)

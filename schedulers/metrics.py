@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from omega.schedulers.instruments import BOUNDS, DurationHistogram, Figures
-from omega.schedulers.live import Live
+from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.scheduler import Scheduler
 
 MOST_MACHINES = 20
@@ -52,7 +52,7 @@ class SchedulerMetrics(Collector):
     member: str
     scheduler: Scheduler
     figures: Figures
-    live: Callable[[], Live | None]
+    live: Callable[[], LiveDriver | None]
     pending: Callable[[], int]
 
     def collect(self) -> Iterator[Metric]:

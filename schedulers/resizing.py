@@ -45,7 +45,7 @@ class Sized(NamedTuple):
     durations: ShardDurations | None
 
 
-class Measured(NamedTuple):
+class Measurements(NamedTuple):
     """The answer to Measure: the jobs that still exist, and pending jobs of other kinds."""
 
     jobs: Sequence[Sized]
@@ -121,7 +121,7 @@ class Elastic:
         return found
 
     def targets(
-        self, measured: Measured, snapshot: Snapshot, now: float, in_hand: Container[str] = ()
+        self, measured: Measurements, snapshot: Snapshot, now: float, in_hand: Container[str] = ()
     ) -> dict[str, dict[int, int]]:
         """Return the totals to change; those of current jobs wait for their outcome.
 
@@ -237,7 +237,7 @@ def spares(job: Job, left: Sequence[int]) -> list[tuple[int, int]]:
 # Answers from a cell
 
 
-def measure(asked: Measure, cell: SchedulerStore, kind: str, owned: str) -> Measured:
+def measure(asked: Measure, cell: SchedulerStore, kind: str, owned: str) -> Measurements:
     """Read the requested measurements; `owned` are the scheduler's buckets."""
     jobs = list(cell.jobs_by_id(asked.jobs).values())
     if asked.every:
@@ -245,7 +245,7 @@ def measure(asked: Measure, cell: SchedulerStore, kind: str, owned: str) -> Meas
         jobs += [job for job in others if owned[bucket_of(job.id)] == "1" and can_grow(job)]
     sized = [Sized(job, cell.progress(job.id), cell.durations(job.name)) for job in jobs if _lives(job)]
     waiting = [job_id for other, ids in cell.pending(MOST_WAITING).items() if other != kind for job_id in ids]
-    return Measured(sized, [job for job in cell.jobs_by_id(waiting).values() if job.pending])
+    return Measurements(sized, [job for job in cell.jobs_by_id(waiting).values() if job.pending])
 
 
 def _lives(job: Job) -> bool:

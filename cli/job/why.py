@@ -17,7 +17,7 @@ from omega.queries.losses import losses
 from omega.queries.pool_standing import sentences
 
 if TYPE_CHECKING:
-    from omega.schedulers.constraints.explanation import GroupExplanation, Step
+    from omega.schedulers.constraints.explanation import DemandStep, GroupExplanation
 
 WIDTH = 56
 """Where the reason stands in the first line."""
@@ -142,7 +142,7 @@ def _headline(begin: str, reason: str) -> str:
 
 
 def _show_steps(found: Explained, part: "GroupExplanation", *, verbose: bool) -> None:
-    steps: Sequence[Step] = part.steps
+    steps: Sequence[DemandStep] = part.steps
     width = max((len(step.what) for step in steps), default=0)
     of: Mapping[str, str] = {
         "NO_MACHINE": "{} unavailable (drained or down)",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
-    from omega.schedulers.constraints.explanation import Explanation, GroupExplanation, Step
+    from omega.schedulers.constraints.explanation import DemandStep, Explanation, GroupExplanation
 
 
 MOST_PAST_REASONS = 8
@@ -171,7 +171,7 @@ class Explained:
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
         }
 
-    def names_of(self, step: "Step") -> list[str]:
+    def names_of(self, step: "DemandStep") -> list[str]:
         """Return the names of the machines that are listed with a demand."""
         return [self.machines[index] for index in step.machines]
 

@@ -14,7 +14,7 @@ from omega.cellstate.model import BUCKETS, Job, Run
 from omega.cellstate.override import override
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
-from omega.schedulers.resizing import PLAN, Measure, Measured, Resize, Resized, measure, resize
+from omega.schedulers.resizing import PLAN, Measure, Measurements, Resize, Resized, measure, resize
 from omega.schedulers.work import Work
 from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.engine import SECOND
@@ -230,7 +230,7 @@ class ChangingWorld(World):
     def answers(self, kind: str, by: str) -> Answers:
         return {Measure: lambda asked: self.measured(asked, kind), Resize: lambda asked: self.resized(asked, by)}
 
-    def measured(self, asked: Measure, kind: str) -> Measured:
+    def measured(self, asked: Measure, kind: str) -> Measurements:
         """Answer Measure; shard durations are known from the start, as from earlier runs."""
         found = measure(asked, self.store.cell, kind, ALL)
         jobs = [each._replace(durations=self.worker_pools.durations(each.job.id)) for each in found.jobs]

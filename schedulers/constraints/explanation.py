@@ -25,7 +25,7 @@ from omega.schedulers.work import Work
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DemandStep:
     """One demand: its kind (a `Reason`), its text, the number of machines it excludes and the number that remain.
 
     `machines` are the first indices of those that it excludes, as many as were asked for.
@@ -46,7 +46,7 @@ class GroupExplanation:
     unplaced: int
     fits: int
     reason: Reason
-    steps: tuple[Step, ...]
+    steps: tuple[DemandStep, ...]
     fault: str = ""
     """The invalid part of its demands, or empty."""
 
@@ -69,7 +69,7 @@ class Explanation:
         return sum(part.unplaced for part in self.parts)
 
 
-class Check(NamedTuple):
+class MachineCheck(NamedTuple):
     """One demand on one machine: its kind, its text, whether the machine satisfies it."""
 
     reason: Reason
@@ -87,13 +87,13 @@ class _Machine:
     """Checks of one machine."""
 
     machine: int
-    checks: list[Check] = field(default_factory=list)
+    checks: list[MachineCheck] = field(default_factory=list)
 
     def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
         """Add the check of a demand; a demand that is not `always` shown is left out when it is satisfied."""
         holds = bool(mask[self.machine])
         if always or not holds:
-            self.checks.append(Check(reason, what, holds))
+            self.checks.append(MachineCheck(reason, what, holds))
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class _Sieve:
     left: Mask
     listed: int | None = 0
     """Number of excluded machines to list for each step; None: all."""
-    steps: list[Step] = field(default_factory=list)
+    steps: list[DemandStep] = field(default_factory=list)
     emptied: Reason | None = None
 
     def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
@@ -113,7 +113,7 @@ class _Sieve:
         remaining = int(self.left.sum())
         if always or before > remaining:
             first = () if self.listed == 0 else tuple(np.flatnonzero(was & ~mask)[: self.listed].tolist())
-            self.steps.append(Step(reason, what, before - remaining, remaining, first))
+            self.steps.append(DemandStep(reason, what, before - remaining, remaining, first))
         if before and not remaining and self.emptied is None:
             self.emptied = reason
 
@@ -194,7 +194,7 @@ def _part(
     return GroupExplanation(group, left, fits, reason, tuple(sieve.steps), wants.fault)
 
 
-def checks(work: Work, snapshot: Snapshot, machine: int, names: tuple[str, ...]) -> dict[int, tuple[Check, ...]]:
+def checks(work: Work, snapshot: Snapshot, machine: int, names: tuple[str, ...]) -> dict[int, tuple[MachineCheck, ...]]:
     """Return every demand of the pending groups of `work`, checked on one machine of the snapshot."""
     here, found = places_of(work, snapshot), {}
     for group, left in enumerate(work.left):
@@ -207,7 +207,7 @@ def checks(work: Work, snapshot: Snapshot, machine: int, names: tuple[str, ...])
     return found
 
 
-def _with_free(checks: list[Check], need: Resources, row: list[int], size: int) -> Iterator[Check]:
+def _with_free(checks: list[MachineCheck], need: Resources, row: list[int], size: int) -> Iterator[MachineCheck]:
     """Yield checks with resources compared to free amounts; a machine that takes no tasks has none free."""
     wanted = iter([d for d, amount in enumerate(need) if amount])
     for check in checks:

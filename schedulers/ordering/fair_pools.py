@@ -77,9 +77,9 @@ class FairPools(Ordering):
     _first: EpochShares | None = field(default=None, repr=False)
     """Shares of the cell's pools before its first epoch, and when they were computed."""
     _first_at: float = field(default=0.0, repr=False)
-    _measured: dict[Hashable, "_Measured"] = field(default_factory=dict, repr=False)
+    _lane_satisfactions: dict[Hashable, "_LaneSatisfaction"] = field(default_factory=dict, repr=False)
     """How the lanes of jobs stand, by the shares of this epoch."""
-    _of_leaf: dict[str, list["_Measured"]] = field(default_factory=dict, repr=False)
+    _of_leaf: dict[str, list["_LaneSatisfaction"]] = field(default_factory=dict, repr=False)
     _fifo: frozenset[str] = field(default=frozenset(), repr=False)
     _generation: int = field(default=-1, repr=False)
     _now: float = field(default=0.0, repr=False)
@@ -101,7 +101,7 @@ class FairPools(Ordering):
         self._fresh = self._epoch is None or self._epoch is not before
         if self._fresh or self._generation != usage.generation:
             self._fresh, self._generation = True, usage.generation
-            self._measured.clear()
+            self._lane_satisfactions.clear()
             self._leaves = {pair: leave for pair, leave in self._leaves.items() if leave.at > now - FORGET_SECONDS}
             self._of_leaf.clear()
             self._names = tuple(snapshot.resources)
@@ -126,11 +126,11 @@ class FairPools(Ordering):
         if usage is None:
             return 0.0
         if self._epoch is not None:
-            measured = self._measured.get(lane)
+            measured = self._lane_satisfactions.get(lane)
             if measured is None:
                 pool, user, needed = _parts(lane)
                 leaf = leaf_of(pool, user)
-                measured = self._measured[lane] = _Measured(self._epoch, usage, leaf, needed)
+                measured = self._lane_satisfactions[lane] = _LaneSatisfaction(self._epoch, usage, leaf, needed)
                 self._of_leaf.setdefault(leaf, []).append(measured)
             return measured.satisfaction()
         pool = _parts(lane)[0]
@@ -304,7 +304,7 @@ class _Leave:
     at: float
 
 
-class _Measured:
+class _LaneSatisfaction:
     """The satisfaction of one lane by the shares of one epoch, computed again only when its pool's use changed."""
 
     __slots__ = ("_at", "_held", "_known", "_last", "_open", "_parts", "_value")

@@ -27,7 +27,7 @@ from omega.schedulers.fairshare.standings import Path, Standings, StandingsOf
 from omega.schedulers.fairshare.starvation import DEFAULTS, Starvation, StarvationRules, Status
 from omega.schedulers.policies import Peers, Placement, Preemption
 from omega.schedulers.preemption.partitions import PartitionPlan
-from omega.schedulers.preemption.plans import Plan
+from omega.schedulers.preemption.plans import EvictionPlan
 from omega.schedulers.preemption.precedence import PrecedencePreemption, might_hold
 from omega.schedulers.preemption.sets import UnsettledEvictions, leaf_of_work, unit_of
 from omega.schedulers.preemption.stages import Backoff, Exchanges
@@ -129,7 +129,7 @@ class FairSharePreemption(Preemption):
 
     def assertion(self, work: Work) -> Assertion | None:
         """Return the assertion of the transaction with the claims that `place` just returned for a job."""
-        plan: Plan | None = work.notes.pop(_PLAN, None)
+        plan: EvictionPlan | None = work.notes.pop(_PLAN, None)
         if plan is None:
             return None
         self._unsettled[work.id] = plan.unsettled()
@@ -150,7 +150,7 @@ class FairSharePreemption(Preemption):
                     self._spent.setdefault(leaf, deque()).extend([now] * tasks)
                     self.jobs.lost(victim.job, tuple(amount * tasks for amount in victim.need))
 
-    def _plans(self, work: Work, found: Standings) -> Iterator[Plan]:
+    def _plans(self, work: Work, found: Standings) -> Iterator[EvictionPlan]:
         """Yield the plans that a job may try, in order: between pools, lowest level first, then within its pool.
 
         A job whose pool will starve unless something changes is tried again by then, and one that will itself if it
@@ -173,7 +173,7 @@ class FairSharePreemption(Preemption):
             yield PartitionPlan(self, work, found, max(own, status), pool, everywhere=True)
         else:
             for name in path[lowest:] if lowest is not None else ():
-                yield Plan(self, work, found, name, status)
+                yield EvictionPlan(self, work, found, name, status)
             if own > Status.NORMAL and self._contested(leaf, own, found):
                 yield PartitionPlan(self, work, found, own)
 

@@ -20,8 +20,8 @@ from omega.schedulers.fairshare.partition import Bounds, Preemptible
 from omega.schedulers.fairshare.standings import BOUNDLESS, Standings
 from omega.schedulers.fairshare.starvation import Status
 from omega.schedulers.preemption.planning import PlanningPolicy
-from omega.schedulers.preemption.plans import Plan
-from omega.schedulers.preemption.sets import Losses, leaf_of_work
+from omega.schedulers.preemption.plans import EvictionPlan
+from omega.schedulers.preemption.sets import EvictedAmounts, leaf_of_work
 from omega.schedulers.preemption.stages import least_for
 from omega.schedulers.work import Work
 
@@ -41,7 +41,7 @@ class _Victim:
         return found
 
 
-class PartitionPlan(Plan):
+class PartitionPlan(EvictionPlan):
     """Victims of one starving element: the job itself (`pool` empty), or with `partition_everywhere` a pool above it.
 
     Of each job the newest tasks go first, and only those that its partition does not protect. `everywhere`: the victims
@@ -101,7 +101,7 @@ class PartitionPlan(Plan):
         return Assertion(threshold, (), found.snapshot.lanes.complete_to, tuple(floors))
 
     @override
-    def _legal(self, taken: Resources, losses: Losses) -> bool:
+    def _legal(self, taken: Resources, losses: EvictedAmounts) -> bool:
         # What victims keep was tested task by task.
         return self._is_worth(taken, losses) and is_below(self.used(), self.share(), taken)
 

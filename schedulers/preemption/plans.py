@@ -22,7 +22,7 @@ from omega.schedulers.preemption.planned import PlannedEvictions
 from omega.schedulers.preemption.planning import PlanningPolicy
 from omega.schedulers.preemption.precedence import might_hold
 from omega.schedulers.preemption.sets import (
-    Losses,
+    EvictedAmounts,
     is_worth,
     within_shares,
     without_needless,
@@ -34,7 +34,7 @@ MOST_EVICTIONS, MOST_STARTS = 200, 500
 """Of one transaction."""
 
 
-class Plan(PlannedEvictions):
+class EvictionPlan(PlannedEvictions):
     """Victims of one job at one level of its path: siblings of the pool `own` and the pools below them."""
 
     last = False
@@ -131,7 +131,7 @@ class Plan(PlannedEvictions):
         """All of a gang is one set: free room first, then victims for the tasks that are left, group by group."""
         room = np.maximum(np.stack(self.snapshot.room), 0)
         shut: Mask = np.any(np.stack(self.snapshot.room) < 0, axis=0)
-        losses, taken = Losses(), [0] * self.snapshot.dimensions
+        losses, taken = EvictedAmounts(), [0] * self.snapshot.dimensions
         groups = [group for group, left in enumerate(self.work.left) if left]
         for group in groups:
             self.group, self.need = group, self.work.need(group)
@@ -161,7 +161,7 @@ class Plan(PlannedEvictions):
                 break
         return wanted
 
-    def _count(self, chosen: Sequence[tuple[Resident, int]], losses: "Losses") -> None:
+    def _count(self, chosen: Sequence[tuple[Resident, int]], losses: "EvictedAmounts") -> None:
         """Add victims to what pools lose, before they are carried out."""
         for resident, count in chosen:
             pool, unit = self._pool(resident), self._unit(resident)
@@ -169,7 +169,7 @@ class Plan(PlannedEvictions):
             if unit is not None:
                 losses.units.setdefault(pool, []).extend([unit] * (1 if resident.together else count))
 
-    def _legal(self, taken: Resources, losses: "Losses") -> bool:
+    def _legal(self, taken: Resources, losses: "EvictedAmounts") -> bool:
         """Return whether a set is legal on the snapshot, given the evictions planned before."""
         sets = [Loss(losses.held[name], self.found.due(name), units) for name, units in losses.units.items()]
         return (
@@ -179,7 +179,7 @@ class Plan(PlannedEvictions):
             and is_legal(self.used(), self.share(), taken, sets)
         )
 
-    def _is_worth(self, taken: Resources, losses: Losses) -> bool:
+    def _is_worth(self, taken: Resources, losses: EvictedAmounts) -> bool:
         """Return whether a set starts enough for its evictions, by the `eviction_cost` of the evictor's pool."""
         cost = self.found.shares.preemption(self.path[0]).eviction_cost or 0.0
         return is_worth(cost, [unit for units in losses.units.values() for unit in units], taken, self.snapshot.total())
@@ -309,7 +309,7 @@ class Plan(PlannedEvictions):
         chosen = self._enough(machine, first)
         if chosen is None:
             return None
-        losses = Losses()
+        losses = EvictedAmounts()
         self._count(chosen, losses)
         if not self._legal(self.need, losses):
             return None

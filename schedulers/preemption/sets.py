@@ -39,7 +39,7 @@ class UnsettledEvictions(NamedTuple):
     gaining: Path = ()
 
 
-class Losses:
+class EvictedAmounts:
     """Amounts that the pools of victims held before a set, and the evicted units (tasks, strict gangs)."""
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ log = structlog.wrap_logger(
 """``log.info("joined", member="batch/0")``."""
 
 
-class Lines(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """Format a record as a line of text or as a JSON document."""
 
     def __init__(self, form: str) -> None:
@@ -76,7 +76,7 @@ def configure(environment: Mapping[str, str]) -> None:
         if value not in known:
             raise BadInput(f"{name} {value!r}: want {', '.join(known)}")
     handler = logging.StreamHandler()
-    handler.setFormatter(Lines(form))
+    handler.setFormatter(LogFormatter(form))
     logger = logging.getLogger(NAME)
     logger.handlers[:] = [handler]
     logger.setLevel(level.upper())

@@ -23,7 +23,7 @@ from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.server import check_suitable, server_info
 from omega.cellstate.store import connect_cell
 from omega.schedulers.instruments import Figures
-from omega.schedulers.live import LEASE_MS, Live
+from omega.schedulers.live_driver import LEASE_MS, LiveDriver
 from omega.schedulers.policies import Asserting
 from omega.schedulers.process.diary import Diary
 from omega.schedulers.process.endpoint import METRICS, endpoint
@@ -47,7 +47,7 @@ NAME_LEASES = 4 / 3
 
 
 @dataclass(slots=True)
-class Process:
+class SupervisedScheduler:
     """One scheduler under supervision, on the store at `url`."""
 
     url: str
@@ -65,7 +65,7 @@ class Process:
     """The live schedulers, as of the last heartbeat."""
     _url: str | None = None
     _rollouts: Rollouts = field(init=False)
-    _live: Live | None = None
+    _live: LiveDriver | None = None
     _stopping: bool = False
     _seen_steps: int = -1
     _hung_since: float = 0.0
@@ -125,13 +125,13 @@ class Process:
         if self._live is not None:
             self._live.stopping = True
 
-    def _register(self) -> Live | None:
+    def _register(self) -> LiveDriver | None:
         """Register once the lease of a killed predecessor has expired; None when stopped before."""
         cell, lease = connect_cell(self.url, self.cell), self.lease_ms / 1000
         until, figures = time.monotonic() + NAME_LEASES * lease, cell.figures().get(self.member)
         while True:
             try:
-                return Live(
+                return LiveDriver(
                     cell, self.scheduler, self.member, time.time, time.sleep, lease_ms=self.lease_ms,
                     pipelined=self.pipelined,
                 )  # fmt: skip
@@ -239,7 +239,7 @@ class Process:
             **where,
         }  # fmt: skip
 
-    def _hung(self, live: Live) -> bool:
+    def _hung(self, live: LiveDriver) -> bool:
         now = time.monotonic()
         if live.waiting or live.steps != self._seen_steps:
             self._seen_steps, self._hung_since = live.steps, now
@@ -258,7 +258,7 @@ class Process:
 def run_member(url: str, cell: str, member: str, scheduler: Scheduler, lease_ms: int = LEASE_MS) -> OmegaError | None:
     """Run a scheduler until it is stopped; return the error that ended it, or None."""
     try:
-        Process(url, cell, member=member, scheduler=scheduler, lease_ms=lease_ms).run()
+        SupervisedScheduler(url, cell, member=member, scheduler=scheduler, lease_ms=lease_ms).run()
     except OmegaError as error:
         return error
     except BaseExceptionGroup as group:

@@ -18,7 +18,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import demands
 from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
 from omega.schedulers.fitting import Amounts, fitting
-from omega.schedulers.queue.lines import Lines, Mask
+from omega.schedulers.queue.group_table import GroupTable, Mask
 from omega.schedulers.queue.ranks import Place, Promise, Ranks
 from omega.schedulers.queue.shapes import Alike, ByShape
 from omega.schedulers.work import Work
@@ -33,7 +33,7 @@ POLICY = "a policy"
 """What requeued a job for another reason than freed room or a raised limit."""
 
 
-class Round:
+class RequeueRound:
     """Machines, and the number of jobs requeued for them that have not been tried yet."""
 
     def __init__(self, machines: Machines) -> None:
@@ -47,7 +47,7 @@ class Blocked(ByShape):
     def __init__(self, ranks: Ranks) -> None:
         """Create without jobs."""
         super().__init__(ranks)
-        self._lines = Lines()
+        self._table = GroupTable()
         self.again: list[Machines] = []
         """Machines with room left after all jobs requeued for them have been tried."""
         self._others: dict[Alike, frozenset[str]] = {}
@@ -65,7 +65,7 @@ class Blocked(ByShape):
             self._index(alike, work)
         if work.requeued_by is not None:
             if work.requeued_by is not POLICY:
-                self._lines.unfit[line] = True
+                self._table.unfit[line] = True
             self.tried(work)
         return alike
 
@@ -83,18 +83,18 @@ class Blocked(ByShape):
 
     def _drop(self, alike: Alike) -> None:
         """Remove an empty group."""
-        self._lines.drop(alike)
+        self._table.drop(alike)
         _count_off(self._names, self._others.pop(alike, ()))
         _count_off(self._near, self._nearby.pop(alike, ()))
 
     def _put(self, alike: Alike) -> int:
         key, tie, first = self.groups[alike].first()
-        return self._lines.put(alike, first, (key, tie))
+        return self._table.put(alike, first, (key, tie))
 
     def tried(self, work: Work) -> None:
         """Record that a requeued job was tried: it is placed, blocked again, or owned by another scheduler."""
         requeued, work.requeued_by = work.requeued_by, None
-        if isinstance(requeued, Round):
+        if isinstance(requeued, RequeueRound):
             requeued.untried -= 1
             self.untried -= 1
             if not requeued.untried:
@@ -113,7 +113,7 @@ class Blocked(ByShape):
 
     def clear(self) -> list[Work]:
         """Remove and return every job."""
-        self._lines, self.again, self._others, self._nearby = Lines(), [], {}, {}
+        self._table, self.again, self._others, self._nearby = GroupTable(), [], {}, {}
         self._names, self._near = Counter(), Counter()
         return super().clear()
 
@@ -154,7 +154,7 @@ class Blocked(ByShape):
         self.again = []
         if not self.groups or not (len(fresh) or again):
             return []
-        lines = self._lines
+        lines = self._table
         if len(fresh) and lines.unfit.any():
             lines.unfit &= ~(lines.least <= snapshot.amounts(fresh).max(axis=1)).all(axis=1)
         machines = distinct([fresh, *again]) if again else fresh
@@ -162,13 +162,13 @@ class Blocked(ByShape):
 
     def requeue_near(self, snapshot: Snapshot, names: Collection[str], promise: Promise | None = None) -> list[Work]:
         """Remove and return the jobs that may fit now because other jobs, to which they have a relation, moved."""
-        concerned = np.zeros(len(self._lines.unfit), dtype=np.bool_)
+        concerned = np.zeros(len(self._table.unfit), dtype=np.bool_)
         for alike, others in self._others.items():
-            concerned[self._lines.of[alike]] = not others.isdisjoint(names)
+            concerned[self._table.of[alike]] = not others.isdisjoint(names)
         machines = np.flatnonzero(snapshot.up)
         if not (concerned.any() and len(machines)):
             return []
-        self._lines.unfit[concerned] = False
+        self._table.unfit[concerned] = False
         return Sharing(self, snapshot, machines, promise).among(concerned)
 
 
@@ -178,12 +178,12 @@ class Sharing:
     def __init__(self, blocked: Blocked, snapshot: Snapshot, machines: Machines, promise: Promise | None) -> None:
         """Create; nothing is distributed yet."""
         self.blocked, self.snapshot, self.machines, self.promise = blocked, snapshot, machines, promise
-        self.lines, self.room = blocked._lines, snapshot.amounts(machines)  # noqa: SLF001 - the other half of Blocked
+        self.lines, self.room = blocked._table, snapshot.amounts(machines)  # noqa: SLF001 - the other half of Blocked
         self.given: dict[str, list[int]] = {}
 
     def among(self, waiting: Mask) -> list[Work]:
         """Remove and return, in the policy's order, jobs of the groups `waiting` that the room may hold."""
-        lines, round_, requeued = self.lines, Round(self.machines), list[Work]()
+        lines, round_, requeued = self.lines, RequeueRound(self.machines), list[Work]()
         lines.rerank(self.blocked.ranks)
         while True:
             waiting = waiting & (lines.least <= self.room.max(axis=1)).all(axis=1)

@@ -10,7 +10,7 @@ Alike = tuple[Hashable, Hashable]
 """A lane, and the shape of a group's jobs."""
 
 
-class Group:
+class EquivalentJobs:
     """Equivalent jobs."""
 
     __slots__ = ("_heap", "_put", "works")
@@ -43,7 +43,7 @@ class ByShape:
     def __init__(self, ranks: Ranks) -> None:
         """Create without groups."""
         self.ranks = ranks
-        self.groups: dict[Alike, Group] = {}
+        self.groups: dict[Alike, EquivalentJobs] = {}
         self._of: dict[str, Alike] = {}
 
     def shape_of(self, work: Work) -> Hashable:
@@ -56,7 +56,7 @@ class ByShape:
         self._of[work.id] = alike
         group = self.groups.get(alike)
         if group is None:
-            group = self.groups[alike] = Group()
+            group = self.groups[alike] = EquivalentJobs()
         group.put(self.ranks.within(work), work)
         return alike
 

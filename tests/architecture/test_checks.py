@@ -78,7 +78,7 @@ def test_an_empty_house_keeps_every_contract(house: Path) -> None:
         ("twins", "cellstate/memory/cell.py", "omega.cellstate.redis"),
         ("twins", "cellstate/redis/cell.py", "omega.cellstate.memory"),
         ("twins", "cellstate/audit/report.py", "omega.cellstate.memory"),
-        ("server", "schedulers/live.py", "redis"),
+        ("server", "schedulers/live_driver.py", "redis"),
         ("server", "cli/store.py", "redis.exceptions"),
         ("people", "live/member.py", "click"),
         ("people", "cellstate/snapshot.py", "rich"),

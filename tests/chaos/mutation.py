@@ -129,7 +129,7 @@ BLOCKED = ("tests/property/test_nothing_stays_blocked.py",)
 POLICIES = ("tests/unit/schedulers/queue", "tests/contract/test_other_policies.py")
 SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
     **{f"schedulers/queue/{name}.py": (QUEUE, AROUND, BLOCKED)
-       for name in ("blocked", "heads", "intake", "limited", "lines", "pool_room", "queue", "ranks", "ready",
+       for name in ("blocked", "heads", "intake", "limited", "group_table", "pool_room", "queue", "ranks", "ready",
                     "shapes")},
     "schedulers/loop.py": (QUEUE, AROUND, BLOCKED),
     **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair_users", "precedence", "fifo", "shortest")},
@@ -202,9 +202,9 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "prints the snapshot with the policy",
     ("schedulers/queue/ready.py", "if len(self._lanes) >= MANY:"):
         "finds the first of a few lanes in the way for many",
-    ("schedulers/queue/lines.py", "self._free += range(known + more - 1, known, -1)"):
+    ("schedulers/queue/group_table.py", "self._free += range(known + more - 1, known, -1)"):
         "leaves a line of each table unused",
-    ("schedulers/queue/lines.py", "if len(self._lanes) >= 2 * len(self.of) + 64:"):
+    ("schedulers/queue/group_table.py", "if len(self._lanes) >= 2 * len(self.of) + 64:"):
         "forgets lanes without blocked jobs one lane earlier",
 }  # fmt: skip
 """Mutants, by file and line as it is then, that do the same as the program, with the reason; they are not drawn."""

@@ -17,7 +17,7 @@ from omega.cellstate.server import connect
 from omega.cli.main import omega as program
 from omega.live.simulated.executor import SimulatedExecutor
 from omega.schedulers import registry
-from omega.schedulers.live import Live
+from omega.schedulers.live_driver import LiveDriver
 
 LEASE_MS = 60_000
 DEADLINE_SECONDS = 30.0
@@ -90,10 +90,12 @@ def eventually(what: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def scheduler(cell: RedisCell, member: str = "batch/0") -> Iterator[Live]:
+def scheduler(cell: RedisCell, member: str = "batch/0") -> Iterator[LiveDriver]:
     """A live scheduler in a thread, without a heartbeat: its lease is long."""
     own = RedisCell.connect(cell.url, cell.name)
-    live = Live(own, registry.scheduler(member.partition("/")[0]), member, time.time, time.sleep, lease_ms=LEASE_MS)
+    live = LiveDriver(
+        own, registry.scheduler(member.partition("/")[0]), member, time.time, time.sleep, lease_ms=LEASE_MS
+    )
     thread = threading.Thread(target=live.run)
     thread.start()
     try:

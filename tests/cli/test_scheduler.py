@@ -12,7 +12,7 @@ import pytest
 
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.schedulers.live import Live
+from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.process import scheduler as process
 from omega.schedulers.registry import offers
 from tests.cli.conftest import Omega, eventually, join
@@ -260,7 +260,7 @@ def test_the_name_that_it_got_is_printed(
     cell.register_scheduler("batch/0", "elsewhere", 60_000, 1)
     found = iter([["batch/0"], ["batch/7"]])
     monkeypatch.setattr(run, "free_names", lambda *_: next(found))
-    monkeypatch.setattr(Live, "run", lambda self: self.cell.deregister_scheduler(self.membership, 1))
+    monkeypatch.setattr(LiveDriver, "run", lambda self: self.cell.deregister_scheduler(self.membership, 1))
     monkeypatch.setattr(process, "NAME_LEASES", 0.0)
     assert omega.run("scheduler", "run", "batch").stderr == f"scheduler batch/7 on cell {cell.name} · Ctrl-C stops it\n"
 

@@ -26,7 +26,7 @@ from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.presets import batch
 from omega.schedulers.process.epochs import EpochReader, Publisher, is_due
-from omega.schedulers.process.scheduler import Process
+from omega.schedulers.process.scheduler import SupervisedScheduler
 from tests.integration.stage import check, join, made_cell, serve, started_processes, submit, until
 
 pytestmark = pytest.mark.server
@@ -209,16 +209,16 @@ def test_attempts_go_on_while_an_epoch_is_computed(store_url: str, monkeypatch: 
         computing.set()
         await anyio.sleep_forever()
 
-    async def no_signals(_: Process, *, task_status: anyio.abc.TaskStatus[None]) -> None:
+    async def no_signals(_: SupervisedScheduler, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         task_status.started()
 
     monkeypatch.setattr(anyio.to_process, "run_sync", never_ends)
-    monkeypatch.setattr(Process, "_signals", no_signals)
+    monkeypatch.setattr(SupervisedScheduler, "_signals", no_signals)
     with made_cell(store_url, "busy") as cell:
         serve(cell)
         join(cell, [MachineSpec("m", (4000, 8 * GB))])
         cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
-        process = Process(store_url, cell.name, member="batch/0", scheduler=batch())
+        process = SupervisedScheduler(store_url, cell.name, member="batch/0", scheduler=batch())
         thread = threading.Thread(target=process.run)
         thread.start()
         try:

@@ -7,14 +7,14 @@ import pytest
 from omega.cellstate.errors import Duplicate
 from omega.cellstate.redis import RedisCell
 from omega.schedulers import registry
-from omega.schedulers.process.scheduler import Process
+from omega.schedulers.process.scheduler import SupervisedScheduler
 from tests.integration.stage import made_cell, seen
 
 pytestmark = pytest.mark.server
 
 
 def test_figures_are_read_while_the_loop_counts_on(store_url: str) -> None:
-    process = Process("", "", member="batch/0", scheduler=registry.scheduler("batch"))
+    process = SupervisedScheduler("", "", member="batch/0", scheduler=registry.scheduler("batch"))
     figures, done = process.figures, threading.Event()
     failures: list[BaseException] = []
 
@@ -42,12 +42,12 @@ def test_figures_are_read_while_the_loop_counts_on(store_url: str) -> None:
 
 
 def test_a_heartbeat_that_fails_ends_the_scheduler(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(process: Process, cell: RedisCell) -> None:
+    def fail(process: SupervisedScheduler, cell: RedisCell) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Process, "renew_lease", fail)
+    monkeypatch.setattr(SupervisedScheduler, "renew_lease", fail)
     with made_cell(store_url, "fails") as cell:
-        process = Process(store_url, "fails", member="batch/0", scheduler=registry.scheduler("batch"))
+        process = SupervisedScheduler(store_url, "fails", member="batch/0", scheduler=registry.scheduler("batch"))
         rescue = threading.Timer(20, lambda: setattr(process._live, "stopping", True))
         rescue.start()
         with pytest.raises(ExceptionGroup) as failure:
@@ -60,7 +60,9 @@ def test_a_heartbeat_that_fails_ends_the_scheduler(store_url: str, monkeypatch: 
 
 def test_who_sleeps_is_roused_when_its_share_changes(store_url: str) -> None:
     with made_cell(store_url, "rouses") as cell:
-        process = Process(store_url, "rouses", member="batch/0", scheduler=registry.scheduler("batch"), lease_ms=60_000)
+        process = SupervisedScheduler(
+            store_url, "rouses", member="batch/0", scheduler=registry.scheduler("batch"), lease_ms=60_000
+        )
         process._live = process._register()
         process.renew_lease(cell)
         assert not cell.wait_for_work("batch/0", 0.01)
@@ -77,7 +79,9 @@ def test_who_sleeps_is_roused_when_its_share_changes(store_url: str) -> None:
 def test_one_that_is_told_to_stop_while_it_waits_for_its_name_has_nothing_to_leave(store_url: str) -> None:
     with made_cell(store_url, "waits") as cell:
         cell.register_scheduler("batch/0", "elsewhere", 60_000, 0)
-        process = Process(store_url, "waits", member="batch/0", scheduler=registry.scheduler("batch"), lease_ms=60_000)
+        process = SupervisedScheduler(
+            store_url, "waits", member="batch/0", scheduler=registry.scheduler("batch"), lease_ms=60_000
+        )
         process._stop()
         process.run()
         assert [fact.words[0] for fact in seen(cell)] == ["enlist"]
@@ -87,7 +91,7 @@ def test_one_that_is_told_to_stop_while_it_waits_for_its_name_has_nothing_to_lea
 def test_a_name_whose_holder_moves_its_figures_is_refused_at_once(store_url: str) -> None:
     with made_cell(store_url, "moves-on") as cell:
         holder = cell.register_scheduler("batch/0", "elsewhere", 60_000, 0)
-        process = Process(
+        process = SupervisedScheduler(
             store_url, "moves-on", member="batch/0", scheduler=registry.scheduler("batch"), lease_ms=60_000
         )
         beats = threading.Timer(0.3, lambda: cell.renew_scheduler(holder, 60_000, {"seconds": 1.0}))

@@ -13,8 +13,8 @@ import pytest
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineState, TaskGroup
 from omega.cellstate.transaction import Ending, How
-from omega.schedulers import live
-from omega.schedulers.live import Live
+from omega.schedulers import live_driver
+from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.loop import attempts
 from omega.schedulers.presets import batch
 from tests.unit.schedulers.rig import LEASE_MS, PatientCell, Rig
@@ -107,7 +107,7 @@ def waiting(rig: Rig) -> dict[str, int]:
 
 @pytest.mark.parametrize("seed", [3, 27, 30, 40, 59, 68])
 def test_nothing_that_fits_is_left_asleep(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "IDLE_SECONDS", POLL_SECONDS)
+    monkeypatch.setattr(live_driver, "IDLE_SECONDS", POLL_SECONDS)
     rng = Random(f"{seed}/sleepers")
     rig = Rig(*[(size, size) for size in rng.choices([200, 300, 500], k=rng.randint(1, 4))])
     people = People(rig, rng)
@@ -145,7 +145,7 @@ def test_nothing_that_fits_is_left_asleep(seed: int, monkeypatch: pytest.MonkeyP
     idle()
     left = waiting(rig)
     own = PatientCell(fakeredis.FakeRedis(server=rig.server), rig.clock)
-    fresh = Live(own, batch("fresh"), "batch/1", rig.clock.now, rig.clock.pause, lease_ms=LEASE_MS)
+    fresh = LiveDriver(own, batch("fresh"), "batch/1", rig.clock.now, rig.clock.pause, lease_ms=LEASE_MS)
     loop, now = attempts(fresh.scheduler), rig.clock.seconds
     effect = next(loop)
     while rig.clock.seconds < now + POLL_SECONDS:

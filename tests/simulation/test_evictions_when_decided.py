@@ -39,7 +39,7 @@ def test_a_planner_without_the_predicate_is_found(monkeypatch: pytest.MonkeyPatc
     """The store refuses what is illegal at the commit; what became legal by then is found by the audit alone."""
     monkeypatch.setattr(plans, "is_legal", lambda *_: True)
     monkeypatch.setattr(plans, "is_kept_in_full", lambda *_: True)
-    monkeypatch.setattr(plans.Plan, "_eligible", lambda *_: True)
+    monkeypatch.setattr(plans.EvictionPlan, "_eligible", lambda *_: True)
     reports = (audited(4, seed) for seed in range(10, 40))
     found = next(([each.what for each in report.violations] for report in reports if report.violations), [])
     assert found

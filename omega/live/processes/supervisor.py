@@ -19,7 +19,7 @@ from omega.cellstate.ports import Queries
 from omega.live.agent.task_start import STORE_FD
 from omega.live.processes.record import ProcessRecord
 from omega.live.secrets import giving, without_store
-from omega.schedulers.live import LEASE_MS
+from omega.schedulers.live_driver import LEASE_MS
 from omega.schedulers.process.endpoint import METRICS, parse
 from omega.schedulers.process.signals import leave_signals
 

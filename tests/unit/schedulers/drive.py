@@ -26,7 +26,7 @@ from omega.schedulers.loop import (
     Think,
     attempts,
 )
-from omega.schedulers.resizing import Measure, Measured, Resize, Resized
+from omega.schedulers.resizing import Measure, Measurements, Resize, Resized
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
 
@@ -139,7 +139,7 @@ class Driver:
     ) -> None:  # fmt: skip
         self.scheduler, self.snapshot, self.validate, self.in_flight = scheduler, snapshot, validate, in_flight
         self.now = 100.0
-        self.measured = Measured((), ())
+        self.measured = Measurements((), ())
         self.arrivals: list[Arrived] = []
         self.effects: list[Effect] = []
         self.flight: tuple[Transaction, ...] = ()

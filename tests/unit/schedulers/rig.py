@@ -18,7 +18,7 @@ from omega.cellstate.redis.link import Link
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
 from omega.schedulers.instruments import Figures
-from omega.schedulers.live import Live
+from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.loop import Answer, Arrived, Commit, Effect, Receive, attempts
 from omega.schedulers.presets import batch
 from omega.schedulers.scheduler import Scheduler
@@ -119,7 +119,7 @@ class Rig:
         self.figures, self.commits = Figures(), 0
         self.scheduler.instruments.append(self.figures)
         now, pause = self.clock.now, self.clock.pause
-        self.live = Live(self.cell, self.scheduler, member, now, pause, lease_ms=LEASE_MS, pipelined=pipelined)
+        self.live = LiveDriver(self.cell, self.scheduler, member, now, pause, lease_ms=LEASE_MS, pipelined=pipelined)
         self.begin()
 
     def begin(self) -> None:

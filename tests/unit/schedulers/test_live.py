@@ -5,7 +5,7 @@ import pytest
 from omega.cellstate.errors import Duplicate
 from omega.cellstate.model import BUCKETS, Gang, JobState, Limits, MachineState, bucket_of
 from omega.cellstate.transaction import Detection, How, Verdict
-from omega.schedulers.live import IDLE_SECONDS
+from omega.schedulers.live_driver import IDLE_SECONDS
 from omega.schedulers.loop import Arrived, Commit, Committed, Receive, Reread
 from omega.schedulers.presets import batch
 from omega.schedulers.queue.intake import LEAST_AT_HAND

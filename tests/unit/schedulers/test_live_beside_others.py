@@ -6,7 +6,7 @@ from omega.cellstate.model import Job, bucket_of
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Verdict
-from omega.schedulers.live import Live
+from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.loop import Arrived, Receive, Reread
 from omega.schedulers.presets import batch
 from omega.schedulers.sharing import owned
@@ -19,7 +19,7 @@ def test_one_that_starts_beside_another_takes_its_share_from_the_first_request_o
     first = Rig(*ROOMY)
     jobs = first.submit(*(spec(f"j{i}") for i in range(20)))
     cell, clock = RedisCell(first.client, "c", Dimensions()), first.clock
-    second = Live(cell, batch("second"), "batch/1", clock.now, clock.pause)
+    second = LiveDriver(cell, batch("second"), "batch/1", clock.now, clock.pause)
     assert second.owned == owned("batch/1", ["batch/0", "batch/1"])
     arrived = second.answer(Receive(0.0))
     assert isinstance(arrived, Arrived)

@@ -14,7 +14,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Detection, Position, Transaction
-from omega.schedulers.live import AWAY_SECONDS, Live
+from omega.schedulers.live_driver import AWAY_SECONDS, LiveDriver
 from omega.schedulers.loop import Committed
 from omega.schedulers.presets import batch
 from tests.unit.schedulers.rig import FIRST, LEASE_MS, Rig, spec
@@ -134,7 +134,7 @@ def test_a_real_server_that_cuts_every_connection(store_url: str, moment: str) -
         rig.join(*ROOMY)
         cell.submit([spec(f"j{i}", 2) for i in range(8)], 0, "ada")
         mine = RedisCell.connect(store_url, name)
-        live = Live(mine, batch("cut"), "batch/0", lambda: 1000.0, lambda _: None, lease_ms=LEASE_MS)
+        live = LiveDriver(mine, batch("cut"), "batch/0", lambda: 1000.0, lambda _: None, lease_ms=LEASE_MS)
         rig.live, rig.scheduler, rig.cell = live, live.scheduler, mine  # type: ignore[assignment]
         rig.begin()
         rig.until_commit()

@@ -14,7 +14,7 @@ from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.live.metrics import ExecutorMetrics, shown
 from omega.schedulers.epochs import epoch_of
 from omega.schedulers.instruments import BOUNDS, DurationHistogram, Figures, Instrument
-from omega.schedulers.live import Live
+from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.loop import Receive
 from omega.schedulers.metrics import COUNTS, DURATIONS, MOST_MACHINES, SchedulerMetrics
 from omega.schedulers.presets import batch
@@ -26,7 +26,7 @@ from tests.unit.schedulers.rig import Rig, spec
 LABELS = {"cell": "c", "scheduler": "batch/0"}
 
 
-def registered(figures: Figures, scheduler: Scheduler | None = None, of: Live | None = None) -> CollectorRegistry:
+def registered(figures: Figures, scheduler: Scheduler | None = None, of: LiveDriver | None = None) -> CollectorRegistry:
     registry = CollectorRegistry()
     own = scheduler or Scheduler("batch")
     registry.register(SchedulerMetrics("c", "batch/0", own, figures, lambda: of, lambda: 7))
@@ -91,7 +91,7 @@ def test_only_the_worst_machines_are_named() -> None:
 
 def test_the_cells_utilisation_is_that_of_the_copy() -> None:
     cell = SimpleNamespace(dimensions=SimpleNamespace(names=("cpu", "memory")))
-    of = cast("Live", SimpleNamespace(cell=cell, snapshot=snapshot((3, 0), used=1)))
+    of = cast("LiveDriver", SimpleNamespace(cell=cell, snapshot=snapshot((3, 0), used=1)))
     registry = registered(Figures(), of=of)
     assert value(registry, "omega_cell_utilisation", resource="cpu") == 0.25
     assert value(registry, "omega_cell_utilisation", resource="memory") == 1
@@ -212,10 +212,10 @@ def test_numbers_of_an_executor() -> None:
 def test_shares_of_pools_are_those_of_the_epoch() -> None:
     cell = SimpleNamespace(dimensions=SimpleNamespace(names=("cpu", "memory")))
     live = SimpleNamespace(snapshot=snapshot((4, 4)), cell=cell)
-    before = registered(Figures(), of=cast("Live", live))
+    before = registered(Figures(), of=cast("LiveDriver", live))
     assert value(before, "omega_pool_fair_share", pool="a", resource="cpu") is None
     live.snapshot.epoch = epoch_of(Pools((Pool("a"),)), [], {"default": (4, 4)}, ("cpu", "memory"), at_ms=1)
-    registry = registered(Figures(), of=cast("Live", live))
+    registry = registered(Figures(), of=cast("LiveDriver", live))
     assert value(registry, "omega_pool_fair_share", pool="a", resource="cpu") == 0
     assert value(registry, "omega_pool_satisfaction", pool="a") == float("inf")
     assert registry.get_sample_value("omega_epoch") == 1

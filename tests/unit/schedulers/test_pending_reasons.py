@@ -9,7 +9,7 @@ from omega.schedulers.constraints.explanation import Explanation
 from omega.schedulers.constraints.reasons import Reason
 from omega.schedulers.process import reasons as module
 from omega.schedulers.process.reasons import EXPLAINED_PER_SECOND, MOST_JOBS, MOST_REASONS, PendingReasons
-from omega.schedulers.process.scheduler import Process
+from omega.schedulers.process.scheduler import SupervisedScheduler
 from omega.schedulers.work import Work
 from tests.unit.schedulers.rig import LEASE_MS, Rig, spec
 
@@ -73,7 +73,9 @@ def test_explanations_per_second_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_scheduler_explains_on_its_own_snapshot_and_why_lists_the_reasons() -> None:
     rig = Rig((1_000, 1_000))
-    process = Process("fake://", "c", member="batch/0", scheduler=rig.scheduler, lease_ms=LEASE_MS, figures=rig.figures)
+    process = SupervisedScheduler(
+        "fake://", "c", member="batch/0", scheduler=rig.scheduler, lease_ms=LEASE_MS, figures=rig.figures
+    )
     process._live = rig.live
     rig.scheduler.instruments.append(process.reasons)
     rig.submit(spec("first", need=(900, 900)), spec("large", need=(5_000, 5_000)), spec("next", need=(800, 800)))

@@ -14,7 +14,7 @@ from omega.queries.room import Room
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Placement
 from omega.schedulers.process import scheduler as process
-from omega.schedulers.process.scheduler import HUNG_LEASES, Process
+from omega.schedulers.process.scheduler import HUNG_LEASES, SupervisedScheduler
 from omega.schedulers.sharing import owned
 from omega.schedulers.work import Work
 from tests.unit.schedulers.rig import FIRST, LEASE_MS, Rig, spec
@@ -28,7 +28,7 @@ class Beating:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.uptime = 0.0, LONG_UP
         self.rig = Rig((1_000, 1_000))
-        self.process = Process(
+        self.process = SupervisedScheduler(
             "fake://", "c", member="batch/0", scheduler=self.rig.scheduler, lease_ms=LEASE_MS, figures=self.rig.figures
         )
         self.process._live = self.rig.live

@@ -8,7 +8,7 @@ import pytest
 from omega.cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Ending, How, Outcome, Transaction
-from omega.schedulers import live
+from omega.schedulers import live_driver
 from omega.schedulers.constraints.fetching import Fetch
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.presets import batch
@@ -189,7 +189,7 @@ LETS_IN: dict[str, Callable[[RedisCell], object]] = {
 @pytest.mark.parametrize("what", LETS_IN)
 def test_who_waits_is_woken_and_does_not_poll(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The poll of a scheduler that nobody wakes comes far too late."""
-    monkeypatch.setattr(live, "IDLE_SECONDS", 1e6)
+    monkeypatch.setattr(live_driver, "IDLE_SECONDS", 1e6)
     found = Rig((300, 300), (300, 300), (300, 300))
     found.other.set_machine_state(1, MachineState.DRAINED, 0, "ada")
     count, more = 2 if what == "it is resized" else 1, dict[str, Any]()

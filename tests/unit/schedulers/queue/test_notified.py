@@ -8,7 +8,7 @@ import pytest
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
-from omega.schedulers import live
+from omega.schedulers import live_driver
 from omega.schedulers.policies import Placement, Preemption
 from omega.schedulers.preemption.none import NoPreemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
@@ -26,7 +26,7 @@ NEAR: dict[str, object] = {"near": {"job": "db", "required": True}}
 
 @pytest.fixture(autouse=True)
 def no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "IDLE_SECONDS", POLL_SECONDS)
+    monkeypatch.setattr(live_driver, "IDLE_SECONDS", POLL_SECONDS)
     monkeypatch.setattr(queue, "LOOK_SECONDS", NEVER)
     monkeypatch.setattr(evicting, "SCAN_SECONDS", NEVER)
 

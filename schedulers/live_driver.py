@@ -48,7 +48,7 @@ class _Arrival(NamedTuple):
 
 
 @dataclass(slots=True)
-class Live:
+class LiveDriver:
     """Answers the effects of one scheduler from the store and the wall clock. `now` returns seconds, `pause` waits.
 
     Events go to the scheduler's instruments. Construction raises the store's errors; a running scheduler waits for it.

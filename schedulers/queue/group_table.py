@@ -13,7 +13,7 @@ Mask = NDArray[np.bool_]
 NOBODY = np.iinfo(np.int64).max
 
 
-class Lines:
+class GroupTable:
     """The smallest need of a group's tasks, and the place of its first job.
 
     A group is `unfit` when a job of it was tried on freed room and could not use it; it waits for other machines.
