@@ -17,10 +17,10 @@ from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import CAPACITY, chunks, fill, join, queue_jobs
 from benchmarks.store import Saved, Store, measured_store
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import PendingJob, Reply
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import GroupStatus, Job, JobSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
+from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import Outcome, Position, Transaction, Verdict
 from omega.schedulers.presets import BATCH_JOBS, batch
 

@@ -10,8 +10,8 @@ from typing import Any
 import redis
 
 from benchmarks.ceiling import Command, Wire, pack, unchecked_call
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.ports import StoredCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import connect
 from omega.cellstate.store import connect_cell
 from omega.cellstate.transaction import Claim, Position, Transaction

@@ -15,11 +15,11 @@ from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, FOR_EVER_MS, join
 from benchmarks.store import Store, measured_store
 from omega.cellstate.audit import verify
-from omega.cellstate.cell import Fact
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import DEFAULT_PREEMPTION, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.ports import StoredCell
+from omega.cellstate.replies import Fact
 from omega.live.processes.supervisor import ProcessSupervisor, supervised
 
 LEASE_MS = 3_000

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import Fact
+from omega.cellstate.replies import Fact
 
 UNDONE_SECONDS = 5.0
 """An eviction is undone when within this time its victim is placed again, or the task in its room is evicted."""

@@ -20,9 +20,9 @@ from benchmarks.computer import computer
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, chunks
 from benchmarks.store import Store, server_directory
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import BadInput, StoreError
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import Answer, ping
 from omega.cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction
 from omega.embedded.program import find_server

@@ -7,8 +7,8 @@ from random import Random
 import numpy as np
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import Reply
 from omega.cellstate.model import GroupStatus, Job
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.schedulers.placement.first_fit import FirstFit

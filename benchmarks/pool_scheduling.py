@@ -6,9 +6,9 @@ import numpy as np
 
 from benchmarks.launch import Document
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import Reply
 from omega.cellstate.model import GroupStatus, Job, MachineState
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Position, Verdict
 from omega.schedulers.presets import batch

@@ -7,11 +7,11 @@ from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import ROOT, Pool, Pools
 from omega.cellstate.ports import StoredCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.submission import new_id

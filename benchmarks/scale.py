@@ -21,9 +21,9 @@ from benchmarks.memory import MIB, scheduler_bytes
 from benchmarks.store import Store, measured_store
 from omega.cellstate.audit import verify
 from omega.cellstate.backup import read_backup
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.ports import StoredCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 
 CAPACITY, NEED = (64_000, 262_144), (10, 32)

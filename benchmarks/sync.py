@@ -7,8 +7,8 @@ from benchmarks.computer import middle, spread
 from benchmarks.residents import CALL, CLAIMS, Filler, chunks, join
 from benchmarks.store import Saved, Store
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import Reply
 from omega.cellstate.ports import StoredCell
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.cellstate.cell import Reply, Rows, StaleSnapshot
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
+from omega.cellstate.replies import Reply, Rows, StaleSnapshot
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot, wanted_amounts
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from omega.cellstate.cell import Fact, KindUse, Reply, Rows
 from omega.cellstate.inspection import Damage, Inspection
 from omega.cellstate.model import Job, Run
+from omega.cellstate.replies import Fact, KindUse, Reply, Rows
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Intake, Position
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
-from omega.cellstate.cell import Rows
+from omega.cellstate.replies import Rows
 
 
 class Damage(NamedTuple):

@@ -12,8 +12,8 @@ from math import isfinite, log2
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from omega.cellstate.cell import Rows
 from omega.cellstate.fairness import leaf_of
+from omega.cellstate.replies import Rows
 from omega.cellstate.resources import Resources
 from omega.cellstate.usage import Account, Usage
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.attributes import Attributes
-from omega.cellstate.cell import KindUse, Reply
 from omega.cellstate.lanes import Lanes
 from omega.cellstate.model import Described, MachineState
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
+from omega.cellstate.replies import KindUse, Reply
 from omega.cellstate.residents import Residents
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Position

@@ -11,9 +11,9 @@ from omega.cellstate.errors import BadInput, Duplicate, Overtaken, Refused
 from omega.queries.finding import find_job
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Submitted
     from omega.cellstate.model import JobSpec
     from omega.cellstate.ports import JobStore
+    from omega.cellstate.replies import Submitted
     from omega.jobfile.reader import JobFile
 
 CHUNK = 500

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from omega.cellstate.cell import KindUse
 from omega.cellstate.model import Gang, Job
 from omega.cellstate.pools import JOBS, TASKS, Pools
 from omega.cellstate.pools.records import PoolUse
+from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import format_amount
 
 

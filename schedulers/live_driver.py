@@ -12,10 +12,10 @@ from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import Awaited, CommitRequest, Membership, PendingJob, Reply
 from omega.cellstate.errors import Fenced, Refused, StoreError
 from omega.cellstate.model import JobState, bucket_of
 from omega.cellstate.ports import SchedulerStore
+from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, Reply
 from omega.cellstate.transaction import Basis, Detection, Intake, Outcome, Position, Transaction
 from omega.schedulers import loop
 from omega.schedulers.constraints.fetching import Fetch, fetch

@@ -9,8 +9,8 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from omega.cellstate.cell import PendingJob
 from omega.cellstate.model import bucket_of
+from omega.cellstate.replies import PendingJob
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.constraints.fetching import Fetch

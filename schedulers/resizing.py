@@ -8,10 +8,10 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from omega.cellstate.cell import Opaque, PendingJob
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import Job, JobState, MachineState, bucket_of
 from omega.cellstate.ports import SchedulerStore
+from omega.cellstate.replies import Opaque, PendingJob
 from omega.cellstate.resources import Resources
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.snapshot import Snapshot

@@ -6,8 +6,8 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from random import Random
 
-from omega.cellstate.cell import PendingJob, jobs_of
 from omega.cellstate.model import Job, JobState
+from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Singles, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, wanted

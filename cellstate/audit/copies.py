@@ -19,8 +19,8 @@ from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import Amounts
 from omega.cellstate.audit.losses import ENDS
 from omega.cellstate.audit.shares import PoolBook, SetBook, read
-from omega.cellstate.cell import Fact
 from omega.cellstate.model import Gang, Job
+from omega.cellstate.replies import Fact
 from omega.cellstate.transaction import Verdict
 
 KEPT = 4_096

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from omega.cellstate import ranges
 from omega.cellstate.audited import Audited, ChangedRecords
-from omega.cellstate.cell import KindUse
 from omega.cellstate.inspection import Damage
 from omega.cellstate.model import Job, Run
+from omega.cellstate.replies import KindUse
 from omega.cellstate.transaction import Position
 
 ROUNDS = 200
@@ -41,7 +41,7 @@ class CellState:
     first: int = 1
     length: int = 0
     rows: dict[int, list[int]] = field(default_factory=dict)
-    """Machine records by index, gone machines included; columns as in cell.Rows."""
+    """Machine records by index, gone machines included; columns as in replies.Rows."""
     runs: dict[int, list[Run]] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     bare: set[str] = field(default_factory=set)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import MachineBook
-from omega.cellstate.cell import Fact
 from omega.cellstate.model import JobState, MachineState
+from omega.cellstate.replies import Fact
 
 TOUCHED = 8_224
 """The longest change list (semantics, Limits and sizes)."""

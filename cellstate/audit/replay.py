@@ -14,8 +14,8 @@ from omega.cellstate.audit.losses import ENDS, Losses
 from omega.cellstate.audit.register import Register
 from omega.cellstate.audit.rules import Violation
 from omega.cellstate.audit.shares import Sets
-from omega.cellstate.cell import Fact
 from omega.cellstate.model import MachineState
+from omega.cellstate.replies import Fact
 
 REASONS = ("over", "limit", "drain", "down", "fair-share", "gang")
 """Reasons for evictions, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from omega.cellstate.cell import Heartbeat, Membership, executor_of
 from omega.cellstate.errors import Duplicate, Fenced, Refused
 from omega.cellstate.memory.executors import begin_to_serve, deregister_executor
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.port_values import runs_of
 from omega.cellstate.model import MachineState, check_member, check_nonce
+from omega.cellstate.replies import Heartbeat, Membership, executor_of
 
 TAILS = 1_000
 

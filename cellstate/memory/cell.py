@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from omega.cellstate.cell import Awaited, CommitRequest, Heartbeat, Housekept, Membership, Reply, Submitted
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.memory.agents import keep_tails, register_agent, renew_executor
 from omega.cellstate.memory.commit import commit
@@ -25,6 +24,7 @@ from omega.cellstate.memory.updates import settle, update
 from omega.cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.override import override
 from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.replies import Awaited, CommitRequest, Heartbeat, Housekept, Membership, Reply, Submitted
 from omega.cellstate.resources import Dimensions, Resources
 from omega.cellstate.shards import Errand, Worker
 from omega.cellstate.transaction import Ending, Intake, Position

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from omega.cellstate.cell import CommitRequest, Reply
 from omega.cellstate.errors import Fenced
 from omega.cellstate.executors import simulates
 from omega.cellstate.memory.delta import has_diverged
@@ -15,6 +14,7 @@ from omega.cellstate.memory.sync import sync
 from omega.cellstate.memory.tasks import book, evict_gangs, note_again, occupy, place, take_off
 from omega.cellstate.memory.words import Group, JobRow, KindRow, MachineRow, room
 from omega.cellstate.model import Gang, JobState, MachineState
+from omega.cellstate.replies import CommitRequest, Reply
 from omega.cellstate.transaction import (
     Basis,
     Claim,

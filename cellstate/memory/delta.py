@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from omega.cellstate.cell import Rows
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import catch_up
 from omega.cellstate.memory.words import MachineRow
 from omega.cellstate.model import MachineState
 from omega.cellstate.packing import GUARD, fields
+from omega.cellstate.replies import Rows
 from omega.cellstate.transaction import Position
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from omega.cellstate.cell import Membership
 from omega.cellstate.errors import Duplicate
 from omega.cellstate.executors import ExecutorRecord, is_agent, number_of, portions
 from omega.cellstate.memory.ledger import Ledger
@@ -11,6 +10,7 @@ from omega.cellstate.memory.publish import announce, publish
 from omega.cellstate.memory.tasks import acknowledge, end_tasks
 from omega.cellstate.memory.words import Agent, MachineRow
 from omega.cellstate.model import MachineState, check_executor, check_nonce
+from omega.cellstate.replies import Membership
 from omega.cellstate.transaction import How
 
 CHUNK = 1_000

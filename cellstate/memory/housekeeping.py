@@ -1,6 +1,5 @@
 """Housekeeping of the twin: ``lua/housekeep.lua``."""
 
-from omega.cellstate.cell import Housekept
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.losses import due_of, requeue
 from omega.cellstate.memory.publish import publish
@@ -8,6 +7,7 @@ from omega.cellstate.memory.ranges import span_count
 from omega.cellstate.memory.tasks import end_tasks, live_runs
 from omega.cellstate.memory.words import JobRow
 from omega.cellstate.model import JobState
+from omega.cellstate.replies import Housekept
 from omega.cellstate.transaction import How
 
 JOBS, TICK_MS, WEEK_MS = 100, 60_000, 604_800_000

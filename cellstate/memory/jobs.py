@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, cast
 
 import msgpack
 
-from omega.cellstate.cell import Submitted
 from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.memory.lanes import join_lane
@@ -25,6 +24,7 @@ from omega.cellstate.memory.tasks import end_tasks
 from omega.cellstate.memory.words import Group, JobRow
 from omega.cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, check_author, runs_commands
 from omega.cellstate.refusals import refusal
+from omega.cellstate.replies import Submitted
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, together
 from omega.cellstate.transaction import How
 

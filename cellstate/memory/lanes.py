@@ -6,11 +6,11 @@ from itertools import islice
 
 import numpy as np
 
-from omega.cellstate.cell import Rows
 from omega.cellstate.lanes import BASE, MOST_LANES, MOST_WANTED, Lane
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.words import Group, JobRow, LaneRow
 from omega.cellstate.packing import packed
+from omega.cellstate.replies import Rows
 from omega.cellstate.transaction import Intake
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from omega.cellstate.cell import Awaited, Rows
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import Lane
 from omega.cellstate.memory.words import (
@@ -29,6 +28,7 @@ from omega.cellstate.memory.words import (
 from omega.cellstate.packing import FIELD, GUARD, MASK, packed
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.lending import Lender, Lent
+from omega.cellstate.replies import Awaited, Rows
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.shards import ShardDurations
 from omega.cellstate.transaction import Basis

@@ -4,13 +4,13 @@ Every changing call raises the version by one and records, under that version, i
 Facts and messages are kept as tuples and converted to text when they are read.
 """
 
-from omega.cellstate.cell import ANY_JOB
 from omega.cellstate.memory.done import retire_excess
 from omega.cellstate.memory.lanes import count_in_lane, enqueue, leave_lane, remove, write_lanes
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.links import end_waits
 from omega.cellstate.memory.losses import note_due
 from omega.cellstate.model import JobState
+from omega.cellstate.replies import ANY_JOB
 from omega.cellstate.transaction import Basis
 
 MAILBOX_MOST = 20_000

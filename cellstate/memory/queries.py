@@ -5,7 +5,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.audited import ChangedRecords
-from omega.cellstate.cell import AgentRecord, EpochMark, Fact, KindUse, Reply
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.errors import Refused
 from omega.cellstate.executors import ExecutorRecord, is_agent
@@ -28,6 +27,7 @@ from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
+from omega.cellstate.replies import AgentRecord, EpochMark, Fact, KindUse, Reply
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.transaction import Position
 

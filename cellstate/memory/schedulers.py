@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
-from omega.cellstate.cell import Membership
 from omega.cellstate.errors import Duplicate, Fenced
 from omega.cellstate.memory.jobs import as_stored
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
 from omega.cellstate.memory.words import Member
 from omega.cellstate.model import check_member, check_nonce
+from omega.cellstate.replies import Membership
 
 
 def register_scheduler(ledger: Ledger, member: str, nonce: str, at_ms: int) -> Membership:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from omega.cellstate.cell import Membership
 from omega.cellstate.memory.executors import deregister_executor, executor_records
 from omega.cellstate.memory.queries import MemoryQueries
 from omega.cellstate.override import override
+from omega.cellstate.replies import Membership
 
 
 class MemorySession(MemoryQueries):

@@ -1,10 +1,10 @@
 """Changes for a snapshot and jobs for its queue, from the twin: ``lua/sync.lua``."""
 
-from omega.cellstate.cell import PendingJob, Reply
 from omega.cellstate.memory.delta import delta, latest
 from omega.cellstate.memory.lanes import lanes_since, next_jobs
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.port_values import job_of
+from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import Intake, Position
 
 

@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
-from omega.cellstate.cell import Housekept
 from omega.cellstate.ports.parts import DrainDeadlines, EndTasks, NotifySchedulers
 from omega.cellstate.ports.queries import Queries
+from omega.cellstate.replies import Housekept
 
 
 class Housekeeping(Queries, EndTasks, DrainDeadlines, NotifySchedulers, Protocol):

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from omega.cellstate.cell import Submitted
 from omega.cellstate.model import Job, JobSpec, TaskGroup
 from omega.cellstate.ports.parts import ChangeTotals, EndTasks, SetLimits, SetPools, StopJobs
 from omega.cellstate.ports.queries import Queries
+from omega.cellstate.replies import Submitted
 
 
 class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, SetLimits, SetPools, Protocol):

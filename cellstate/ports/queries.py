@@ -4,7 +4,6 @@ from collections.abc import Container, Mapping, Sequence
 from typing import Any, Protocol
 
 from omega.cellstate.audited import Audited
-from omega.cellstate.cell import AgentRecord, EpochMark, Fact, KindUse, Reply
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.executors import ExecutorRecord
 from omega.cellstate.lanes import Lane
@@ -13,6 +12,7 @@ from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.ports.session import Session
+from omega.cellstate.replies import AgentRecord, EpochMark, Fact, KindUse, Reply
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.transaction import Position
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from omega.cellstate.cell import Heartbeat, Housekept, Membership, executor_of
 from omega.cellstate.errors import Duplicate, Fenced, Refused
 from omega.cellstate.measured import STREAM
 from omega.cellstate.model import MachineState, check_member, check_nonce
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.executors import RedisExecutors
+from omega.cellstate.replies import Heartbeat, Housekept, Membership, executor_of
 
 TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
 """Maximum number of outputs kept, and time after the newest at which they expire (ms)."""

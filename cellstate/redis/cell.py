@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from omega.cellstate import keys
-from omega.cellstate.cell import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
 from omega.cellstate.errors import (
     BadInput,
     CellGone,
@@ -37,6 +36,7 @@ from omega.cellstate.redis.pools import RedisPools
 from omega.cellstate.redis.scripts import script
 from omega.cellstate.redis.shards import RedisShards
 from omega.cellstate.redis.tasks import RedisTasks
+from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect, safe_url
 from omega.cellstate.transaction import Intake, Position, Transaction

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from omega.cellstate.cell import AgentRecord, Membership
 from omega.cellstate.errors import Duplicate, Fenced
 from omega.cellstate.executors import ExecutorRecord, is_agent, portions
 from omega.cellstate.model import MachineState, check_executor, check_nonce
 from omega.cellstate.override import override
 from omega.cellstate.redis.reads import RedisReads
+from omega.cellstate.replies import AgentRecord, Membership
 
 _CHUNK = 1_000
 """Number of machines brought up in one call."""

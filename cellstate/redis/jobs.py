@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
-from omega.cellstate.cell import Submitted
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import MOST_CLAIMS, MOST_GROUPS, MOST_STOPS, Job, JobSpec, JobState, TaskGroup, runs_commands
@@ -13,6 +12,7 @@ from omega.cellstate.plain_text import check_texts
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.pages import RedisPages
 from omega.cellstate.refusals import refusal
+from omega.cellstate.replies import Submitted
 from omega.cellstate.resources import LARGEST
 
 

@@ -4,7 +4,6 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.cell import Fact, KindUse
 from omega.cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from omega.cellstate.keys import ROLES
 from omega.cellstate.lanes import Lane
@@ -12,6 +11,7 @@ from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import RedisCalls
+from omega.cellstate.replies import Fact, KindUse
 from omega.cellstate.transaction import Basis, Intake, Position
 
 if TYPE_CHECKING:

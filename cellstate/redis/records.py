@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 import msgpack
 
-from omega.cellstate.cell import Rows
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.lanes import BASE, Lane
@@ -26,6 +25,7 @@ from omega.cellstate.model import (
     Run,
 )
 from omega.cellstate.redis.link import NO_WORDS, Numbers, Words, word, words_of
+from omega.cellstate.replies import Rows
 from omega.cellstate.transaction import (
     Claim,
     Columns,

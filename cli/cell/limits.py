@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cellstate.cell import KindUse
 from omega.cellstate.errors import BadInput
+from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Dimensions, format_amount, shown
 from omega.cli import render
 from omega.cli.amounts import amount_options, named

@@ -12,8 +12,8 @@ from omega.queries.cells import describe
 from omega.queries.recent import Recently, recently
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import KindUse
     from omega.cellstate.ports import Queries
+    from omega.cellstate.replies import KindUse
 
 
 @click.command()

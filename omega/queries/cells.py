@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.cell import KindUse
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.model import JobState
+from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Dimensions
 from omega.queries.job_state import COUNTS, head_state, tally
 from omega.queries.machines import machine_states, rows_of, utilisation_of

@@ -10,8 +10,8 @@ from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.transaction import Verdict
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Fact
     from omega.cellstate.ports import Queries
+    from omega.cellstate.replies import Fact
     from omega.cellstate.resources import Dimensions
 
 CHUNK = 1_000

@@ -15,9 +15,9 @@ from omega.queries.room import PoolLimits, Room
 from omega.queries.working_copy import delayed_by, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import KindUse
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
+    from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.constraints.explanation import DemandStep, Explanation, GroupExplanation
 

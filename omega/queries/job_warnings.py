@@ -10,9 +10,9 @@ from omega.queries.wording import amounts, count
 from omega.queries.working_copy import as_work, live_kinds, look_up, working_copy
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import KindUse
     from omega.cellstate.model import JobSpec
     from omega.cellstate.ports import Queries
+    from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
 
 MOST_GANGS = 100

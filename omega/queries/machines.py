@@ -11,9 +11,9 @@ from omega.queries.recent import Recently, states_since
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import Rows
     from omega.cellstate.model import Machine, Run
     from omega.cellstate.ports import Queries
+    from omega.cellstate.replies import Rows
 
 STATES = ("up", "drained", "down", "offline", "over")
 MOST_DIGITS = 16

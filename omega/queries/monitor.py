@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import PendingJob, Reply
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import BUCKETS, Job, JobState, Machine, MachineState
 from omega.cellstate.pages import JobHead
 from omega.cellstate.pools import Epoch
+from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import Ask, Intake
 from omega.queries.events import Event, event
 from omega.queries.machines import utilisation

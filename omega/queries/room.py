@@ -12,10 +12,10 @@ from omega.queries.machine_room import MachineRoom, ManyMachines, machine_room
 from omega.queries.working_copy import Members, delayed_by, kinds_of, latest, look_up
 
 if TYPE_CHECKING:
-    from omega.cellstate.cell import KindUse
     from omega.cellstate.pools import Pools
     from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import Queries
+    from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.limits import ReachedLimit
 

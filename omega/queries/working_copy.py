@@ -36,7 +36,7 @@ def latest(cell: "Queries") -> "Snapshot":
 
     The first call reads all machines (60 ms for 100,000), later ones those that changed since.
     """
-    from omega.cellstate.cell import StaleSnapshot
+    from omega.cellstate.replies import StaleSnapshot
 
     kept = _LATEST.get(cell)
     if kept is not None:

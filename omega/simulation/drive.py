@@ -7,8 +7,8 @@ answered and how long a decision takes.
 from collections.abc import Sequence
 from typing import Any
 
-from omega.cellstate.cell import Awaited, PendingJob
 from omega.cellstate.model import Job
+from omega.cellstate.replies import Awaited, PendingJob
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.constraints.fetching import Fetch, fetch

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.array_snapshot import narrow, relieve
-from omega.cellstate.cell import Reply, Rows, StaleSnapshot
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
 from omega.cellstate.packing import FIELD, GUARD, MASK, fields, packed, packed_need
+from omega.cellstate.replies import Reply, Rows, StaleSnapshot
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 

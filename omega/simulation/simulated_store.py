@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory.housekeeping import tick
 from omega.cellstate.model import JobSpec, JobState, MachineSpec
 from omega.cellstate.override import override
 from omega.cellstate.ports import Cell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import (
     Basis,

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import ANY_JOB, Awaited
 from omega.cellstate.model import Job, Run
 from omega.cellstate.packing import packed_need
 from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.replies import ANY_JOB, Awaited
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
 from omega.schedulers.work import keeps_running

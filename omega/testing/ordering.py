@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omega.cellstate.cell import KindUse, PendingJob, Reply, Rows
 from omega.cellstate.model import Limits, MachineState
+from omega.cellstate.replies import KindUse, PendingJob, Reply, Rows
 from omega.cellstate.transaction import Outcome, Position, Transaction, Verdict
 from omega.schedulers.policies import Ordering
 from omega.schedulers.scheduler import Scheduler

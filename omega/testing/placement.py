@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import Reply
 from omega.cellstate.model import MachineState
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Position
 from omega.schedulers.policies import Placement, machines_of

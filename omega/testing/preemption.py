@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, Run, TaskGroup
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, fetch, wanted

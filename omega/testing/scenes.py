@@ -7,8 +7,8 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import Reply
 from omega.cellstate.model import Gang, GroupStatus, Job, MachineState
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Position
 from omega.schedulers.work import Work

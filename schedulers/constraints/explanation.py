@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from omega.cellstate.cell import KindUse
 from omega.cellstate.model import Gang, Job, JobState, MachineState
+from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Resources, format_amount
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import Demands, demands

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import KindUse
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import Gang, Job
+from omega.cellstate.replies import KindUse
 from omega.cellstate.residents import Resident
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import asks_anything, demands

@@ -13,9 +13,9 @@ import anyio.to_process
 import anyio.to_thread
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import EpochMark
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.ports import SchedulerStore
+from omega.cellstate.replies import EpochMark
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.store import connect_cell
 from omega.schedulers.epochs import epoch_of

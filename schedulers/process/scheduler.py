@@ -17,9 +17,9 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from omega.cellstate.cell import Membership
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.ports import SchedulerStore
+from omega.cellstate.replies import Membership
 from omega.cellstate.server import check_suitable, server_info
 from omega.cellstate.store import connect_cell
 from omega.schedulers.instruments import Figures

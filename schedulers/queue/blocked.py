@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.array_snapshot import distinct
-from omega.cellstate.cell import Awaited, awaited_of
+from omega.cellstate.replies import Awaited, awaited_of
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import demands

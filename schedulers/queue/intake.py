@@ -7,8 +7,8 @@ policy, so it has the best job of all without reading the queue: only lanes that
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from omega.cellstate.cell import PendingJob, Reply
 from omega.cellstate.lanes import Lanes
+from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import Ask, Intake
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.queue.ranks import Place

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 
-from omega.cellstate.cell import KindUse
+from omega.cellstate.replies import KindUse
 from omega.schedulers.queue.pool_room import PoolRoom
 from omega.schedulers.queue.ranks import Place, Promise, Ranks
 from omega.schedulers.queue.shapes import Alike, ByShape

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from random import Random
 
-from omega.cellstate.cell import ANY_JOB, Awaited
+from omega.cellstate.replies import ANY_JOB, Awaited
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.fetching import Fetch, lacking
 from omega.schedulers.policies import Ordering, Preemption

@@ -1,7 +1,7 @@
 """``omega bench fair``: what it reads from a log."""
 
 from benchmarks.fair_log import Convergence
-from omega.cellstate.cell import Fact
+from omega.cellstate.replies import Fact
 from tests.benchmarks.test_command import run
 
 JOBS = {"a": "p0", "b": "p1"}

@@ -13,9 +13,9 @@ from pathlib import Path
 from shutil import which
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import Fact
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import Fact
 from tests.conftest import absent
 from tests.integration.stage import all_facts
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.cell import Fact
+from omega.cellstate.replies import Fact
 from tests.chaos.book import Book
 from tests.integration.ledger import Ledger
 

@@ -9,9 +9,9 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.cell import Fact
 from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import Fact
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.chaos.test_takeover import Sleeper
 from tests.integration.stage import (

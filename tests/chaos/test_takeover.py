@@ -22,9 +22,9 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.cell import Fact
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import Fact
 from omega.live.member import AGENT_LEASES
 from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import (

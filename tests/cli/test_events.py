@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest, Fact, Membership
 from omega.cellstate.model import JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Fact, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from omega.cli.event_words import clock

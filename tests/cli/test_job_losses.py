@@ -1,8 +1,8 @@
 """Losses of tasks, as commands show them."""
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.cli.conftest import Omega, join
 

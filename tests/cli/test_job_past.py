@@ -2,9 +2,9 @@
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.cli.conftest import Omega, join
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.cell import Membership
 from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import Membership
 from tests.cli.conftest import Omega, eventually, join, scheduler
 
 pytestmark = pytest.mark.server

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import Job, JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.cli.conftest import Omega, eventually, join, scheduler
 

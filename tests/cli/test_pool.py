@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.queries.pool_standing import sentences
 from omega.schedulers.process.epochs import Publisher

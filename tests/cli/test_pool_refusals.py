@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.cli.conftest import Omega, join
 

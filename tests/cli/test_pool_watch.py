@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.queries.pool_shares import pools_json
 from omega.queries.pool_watch import PoolWatch

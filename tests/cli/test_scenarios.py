@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
 from omega.cli.app import App
 from omega.queries.events import events, extent

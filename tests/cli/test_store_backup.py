@@ -8,10 +8,10 @@ import pytest
 from omega.cellstate.backup import read_backup
 from omega.cellstate.backup.restore import restore
 from omega.cellstate.backup.upgrade import STEPS
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell, cells
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.cli.conftest import Omega, join
 

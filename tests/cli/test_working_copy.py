@@ -2,9 +2,9 @@
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest, Reply
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Reply
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.client.client import Client
 from omega.queries.working_copy import latest, working_copy

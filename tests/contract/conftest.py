@@ -9,10 +9,10 @@ import fakeredis
 import pytest
 import redis
 
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Detection, Mode, Outcome, Position, Transaction
 from tests.leases import expire

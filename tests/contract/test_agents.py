@@ -2,10 +2,10 @@
 
 import pytest
 
-from omega.cellstate.cell import AgentRecord, Membership
 from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused
 from omega.cellstate.measured import Measured, merged
 from omega.cellstate.model import MachineSpec, MachineState
+from omega.cellstate.replies import AgentRecord, Membership
 from omega.cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, Stand, job, requeue_lost
 

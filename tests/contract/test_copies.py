@@ -4,9 +4,9 @@ import pytest
 
 from omega.cellstate.audit import Report, verify
 from omega.cellstate.audit.copies import Copies
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Basis, Claim, Ending, How, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, Stand
 

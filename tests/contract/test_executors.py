@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from omega.cellstate.audit import verify
-from omega.cellstate.cell import Membership
 from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused, StoreError
 from omega.cellstate.executors import portions
 from omega.cellstate.model import MachineSpec, MachineState, TaskGroup
+from omega.cellstate.replies import Membership
 from omega.cellstate.transaction import Ending, How, Verdict
 from tests.contract.conftest import AnyCell, Member, RedisStand, Stand, job
 

@@ -1,8 +1,8 @@
 """Stopping and abandoning are states of the store: housekeeping ends what still runs (semantics 24)."""
 
-from omega.cellstate.cell import Housekept
 from omega.cellstate.model import Job, JobState, MachineSpec
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import Housekept
 from omega.cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Make, Member, Stand, job
 

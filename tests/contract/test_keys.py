@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from omega.cellstate import keys
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.pools import Pool
 from omega.cellstate.redis import RedisCell, cells
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_epochs import next_epoch

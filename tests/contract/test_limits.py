@@ -2,9 +2,9 @@
 
 import pytest
 
-from omega.cellstate.cell import KindUse
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MOST_PRECEDENCE, Limits, MachineState
+from omega.cellstate.replies import KindUse
 from omega.cellstate.transaction import Ending, How, Verdict
 from tests.contract.conftest import AnyCell, Member, Stand, job
 

@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from omega.cellstate.audit import verify
-from omega.cellstate.cell import Housekept, Membership
 from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, Loss, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import Housekept, Membership
 from omega.cellstate.transaction import Ending, How, Mode, Verdict
 from tests.contract.conftest import AnyCell, Member, Stand, job
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import Unreachable
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import BadInput, Duplicate, Fenced
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import AnyCell, Member, Stand, job
 

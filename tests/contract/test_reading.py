@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from omega.cellstate.cell import CommitRequest, Reply
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import BUCKETS, MachineSpec, MachineState, bucket_of
 from omega.cellstate.redis import reads
+from omega.cellstate.replies import CommitRequest, Reply
 from omega.cellstate.transaction import (
     Ask,
     Basis,

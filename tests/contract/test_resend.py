@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest, Reply
 from omega.cellstate.errors import Fenced
 from omega.cellstate.model import BUCKETS, Gang, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.scripts import Script
+from omega.cellstate.replies import CommitRequest, Reply
 from omega.cellstate.shards import Worker
 from omega.cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Outcome, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job

@@ -8,11 +8,11 @@ import redis
 
 from omega.cellstate import keys
 from omega.cellstate.acl import SCRIPTS
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import CellGone
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.scripts import script
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 

@@ -14,13 +14,13 @@ from omega.cellstate.backup import migrate as migration
 from omega.cellstate.backup.migrate import ASIDE, migrate, schema_of
 from omega.cellstate.backup.restore import restore
 from omega.cellstate.backup.upgrade import STEPS, check_schema
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import Refused, Unsuitable
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.job_records import decode, encode
 from omega.cellstate.redis.scripts import script
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Position, Transaction

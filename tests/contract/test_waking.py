@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from omega.cellstate.cell import MOST_AWAITED, Awaited, awaited_of
 from omega.cellstate.memory.publish import MAILBOX_MOST
 from omega.cellstate.model import Limits, MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.records import each_message
+from omega.cellstate.replies import MOST_AWAITED, Awaited, awaited_of
 from omega.cellstate.transaction import Ending, How
 from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job, requeue_lost
 

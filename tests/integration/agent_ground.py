@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import GroupStatus, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces

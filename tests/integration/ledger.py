@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import Fact
+from omega.cellstate.replies import Fact
 
 Task = tuple[str, str, int]
 

@@ -9,10 +9,10 @@ import redis
 
 from omega.cellstate import ranges
 from omega.cellstate.audit import verify
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import Gang, JobSpec, Machine, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate import keys
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import ReadOnly, StoreFull, Unreachable, Unsuitable
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.processes.supervisor import ProcessSupervisor

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import Unreachable
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.integration.stage import (
     DEFAULT_EXECUTOR,

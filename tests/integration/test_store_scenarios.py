@@ -7,10 +7,10 @@ import pytest
 
 from omega.cellstate.backup import read_backup
 from omega.cellstate.backup.restore import restore
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import StoreFull
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.cli.conftest import Omega

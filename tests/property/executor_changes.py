@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
-from omega.cellstate.cell import Membership
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import MachineSpec
+from omega.cellstate.replies import Membership
 from omega.cellstate.resources import Resources
 from tests.property.books import Books
 from tests.property.worlds import LEASE_MS, World, Worlds

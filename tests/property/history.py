@@ -5,8 +5,8 @@ from random import Random
 from typing import Any
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.property.gathering import gather
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, MEMBERS, World, Worlds

@@ -12,13 +12,13 @@ from uuid import uuid4
 import fakeredis
 import pytest
 
-from omega.cellstate.cell import CommitRequest, Membership, Reply
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.cell import GENERAL_KEYS
 from omega.cellstate.redis.scripts import Script
+from omega.cellstate.replies import CommitRequest, Membership, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Ask, Claim, Detection, Ending, How, Intake, Mode, Position, Transaction

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Transaction
 from tests.property.gathering import gather
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, World, Worlds

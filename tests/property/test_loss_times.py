@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.schedulers.rolling import Rollouts, targets

@@ -11,9 +11,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory import shards
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.shards import RETRY_MS, TRIES, Worker
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.property.worlds import LEASE_MS, Worlds

@@ -17,11 +17,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.packing import packed
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import (
     Claim,
     Detection,

@@ -15,7 +15,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from omega.cellstate.cell import CommitRequest, Membership, awaited_of
 from omega.cellstate.memory.ranges import spell
 from omega.cellstate.memory.words import allocated
 from omega.cellstate.model import (
@@ -28,6 +27,7 @@ from omega.cellstate.model import (
     MachineState,
     TaskGroup,
 )
+from omega.cellstate.replies import CommitRequest, Membership, awaited_of
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Basis, Claim, Detection, Ending, How, Mode, Position, Transaction
 from tests.property.assertions import Assertions

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import fakeredis
 
 from omega.cellstate.audit import verify
-from omega.cellstate.cell import Membership, Reply
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.memory.publish import trim
 from omega.cellstate.model import BUCKETS, MachineState
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import Membership, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Ask, Ending, How, Intake, Position
 from tests.leases import expire

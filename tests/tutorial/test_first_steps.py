@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate.audit import verify
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
 from omega.jobfile.reader import JobFile, load

@@ -21,10 +21,10 @@ from random import Random
 from typing import Any
 
 from omega.cellstate import ranges
-from omega.cellstate.cell import Heartbeat, executor_of
 from omega.cellstate.measured import STREAM, Measured, unpack
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.transaction import Ending, How
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.guard_line import GuardLine

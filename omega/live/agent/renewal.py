@@ -9,9 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from omega.cellstate.cell import Heartbeat, Membership
 from omega.cellstate.errors import Fenced, OmegaError
 from omega.cellstate.ports import ExecutorStore
+from omega.cellstate.replies import Heartbeat, Membership
 from omega.live.agent.lease_file import ROOM, now, write
 from omega.live.agent.places import AgentPlaces
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omega.cellstate.cell import executor_of
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Queries
+from omega.cellstate.replies import executor_of
 from omega.live.agent.task_start import STORE_FD
 from omega.live.processes.record import ProcessRecord
 from omega.live.secrets import giving, without_store

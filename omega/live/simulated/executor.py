@@ -10,11 +10,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
 
-from omega.cellstate.cell import Membership
 from omega.cellstate.errors import Fenced, StoreError
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.ranges import EMPTY, split
+from omega.cellstate.replies import Membership
 from omega.cellstate.transaction import Ending, Finished, How
 
 MOST_ENDINGS = 6_000

@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.cli.event_words import sentences
 from omega.cli.top import command

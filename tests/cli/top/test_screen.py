@@ -9,10 +9,10 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import PoolShare
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cli.event_words import sentences
 from omega.cli.top.pages import Details, Help

@@ -3,8 +3,8 @@
 import numpy as np
 
 from omega.cellstate.array_snapshot import FREED_KEPT, ArraySnapshot
-from omega.cellstate.cell import Reply
 from omega.cellstate.model import MachineState
+from omega.cellstate.replies import Reply
 from omega.cellstate.transaction import Position
 
 

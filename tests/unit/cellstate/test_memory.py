@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.transaction import Claim, Ending, How, Mode, Outcome, Position, Transaction, Verdict
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from omega.cellstate.array_snapshot import ArraySnapshot, Take
-from omega.cellstate.cell import Reply, StaleSnapshot
 from omega.cellstate.model import MachineState
+from omega.cellstate.replies import Reply, StaleSnapshot
 from omega.cellstate.transaction import Position
 
 UP, DRAINED, DOWN = MachineState.UP, MachineState.DRAINED, MachineState.DOWN

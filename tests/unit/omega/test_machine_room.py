@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.queries import machine_room as module

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import Reply
 from omega.cellstate.model import MachineState
 from omega.cellstate.packing import packed_need
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.simulation.packed_snapshot import PackedSnapshot

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import PendingJob, Reply
 from omega.cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Position, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch

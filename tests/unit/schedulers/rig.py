@@ -10,11 +10,11 @@ import fakeredis
 import redis
 
 from omega.cellstate.audit import verify
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.keys import prefix
 from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.link import Link
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
 from omega.schedulers.instruments import Figures

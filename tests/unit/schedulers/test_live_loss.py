@@ -7,10 +7,10 @@ from typing import Any
 import fakeredis
 import pytest
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.errors import Duplicate, Fenced, StoreError
 from omega.cellstate.model import Gang
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Detection, Position, Transaction

@@ -6,8 +6,8 @@ from typing import Any
 import fakeredis
 import pytest
 
-from omega.cellstate.cell import PendingJob
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import PendingJob
 from omega.cellstate.transaction import Verdict
 from omega.schedulers.loop import Committed, Note, Sync
 from omega.schedulers.presets import batch

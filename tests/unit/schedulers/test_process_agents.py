@@ -2,9 +2,9 @@
 
 import fakeredis
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.schedulers.process.housekeeping import MOST_CALLS, housekeep
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omega.cellstate.cell import CommitRequest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from omega.schedulers.rolling import LOOK_MS, Move, Policy, Rollouts, move, targets

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.cell import PendingJob
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobState
+from omega.cellstate.replies import PendingJob
 from omega.cellstate.transaction import Claim, Detection, Transaction, Verdict
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.outcomes import rebase

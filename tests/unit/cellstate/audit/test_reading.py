@@ -9,9 +9,9 @@ from omega.cellstate.audit import Report, Violation, verify
 from omega.cellstate.audit.reading import read
 from omega.cellstate.audit.report import Log
 from omega.cellstate.audited import ChangedRecords
-from omega.cellstate.cell import Fact, Reply
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import Fact, Reply
 from omega.cellstate.transaction import Claim, How, Intake, Position
 from tests.unit.cellstate.audit.town import SMALL, Town, job
 

@@ -3,7 +3,7 @@
 import pytest
 
 from omega.cellstate.audit.replay import Replay
-from omega.cellstate.cell import Fact
+from omega.cellstate.replies import Fact
 
 A, B = 4, 8  # what was placed on m0 before
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import redis
 
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.fairness import Assertion
 from omega.cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.job_records import Fields, decode, encode
 from omega.cellstate.redis.records import fact_words
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
 
 SMALL = TaskGroup((100, 50), 10)

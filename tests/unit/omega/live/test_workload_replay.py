@@ -5,9 +5,9 @@ from collections.abc import Callable
 import fakeredis
 import pytest
 
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live import workload_replay as module
 from omega.live.workload_replay import ReplayProgress, WorkloadReplay

@@ -3,9 +3,9 @@
 import fakeredis
 
 from omega.cellstate.audit import verify
-from omega.cellstate.cell import CommitRequest, Membership
 from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
 from omega.live.simulated.executor import SimulatedExecutor

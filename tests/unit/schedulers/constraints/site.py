@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.cell import Reply
 from omega.cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Position
 from omega.schedulers.work import Work

@@ -7,9 +7,9 @@ import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.attributes import MOST_KEPT, Attributes, number_of
-from omega.cellstate.cell import Reply
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import MachineSpec, MachineState
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
 from tests.contract.conftest import Member, job

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omega.cellstate.cell import KindUse
 from omega.cellstate.model import Gang, JobState, Limits, MachineState
+from omega.cellstate.replies import KindUse
 from omega.schedulers.constraints.explanation import Explanation, explain
 from omega.schedulers.constraints.reasons import Reason
 from omega.schedulers.placement.service import ServicePlacement

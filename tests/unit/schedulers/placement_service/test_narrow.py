@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from omega.cellstate.cell import Reply
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.simulation.packed_snapshot import PackedSnapshot

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omega.cellstate.cell import Reply
 from omega.cellstate.model import Gang
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.schedulers.placement.constrained import Constrained

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omega.cellstate.cell import Reply
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.model import MachineState
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
+from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.schedulers.ordering.fair_pools import WAIT_SECONDS, FairPools

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from omega.cellstate.cell import PendingJob, Reply
 from omega.cellstate.lanes import BASE, Lane, Lanes
+from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import Intake, Position
 from omega.cellstate.usage import Usage
 from omega.schedulers.ordering.precedence import PrecedenceFifo

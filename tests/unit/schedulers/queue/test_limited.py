@@ -2,10 +2,10 @@
 
 import pytest
 
-from omega.cellstate.cell import KindUse
 from omega.cellstate.model import Gang, Limits
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.pools.records import PoolUse
+from omega.cellstate.replies import KindUse
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.queue.limited import Limited
 from omega.schedulers.queue.pool_room import PoolRoom

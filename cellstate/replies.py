@@ -1,15 +1,10 @@
-"""Values that operations on a cell take and return; the operations themselves are in `omega.cellstate.ports`."""
+"""Replies of a cell, and values of the requests to it; the calls themselves are in `omega.cellstate.ports`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
 
-from omega.cellstate.model import (
-    Job,
-    Limits,
-    MachineState,
-    Run,
-)
+from omega.cellstate.model import Job, Limits, MachineState, Run
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Basis, Intake, Outcome, Position, Transaction
 
