@@ -7,11 +7,14 @@ from omega.cli.lazy import Lazy
 TABLE = {
     "commit": ("benchmarks.command.commit", "Commits per second, beside the same writes without any check."),
     "conflict": ("benchmarks.command.conflict", "Conflict fraction and tasks per second of real schedulers."),
-    "blocked": ("benchmarks.command.blocked", "Cost of jobs that fit nowhere for jobs that do."),
-    "intake": ("benchmarks.command.intake", "Server time for the best jobs of a long queue."),
+    "blocked": ("benchmarks.command.queues:blocked", "Cost of jobs that fit nowhere for jobs that do."),
+    "intake": ("benchmarks.command.queues:intake", "Server time for the best jobs of a long queue."),
     "fair": ("benchmarks.command.fair", "Time in which pools of a full cell reach their fair shares."),
-    "instructions": ("benchmarks.command.instructions", "Instructions of the server for a job, counted with valgrind."),
-    "lists": ("benchmarks.command.lists", "Time of pages of jobs and machines, and of the state of a cell."),
+    "instructions": (
+        "benchmarks.command.commit:instructions",
+        "Instructions of the server for a job, counted with valgrind.",
+    ),
+    "lists": ("benchmarks.command.queues:lists", "Time of pages of jobs and machines, and of the state of a cell."),
     "place": ("benchmarks.command.place", "Time to place a job, cost of a sync, memory, fair shares."),
     "sync": ("benchmarks.command.place", "Alias of place."),
     "sim": (

@@ -1,26 +1,11 @@
 """``omega bench conflict``."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from benchmarks.command.harness import (
-    COUNTS,
-    SHARES,
-    Listed,
-    append_only_option,
-    count_instructions,
-    foot,
-    instruction_table,
-    instructions_option,
-    machines_option,
-    measure,
-    stated,
-    store_option,
-)
+from benchmarks.command.harness import COUNTS, SHARES, Listed, benchmark, machines_option, table
 from omega.cli import render
-from omega.cli.app import App
 
 
 @click.command()
@@ -51,7 +36,12 @@ from omega.cli.app import App
     help="Commit mode (default: incremental).",
 )
 @click.option("--fullness", type=SHARES, metavar="0,0.9,…", help="Initial share of the cell in use (default: 0).")
-@click.option("--gang", is_flag=True, help="Gang jobs: all tasks of a job or none.")
+@click.option(
+    "--gang",
+    is_flag=True,
+    callback=lambda _context, _option, wanted: [True] if wanted else None,
+    help="Gang jobs: all tasks of a job or none.",
+)
 @click.option("--tasks", type=click.IntRange(min=1), help="Number of tasks per job (default: 10).")
 @click.option(
     "--groups", type=click.IntRange(min=1), help="Number of task groups of different sizes per job (default: 1)."
@@ -77,44 +67,36 @@ from omega.cli.app import App
     help="Number of leaf pools that the jobs belong to, three levels deep (default: 0); 0,60 compares both.",
 )
 @machines_option
-@append_only_option
-@store_option
-@instructions_option
-@click.pass_obj
-def command(app: App, /, gang: bool, instructions: bool, **settings: Any) -> None:
+@benchmark("conflict", counted=True)
+def command(document: dict[str, Any]) -> str:
     """Measure conflict fraction and tasks per second of real schedulers.
 
     Scheduler processes compete for a cell with a prepared queue of jobs; every combination of the lists is run.
     --json adds waits and busyness by scheduler, and every single run.
     """
-    counted = count_instructions(app, instructions)
-    document = measure(app, "conflict", stated(**settings, gang=[True] if gang else None))
-    if counted:
-        document["instructions"] = counted
-    if app.as_json:
-        render.document(document)
-        return
-    render.table(
-        [
-            ">batch",
-            ">service",
-            "detection",
-            "commit",
-            ">full",
-            "jobs",
-            ">pools",
-            ">runs",
-            ">tasks/s",
-            ">from",
-            ">to",
-            ">gangs/s",
-            ">conflict fraction",
-            ">from",
-            ">to",
-            ">server cpu",
-        ],
-        [_contest(row) for row in document["medians"]],
-    )
+    columns = [
+        (">batch", "batch"),
+        (">service", "service"),
+        ("detection", "detection"),
+        ("commit", "commit"),
+        (">full", "{fullness:.0%}"),
+        ("jobs", "jobs"),
+        (">pools", "pools"),
+        (">runs", "repeats"),
+        (">tasks/s", "{tasks_per_second:,.0f}"),
+        (">from", "{spread[tasks_per_second][0]:,.0f}"),
+        (">to", "{spread[tasks_per_second][1]:,.0f}"),
+        (">gangs/s", "gangs"),
+        (">conflict fraction", "{conflict_fraction:.3f}"),
+        (">from", "{spread[conflict_fraction][0]:.3f}"),
+        (">to", "{spread[conflict_fraction][1]:.3f}"),
+        (">server cpu", "{server_cpu:.2f}"),
+    ]
+    rows = []
+    for row in document["medians"]:
+        gangs = {"jobs": "gang", "gangs": round(row["gangs_per_second"])} if row["gang"] else {"jobs": "", "gangs": ""}
+        rows.append(row | gangs | {"pools": row["pools"] or ""})
+    table(columns, rows)
     for row in document.get("comparisons", []):
         low, high = row["spread"]
         where = ", ".join(str(row[name]) for name in ("detection", "commit") if name in row)
@@ -130,31 +112,9 @@ def command(app: App, /, gang: bool, instructions: bool, **settings: Any) -> Non
             f"schedulers × {row['schedulers_us_per_task']:.2f}, server × {row['server_us_per_task']:.2f}"
             + (f"; instructions per task, all processes: × {row['instructions']:.2f}" if "instructions" in row else "")
         )
-    instruction_table(counted)
     chosen = document["chosen"]
-    foot(
-        document,
+    return (
         f"{document['cell']['machines']:,} machines, jobs of {chosen['tasks']} tasks in {chosen['groups']} groups, "
         f"{chosen['need'][0]}m cpu and {chosen['need'][1]}Mi each for {chosen['duration_ms']} ms, "
-        f"{chosen['jobs_per_call']} jobs per round trip, watched for {chosen['seconds']:g} s",
+        f"{chosen['jobs_per_call']} jobs per round trip, watched for {chosen['seconds']:g} s"
     )
-
-
-def _contest(row: Mapping[str, Any]) -> Sequence[object]:
-    rates, fractions = row["spread"]["tasks_per_second"], row["spread"]["conflict_fraction"]
-    return [
-        row["batch"],
-        row["service"],
-        row["detection"],
-        row["commit"],
-        f"{row['fullness']:.0%}",
-        "gang" if row["gang"] else "",
-        row["pools"] or "",
-        row["repeats"],
-        round(row["tasks_per_second"]),
-        *map(round, rates),
-        round(row["gangs_per_second"]) if row["gang"] else "",
-        f"{row['conflict_fraction']:.3f}",
-        *(f"{each:.3f}" for each in fractions),
-        f"{row['server_cpu']:.2f}",
-    ]

@@ -1,13 +1,10 @@
 """``omega bench fair``."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from benchmarks.command.harness import COUNTS, append_only_option, foot, measure, stated, store_option
-from omega.cli import render
-from omega.cli.app import App
+from benchmarks.command.harness import COUNTS, benchmark, table
 
 
 @click.command()
@@ -25,10 +22,8 @@ from omega.cli.app import App
 )
 @click.option("--jobs", type=click.IntRange(min=1), help="Number of jobs per pool (default: 10).")
 @click.option("--repeat", type=click.IntRange(min=1), help="Number of runs (default: 3).")
-@append_only_option
-@store_option
-@click.pass_obj
-def command(app: App, /, **settings: Any) -> None:
+@benchmark("fair")
+def command(document: dict[str, Any]) -> str:
     """Measure how fast pools reach their fair shares.
 
     The first pool holds all machines when the others submit their jobs; several schedulers evict at the same time. The
@@ -36,46 +31,32 @@ def command(app: App, /, **settings: Any) -> None:
     within 2 % or one task in 10 s (--defaults: 45 s), at most two tasks beyond them, no eviction undone within 5 s,
     each one confirmed by the audit: at its commit, and on the snapshot that it was decided on (confirmed).
     """
-    document = measure(app, "fair", stated(**settings))
-    if app.as_json:
-        render.document(document)
-    else:
-        render.table(
-            [
-                "target",
-                ">seconds",
-                ">beyond",
-                ">evictions",
-                ">undone",
-                ">transactions",
-                ">share verdicts",
-                ">lost work",
-                ">confirmed",
-                ">violations",
-            ],
-            [_run(run) for run in document["runs"]],
-        )
-        chosen = document["chosen"]
-        foot(
-            document,
-            f"{chosen['machines']:,} machines of {chosen['slots']} tasks, {chosen['schedulers']} batch schedulers, "
-            f"pools with guarantees of {', '.join(f'{each:,}' for each in chosen['guarantees'])} tasks, "
-            f"{chosen['jobs']} jobs of {chosen['tasks']:,} tasks each; target {document['target_seconds']:g} s",
-        )
-    if not document["met"]:
-        click.get_current_context().exit(1)
-
-
-def _run(run: Mapping[str, Any]) -> Sequence[object]:
-    return [
-        "met" if run["met"] else "missed",
-        "never" if run["seconds"] is None else f"{run['seconds']:.1f}",
-        max(run["overshoot"], run["undershoot"]),
-        run["evictions"],
-        run["undone"],
-        run["transactions"],
-        run["unfair"],
-        f"{run['wasted_task_seconds']:,.0f} s",
-        f"{run['checked_when_decided']} of {run['sets']}",
-        run["violations"] + run["not_improved"],
+    columns = [
+        ("target", "target"),
+        (">seconds", "took"),
+        (">beyond", "beyond"),
+        (">evictions", "evictions"),
+        (">undone", "undone"),
+        (">transactions", "transactions"),
+        (">share verdicts", "unfair"),
+        (">lost work", "{wasted_task_seconds:,.0f} s"),
+        (">confirmed", "{checked_when_decided} of {sets}"),
+        (">violations", "wrong"),
     ]
+    rows = [
+        run
+        | {
+            "target": "met" if run["met"] else "missed",
+            "took": "never" if run["seconds"] is None else f"{run['seconds']:.1f}",
+            "beyond": max(run["overshoot"], run["undershoot"]),
+            "wrong": run["violations"] + run["not_improved"],
+        }
+        for run in document["runs"]
+    ]
+    table(columns, rows)
+    chosen = document["chosen"]
+    return (
+        f"{chosen['machines']:,} machines of {chosen['slots']} tasks, {chosen['schedulers']} batch schedulers, "
+        f"pools with guarantees of {', '.join(f'{each:,}' for each in chosen['guarantees'])} tasks, "
+        f"{chosen['jobs']} jobs of {chosen['tasks']:,} tasks each; target {document['target_seconds']:g} s"
+    )

@@ -1,13 +1,14 @@
-"""Run the harness, a process of the package `benchmarks`; shared options and the last line of reports.
+"""Commands that run a benchmark: a process of the package `benchmarks`; shared options, tables and the last line.
 
-It takes its settings on stdin, prints progress on stderr and one JSON document on stdout.
+The process takes its settings on stdin, prints progress on stderr and one JSON document on stdout.
 """
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,21 +48,50 @@ COUNTS = Listed(click.IntRange(min=0))
 SHARES = Listed(click.FloatRange(0, 0.95))
 
 
-def stated(**settings: Any) -> dict[str, Any]:
-    """Return the settings that were given; the harness has the defaults."""
-    return {name: value for name, value in settings.items() if value is not None}
+Report = Callable[[dict[str, Any]], str]
+"""Prints a document; returns the text with which its last line begins."""
 
 
-def measure(app: App, module: str, settings: dict[str, Any], *, stored: bool = True) -> dict[str, Any]:
-    """Run a benchmark and return its document; exits when the harness reports an error."""
+def benchmark(module: str, *, stored: bool = True, counted: bool = False) -> Callable[[Report], Callable[..., None]]:
+    """Make of a report the function of a command that runs a benchmark, and exits with 1 when it misses its target.
+
+    `stored`: the benchmark measures a store. `counted`: it counts the server's instructions too if asked to.
+    """
+
+    def decorate(report: Report) -> Callable[..., None]:
+        @click.pass_obj
+        @wraps(report)
+        def run(app: App, /, instructions: bool = False, **settings: Any) -> None:
+            rows = measure(app, "instructions", {}, stored=False)["forms"] if instructions else []
+            document = measure(app, module, settings, stored=stored)
+            if rows:
+                document["instructions"] = rows
+            if app.as_json:
+                render.document(document)
+            else:
+                said = report(document)
+                instruction_table(rows)
+                _last_line(document, said)
+            if not document.get("met", True):
+                click.get_current_context().exit(1)
+
+        command = instructions_option(run) if counted else run
+        return append_only_option(store_option(command)) if stored else command
+
+    return decorate
+
+
+def measure(app: App, module: str, options: Mapping[str, Any], *, stored: bool) -> dict[str, Any]:
+    """Run a benchmark with the options that were given, and return its document; exits when it reports an error."""
+    settings = {name: value for name, value in options.items() if value is not None}
     # A load test must be explicit: OMEGA_STORE may be a store in production.
     if stored and "store" not in settings and app.store not in (None, app.usual_store):
         settings["store"] = app.store
-    code, said = _run(module, settings)
+    code, text = _run(module, settings)
     if code:
         click.get_current_context().exit(code if code > 0 else 1)
-    found: dict[str, Any] = json.loads(said)
-    return found
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
@@ -84,8 +114,8 @@ def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
             # Held open: if this command is killed, the harness detects it and stops its processes.
             process.stdin.write(json.dumps({**settings, "attached": True}) + "\n")
             process.stdin.flush()
-            said = process.stdout.read()
-            return process.wait(), said
+            text = process.stdout.read()
+            return process.wait(), text
         except KeyboardInterrupt:
             process.wait(LEAVING_SECONDS)  # it was interrupted too
             raise click.Abort from None
@@ -94,18 +124,17 @@ def _run(module: str, settings: Mapping[str, Any]) -> tuple[int, str]:
                 process.terminate()
 
 
-def count_instructions(app: App, wanted: bool) -> list[dict[str, Any]]:
-    """Return the rows of ``omega bench instructions``; none unless `wanted`."""
-    rows: list[dict[str, Any]] = measure(app, "instructions", {}, stored=False)["forms"] if wanted else []
-    return rows
+def table(columns: Sequence[tuple[str, str]], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print rows under headings; a column is a heading and the name of a field, or a format string of the fields."""
+    cells = [[text.format_map(row) if "{" in text else row[text] for _, text in columns] for row in rows]
+    render.table([heading for heading, _ in columns], cells)
 
 
 def instruction_table(rows: Sequence[Mapping[str, Any]]) -> None:
     """Print the instructions per job of ten tasks, if they were counted."""
     if rows:
-        render.table(
-            ["jobs", ">instructions per job", ">to place", ">to end"],
-            [[row["form"], f"{row['per_job']:,}", f"{row['place']:,}", f"{row['end']:,}"] for row in rows],
+        table(
+            [("jobs", "form"), (">instructions per job", "per_job"), (">to place", "place"), (">to end", "end")], rows
         )
 
 
@@ -121,7 +150,7 @@ instructions_option = click.option(
 machines_option = click.option("--machines", type=click.IntRange(min=1), help="Machines in the cell (default: 10000).")
 
 
-def foot(document: Mapping[str, Any], what: str) -> None:
+def _last_line(document: Mapping[str, Any], what: str) -> None:
     """Print the computer and the store of the measurement."""
     from omega.embedded.program import allocator_advice
 

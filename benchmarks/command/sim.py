@@ -4,9 +4,8 @@ from typing import Any
 
 import click
 
-from benchmarks.command.harness import Listed, foot, measure, stated
+from benchmarks.command.harness import Listed, benchmark, table
 from omega.cli import render
-from omega.cli.app import App
 
 
 @click.command()
@@ -30,60 +29,42 @@ from omega.cli.app import App
     type=click.Path(dir_okay=False),
     help="Workload of these results (default: in the directory OMEGA_SHARED).",
 )
-@click.pass_obj
-def command(app: App, /, **settings: Any) -> None:
+@benchmark("sim", stored=False)
+def command(document: dict[str, Any]) -> str:
     """Measure the simulator's speed and compare its figures with those of the authors' simulator.
 
     Both simulate the same day under the same rules. A figure agrees when the means over the seeds differ by at most
     three standard deviations, 1 % or 1e-5, whichever is largest.
     """
-    document = measure(app, "sim", stated(**settings), stored=False)
-    if app.as_json:
-        render.document(document)
-        return
     if "speed" in document:
-        render.table(
-            [
-                "architecture",
-                "detection",
-                "commit",
-                ">machines",
-                ">jobs",
-                ">tasks",
-                ">s",
-                ">from",
-                ">to",
-                ">theirs, warm",
-                ">cold",
-            ],
-            [
-                [
-                    row["architecture"],
-                    row["detection"],
-                    row["commit"],
-                    row["machines"],
-                    row["jobs"],
-                    row["tasks"],
-                    *(f"{s:.2f}" for s in (row["wall_seconds"], *row["spread"])),
-                    *(f"{row['reference'][when]:.2f}" for when in ("warm", "cold")),
-                ]
-                for row in document["speed"]
-            ],
-        )
+        columns = [
+            ("architecture", "architecture"),
+            ("detection", "detection"),
+            ("commit", "commit"),
+            (">machines", "machines"),
+            (">jobs", "jobs"),
+            (">tasks", "tasks"),
+            (">s", "{wall_seconds:.2f}"),
+            (">from", "{spread[0]:.2f}"),
+            (">to", "{spread[1]:.2f}"),
+            (">theirs, warm", "{reference[warm]:.2f}"),
+            (">cold", "{reference[cold]:.2f}"),
+        ]
+        table(columns, document["speed"])
     if "agreement" in document:
-        render.table(
-            ["architecture", "commit", ">t_job service", ">figures", ">agree", "apart"],
-            [
-                [
-                    row["architecture"],
-                    row["commit"],
-                    row["t_job_service"],
-                    len(row["figures"]),
-                    sum(figure["agrees"] for figure in row["figures"]),
-                    ", ".join(figure["name"] for figure in row["figures"] if not figure["agrees"]) or "-",
-                ]
-                for row in document["agreement"]
-            ],
-        )
+        columns = [
+            ("architecture", "architecture"),
+            ("commit", "commit"),
+            (">t_job service", "t_job_service"),
+            (">figures", "number"),
+            (">agree", "agree"),
+            ("apart", "apart"),
+        ]
+        rows = []
+        for row in document["agreement"]:
+            apart = [figure["name"] for figure in row["figures"] if not figure["agrees"]]
+            number = len(row["figures"])
+            rows.append(row | {"number": number, "agree": number - len(apart), "apart": ", ".join(apart) or "-"})
+        table(columns, rows)
         render.line(f"{document['figures_that_agree']} of {document['figures']} figures agree")
-    foot(document, "")
+    return ""
