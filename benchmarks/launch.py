@@ -11,7 +11,7 @@ from typing import NoReturn, TypeVar
 
 from benchmarks.estimates import estimate
 from omega.cellstate.errors import OmegaError
-from omega.cli import words
+from omega.cli import units
 from omega.cli.pace import ticking
 
 S = TypeVar("S")
@@ -58,8 +58,8 @@ def _estimated(settings: object) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    progress(f"{name}: takes about {words.age(seconds)}")
-    with ticking(lambda spent: progress(f"{name}: {words.age(spent)} of about {words.age(seconds)}")):
+    progress(f"{name}: takes about {units.age(seconds)}")
+    with ticking(lambda spent: progress(f"{name}: {units.age(spent)} of about {units.age(seconds)}")):
         yield
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.amounts import amount_options, named
 from omega.cli.app import App
 from omega.cli.attributes import attribute_option
@@ -67,7 +67,7 @@ def command(
             offered = cell.dimensions.numbers(capacity)
             render.json_line({"cell": cell.name, "agent": called, "capacity": offered})
         else:
-            render.line(f"agent {called} on cell {cell.name} · {words.amounts(cell.dimensions, capacity)}")
+            render.line(f"agent {called} on cell {cell.name} · {units.amounts(cell.dimensions, capacity)}")
             render.note("Ctrl-C stops its tasks and deregisters it")
 
     options = AgentOptions(named(cpu, memory, others), attributes, lease_ms, run_as)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.cellstate.errors import BadInput
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.figures import scheduler_table, seconds, verified
 
@@ -69,7 +69,7 @@ def _start(
                 "cell": f"{cell.name} · {len(replay.workload.machines):,} machines · {size}",
                 "workload": tuple(line.strip() for line in replay.workload.about.strip().splitlines()),
                 "workers": "  ".join(f"{member} (pid {group.members[member].pid})" for member in group.members),
-                "takes": f"about {words.age(replay.expected_seconds)}",
+                "takes": f"about {units.age(replay.expected_seconds)}",
             }
         )
 

@@ -85,7 +85,7 @@ class _Printer:
             for each in found:
                 render.json_line(each.as_json())
             return
-        from omega.cli.event_words import lines
+        from omega.cli.event_text import lines
 
         for each in found:
             if isinstance(each, Gap):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def settle(
     evicted = evict(cell, excess, belongs, app.now_ms, app.by) if mode == "evict" else 0
     over = dict(excess())
     if evicted:
-        render.note(f"{what}: {words.count(evicted, 'task')} evicted; they are pending again")
+        render.note(f"{what}: {units.count(evicted, 'task')} evicted; they are pending again")
     if over:
         amounts = ", ".join(f"{name} {format_amount(name, amount)}" for name, amount in over.items())
         kept = "running tasks continue, none starts until enough have ended; --over evict evicts the difference"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from omega.cli import words
+from omega.cli import units
 
 TICK_SECONDS = 10.0
 """Interval of progress lines where bars cannot be drawn."""
@@ -47,7 +47,7 @@ class Pace:
     def text(self) -> str:
         """Return ``about 2m05s left``, empty before the first piece is finished."""
         left = self.left()
-        return "" if left is None else f"about {words.age(left)} left"
+        return "" if left is None else f"about {units.age(left)} left"
 
 
 @contextmanager

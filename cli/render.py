@@ -256,15 +256,15 @@ def progress(*, quiet: bool = False) -> "Iterator[Progress]":
 
 def _tick(bars: "Progress", seconds: float) -> None:
     """Print the progress of unfinished tasks."""
-    from omega.cli import words
+    from omega.cli import units
 
     for task in bars.tasks:
         if task.visible and task.total and not task.finished:
             done, left = task.completed, task.fields.get("left", "")
             if not left and done:
-                left = f"about {words.age(seconds * (task.total - done) / done)} left"
+                left = f"about {units.age(seconds * (task.total - done) / done)} left"
             said = (f"{task.description} {done:,.0f} of {task.total:,.0f} {task.fields['more']}".rstrip(), left)
-            note(" · ".join(filter(None, (*said, f"{words.age(seconds)} so far"))))
+            note(" · ".join(filter(None, (*said, f"{units.age(seconds)} so far"))))
 
 
 def line_above(bars: "Progress", text: str) -> None:
@@ -280,13 +280,13 @@ def busy(text: str, *, quiet: bool = False) -> Iterator[None]:
     """Show a spinner on stderr during a long operation; a line every ten seconds when stderr is not a terminal."""
     from rich.text import Text
 
-    from omega.cli import words
+    from omega.cli import units
     from omega.cli.pace import ticking
 
     screen = console(stderr=True)
     off = quiet or not screen.is_terminal
     with (
-        ticking(lambda seconds: note(f"{text}: {words.age(seconds)} so far"))
+        ticking(lambda seconds: note(f"{text}: {units.age(seconds)} so far"))
         if off
         else screen.status(Text(shown(text)))
     ):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.cellstate.errors import Refused
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.attributes import Dealt, attribute_option, of_machine
 from omega.cli.process_options import process_options
@@ -63,7 +63,7 @@ def _simulated(cell: "StoredCell", *, expected: bool) -> bool:
         return False
     count = sum(machine.executor == number for machine in cell.machines())
     if count and not expected:
-        there = f"cell {cell.name}: has {words.count(count, 'machine')} that are simulated and run no commands"
+        there = f"cell {cell.name}: has {units.count(count, 'machine')} that are simulated and run no commands"
         render.warning(f"{there}; remove them with omega machine remove, or choose another cell with --cell")
     return count > 0
 
@@ -172,7 +172,7 @@ def command(
             render.facts(
                 {
                     "store": app.shown_url,
-                    "cell": f"{name} · {words.count(count, 'machine')}",
+                    "cell": f"{name} · {units.count(count, 'machine')}",
                     "workers": "  ".join(f"{member} (pid {pid})" for member, pid in pids.items()),
                 }
             )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import click
 
 from omega.cellstate.resources import Dimensions
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.amounts import amount_options, named
 from omega.cli.app import App
 from omega.cli.offline import lives, note_offline
@@ -53,8 +53,8 @@ def command(
     said = [f"cell {name} {'already exists' if there else 'created'}", ", ".join(dimensions.names)]
     if machines:
         total = [machines * each for each in capacity]
-        said.append(words.count(machines, "machine"))
-        said += [f"{words.amount(n, v)} {n}" for n, v in zip(dimensions.names, total, strict=True) if v]
+        said.append(units.count(machines, "machine"))
+        said += [f"{units.amount(n, v)} {n}" for n, v in zip(dimensions.names, total, strict=True) if v]
     render.line(" · ".join(said))
     if machines and not lives(cell, DEFAULT_EXECUTOR):
         note_offline(DEFAULT_EXECUTOR)

@@ -5,7 +5,7 @@ import sys
 import click
 
 from omega.cellstate.errors import Refused
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.queries.cells import contents
 
@@ -21,10 +21,10 @@ def command(app: App, name: str | None, yes: bool) -> None:
     live, machines, jobs = found.schedulers, found.machines, found.live_jobs
     if live:
         raise Refused(
-            f"cell {cell.name}: {words.count(len(live), 'scheduler')} running ({words.listing(live)}); stop them first "
+            f"cell {cell.name}: {units.count(len(live), 'scheduler')} running ({units.listing(live)}); stop them first "
             "(the lease of a killed one expires after a few seconds)"
         )
-    what = f"cell {cell.name} with {words.count(machines, 'machine')} and {words.count(jobs, 'live job')}"
+    what = f"cell {cell.name} with {units.count(machines, 'machine')} and {units.count(jobs, 'live job')}"
     if not yes:
         if not sys.stdin.isatty():
             raise click.UsageError(f"{what}: confirmation needed; add --yes")

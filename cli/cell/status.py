@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.cell.limits import show as show_limits
 from omega.queries.cells import describe
@@ -41,8 +41,8 @@ def _show(
 ) -> None:
     machines, jobs, tasks = dict(found["machines"]), dict(found["jobs"]), dict(found["tasks"])
     use = [
-        f"{name} {words.percent(each['allocated'], each['capacity'])} "
-        f"({words.amount(name, each['allocated'])} of {words.amount(name, each['capacity'])})"
+        f"{name} {units.percent(each['allocated'], each['capacity'])} "
+        f"({units.amount(name, each['allocated'])} of {units.amount(name, each['capacity'])})"
         for name, each in found["utilisation"].items()
     ]
     live, lapsed, counts = found["schedulers"]["live"], found["schedulers"]["lapsed"], found["transactions"]
@@ -56,13 +56,13 @@ def _show(
             "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in found["pending"].items())
             or "nothing",
             "wanted": _wanted(found["demand"], found["utilisation"]),
-            "troubles": words.recently(past),
+            "troubles": units.recently(past),
             "schedulers": (
-                f"{len(live)} live: {words.listing(live, 8)}" if live else "none live; see omega scheduler run"
+                f"{len(live)} live: {units.listing(live, 8)}" if live else "none live; see omega scheduler run"
             )
-            + (f" · lapsed: {words.listing(lapsed)}" if lapsed else ""),
+            + (f" · lapsed: {units.listing(lapsed)}" if lapsed else ""),
             "transactions": f"{counts['total']:,} · {counts['conflicts']:,} with a conflict · "
-            f"conflict fraction {words.fraction(counts['conflict_fraction'])}",
+            f"conflict fraction {units.fraction(counts['conflict_fraction'])}",
         }
     )
     limited = {kind: use for kind, use in kinds.items() if _limited(use)}
@@ -74,11 +74,11 @@ def _show(
 def _wanted(wanted: Mapping[str, int], use: Mapping[str, Mapping[str, float]]) -> str:
     """Return the sum of the pending tasks' needs, and its share of the capacity."""
     amounts = [
-        f"{name} {words.amount(name, wanted[name])} ({words.percent(wanted[name], each['capacity'])} of all)"
+        f"{name} {units.amount(name, wanted[name])} ({units.percent(wanted[name], each['capacity'])} of all)"
         for name, each in use.items()
         if wanted[name]
     ]
-    return f"{words.count(wanted['tasks'], 'task')}: {', '.join(amounts)}" if wanted["tasks"] else ""
+    return f"{units.count(wanted['tasks'], 'task')}: {', '.join(amounts)}" if wanted["tasks"] else ""
 
 
 def _limited(use: "KindUse") -> bool:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 
 if TYPE_CHECKING:
@@ -44,16 +44,16 @@ def command(ctx: click.Context, name: str | None) -> None:
         render.document(report.as_json() | {"warnings": warnings})
     else:
         checked = report.checked
-        said = [words.count(checked[word + "s"], word) for word in ("machine", "task", "job", "fact")]
+        said = [units.count(checked[word + "s"], word) for word in ("machine", "task", "job", "fact")]
         if report.evictions.get("sets"):
-            sets, copies = words.count(report.evictions["sets"], "eviction set"), report.evictions["checked"]
+            sets, copies = units.count(report.evictions["sets"], "eviction set"), report.evictions["checked"]
             said.append(f"{sets} ({copies:,} checked on the snapshot that they were decided on)")
         if not report.settled:
             render.line("not settled: the cell changes too fast for an exact read; only its log was checked, try again")
         elif report.ok:
             render.line(f"ok · {' · '.join(said)} · version {report.version:,}")
         else:
-            render.line(f"{words.count(len(report.violations), 'violation')} · {' · '.join(said)}")
+            render.line(f"{units.count(len(report.violations), 'violation')} · {' · '.join(said)}")
         if report.violations:
             columns = tuple(report.violations[0]._asdict())
             render.table(columns, [tuple(violation) for violation in report.violations])

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.exit_code import exit_code
-from omega.cli.job.progress_lines import ProgressLines, sums
+from omega.cli.job.progress_text import ProgressText, sums
 from omega.live.waiting import exit_status, watch
 from omega.queries.event_list import JobTail
 from omega.queries.job_state import counts, ended, state, tally
@@ -69,7 +69,7 @@ class _One:
 
     def __init__(self, app: App, cell: "Queries", job_id: str, bars: "Progress") -> None:
         self.app, self.cell, self.bars = app, cell, bars
-        self.lines: ProgressLines | None = None
+        self.lines: ProgressText | None = None
         self.tail: JobTail | None = None
         self.explain_ms = app.now_ms() + EXPLAIN_MS
         self.job_id = job_id
@@ -80,7 +80,7 @@ class _One:
     def see(self, jobs: "Sequence[Job]") -> None:
         job = jobs[0]
         if self.lines is None:
-            self.lines = ProgressLines(job)
+            self.lines = ProgressText(job)
             self.tail = JobTail(self.cell, job.id, job.submitted_ms, MOST_BEHIND)
         for event in self.tail.read() if self.tail else ():
             self.lines.add_event(event)
@@ -106,7 +106,7 @@ class _One:
         """Return the command that prints the output of a failed task; empty when none failed."""
         return self.lines.hint() if self.lines is not None else ""
 
-    def _explain(self, lines: ProgressLines, job: "Job") -> list[str]:
+    def _explain(self, lines: ProgressText, job: "Job") -> list[str]:
         """Return a line with the reason of a pending job, computed at most once per `EXPLAIN_MS`."""
         now_ms = self.app.now_ms()
         if job.pending and now_ms < self.explain_ms:
@@ -137,7 +137,7 @@ def _table(cell: "Queries", jobs: "Sequence[Job]") -> None:
     """Print the result of each job, or the number of jobs by result when there are more than `MOST_ROWS`."""
     if len(jobs) > MOST_ROWS:
         said = ", ".join(f"{number:,} {word}" for word, number in tally(map(state, jobs)).items() if number)
-        render.line(f"{words.count(len(jobs), 'job')} ended: {said}")
+        render.line(f"{units.count(len(jobs), 'job')} ended: {said}")
         return
     room = Room(cell)
     rows = []

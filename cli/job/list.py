@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.cli.mapreduce import progress
@@ -67,7 +67,7 @@ def command(
         )
         return
     if page.before is not None:
-        render.note(f"… {words.count(page.left, 'older job')} (--before {page.before}, --limit)")
+        render.note(f"… {units.count(page.left, 'older job')} (--before {page.before}, --limit)")
     _show(cell, page.jobs, now_ms)
 
 
@@ -81,7 +81,7 @@ def _show(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> None:
         found = counts(job.groups)
         kind_and_rank = (job.kind, job.precedence) if with_precedence else (job.kind,)
         numbers = (found["total"], found["placed"], *(found[name] for name in some))
-        age = words.age((now_ms - job.submitted_ms) / 1000)
+        age = units.age((now_ms - job.submitted_ms) / 1000)
         who = (shown_user(job),) if with_user else ()
         far = (briefs.get(job.id, ""),) if briefs else ()
         rows.append((job.id, job.name, *who, *kind_and_rank, state(job), room.reason(job), *far, *numbers, age))

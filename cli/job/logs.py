@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class _Printed:
         for piece in self.log.new(lines):
             more, self._told = self.log.cut - self._told, self.log.cut
             if more > 0 and lines is None:
-                render.note(f"… {words.count(more, 'byte')} before this are not kept")
+                render.note(f"… {units.count(more, 'byte')} before this are not kept")
             said |= bool(piece)
             render.output(piece)
         return said

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from itertools import groupby
 
-from omega.cli import words
-from omega.cli.event_words import sentences
+from omega.cli import units
+from omega.cli.event_text import sentences
 from omega.queries.events import Event
 from omega.queries.job_history import Past
 from omega.queries.names import Names
@@ -23,7 +23,7 @@ def lines(past: Past, names: Names, most: int) -> list[tuple[str, str, str, str]
         others = [event for event in same if event.kind != "conflict"]
         said = [text + _won(past, conflicts, names) for _, text in sentences(conflicts, names)]
         said += [text for _, text in sentences(others, names)]
-        after = words.seconds(max(0, same[0].at_ms - past.job.submitted_ms) / 1000)
+        after = units.seconds(max(0, same[0].at_ms - past.job.submitted_ms) / 1000)
         found.append((after, str(version), same[0].by, " · ".join(said)))
     return found[-most:]
 

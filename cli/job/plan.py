@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.reading import read_file
 from omega.queries.plans import PlannedJob, plan_jobs
@@ -54,9 +54,9 @@ def _show(plan: PlannedJob, most: int | None) -> None:
         render.line(f"{plan.spec.name}: an identical job exists; nothing would change")
         return
     placements, evictions = plan.placements(), plan.evictions()
-    told = f"{plan.spec.name}: {plan.placed:,} of {words.count(plan.spec.total, 'task')} would be placed"
+    told = f"{plan.spec.name}: {plan.placed:,} of {units.count(plan.spec.total, 'task')} would be placed"
     machines = len({each["machine"] for each in placements})
-    told += f" on {words.count(machines, 'machine')}" if placements else ""
+    told += f" on {units.count(machines, 'machine')}" if placements else ""
     if plan.unplaced:
         told += f", {plan.unplaced:,} would be pending: {plan.reason}"
     render.line(told)
@@ -79,9 +79,9 @@ def _show(plan: PlannedJob, most: int | None) -> None:
     if rows:
         render.table(headings, rows)
     if most is not None and len(placements) > most:
-        render.note(f"… {words.count(len(placements) - most, 'more machine')} (--verbose)")
+        render.note(f"… {units.count(len(placements) - most, 'more machine')} (--verbose)")
     if evictions and plan.planned.after:
-        render.line(f"  after {words.age(plan.planned.after)} below the fair share of its pool or its own:")
+        render.line(f"  after {units.age(plan.planned.after)} below the fair share of its pool or its own:")
     for each in evictions:
-        who = f"{words.count(each['tasks'], 'task')} of {each['name']} (precedence {each['precedence']})"
+        who = f"{units.count(each['tasks'], 'task')} of {each['name']} (precedence {each['precedence']})"
         render.line(f"  evicts {who} on {each['machine']}")

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.job.past import lines as past_lines
 from omega.cli.job.update import told
 from omega.cli.mapreduce import progress
@@ -29,8 +29,8 @@ def _measured(used: "Measured") -> str:
     if not used.tasks:
         return ""
     peak = f"at most {used.peak_bytes / (1 << 20):,.0f} MiB in one process"
-    cpu, run = f"{used.cpu_ms / 1000:,.1f} s", words.age(used.run_ms / 1000)
-    return f"{words.count(used.tasks, 'ended task')}: {cpu} of CPU time in {run}, {peak}"
+    cpu, run = f"{used.cpu_ms / 1000:,.1f} s", units.age(used.run_ms / 1000)
+    return f"{units.count(used.tasks, 'ended task')}: {cpu} of CPU time in {run}, {peak}"
 
 
 def show(status: JobStatus, now_ms: int) -> None:
@@ -44,12 +44,12 @@ def show(status: JobStatus, now_ms: int) -> None:
         {
             "job": f"{job.name} ({job.id}) · {job.kind}{rank}{gang}",
             "state": state(job) + (f" · {reason}" if reason else ""),
-            "submitted": f"{began} ({words.age((now_ms - job.submitted_ms) / 1000)} ago)",
+            "submitted": f"{began} ({units.age((now_ms - job.submitted_ms) / 1000)} ago)",
             "modify index": job.modified,
             "tasks": f"{counts(job.groups)['total']:,} · {ways}",
             "history": _history(job, past),
-            "failed": words.listing([f"{words.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
-            "lost": words.listing(list(loss_lines(status.losses))),
+            "failed": units.listing([f"{units.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
+            "lost": units.listing(list(loss_lines(status.losses))),
             "measured": _measured(status.measured),
             "update": told(status.update),
             "evicted": _evictions(cell, past.evicted_for, "for"),
@@ -70,9 +70,9 @@ def show(status: JobStatus, now_ms: int) -> None:
         if i not in current and not each.total and not any(leaving for _, _, leaving in each.runs):
             continue
         numbers = counts([each])
-        took = [words.seconds(each.duration_ms / 1000)] if durations else []
+        took = [units.seconds(each.duration_ms / 1000)] if durations else []
         called = name + shown(extra, each.indices) + ("" if i in current else " (old)")
-        need = words.amounts(cell.dimensions, each.need)
+        need = units.amounts(cell.dimensions, each.need)
         rows.append((called, need, *took, *(numbers[word] for word in COUNTS)))
     headings = ("group", "each task", ">duration") if durations else ("group", "each task")
     render.table((*headings, *(f">{word}" for word in COUNTS)), rows, ("duration", "stopped", "failed"))
@@ -83,11 +83,11 @@ def _history(job: "Job", past: Past) -> str:
         return "nothing placed yet" if past.complete else "not in the log any more"
     first = ""
     if past.first_placed_ms is not None:
-        first = f" · first placed after {words.seconds(max(0, past.first_placed_ms - job.submitted_ms) / 1000)}"
+        first = f" · first placed after {units.seconds(max(0, past.first_placed_ms - job.submitted_ms) / 1000)}"
     rest = "" if past.complete else " · the log does not have all of it"
-    attempts, conflicts = words.count(len(past.attempts), "transaction"), words.count(len(past.conflicts), "conflict")
-    again = f" · {words.count(past.again, 'task')} placed again" if past.again else ""
-    return f"{attempts} by {words.listing(list(past.by))}, {conflicts}{again}{first}{rest}"
+    attempts, conflicts = units.count(len(past.attempts), "transaction"), units.count(len(past.conflicts), "conflict")
+    again = f" · {units.count(past.again, 'task')} placed again" if past.again else ""
+    return f"{attempts} by {units.listing(list(past.by))}, {conflicts}{again}{first}{rest}"
 
 
 def show_past(cell: "Queries", past: Past, most: int) -> None:
@@ -100,8 +100,8 @@ def show_past(cell: "Queries", past: Past, most: int) -> None:
 
 def _evictions(cell: "Queries", found: Mapping[str, int], how: str) -> str:
     names = Names(cell)
-    said = [f"{words.count(tasks, 'task')} {how} {names.job(job_id)}" for job_id, tasks in found.items()]
-    return words.listing(said)
+    said = [f"{units.count(tasks, 'task')} {how} {names.job(job_id)}" for job_id, tasks in found.items()]
+    return units.listing(said)
 
 
 def show_runs(status: JobStatus, most: int) -> None:
@@ -123,12 +123,12 @@ def show_runs(status: JobStatus, most: int) -> None:
     render.line()
     render.table((">placement", "machine", "group", "tasks", "state"), rows)
     if len(runs) > most:
-        render.note(f"… {words.count(len(runs) - most, 'more run')} (--verbose)")
+        render.note(f"… {units.count(len(runs) - most, 'more run')} (--verbose)")
 
 
 def loss_lines(found: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each: ``tasks 3,5 of web: lost 2 times of at most 10, placed again in 3.2 s``."""
     for each in found:
-        delay = f", delayed for {words.seconds(each['delay_ms'] / 1000)}" if each["delay_ms"] else ""
-        times = words.count(each["lost"], "time")
+        delay = f", delayed for {units.seconds(each['delay_ms'] / 1000)}" if each["delay_ms"] else ""
+        times = units.count(each["lost"], "time")
         yield f"tasks {each['tasks']} of group {each['name']}: lost {times} of at most {each['budget']}{delay}"

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import jobs_options, one_only
 
@@ -40,6 +40,6 @@ def command(app: App, jobs: Sequence[str], check: int | None, force: bool) -> No
         return
     for answer in answers:
         how = f"{answer['state']}" + (" already" if answer["state"] == answer["before"] else "")
-        what = f" · {words.count(answer['ended'], 'running task')} ended" if answer["ended"] else ""
-        what += f" · {words.count(answer['unplaced'], 'unplaced task')} stopped" if answer["unplaced"] else ""
+        what = f" · {units.count(answer['ended'], 'running task')} ended" if answer["ended"] else ""
+        what += f" · {units.count(answer['unplaced'], 'unplaced task')} stopped" if answer["unplaced"] else ""
         render.line(f"job  {answer['id']}  {answer['name']}  {how}{what}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_options, hold_option
 from omega.cli.job.reading import read_file
@@ -97,4 +97,4 @@ def _say(found: Sequence[dict[str, Any]], next_step: str) -> None:
     same = len(found) - len(fresh)
     also = f" · {same:,} unchanged" if same else ""
     tasks = sum(job["tasks"] for job in fresh)
-    render.line(f"{words.count(len(fresh), 'job')} submitted, {words.count(tasks, 'task')}{also} · {next_step}")
+    render.line(f"{units.count(len(fresh), 'job')} submitted, {units.count(tasks, 'task')}{also} · {next_step}")

@@ -9,7 +9,7 @@ import click
 
 from omega.cellstate.errors import BadInput
 from omega.changes import update
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_options, force_option
 from omega.cli.job.reading import read_file
@@ -49,7 +49,7 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
         found = {"id": job.id, "name": job.name, "replaces": change.replaced, "modify_index": job.modified}
         render.document({"cell": cell.name, "jobs": [found | now]})
     elif not following:
-        what = f"{words.count(change.replaced, 'task')} to be replaced" if change.replaced else "nothing to be replaced"
+        what = f"{units.count(change.replaced, 'task')} to be replaced" if change.replaced else "nothing to be replaced"
         render.line(f"job  {job.id}  {job.name}  {what} · modify index {job.modified} · see omega job status {job.id}")
     if following and now.get("update") == "stalled":
         ctx.exit(1)
@@ -57,7 +57,7 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
 
 def told(now: Mapping[str, Any]) -> str:
     """Return the progress of an update as text; empty when it has finished."""
-    done = f"{now['tasks'] - min(now['to_replace'], now['tasks']):,} of {words.count(now['tasks'], 'task')} replaced"
+    done = f"{now['tasks'] - min(now['to_replace'], now['tasks']):,} of {units.count(now['tasks'], 'task')} replaced"
     return {"rolling": f"rolling: {done}", "stalled": f"stalled: {now['reason']}"}.get(now["update"], "")
 
 
@@ -68,7 +68,7 @@ def _follow(cell: "JobStore", job_id: str, *, quiet: bool) -> dict[str, Any] | N
         now = update_progress(cell, job_id)
         said = told(now) or "updated" if now is not None else "the job is gone"
         if said != last and not quiet:
-            render.line(f"  {words.seconds(time.monotonic() - began):<7} {said}")
+            render.line(f"  {units.seconds(time.monotonic() - began):<7} {said}")
             last = said
         if now is None or now["update"] != "rolling":
             return now

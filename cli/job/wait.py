@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 
 if TYPE_CHECKING:
@@ -46,6 +46,6 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
         render.document(waited_json(cell, last, waited))
     else:
         ways = ", ".join(f"{number:,} {name}" for name, number in now.items() if number and name != "total")
-        still = f"still {state(last)} after {words.seconds(waited)}" if code == TIMED_OUT else state(last)
+        still = f"still {state(last)} after {units.seconds(waited)}" if code == TIMED_OUT else state(last)
         render.line(f"job  {last.id}  {last.name}  {still} · {ways}")
     ctx.exit(code)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.cellstate.resources import Dimensions, format_amount
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.event_words import clock
+from omega.cli.event_text import clock
 from omega.cli.job.status_text import loss_lines
 from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.finding import find_job
@@ -56,7 +56,7 @@ def command(app: App, job: str, machine: str | None, verbose: bool) -> None:
 def _show_machine(dimensions: Dimensions, explained: Mapping[str, Any]) -> None:
     """Print the demands of a job on one machine, those that it does not satisfy with their reason."""
     machine = explained["machine"]
-    free = [words.in_use(name, machine["free"][name], machine["capacity"][name]) for name in dimensions.names]
+    free = [units.in_use(name, machine["free"][name], machine["capacity"][name]) for name in dimensions.names]
     amounts = " · ".join(f"{name} {text} free" for name, text in zip(dimensions.names, free, strict=True))
     attributes = "".join(f" · {name}={value}" for name, value in machine["attributes"].items())
     render.line(f"{explained['name']} on {machine['name']} ({machine['state']}): {amounts}{attributes}")
@@ -66,7 +66,7 @@ def _show_machine(dimensions: Dimensions, explained: Mapping[str, Any]) -> None:
         width = max((len(check["what"]) for check in group["checks"]), default=0)
         for check in group["checks"]:
             render.line(f"  {check['what']:<{width}}  {'ok' if check['holds'] else check['reason']}")
-        render.line(f"  {group['fits']:,} of {words.count(group['unplaced'], 'unplaced task')} would fit")
+        render.line(f"  {group['fits']:,} of {units.count(group['unplaced'], 'unplaced task')} would fit")
     if not explained["groups"]:
         render.line("  no unplaced tasks")
 
@@ -78,7 +78,7 @@ def _show_settled(app: App, explained: Mapping[str, Any]) -> None:
     if app.as_json:
         render.document(explained)
         return
-    waiting = f"{words.count(explained['unplaced'], 'unplaced task')}" if explained["unplaced"] else "no unplaced tasks"
+    waiting = f"{units.count(explained['unplaced'], 'unplaced task')}" if explained["unplaced"] else "no unplaced tasks"
     render.line(_headline(f"{explained['name']} is {explained['state']}: {waiting}", explained["reason"]))
     render.line(f"  {explained['detail'] or MEANING[explained['reason']]}")
     for line in loss_lines(explained["losses"]):
@@ -92,7 +92,7 @@ def _show(app: App, found: Explained, *, verbose: bool) -> None:
     from omega.schedulers.constraints.reasons import MEANING
 
     total = sum(group.total for group in found.job.groups)
-    begin = f"{found.job.name} is {state(found.job)}: {found.job.unplaced:,} of {words.count(total, 'task')} unplaced"
+    begin = f"{found.job.name} is {state(found.job)}: {found.job.unplaced:,} of {units.count(total, 'task')} unplaced"
     render.line(_headline(begin, found.explanation.reason))
     if found.explanation.detail:
         render.line(f"  {found.explanation.detail}")
@@ -159,11 +159,11 @@ def _show_steps(found: Explained, part: "GroupExplanation", *, verbose: bool) ->
             text = "excludes none"
         elif step.reason in of:
             rest = "" if step.remaining else "; none remains"
-            text = of[step.reason].format(words.count(step.excludes, "machine")) + rest
+            text = of[step.reason].format(units.count(step.excludes, "machine")) + rest
         elif not step.remaining and before < machines:
             text = f"excludes the remaining {step.excludes:,}"
         else:
-            text = f"excludes {step.excludes:,} of {words.count(before, 'machine')}"
+            text = f"excludes {step.excludes:,} of {units.count(before, 'machine')}"
         render.line(f"  {step.what:<{width}}  {text}")
         if verbose and step.machines:
             more = step.excludes - len(step.machines)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omega.cellstate.errors import Duplicate
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.amounts import amount_options, named
 from omega.cli.app import App
 from omega.cli.attributes import Dealt, attribute_option, of_machine
@@ -67,7 +67,7 @@ def command(
         render.document({"cell": cell.name, "added": added, "unchanged": same, "executor_lives": serves})
         return
     there = f" · {same:,} unchanged" if same else ""
-    render.line(f"{words.count(len(fresh), 'machine')} added · {words.amounts(cell.dimensions, capacity)} each{there}")
+    render.line(f"{units.count(len(fresh), 'machine')} added · {units.amounts(cell.dimensions, capacity)} each{there}")
     if not serves:
         note_offline(executor)
 
@@ -78,7 +78,7 @@ def _fresh(cell: "OperatorStore", specs: "Sequence[MachineSpec]") -> "list[Machi
     for spec in specs:
         there = known.get(spec.name)
         if there is not None and (there.capacity, dict(there.attributes)) != (spec.capacity, dict(spec.attributes)):
-            has = words.amounts(cell.dimensions, there.capacity)
+            has = units.amounts(cell.dimensions, there.capacity)
             if there.capacity == spec.capacity:
                 has = ", ".join(f"{key}={value}" for key, value in there.attributes.items()) or "no attributes"
             raise Duplicate(

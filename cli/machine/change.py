@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from omega.cellstate.model import MachineState
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.queries.machines import find_machines, tasks_on
 
@@ -43,11 +43,11 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
         return
     for machine, put_back in answers:
         was = " already" if machine.state is to else ""
-        more = f" · {words.count(put_back, 'task')} requeued" if put_back else ""
+        more = f" · {units.count(put_back, 'task')} requeued" if put_back else ""
         tasks = left.get(machine.index, 0)
-        more += f" · {words.count(tasks, 'task')} still running" if tasks and to is MachineState.DRAINED else ""
+        more += f" · {units.count(tasks, 'task')} still running" if tasks and to is MachineState.DRAINED else ""
         if deadline_ms is not None:
-            more += f" · evicted after {words.seconds(deadline_ms / 1000)}" if deadline_ms else " · evicted now"
+            more += f" · evicted after {units.seconds(deadline_ms / 1000)}" if deadline_ms else " · evicted now"
         render.line(f"machine {machine.name} {done}{was}{more}")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from omega.cellstate.resources import Dimensions
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.queries import machines
@@ -43,9 +43,9 @@ def command(app: App, state: str | None, limit: int | None, after: int | None, v
         return
     show(cell.dimensions, found["machines"], app.now_ms(), verbose=verbose)
     if page.after is not None:
-        render.note(f"… {words.count(page.left, 'more machine')} (--after {page.after}, --limit)")
+        render.note(f"… {units.count(page.left, 'more machine')} (--after {page.after}, --limit)")
     if past is not None:
-        render.note(words.recently(past) or f"nothing went wrong in the last {words.age(past.seconds)}")
+        render.note(units.recently(past) or f"nothing went wrong in the last {units.age(past.seconds)}")
 
 
 def show(dimensions: Dimensions, shown: Sequence[Mapping[str, Any]], now_ms: int, *, verbose: bool) -> None:
@@ -54,11 +54,11 @@ def show(dimensions: Dimensions, shown: Sequence[Mapping[str, Any]], now_ms: int
     wrong = [name for kind in KINDS if any(each.get("recent", {}).get(name := NAMES.get(kind, kind)) for each in shown)]
     rows = []
     for each in shown:
-        use = [words.in_use(name, each["allocated"][name], each["capacity"][name]) for name in dimensions.names]
+        use = [units.in_use(name, each["allocated"][name], each["capacity"][name]) for name in dimensions.names]
         more = [" ".join(f"{key}={value}" for key, value in each["attributes"].items())] if attributed else []
         since = each.get("state_since_ms")
         state = each["state"] + (", over" if each["over"] else "")
-        state += "" if since is None else f" {words.age((now_ms - since) / 1000)}"
+        state += "" if since is None else f" {units.age((now_ms - since) / 1000)}"
         numbers = (each["tasks"], *(each["recent"][name] for name in wrong))
         rows.append((each["name"], each["index"], state, *use, *numbers, *more))
     wrongs = (f">{name}" for name in wrong) if verbose else ()

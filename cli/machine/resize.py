@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from omega.cellstate.errors import Refused
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.amounts import amount_options, named, vector
 from omega.cli.app import App
 from omega.queries.machines import find_machines
@@ -37,7 +37,7 @@ def command(app: App, name: str, cpu: str | None, memory: str | None, others: Ma
         evicted = cell.set_machine_capacity(machine.index, capacity, app.now_ms(), app.by, victims)
     except Refused:
         raise Refused(
-            f"machine {machine.name}: has more allocated than {words.amounts(cell.dimensions, capacity)}; "
+            f"machine {machine.name}: has more allocated than {units.amounts(cell.dimensions, capacity)}; "
             "add --evict, or drain it first"
         ) from None
     if app.as_json:
@@ -51,8 +51,8 @@ def command(app: App, name: str, cpu: str | None, memory: str | None, others: Ma
             }
         )
         return
-    more = f" · {words.count(evicted, 'task')} evicted and requeued" if evicted else ""
-    render.line(f"machine {machine.name} has {words.amounts(cell.dimensions, capacity)}{more}")
+    more = f" · {units.count(evicted, 'task')} evicted and requeued" if evicted else ""
+    render.line(f"machine {machine.name} has {units.amounts(cell.dimensions, capacity)}{more}")
 
 
 def _victims(cell: "OperatorStore", machine: "Machine") -> list[tuple[int, int]]:

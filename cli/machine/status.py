@@ -2,9 +2,9 @@
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.event_words import clock, lines
+from omega.cli.event_text import clock, lines
 from omega.queries.machine_status import MachineStatus
 from omega.queries.machines import find_machines, state_word
 from omega.queries.names import Names
@@ -31,13 +31,13 @@ def command(app: App, name: str, verbose: bool) -> None:
             "machine": f"{machine.name} (index {machine.index})",
             "state": state_word(machine) + since(status.since_ms, app.now_ms()),
         }
-        | {each: f"{words.in_use(each, used, has)} · {words.percent(used, has)} in use" for each, used, has in columns}
+        | {each: f"{units.in_use(each, used, has)} · {units.percent(used, has)} in use" for each, used, has in columns}
         | {
             "tasks": f"{status.tasks:,}" + _moved(status.deadline_ms),
             "agent": agent and f"{'live' if agent.lives else 'lapsed'} (incarnation {agent.incarnation})",
             "attributes": ", ".join(f"{key}={value}" for key, value in machine.attributes.items()),
             "changes": f"{machine.number:,} (its sequence number)",
-            "rejected": ", ".join(f"{words.count(count, 'claim')} of {member}" for member, count in rejected.items()),
+            "rejected": ", ".join(f"{units.count(count, 'claim')} of {member}" for member, count in rejected.items()),
         }
     )
     for member, count in status.rejected_in_a_row.items():
@@ -56,7 +56,7 @@ def _show_runs(status: MachineStatus, *, verbose: bool) -> None:
     rows = []
     for run in status.runs:
         job = status.jobs.get(run.job)
-        need = words.amounts(status.cell.dimensions, job.groups[run.group].need) if job else ""
+        need = units.amounts(status.cell.dimensions, job.groups[run.group].need) if job else ""
         more = (str(job.precedence) if job else "", need) if verbose else ()
         state = "leaving" if run.leaving else "running"
         rows.append((str(run.placement), run.job, job.name if job else "", run.group, run.tasks, *more, state))
@@ -67,11 +67,11 @@ def _show_runs(status: MachineStatus, *, verbose: bool) -> None:
 
 def since(at_ms: int | None, now_ms: int) -> str:
     """Return since when a machine is in its state, as text behind the state."""
-    return "" if at_ms is None else f" since {clock(at_ms, now_ms)[:-4]} ({words.age((now_ms - at_ms) / 1000)})"
+    return "" if at_ms is None else f" since {clock(at_ms, now_ms)[:-4]} ({units.age((now_ms - at_ms) / 1000)})"
 
 
 def _moved(deadline_ms: int | None) -> str:
     """Return when the tasks of a drained machine are moved off, as text; empty without a deadline."""
     if deadline_ms is None:
         return ""
-    return f" · moved off in {words.seconds(deadline_ms / 1000)}" if deadline_ms > 0 else " · being moved off"
+    return f" · moved off in {units.seconds(deadline_ms / 1000)}" if deadline_ms > 0 else " · being moved off"

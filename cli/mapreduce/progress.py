@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from omega.cli import words
+from omega.cli import units
 from omega.queries.job_state import ended
 from omega.queries.mapreduce import PLAN, machine_names, phases, progress
 
@@ -23,9 +23,9 @@ def facts(cell: "Queries", job: "Job") -> dict[str, str]:
         lines["gave up"] = f"{found.failed.replace(' ', ' shard ')}: tried too often"
     if found.failing:
         names = machine_names(cell, found)
-        lines["failing on"] = words.listing(
+        lines["failing on"] = units.listing(
             [
-                f"{names.get(index, str(index))} ({words.count(count, 'shard')} in a row"
+                f"{names.get(index, str(index))} ({units.count(count, 'shard')} in a row"
                 + (", left out)" if index in found.left_out else ")")
                 for index, count in found.failing
             ]
@@ -43,9 +43,9 @@ def brief(cell: "Queries", job: "Job") -> str:
 
 
 def _phase(count: "PhaseCount", working: int) -> str:
-    parts = [f"{count.done:,} of {words.count(count.total, 'shard')}"]
+    parts = [f"{count.done:,} of {units.count(count.total, 'shard')}"]
     if working:
         parts.append(f"{working:,} in work")
     if count.mean is not None:
-        parts.append(f"{words.seconds(count.mean)} each")
+        parts.append(f"{units.seconds(count.mean)} each")
     return " · ".join(parts)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 from omega.cellstate.errors import BadInput, Refused
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 
 
@@ -59,7 +59,7 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
     if app.as_json:
         render.document({"cell": cell.name, "job": job.id, "task": task, "shards": done})
     else:
-        render.line(f"{words.count(done, 'shard')} done")
+        render.line(f"{units.count(done, 'shard')} done")
 
 
 def _of_commands(environment: Mapping[str, str]) -> dict[str, str]:

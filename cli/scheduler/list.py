@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.queries.schedulers import FIGURES, describe
@@ -35,9 +35,9 @@ def show(found: Sequence[dict[str, Any]]) -> None:
     rows, given_up = [], any(each["abandoned"] for each in found)
     for each in found:
         wait = each["wait_seconds"]
-        waits = f"{words.seconds(wait['mean'])}/{words.seconds(wait['p90'])}" if wait["mean"] is not None else ""
+        waits = f"{units.seconds(wait['mean'])}/{units.seconds(wait['p90'])}" if wait["mean"] is not None else ""
         numbers = {name: "" if each[name] is None else each[name] for name in FIGURES}
-        share = "" if each["conflict_fraction"] is None else f" ({words.fraction(each['conflict_fraction'])})"
+        share = "" if each["conflict_fraction"] is None else f" ({units.fraction(each['conflict_fraction'])})"
         conflicts = f"{each['conflicts']:,}/{each['transactions']:,}{share}" if share else ""
         busy = "" if each["busyness"] is None else f"{each['busyness']:.2f}"
         rows.append(
@@ -76,4 +76,4 @@ def _state(each: Mapping[str, Any]) -> str:
     """Return the state, of a scheduler without a lease with the time since its last heartbeat."""
     last = each["heartbeat_at_ms"]
     silent = each["state"] == "lapsed" and last is not None
-    return f"lapsed {words.age((App.now_ms() - last) / 1000)}" if silent else str(each["state"])
+    return f"lapsed {units.age((App.now_ms() - last) / 1000)}" if silent else str(each["state"])

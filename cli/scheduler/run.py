@@ -12,7 +12,7 @@ import click
 
 from omega.cellstate.errors import Duplicate, StoreError
 from omega.cellstate.override import override
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.process_options import process_options
 from omega.cli.scheduler.list import show
@@ -141,7 +141,7 @@ def _run_supervised(app: App, cell: "Queries", kind: str, chosen: Mapping[str, s
         dead: dict[str, int] = {}
         while len(dead) < number and not stopping.wait(LOOK_SECONDS):
             _tell_dead(group, dead)
-        render.note(f"stopping {words.count(number - len(dead), 'scheduler')}")
+        render.note(f"stopping {units.count(number - len(dead), 'scheduler')}")
     if dead:
         raise StoreError(f"schedulers {', '.join(dead)}: ended unexpectedly; see {group.logs}")
     return names

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.queries.schedulers import OVER_AND_OVER, status
 
@@ -37,23 +37,23 @@ def show(each: Mapping[str, Any]) -> None:
         render.facts({"scheduler": f"{each['member']} · {each['state']} · no figures yet"})
         return
     wait, last = each["wait_seconds"], each["last_cycle"]
-    transactions, given_up = words.count(each["transactions"], "transaction"), each["abandoned"]
+    transactions, given_up = units.count(each["transactions"], "transaction"), each["abandoned"]
     render.facts(
         {
             "scheduler": f"{each['member']} · {each['state']} · incarnation {each['incarnation']}"
             + (f" · evicts by {each.get('evicts_by') or 'a policy of its own'}" if each["evicts"] else ""),
-            "busyness": f"{each['busyness']:.2f} over {words.seconds(each['seconds'])}",
-            "wait": f"{words.seconds(wait['mean'])} mean, {words.seconds(wait['p90'])} p90 of "
-            f"{words.count(each['jobs'], 'job')}",
-            "conflicts": f"fraction {words.fraction(each['conflict_fraction'])} · "
+            "busyness": f"{each['busyness']:.2f} over {units.seconds(each['seconds'])}",
+            "wait": f"{units.seconds(wait['mean'])} mean, {units.seconds(wait['p90'])} p90 of "
+            f"{units.count(each['jobs'], 'job')}",
+            "conflicts": f"fraction {units.fraction(each['conflict_fraction'])} · "
             f"{each['conflicts']:,} of {transactions}"
-            + (f" · {words.count(given_up, 'job')} given up" if given_up else ""),
-            "placed": words.count(each["tasks"], "task"),
+            + (f" · {units.count(given_up, 'job')} given up" if given_up else ""),
+            "placed": units.count(each["tasks"], "task"),
             "queue": f"{each['queued']:,} queued · {each['blocked']:,} blocked · "
             f"{each['pending_of_kind']:,} of kind {each['kind']} pending in the cell",
             "last cycle": "none yet"
             if last["seconds"] is None
-            else f"took {words.seconds(last['seconds'])}, {words.age(last['ago'])} ago",
+            else f"took {units.seconds(last['seconds'])}, {units.age(last['ago'])} ago",
             "rejections": " · ".join(_rejecting(machine) for machine in each["rejecting_machines"]),
         }
     )

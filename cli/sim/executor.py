@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from omega.cellstate.errors import BadInput, OmegaError, Refused
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.pace import Pace
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _executor(where: str | None, workers: int | None) -> "contextlib.AbstractCon
 
 
 def _kept(results: "Results") -> str:
-    return f"{words.count(len(results), 'finished point')} in {results.path}; run it again to resume"
+    return f"{units.count(len(results), 'finished point')} in {results.path}; run it again to resume"
 
 
 def _codes(records: "Sequence[Record]") -> str:
@@ -150,7 +150,7 @@ def finish(
     if not sweep.left:
         return sweep.records()
     if sweep.outdated:
-        old = words.count(len({record["key"] for record in sweep.outdated}), "point")
+        old = units.count(len({record["key"] for record in sweep.outdated}), "point")
         render.note(f"{path}: {old} of {_codes(sweep.outdated)} kept; simulated again with the current code")
     if len(sweep.left) == 1 and where is None:
         workers = 1
@@ -164,7 +164,7 @@ def finish(
             def done(record: "Record") -> None:
                 check(record)
                 pace.finish(weights[record["key"]])
-                more = f"last took {words.seconds(record['seconds'])}"
+                more = f"last took {units.seconds(record['seconds'])}"
                 bars.update(bar, advance=1, more=more, left=pace.text())
 
             return sweep.run(executor, time.process_time, done)

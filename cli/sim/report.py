@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.several import Several
 from omega.cli.sim.executor import executor_options, finish, writable
@@ -118,7 +118,7 @@ def command(
     wanted = _simulations(forms, sized)
     if not app.as_json:
         render.note(
-            f"{words.count(len(wanted), 'simulation')}, kept in {results}; after Ctrl-C, run it again to resume"
+            f"{units.count(len(wanted), 'simulation')}, kept in {results}; after Ctrl-C, run it again to resume"
         )
     found = dict(zip(wanted, finish(wanted, results, where, workers, quiet=app.as_json), strict=True))
     parts = []

@@ -10,7 +10,7 @@ from uuid import uuid4
 import click
 
 from omega.cellstate.errors import BadInput
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.scheduler_choice import selected, variables
 from omega.cli.sim.options import configuration, configuration_options
@@ -170,7 +170,7 @@ def _show(document: Mapping[str, Any], kinds: Sequence[str], *, evictions: bool)
                     name,
                     each["jobs_scheduled"],
                     each["attempts"],
-                    words.seconds(each["wait_mean"]),
+                    units.seconds(each["wait_mean"]),
                     f"{each['busyness_median']:.3f}",
                     f"{each['conflict_fraction']:.4f}",
                 )
@@ -187,7 +187,7 @@ def _show(document: Mapping[str, Any], kinds: Sequence[str], *, evictions: bool)
     render.line()
     render.line(f"{document['architecture']}, {document['days']:g} days, seed {document['seed']}: in use {used}")
     render.note(
-        f"{document['events']:,} events in {words.seconds(document['wall_seconds'])} · digest {document['digest']}"
+        f"{document['events']:,} events in {units.seconds(document['wall_seconds'])} · digest {document['digest']}"
     )
 
 
@@ -200,7 +200,7 @@ def _pool_row(name: str, of: Mapping[str, Any]) -> tuple[object, ...]:
         of["dominant_resource"],
         "–" if satisfaction is None else f"{satisfaction:.2f}",
         of["tasks_evicted"],
-        words.seconds(of["wasted_seconds"]),
+        units.seconds(of["wasted_seconds"]),
     )
 
 
@@ -212,7 +212,7 @@ def _row(kind: str, of: Mapping[str, Any], *, evictions: bool) -> tuple[object, 
         of["jobs_abandoned"],
         of["tasks_scheduled"],
         *([of["tasks_evicted"]] if evictions else []),
-        f"{words.seconds(of['wait_mean'])} / {words.seconds(of['wait_p90'])}",
+        f"{units.seconds(of['wait_mean'])} / {units.seconds(of['wait_p90'])}",
         f"{of['busyness_median']:.4f} ± {of['busyness_mad']:.4f}",
         f"{of['busyness_no_conflict_median']:.4f}",
         f"{of['conflict_fraction']:.4f}",

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from omega.cellstate.errors import BadInput
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.store.acl import acl
 from omega.cli.store.backup import backup, restore
@@ -55,8 +55,8 @@ def status(app: App) -> None:
             "url": found["url"],
             "directory": found["directory"],
             "persistence": found["persistence"],
-            "process": found["pid"] and f"{found['pid']}, up {words.age(up or 0)}",
-            "memory": used and words.memory(used / 2**20),
+            "process": found["pid"] and f"{found['pid']}, up {units.age(up or 0)}",
+            "memory": used and units.memory(used / 2**20),
             "allocator": found["allocator"],
             "program": found["server"],
             "cells": ", ".join(found["cells"]) or ("none" if found["running"] else ""),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from omega.cellstate.errors import BadInput, Refused
-from omega.cli import render, words
+from omega.cli import render, units
 from omega.cli.app import App
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def backup(app: App, file: str, force: bool) -> None:
         raise Refused(f"the store at {app.shown_url} has no cells; there is nothing to back up")
     if file == STDOUT:
         written = _write(app, names, sys.stdout.buffer)
-        render.note(f"{words.count(len(written), 'cell')} written")
+        render.note(f"{units.count(len(written), 'cell')} written")
         return
     path = Path(file)
     if not path.name:
@@ -174,8 +174,8 @@ def _about(app: App, name: str) -> str:
     from omega.queries.cells import contents
 
     found = contents(app.open(name))
-    text = f"exists, with {words.count(found.machines, 'machine')} and {words.count(found.live_jobs, 'live job')}"
-    return text + (f"; running: {words.listing(found.schedulers)}" if found.schedulers else "")
+    text = f"exists, with {units.count(found.machines, 'machine')} and {units.count(found.live_jobs, 'live job')}"
+    return text + (f"; running: {units.listing(found.schedulers)}" if found.schedulers else "")
 
 
 def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str]) -> None:
@@ -185,10 +185,10 @@ def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str
     agents = app.open(into).agents() if into in there else {}
     missing = without_agent(each, {name for name, agent in agents.items() if agent.lives})
     if missing:
-        tasks = words.count(sum(missing.values()), "running task")
-        names = words.listing(sorted(missing)[:MOST_NAMED]) + (", …" if len(missing) > MOST_NAMED else "")
+        tasks = units.count(sum(missing.values()), "running task")
+        names = units.listing(sorted(missing)[:MOST_NAMED]) + (", …" if len(missing) > MOST_NAMED else "")
         render.warning(
-            f"cell {into}: {words.count(len(missing), 'machine')} of the backup ({tasks}) without a live agent in this"
+            f"cell {into}: {units.count(len(missing), 'machine')} of the backup ({tasks}) without a live agent in this"
             f" store: {names}; if no agent of that name has registered one lease after the restore, a machine is down"
             " and its tasks are queued again"
         )

@@ -31,7 +31,7 @@ def command(app: App, once: bool, every: float) -> None:
     Keys: 1 to 5 and Tab choose a table, arrows a line, Enter opens it; / filters, s sorts, r reverses; Space
     pauses, ? shows help, q quits.
     """
-    from omega.cli.event_words import sentences
+    from omega.cli.event_text import sentences
     from omega.queries.monitor import Monitor
 
     monitor = Monitor(app.open(), app.shown_url, sentences)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from omega.cellstate.errors import OmegaError, Refused
 from omega.cellstate.model import Job, Machine, Run
-from omega.cli import words
-from omega.cli.event_words import clock
+from omega.cli import units
+from omega.cli.event_text import clock
 from omega.cli.top.bars import bar
 from omega.cli.top.panes import attributes
 from omega.queries.job_state import COUNTS, counts, group_names, state
@@ -59,15 +59,15 @@ def _job(overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
     lines = [
         f"state        {state(job)}" + (f" · {why}: {MEANING[why]}" if why else ""),
         f"kind         {job.kind} · precedence {job.precedence:,} · gang {job.gang.name.lower()}",
-        f"submitted    {words.age((overview.at_ms - job.submitted_ms) / 1000)} ago",
+        f"submitted    {units.age((overview.at_ms - job.submitted_ms) / 1000)} ago",
         "",
     ]
     for group, name in zip(job.groups, groups, strict=True):
         found = counts([group])
         ways = ", ".join(f"{found[word]:,} {word}" for word in COUNTS[1:] if found[word])
         lines.append(
-            f"group {name:<6} {words.count(group.total, 'task')} of "
-            f"{words.amounts(overview.dimensions, group.need)}: {ways}"
+            f"group {name:<6} {units.count(group.total, 'task')} of "
+            f"{units.amounts(overview.dimensions, group.need)}: {ways}"
         )
     lines += ["", f"runs         {len(runs):,}"]
     lines += [
@@ -81,13 +81,13 @@ def _job(overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
 def _machine(monitor: Monitor, overview: Overview, machine: Machine) -> list[str]:
     runs, jobs = monitor.machine(machine.index, MOST_RUNS)
     lines = [
-        f"state        {condition(machine)} · index {machine.index} · {words.count(machine.number, 'change')}",
+        f"state        {condition(machine)} · index {machine.index} · {units.count(machine.number, 'change')}",
         f"attributes   {attributes(machine) or 'none'}",
         "",
     ]
     for name, used, has in zip(overview.dimensions.names, machine.allocated, machine.capacity, strict=True):
         share = used / has if has else 0.0
-        lines.append(f"{name:<12} {bar(share, BAR)} {words.percent(used, has):>5}  {words.in_use(name, used, has)}")
+        lines.append(f"{name:<12} {bar(share, BAR)} {units.percent(used, has):>5}  {units.in_use(name, used, has)}")
     lines += ["", f"tasks        {tasks_on(runs).get(machine.index, 0):,}"]
     for run in runs[:MOST_RUNS]:
         job = jobs.get(run.job)
@@ -105,11 +105,11 @@ def _scheduler(overview: Overview, member: SchedulerRates) -> list[str]:
         "busy": ""
         if member.busyness is None
         else f"{100 * member.busyness:.0f} % now · "
-        f"{100 * (figures['busyness'] or 0):.0f} % since it was started, {words.age(figures['seconds'] or 0)} ago",
-        "wait": "" if wait["mean"] is None else f"mean {words.seconds(wait['mean'])}, p90 {words.seconds(wait['p90'])}",
+        f"{100 * (figures['busyness'] or 0):.0f} % since it was started, {units.age(figures['seconds'] or 0)} ago",
+        "wait": "" if wait["mean"] is None else f"mean {units.seconds(wait['mean'])}, p90 {units.seconds(wait['p90'])}",
         "conflicts": ""
         if member.conflict_fraction is None
-        else f"fraction {words.fraction(member.conflict_fraction)}"
+        else f"fraction {units.fraction(member.conflict_fraction)}"
         f" now · {figures['conflicts']:,} in {figures['transactions']:,} transactions",
         "jobs": "" if figures["jobs"] is None else f"{figures['jobs']:,} received · {figures['tasks']:,} tasks placed",
         "queue": "" if figures["queued"] is None else f"{figures['queued']:,} queued · {figures['blocked']:,} blocked",

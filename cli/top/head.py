@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from omega.cli import words
-from omega.cli.event_words import clock
+from omega.cli import units
+from omega.cli.event_text import clock
 from omega.cli.top.bars import bar, curve, cut
 from omega.queries.machines import utilisation
 from omega.queries.overview import Overview
@@ -40,7 +40,7 @@ def _machines(overview: Overview) -> str:
     up = f"{states['up']:,} up" + (f" ({states['full']:,} full)" if states["full"] else "")
     parts = [up, *(f"{states[word]:,} {word}" for word in ("over", "drained", "down", "offline") if states[word])]
     waiting = ", ".join(f"{depth:,} {kind}" for kind, depth in sorted(overview.depths.items()) if depth)
-    return f"{words.count(len(overview.machines), 'machine')}: {', '.join(parts)} · pending jobs: {waiting or 'none'}"
+    return f"{units.count(len(overview.machines), 'machine')}: {', '.join(parts)} · pending jobs: {waiting or 'none'}"
 
 
 def _use(overview: Overview, width: int) -> "list[Text]":
@@ -50,8 +50,8 @@ def _use(overview: Overview, width: int) -> "list[Text]":
     names = overview.dimensions.names
     use = utilisation(names, overview.machines)
     told = {
-        name: f"{words.percent(each['allocated'], each['capacity']):>5}  "
-        f"{words.amount(name, int(each['allocated']))} of {words.amount(name, int(each['capacity']))}"
+        name: f"{units.percent(each['allocated'], each['capacity']):>5}  "
+        f"{units.amount(name, int(each['allocated']))} of {units.amount(name, int(each['capacity']))}"
         for name, each in use.items()
     }
     first = max(len(name) for name in (*names, "placed")) + 2
@@ -72,7 +72,7 @@ def _rates(overview: Overview, width: int) -> "Text":
 
     rates = overview.rates
     text = (
-        f"{rates.placed:,.0f} tasks/s · conflict fraction {words.fraction(rates.conflict_fraction)}"
+        f"{rates.placed:,.0f} tasks/s · conflict fraction {units.fraction(rates.conflict_fraction)}"
         f" · {rates.evicted:,.0f} evicted or lost/s"
     )
     rest = width - len(text) - 11

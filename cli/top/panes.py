@@ -6,8 +6,8 @@ from math import isfinite
 from typing import Any
 
 from omega.cellstate.model import Machine, MachineState
-from omega.cli import words
-from omega.cli.event_words import clock
+from omega.cli import units
+from omega.cli.event_text import clock
 from omega.cli.top.bars import bar, curve
 from omega.queries.job_state import counts, state
 from omega.queries.overview import (
@@ -27,7 +27,7 @@ CURVE = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TopColumn:
     """One column. `show` and `order` take a thing that the pane lists; without `order` one cannot sort by it."""
 
     title: str
@@ -45,7 +45,7 @@ class Pane:
     """One table: its rows, its columns, and the key that identifies a row."""
 
     name: str
-    columns: Sequence[Column]
+    columns: Sequence[TopColumn]
     things: Sequence[Any]
     """In the order of choice."""
     identity: Callable[[Any], str]
@@ -70,26 +70,26 @@ EMPTY = {
 
 def _jobs(overview: Overview) -> Pane:
     def age(each: ListedJob) -> str:
-        return words.age((overview.at_ms - each.job.submitted_ms) / 1000)
+        return units.age((overview.at_ms - each.job.submitted_ms) / 1000)
 
     def placed(each: ListedJob) -> str:
         found = counts(each.job.groups)
         return f"{found['placed']:,}/{found['total']:,}"
 
     def wants(each: ListedJob) -> str:
-        needs = [words.amounts(overview.dimensions, group.need) for group in each.job.groups]
-        return words.listing(list(dict.fromkeys(needs)), 1)
+        needs = [units.amounts(overview.dimensions, group.need) for group in each.job.groups]
+        return units.listing(list(dict.fromkeys(needs)), 1)
 
     columns = (
-        Column("id", lambda each: each.job.id[:8], lambda each: each.job.id, weight=3),
-        Column("name", lambda each: each.job.name, lambda each: each.job.name, least=12),
-        Column("kind", lambda each: each.job.kind, lambda each: each.job.kind, weight=5),
-        Column("prec", lambda each: f"{each.job.precedence:,}", lambda each: -each.job.precedence, True, 4),
-        Column("state", lambda each: state(each.job), lambda each: state(each.job), weight=7),
-        Column("reason", lambda each: each.reason, lambda each: each.reason),
-        Column("placed", placed, lambda each: -each.job.unplaced, right=True),
-        Column("each task", wants, weight=2, least=16),
-        Column("age", age, lambda each: each.job.submitted_ms, right=True, weight=8),
+        TopColumn("id", lambda each: each.job.id[:8], lambda each: each.job.id, weight=3),
+        TopColumn("name", lambda each: each.job.name, lambda each: each.job.name, least=12),
+        TopColumn("kind", lambda each: each.job.kind, lambda each: each.job.kind, weight=5),
+        TopColumn("prec", lambda each: f"{each.job.precedence:,}", lambda each: -each.job.precedence, True, 4),
+        TopColumn("state", lambda each: state(each.job), lambda each: state(each.job), weight=7),
+        TopColumn("reason", lambda each: each.reason, lambda each: each.reason),
+        TopColumn("placed", placed, lambda each: -each.job.unplaced, right=True),
+        TopColumn("each task", wants, weight=2, least=16),
+        TopColumn("age", age, lambda each: each.job.submitted_ms, right=True, weight=8),
     )
     things = (*overview.queue, *overview.running)
     note = f"{overview.waiting:,} pending, {overview.jobs_running:,} running"
@@ -99,26 +99,26 @@ def _jobs(overview: Overview) -> Pane:
 
 
 def _schedulers(overview: Overview) -> Pane:
-    def number(title: str, weight: int = 9) -> Column:
+    def number(title: str, weight: int = 9) -> TopColumn:
         def value(each: SchedulerRates) -> int:
             return int(each.figures[title] or 0)
 
         def show(each: SchedulerRates) -> str:
             return "" if each.figures[title] is None else f"{value(each):,}"
 
-        return Column(title, show, lambda each: -value(each), True, weight)
+        return TopColumn(title, show, lambda each: -value(each), True, weight)
 
     def wait(each: SchedulerRates) -> str:
         waits = each.figures["wait_seconds"]
-        return "" if waits["mean"] is None else f"{words.seconds(waits['mean'])}/{words.seconds(waits['p90'])}"
+        return "" if waits["mean"] is None else f"{units.seconds(waits['mean'])}/{units.seconds(waits['p90'])}"
 
     columns = (
-        Column("scheduler", lambda each: each.name, lambda each: each.name),
-        Column("state", lambda each: each.figures["state"], lambda each: each.figures["alive"]),
-        Column("busy", lambda each: _share(each.busyness), lambda each: -(each.busyness or 0)),
-        Column("history", lambda each: curve(each.past, CURVE, 1.0), weight=1),
-        Column("wait/p90", wait, lambda each: -(each.figures["wait_seconds"]["p90"] or 0), right=True, weight=7),
-        Column("conflicts", _conflicts, lambda each: -(each.conflict_fraction or 0), right=True),
+        TopColumn("scheduler", lambda each: each.name, lambda each: each.name),
+        TopColumn("state", lambda each: each.figures["state"], lambda each: each.figures["alive"]),
+        TopColumn("busy", lambda each: _share(each.busyness), lambda each: -(each.busyness or 0)),
+        TopColumn("history", lambda each: curve(each.past, CURVE, 1.0), weight=1),
+        TopColumn("wait/p90", wait, lambda each: -(each.figures["wait_seconds"]["p90"] or 0), right=True, weight=7),
+        TopColumn("conflicts", _conflicts, lambda each: -(each.conflict_fraction or 0), right=True),
         number("queued"),
         number("blocked"),
         number("jobs", 2),
@@ -131,7 +131,7 @@ def _schedulers(overview: Overview) -> Pane:
 
 
 def _conflicts(each: SchedulerRates) -> str:
-    return "" if each.conflict_fraction is None else words.fraction(each.conflict_fraction)
+    return "" if each.conflict_fraction is None else units.fraction(each.conflict_fraction)
 
 
 def _share(value: float | None) -> str:
@@ -139,19 +139,19 @@ def _share(value: float | None) -> str:
 
 
 def _machines(overview: Overview) -> Pane:
-    def use(place: int, name: str) -> Column:
+    def use(place: int, name: str) -> TopColumn:
         def show(each: Machine) -> str:
-            return f"{bar(_part(each, place), BAR)} {words.in_use(name, each.allocated[place], each.capacity[place])}"
+            return f"{bar(_part(each, place), BAR)} {units.in_use(name, each.allocated[place], each.capacity[place])}"
 
-        return Column(name, show, lambda each: -_part(each, place), weight=8 - place)
+        return TopColumn(name, show, lambda each: -_part(each, place), weight=8 - place)
 
     columns = (
-        Column("machine", lambda each: each.name, lambda each: each.index),
-        Column("state", condition, trouble),
+        TopColumn("machine", lambda each: each.name, lambda each: each.index),
+        TopColumn("state", condition, trouble),
         *(use(place, name) for place, name in enumerate(overview.dimensions.names)),
-        Column("use", lambda each: f"{100 * fullness(each):.0f} %", lambda each: -fullness(each), right=True),
-        Column("changes", lambda each: f"{each.number:,}", lambda each: -each.number, right=True, weight=1),
-        Column("attributes", attributes, weight=1, least=10),
+        TopColumn("use", lambda each: f"{100 * fullness(each):.0f} %", lambda each: -fullness(each), right=True),
+        TopColumn("changes", lambda each: f"{each.number:,}", lambda each: -each.number, right=True, weight=1),
+        TopColumn("attributes", attributes, weight=1, least=10),
     )
     bad = overview.states["full"] + overview.states["down"] + overview.states["offline"] + overview.states["over"]
     note = f"{len(overview.machines):,}" + (f", {bad:,} full or worse" if bad else "")
@@ -171,9 +171,9 @@ def _part(machine: Machine, place: int) -> float:
 
 def _events(overview: Overview) -> Pane:
     columns = (
-        Column("time", lambda each: clock(each.first.at_ms, overview.at_ms)[:-4], lambda each: -each.first.version),
-        Column("by", lambda each: each.first.by, lambda each: each.first.by),
-        Column("what", lambda each: each.text, lambda each: each.text, least=30),
+        TopColumn("time", lambda each: clock(each.first.at_ms, overview.at_ms)[:-4], lambda each: -each.first.version),
+        TopColumn("by", lambda each: each.first.by, lambda each: each.first.by),
+        TopColumn("what", lambda each: each.text, lambda each: each.text, least=30),
     )
     return Pane("events", columns, overview.changes, _opens)
 
@@ -198,15 +198,17 @@ def _pools(overview: Overview) -> Pane:
         return f"{each.share.satisfaction:.2f}" if isfinite(each.share.satisfaction) else "infinite"
 
     columns = (
-        Column("pool", lambda each: "  " * each.depth + each.share.name, lambda each: each.position),
-        Column("status", lambda each: each.status, lambda each: each.status),
-        Column("usage", use, lambda each: -max(each.share.usage)),
-        Column("fair share", part("fair_share"), lambda each: -max(each.share.fair_share), right=True),
-        Column("demand", part("demand"), lambda each: -max(each.share.demand), right=True, weight=5),
-        Column("satisfaction", satisfaction, lambda each: each.share.satisfaction, right=True, weight=6),
-        Column("guarantee", part("guarantee"), lambda each: -max(each.share.guarantee), right=True, weight=3),
-        Column("dominant", name, weight=2),
-        Column("weight", lambda each: f"{each.share.weight:g}", lambda each: -each.share.weight, right=True, weight=1),
+        TopColumn("pool", lambda each: "  " * each.depth + each.share.name, lambda each: each.position),
+        TopColumn("status", lambda each: each.status, lambda each: each.status),
+        TopColumn("usage", use, lambda each: -max(each.share.usage)),
+        TopColumn("fair share", part("fair_share"), lambda each: -max(each.share.fair_share), right=True),
+        TopColumn("demand", part("demand"), lambda each: -max(each.share.demand), right=True, weight=5),
+        TopColumn("satisfaction", satisfaction, lambda each: each.share.satisfaction, right=True, weight=6),
+        TopColumn("guarantee", part("guarantee"), lambda each: -max(each.share.guarantee), right=True, weight=3),
+        TopColumn("dominant", name, weight=2),
+        TopColumn(
+            "weight", lambda each: f"{each.share.weight:g}", lambda each: -each.share.weight, right=True, weight=1
+        ),
     )
     below = sum(each.status != NORMAL for each in overview.pools)
     note = f"{len(overview.pools):,}" + (f", {below:,} below fair share" if below else "")
@@ -233,7 +235,7 @@ def chosen(pane: Pane, column: int | None, *, reverse: bool, wanted: str, most: 
     return (things[::-1] if reverse else things)[:most]
 
 
-def fit(pane: Pane, things: Sequence[Any], width: int) -> list[tuple[Column, int]]:
+def fit(pane: Pane, things: Sequence[Any], width: int) -> list[tuple[TopColumn, int]]:
     """Return the columns that have room, and how wide each may be; two characters stand between them, and a
     heading has room for the mark of the order.
     """
@@ -254,7 +256,7 @@ def fit(pane: Pane, things: Sequence[Any], width: int) -> list[tuple[Column, int
     return shown
 
 
-def _said(pane: Pane, things: Sequence[Any]) -> list[Column]:
+def _said(pane: Pane, things: Sequence[Any]) -> list[TopColumn]:
     """Return the columns that are not empty for these rows; always the first one."""
     return [
         column for place, column in enumerate(pane.columns) if not place or not things or any(map(column.show, things))

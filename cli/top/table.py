@@ -8,7 +8,7 @@ from textual.widgets import DataTable
 
 from omega.cli.render import STYLES, shown
 from omega.cli.top.bars import cut
-from omega.cli.top.panes import EMPTY, Column, Pane, chosen, fit
+from omega.cli.top.panes import EMPTY, Pane, TopColumn, chosen, fit
 
 MOST_ROWS = 300
 SCROLLBAR = 2
@@ -61,7 +61,7 @@ class PaneTable(DataTable[Text]):
             self.add_row(*(_cell(column, each, wide) for column, wide in columns), key=pane.identity(each))
         self._return_to(mark, top)
 
-    def _heading(self, pane: Pane, column: Column, wide: int) -> Text:
+    def _heading(self, pane: Pane, column: TopColumn, wide: int) -> Text:
         sorts = self.sorted_by is not None and pane.columns[self.sorted_by] is column
         title = column.title + (("▲" if self.reverse else "▼") if sorts else "")
         return Text(cut(title, wide), style="bold", justify="right" if column.right else "left")
@@ -77,7 +77,7 @@ class PaneTable(DataTable[Text]):
         self.scroll_to(y=top, animate=False)
 
 
-def _cell(column: Column, each: Any, wide: int) -> Text:
+def _cell(column: TopColumn, each: Any, wide: int) -> Text:
     text = column.show(each)
     style = STYLES.get(text) or MORE_STYLES.get(text, "")
     return Text(cut(text, wide), style=style, justify="right" if column.right else "left")

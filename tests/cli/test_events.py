@@ -10,7 +10,7 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Fact, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
-from omega.cli.event_words import clock
+from omega.cli.event_text import clock
 from omega.queries import events as history
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import start

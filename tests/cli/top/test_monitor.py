@@ -10,7 +10,7 @@ from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
-from omega.cli.event_words import sentences
+from omega.cli.event_text import sentences
 from omega.cli.top import command
 from omega.queries import monitor as monitor_module
 from omega.queries.monitor import MOST_WAITING, Monitor

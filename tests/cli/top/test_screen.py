@@ -14,7 +14,7 @@ from omega.cellstate.pools import PoolShare
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
-from omega.cli.event_words import sentences
+from omega.cli.event_text import sentences
 from omega.cli.top.pages import Details, Help
 from omega.cli.top.panes import NAMES
 from omega.cli.top.screen import HIGH, WIDE, Top

@@ -7,8 +7,8 @@ import pytest
 
 from omega.cellstate.model import GroupStatus, Job, JobState
 from omega.cellstate.resources import Dimensions
-from omega.cli import words
-from omega.cli.job.progress_lines import ProgressLines
+from omega.cli import units
+from omega.cli.job.progress_text import ProgressText
 from omega.queries.events import Event
 from omega.queries.job_state import state, tally
 from omega.queries.recent import Recently
@@ -48,21 +48,21 @@ def place(version: int, group: int, by: str, at_ms: int) -> Event:
     ],
 )
 def test_seconds(value: float, text: str) -> None:
-    assert words.seconds(value) == text
+    assert units.seconds(value) == text
 
 
 def test_counts_and_listings() -> None:
-    assert [words.count(1, "task"), words.count(1240, "job")] == ["1 task", "1,240 jobs"]
-    assert words.listing(["a", "b", "c"]) == "a, b, c"
-    assert words.listing(["a", "b", "c", "d"]) == "a, b, c and 1 more"
-    assert [words.percent(1, 3), words.percent(0, 0)] == ["33 %", "–"]
+    assert [units.count(1, "task"), units.count(1240, "job")] == ["1 task", "1,240 jobs"]
+    assert units.listing(["a", "b", "c"]) == "a, b, c"
+    assert units.listing(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+    assert [units.percent(1, 3), units.percent(0, 0)] == ["33 %", "–"]
 
 
 def test_what_went_wrong_lately() -> None:
     assert (
-        words.recently(Recently(total=Counter(evicted=12, conflict=1))) == "12 evicted, 1 conflict in the last 15m00s"
+        units.recently(Recently(total=Counter(evicted=12, conflict=1))) == "12 evicted, 1 conflict in the last 15m00s"
     )
-    assert words.recently(Recently(total=Counter(lost=1, conflict=2))) == "1 lost, 2 conflicts in the last 15m00s"
+    assert units.recently(Recently(total=Counter(lost=1, conflict=2))) == "1 lost, 2 conflicts in the last 15m00s"
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,15 @@ def test_what_went_wrong_lately() -> None:
     ],
 )
 def test_sums_of_amounts(name: str, value: int, text: str) -> None:
-    assert words.amount(name, value) == text
+    assert units.amount(name, value) == text
 
 
 def test_amounts() -> None:
-    assert words.amounts(Dimensions(), (500, 256)) == "cpu 500m, memory 256Mi"
-    assert words.amounts(Dimensions(), (0, 0)) == "nothing"
-    assert words.in_use("memory", 12_800, 65_536) == "12.5/64Gi"
-    assert words.in_use("cpu", 250, 16_000) == "0.2/16"
-    assert words.in_use("gpu", 1, 4) == "1/4"
+    assert units.amounts(Dimensions(), (500, 256)) == "cpu 500m, memory 256Mi"
+    assert units.amounts(Dimensions(), (0, 0)) == "nothing"
+    assert units.in_use("memory", 12_800, 65_536) == "12.5/64Gi"
+    assert units.in_use("cpu", 250, 16_000) == "0.2/16"
+    assert units.in_use("gpu", 1, 4) == "1/4"
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_the_word_for_a_state(counts: dict[str, int], stored: JobState, word: st
     assert tally([state(job(counts, state=stored))])[word] == 1
 
 
-def test_progress_lines_from_submission_to_end() -> None:
-    lines = ProgressLines(job({"unplaced": 3}))
+def test_progress_text_from_submission_to_end() -> None:
+    lines = ProgressText(job({"unplaced": 3}))
     assert lines.update(job({"unplaced": 3}), 1000) == []
     lines.add_event(place(5, 0, "batch/1", 1020))
     assert lines.update(job({"unplaced": 2, "placed": 1}), 1100) == []
@@ -131,8 +131,8 @@ def test_progress_lines_from_submission_to_end() -> None:
     assert lines.update(job({"finished": 2, "failed": 1}), 11_000) == []
 
 
-def test_progress_lines_of_several_groups_names_them() -> None:
-    lines = ProgressLines(job({"unplaced": 2}, {"unplaced": 1}, names=("fetch", "")))
+def test_progress_text_of_several_groups_names_them() -> None:
+    lines = ProgressText(job({"unplaced": 2}, {"unplaced": 1}, names=("fetch", "")))
     lines.add_event(place(5, 0, "batch/0", 1020))
     told = lines.update(job({"placed": 2}, {"unplaced": 1}, names=("fetch", "")), 1500)
     assert told == ["  20 ms   fetch: 2 tasks placed by batch/0 in 1 transaction (0 conflicts)"]
@@ -140,8 +140,8 @@ def test_progress_lines_of_several_groups_names_them() -> None:
     assert told == ["  2.0 s   1: 1 task placed", "  2.0 s   1: 1 finished"]
 
 
-def test_progress_lines_of_tasks_that_come_back() -> None:
-    lines = ProgressLines(job({"placed": 2}))
+def test_progress_text_of_tasks_that_come_back() -> None:
+    lines = ProgressText(job({"placed": 2}))
     lines.update(job({"placed": 2}), 1100)
     lines.add_event(
         Event(version=9, at_ms=3000, by="ada", kind="lost", job="4f1c", machine=0, count=2, more={"group": 0})
@@ -153,8 +153,8 @@ def test_progress_lines_of_tasks_that_come_back() -> None:
     assert told == ["  3.0 s   2 tasks placed by batch/0 in 1 transaction (0 conflicts)"]
 
 
-def test_progress_lines_read_after_its_job_does_not_place_anew_what_came_back_meanwhile() -> None:
-    lines = ProgressLines(job({"unplaced": 2}))
+def test_progress_text_read_after_its_job_does_not_place_anew_what_came_back_meanwhile() -> None:
+    lines = ProgressText(job({"unplaced": 2}))
     lines.add_event(place(5, 0, "batch/0", 2000))
     assert len(lines.update(job({"placed": 2}), 2000)) == 1
     lines.add_event(
@@ -165,13 +165,13 @@ def test_progress_lines_read_after_its_job_does_not_place_anew_what_came_back_me
     assert lines.update(job({"unplaced": 2}), 3100) == []
 
 
-def test_progress_lines_of_surplus_that_comes_late_and_is_given_up() -> None:
+def test_progress_text_of_surplus_that_comes_late_and_is_given_up() -> None:
     def seen(surplus: dict[str, int]) -> Job:
         found = job({"placed": 2}, surplus, names=("workers", "surplus"))
         found.groups[1].optional = True
         return found
 
-    lines = ProgressLines(seen({}))
+    lines = ProgressText(seen({}))
     assert lines.update(seen({}), 1100) == ["  0.10 s  workers: 2 tasks placed"]
     assert lines.update(seen({"placed": 3}), 2000) == ["  1.0 s   surplus: 3 tasks placed"]
     lines.add_event(
@@ -181,13 +181,13 @@ def test_progress_lines_of_surplus_that_comes_late_and_is_given_up() -> None:
     assert lines.update(seen({}), 4000) == []
 
 
-def test_progress_lines_of_waiting_says_each_reason_once() -> None:
-    lines = ProgressLines(job({"unplaced": 2}))
+def test_progress_text_of_waiting_says_each_reason_once() -> None:
+    lines = ProgressText(job({"unplaced": 2}))
     assert lines.pending("RESOURCES", 3000) == ["  2.0 s   2 tasks pending: no machine has room for what is left"]
     assert lines.pending("RESOURCES", 5000) == []
     assert lines.pending("LIMIT", 6000) == ["  5.0 s   2 tasks pending: the limits of its kind are reached"]
 
 
-def test_progress_lines_of_a_job_that_is_stopped_before_it_is_placed() -> None:
-    lines = ProgressLines(job({"unplaced": 2}))
+def test_progress_text_of_a_job_that_is_stopped_before_it_is_placed() -> None:
+    lines = ProgressText(job({"unplaced": 2}))
     assert lines.update(job({"stopped": 2}, state=JobState.STOPPED), 3000) == ["  2.0 s   2 stopped"]

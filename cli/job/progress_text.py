@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from omega.cellstate import ranges
 from omega.cellstate.model import GroupStatus, Job
-from omega.cli import words
+from omega.cli import units
 from omega.queries.events import Event
 from omega.queries.job_state import counts, group_names
 from omega.schedulers.constraints.reasons import MEANING
@@ -34,7 +34,7 @@ class GroupProgress:
 
 
 @dataclass
-class ProgressLines:
+class ProgressText:
     """Makes lines from successive states of a job and the events of its log. Times are arguments.
 
     Without events (the log grew faster than it was read) the lines have fewer details.
@@ -80,7 +80,7 @@ class ProgressLines:
             surplus = job.groups[i].optional
             self.groups[i].placed &= surplus
             then = "not placed again (optional)" if surplus else "pending again"
-            text.append(self._line(now_ms, i, f"{words.count(count, 'task')} {BACK[kind]}, {then}"))
+            text.append(self._line(now_ms, i, f"{units.count(count, 'task')} {BACK[kind]}, {then}"))
         self._back.clear()
         for i, (part, group) in enumerate(zip(self.groups, job.groups, strict=True)):
             # The log is read after the job, whose state may be older than the loss of its tasks.
@@ -99,8 +99,8 @@ class ProgressLines:
             return []
         self.reason = reason
         pending = sum(group.unplaced for group in self.job.groups)
-        since = words.seconds(max(0, now_ms - self.job.submitted_ms) / 1000)
-        return [f"  {since:<7} {words.count(pending, 'task')} pending: {MEANING.get(reason, reason)}"] if reason else []
+        since = units.seconds(max(0, now_ms - self.job.submitted_ms) / 1000)
+        return [f"  {since:<7} {units.count(pending, 'task')} pending: {MEANING.get(reason, reason)}"] if reason else []
 
     def hint(self) -> str:
         """Return the command that prints the output of a failed task; empty when none failed."""
@@ -112,21 +112,21 @@ class ProgressLines:
 
     def _line(self, at_ms: int, group: int, text: str) -> str:
         name = f"{self.groups[group].name}: " if len(self.groups) > 1 else ""
-        return f"  {words.seconds(max(0, at_ms - self.job.submitted_ms) / 1000):<7} {name}{text}"
+        return f"  {units.seconds(max(0, at_ms - self.job.submitted_ms) / 1000):<7} {name}{text}"
 
     def _placed(self, part: GroupProgress, group: GroupStatus) -> str:
-        text = f"{words.count(group.total - group.stopped, 'task')} placed"
+        text = f"{units.count(group.total - group.stopped, 'task')} placed"
         if not part.by:
             return text
-        attempts = words.count(len(part.transactions), "transaction")
-        return f"{text} by {words.listing(list(part.by))} in {attempts} ({words.count(self.conflicts, 'conflict')})"
+        attempts = units.count(len(part.transactions), "transaction")
+        return f"{text} by {units.listing(list(part.by))} in {attempts} ({units.count(self.conflicts, 'conflict')})"
 
 
 def _ended(group: GroupStatus, part: GroupProgress) -> str:
     found = counts([group])
     why = {
         "finished": "exit 0" if part.ran else "",
-        "failed": words.listing(
+        "failed": units.listing(
             [text if count == found["failed"] else f"{count:,} × {text}" for text, count in part.failures.items()]
         ),
     }

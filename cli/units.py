@@ -1,26 +1,13 @@
-"""Text forms of numbers, times and amounts."""
+"""Numbers, times and amounts as text with their units."""
 
 from typing import TYPE_CHECKING
 
-from omega.queries.wording import amounts, count, listing, needs
+from omega.queries.wording import amounts, count, listing
 
 if TYPE_CHECKING:
     from omega.queries.recent import Recently
 
-__all__ = [
-    "age",
-    "amount",
-    "amounts",
-    "count",
-    "fraction",
-    "in_use",
-    "listing",
-    "memory",
-    "needs",
-    "percent",
-    "recently",
-    "seconds",
-]
+__all__ = ["amounts", "count", "listing"]  # read as names of this module too
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
 

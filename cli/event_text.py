@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from omega.cellstate.resources import format_amount
-from omega.cli import words
+from omega.cli import units
 from omega.queries.events import ENDINGS, Event
 from omega.queries.names import Names
 
@@ -73,27 +73,27 @@ def _sort_of_reason(event: Event) -> str:
 def _of_many(same: Sequence[Event], jobs: int, names: Names) -> str:
     kind, count = same[0].kind, sum(event.count or 0 for event in same)
     machines = [names.machine(event.machine) for event in same if event.machine is not None]
-    tasks = f"{words.count(count, 'task')} of {words.count(jobs, 'job')}"
+    tasks = f"{units.count(count, 'task')} of {units.count(jobs, 'job')}"
     if kind == "ended":
-        return f"{words.count(jobs, 'job')} {_STATES[same[0].more.get('state')]}"
+        return f"{units.count(jobs, 'job')} {_STATES[same[0].more.get('state')]}"
     if kind in ("hold", "release"):
-        return f"{_VERBS[kind]} {words.count(jobs, 'job')}"
+        return f"{_VERBS[kind]} {units.count(jobs, 'job')}"
     if kind in _UPDATES:
-        return f"{_UPDATES[kind]} {words.count(jobs, 'job')}"
+        return f"{_UPDATES[kind]} {units.count(jobs, 'job')}"
     if kind in ("awaited", "met"):
-        return f"{words.count(jobs, 'job')} {'awaited' if kind == 'awaited' else 'no longer waiting'}"
+        return f"{units.count(jobs, 'job')} {'awaited' if kind == 'awaited' else 'no longer waiting'}"
     if kind == "drop":
         return f"{tasks} not placed again (optional)"
     if kind == "assert":
-        return f"compared shares of pools for {words.count(jobs, 'job')}"
+        return f"compared shares of pools for {units.count(jobs, 'job')}"
     if kind in _OF_LOST:
         return f"{tasks} {_OF_LOST[kind]}"
     if kind in ("submit", "stop", "abandon"):
-        return f"{_VERBS[kind]} {words.count(jobs, 'job')}, {words.count(count, 'task')}"
+        return f"{_VERBS[kind]} {units.count(jobs, 'job')}, {units.count(count, 'task')}"
     if kind == "place":
         return f"placed {tasks} on {_where(machines)}"
     if kind == "conflict":
-        return f"conflicts of {words.count(jobs, 'job')} on {_where(machines)}: {same[0].more['verdict']}"
+        return f"conflicts of {units.count(jobs, 'job')} on {_where(machines)}: {same[0].more['verdict']}"
     reason = _sort_of_reason(same[0])
     return f"{tasks} {_VERBS[kind]} on {_where(machines)}{f': {reason}' if reason else ''}"
 
@@ -102,7 +102,7 @@ def _sentence(same: Sequence[Event], names: Names) -> str:
     first = same[0]
     kind, job, count = first.kind, first.job, sum(event.count or 0 for event in same)
     where = _where([names.machine(event.machine) for event in same if event.machine is not None])
-    tasks = words.count(count, "task")
+    tasks = units.count(count, "task")
     if kind == "place":
         return f"placed {tasks} of {names.job(job)} on {where}"
     if kind in ENDINGS or kind == "left":
@@ -143,7 +143,7 @@ def _changed(same: Sequence[Event], tasks: str, names: Names) -> str:
         return f"{names.job(job)} no longer waits for {names.job(other)}"
     if kind == "resize":
         totals = ", ".join(
-            f"group {event.more['group']} to {words.count(event.more['total'], 'task')}" for event in same
+            f"group {event.more['group']} to {units.count(event.more['total'], 'task')}" for event in same
         )
         return f"resized {names.job(job)}: {totals}"
     return f"{tasks} of {names.job(job)} not placed again (optional)"
@@ -194,4 +194,4 @@ def _about_pools(kind: str, more: Mapping[str, Any]) -> str:
 
 def _where(machines: Sequence[str]) -> str:
     distinct = list(dict.fromkeys(machines))
-    return ", ".join(distinct) if len(distinct) <= 3 else words.count(len(distinct), "machine")
+    return ", ".join(distinct) if len(distinct) <= 3 else units.count(len(distinct), "machine")
