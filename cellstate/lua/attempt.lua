@@ -6,7 +6,7 @@
 -- Types  as in commit.lua
 -- Rules  a job that has begun or ended stays unchanged (semantics 14)
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
 local ids = {}
 for i = fixed_args + 1, #ARGV do ids[#ids + 1] = ARGV[i] end

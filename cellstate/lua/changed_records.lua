@@ -15,7 +15,7 @@
 -- Types  meta, machines, runs, placed, static, jobs, specs, jobnames, kinds: hash; log: stream; pending: sorted set
 -- Rules  semantics 18
 
---@include lists listing binary rows words
+--@include lists listing binary rows records
 
 local OF_TASKS = {
   place = true, finished = true, failed = true, lost = true, evicted = true, stopped = true, left = true }

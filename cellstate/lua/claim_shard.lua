@@ -14,7 +14,7 @@
 --        their delay, and on a machine where they failed only if they failed on every machine of the job that is not
 --        excluded. If all machines are excluded, none is.
 
---@include lists listing binary ranges rows words placements shards
+--@include lists listing binary ranges rows records placements shards
 
 local texts = {}
 local function is_live(index, run, number)

@@ -29,7 +29,7 @@ end
 if not named.placed then return { 'keys', 'done', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed' } end
 local placed_key, jobnames_key, lanenames_key, done_key, housekeeping_key =
   named.placed, named.jobnames, named.lanenames, named.done, named.housekeeping
---@include numbers rows delta answer listing counters announce ranges words done pools lanes publish links placements losses tasks shares
+--@include numbers rows delta answer listing counters announce ranges records done pools lanes publish links placements losses tasks shares
 
 local NONE = {}
 local read_transactions

@@ -7,7 +7,7 @@
 -- Reply  {"ok", 1 or 0}
 -- Types  as in register_scheduler.lua
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
 local record = redis.call('HGET', schedulers_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0 } end

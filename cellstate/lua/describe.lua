@@ -8,7 +8,7 @@
 -- Rules  equal attributes change nothing (14); begins with HSET (13). The change list names the machine twice, first as
 --        drained: a snapshot that reads the entry fetches the attributes again, whatever else changed.
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
 load_machines({ index })
 local m = M[index]

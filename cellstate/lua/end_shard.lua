@@ -11,7 +11,7 @@
 -- Rules  a shard is finished exactly once, by the worker that holds it (semantics 1); a repeated call is ok (14); begins
 --        with HSET (13)
 
---@include lists listing binary ranges rows words shards
+--@include lists listing binary ranges rows records shards
 
 -- The sum of a phase stays exact (semantics 12).
 --@const MOST_MS 5000000000000000

@@ -9,7 +9,7 @@
 -- Types  epoch: hash; others as in commit.lua
 -- Rules  semantics 34
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
 local known = redis.call('HMGET', epoch_key, 'number', 'at')
 local pools_now = redis.call('HGET', pools_key, 'version') or '0'

@@ -8,7 +8,7 @@
 -- Types  as in commit.lua
 -- Rules  a state that the job has already changes nothing (semantics 14)
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish links
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish links
 
 load_jobs({ job })
 local j = J[job]

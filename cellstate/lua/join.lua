@@ -12,7 +12,7 @@
 --        than it now has is over (5).
 --        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish sums serving
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish sums serving
 
 local owner, known_owner = number_of(executor)
 local state = lives(owner) and UP or OFFLINE

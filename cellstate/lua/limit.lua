@@ -7,7 +7,7 @@
 -- Types  as in commit.lua
 -- Rules  equal limits change nothing (14); only a kind with limits has a record, which begins with what its lanes hold
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
 load_kinds({ kind })
 local k, words = K[kind], {}

@@ -12,7 +12,7 @@
 -- Types  executors, serving: hash; others as in commit.lua
 -- Rules  semantics 2, 5, 8, 23, 31; idempotent (14)
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish sums links placements losses tasks serving
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish sums links placements losses tasks serving
 
 load_machines({ index })
 local m = M[index]

@@ -8,7 +8,7 @@
 -- Types  executors, agents: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 31; a drained or down machine stays unchanged; a repeated call changes nothing (14)
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
 local record = redis.call('HGET', agents_key, member)
 if not record or match(record, '^%d+') ~= incarnation then return { 'fenced' } end

@@ -9,7 +9,7 @@
 -- Types  pools: hash; others as in commit.lua
 -- Rules  a pool that moves takes its running tasks along: what pools hold is summed anew from the lanes
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
 local version = redis.call('HGET', pools_key, 'version') or '0'
 if version ~= check then return { 'overtaken', version } end

@@ -6,7 +6,7 @@
 -- Types  lease: string that expires; others as in commit.lua
 -- Rules  counter + nonce, resending is idempotent (semantics 15)
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish leases
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish leases
 
 local held, incarnation = holder(schedulers_key)
 if held == 'taken' then return { 'taken' } end

@@ -16,7 +16,7 @@
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish links placements losses tasks
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish links placements losses tasks
 
 load_jobs({ job })
 local j = J[job]

@@ -8,7 +8,7 @@
 -- Rules  without an update in progress nothing changes (semantics 14); the record of a stopped update is deleted, without
 --        a fact, once its job is no longer kept
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
 if redis.call('HGET', updates_key, job) ~= 'rolling' then
   if redis.call('HEXISTS', jobs_key, job) == 0 then redis.call('HDEL', updates_key, job) end

@@ -8,7 +8,7 @@
 -- Rules  for a lease after a restore no task starts that was placed after the backup: disconnected executors may still run
 --        other copies until their lease ends (semantics 16)
 
---@include lists listing binary ranges rows words placements
+--@include lists listing binary ranges rows records placements
 
 local machines = {}
 for i = fixed_args + 1, #ARGV do machines[#machines + 1] = match(ARGV[i], '^(%d+)') end

@@ -8,7 +8,7 @@
 -- Reply  {"ok", record} with the job's record afterwards, {"unknown"}, {"moved", record}, or {"keys", name…}
 -- Types  as in commit.lua
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish links
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish links
 
 load_jobs({ job })
 local j = J[job]

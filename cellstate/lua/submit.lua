@@ -14,7 +14,7 @@
 -- Types  as in commit.lua
 -- Rules  pending tasks are ranges, not records (semantics 21); begins with HSET (13).
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish links
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish links
 
 local asked, ids, jobnames = {}, {}, {}
 for i = fixed_args + 1, #ARGV, 4 do

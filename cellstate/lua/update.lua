@@ -13,7 +13,7 @@
 -- Types  updates: hash; others as in commit.lua
 -- Rules  a job that has this spec already is left as it is (semantics 14)
 
---@include lists listing binary rows named counters announce ranges words done pools lanes publish links
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish links
 
 load_jobs({ job })
 local j = J[job]

@@ -16,7 +16,7 @@ def register_agent(ledger: Ledger, agent: str, nonce: str, lease_ms: int, at_ms:
     """Register an agent for its machine; Duplicate while another lives, Refused for a machine of another executor."""
     check_nonce(nonce)
     member = check_member(executor_of(agent))
-    known = ledger.agents_known.get(member)
+    known = ledger.registered.get(member)
     if known and known.nonce == nonce:
         known.lives = True
         return Membership(member, known.incarnation)
@@ -33,11 +33,11 @@ def register_agent(ledger: Ledger, agent: str, nonce: str, lease_ms: int, at_ms:
 
 def renew_executor(ledger: Ledger, membership: Membership, machine: int | None) -> Heartbeat:
     """Renew an executor's lease and return its machine's runs; Fenced when the lease expired."""
-    known = ledger.agents_known.get(membership.member)
+    known = ledger.registered.get(membership.member)
     if known is None or not known.lives or known.incarnation != membership.incarnation:
         raise Fenced(f"{membership.member}: its lease lapsed; its tasks go elsewhere")
     m = None if machine is None else ledger.M.get(machine)
-    return Heartbeat(len(ledger.agents_known), m.state if m else None, runs_of(ledger, [m.index]) if m else [])
+    return Heartbeat(len(ledger.registered), m.state if m else None, runs_of(ledger, [m.index]) if m else [])
 
 
 def keep_tails(ledger: Ledger, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:

@@ -13,7 +13,7 @@ from omega.cellstate.memory.housekeeping import housekeep
 from omega.cellstate.memory.jobs import hold, note_attempts, release, resize, stop, submit
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.limits import set_limits
-from omega.cellstate.memory.lines import write
+from omega.cellstate.memory.log_entries import write
 from omega.cellstate.memory.machines import join, set_machine_attributes, set_machine_capacity, set_machine_state
 from omega.cellstate.memory.pools import publish_epoch, set_pools
 from omega.cellstate.memory.schedulers import deregister_scheduler, register_scheduler, renew_scheduler
@@ -51,14 +51,14 @@ class MemoryCell(MemorySession):
         )  # fmt: skip
         super().__init__(ledger)
         self.name, self.dimensions = self.ledger.name, self.ledger.dimensions
-        self._flight: CommitRequest | None = None
+        self._sent: CommitRequest | None = None
         self._answer: Reply | Fenced | None = None
 
     # Transactions
 
     def begin(self, request: CommitRequest) -> None:
         """Commit, and keep the reply for `finish`."""
-        self._flight = request
+        self._sent = request
         for transaction in request.transactions:
             if not 0 < len(transaction.claims) <= MOST_CLAIMS:
                 raise BadInput(
@@ -68,16 +68,16 @@ class MemoryCell(MemorySession):
 
     def resend(self) -> None:
         """Send the commit in flight again; it has no second effect (semantics 14)."""
-        if self._flight is None:
+        if self._sent is None:
             raise RuntimeError("no commit in flight")
         try:
-            self._answer = commit(self.ledger, self._flight)
+            self._answer = commit(self.ledger, self._sent)
         except Fenced as error:
             self._answer = error
 
     def finish(self) -> Reply:
         """Return the reply of the commit in flight."""
-        answer, self._answer, self._flight = self._answer, None, None
+        answer, self._answer, self._sent = self._answer, None, None
         if answer is None:
             raise RuntimeError("no commit in flight")
         if isinstance(answer, Fenced):

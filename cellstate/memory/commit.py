@@ -9,10 +9,10 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.pools import admits, chain_of
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.ranges import span_count, span_tail
+from omega.cellstate.memory.records import GroupRow, JobRow, KindRow, MachineRow, room
 from omega.cellstate.memory.shares import Stocks, leaf
 from omega.cellstate.memory.sync import sync
 from omega.cellstate.memory.tasks import book, evict_gangs, note_again, occupy, place, take_off
-from omega.cellstate.memory.words import Group, JobRow, KindRow, MachineRow, room
 from omega.cellstate.model import Gang, JobState, MachineState
 from omega.cellstate.replies import CommitRequest, Reply
 from omega.cellstate.transaction import (
@@ -26,7 +26,7 @@ from omega.cellstate.transaction import (
     Verdict,
 )
 
-Unit = tuple[int, KindRow, Group]
+Unit = tuple[int, KindRow, GroupRow]
 """A single task that may be evicted: its placement, kind and group."""
 
 
@@ -93,7 +93,7 @@ def operates(ledger: Ledger, j: JobRow) -> bool:
     return least is not None and j.precedence >= least
 
 
-def admitted(ledger: Ledger, t: Validation, j: JobRow, g: Group) -> int:
+def admitted(ledger: Ledger, t: Validation, j: JobRow, g: GroupRow) -> int:
     """Return the number of tasks that the limits of the job's kind and of its pools still admit (semantics 9)."""
     k, most = j.kind, admits(ledger, j, g, t.vacated, fresh=j.placed == 0 and not t.placing)
     if k.lowest is not None and k.highest is not None and not k.lowest <= j.precedence <= k.highest:
@@ -124,7 +124,7 @@ def evict(ledger: Ledger, t: Validation, m: MachineRow, units: Sequence[Unit], s
 
 
 def fit(
-    ledger: Ledger, t: Validation, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit]
+    ledger: Ledger, t: Validation, j: JobRow, m: MachineRow, g: GroupRow, want: int, units: list[Unit]
 ) -> tuple[int, Verdict]:
     """Place as many of `want` as fit, evicting one task after another and only while that helps.
 
@@ -151,7 +151,7 @@ def fit(
 
 
 def fit_by_share(
-    ledger: Ledger, t: Validation, j: JobRow, m: MachineRow, g: Group, want: int, units: list[Unit], stocks: Stocks
+    ledger: Ledger, t: Validation, j: JobRow, m: MachineRow, g: GroupRow, want: int, units: list[Unit], stocks: Stocks
 ) -> tuple[int, Verdict]:
     """As `fit`, task by task: each with the victims that it needs, while that is legal between pools (rule 33).
 

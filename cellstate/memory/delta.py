@@ -6,7 +6,7 @@ import numpy as np
 
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import catch_up
-from omega.cellstate.memory.words import MachineRow
+from omega.cellstate.memory.records import MachineRow
 from omega.cellstate.model import MachineState
 from omega.cellstate.packing import GUARD, fields
 from omega.cellstate.replies import Rows

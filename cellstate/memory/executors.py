@@ -7,8 +7,8 @@ from omega.cellstate.executors import ExecutorRecord, is_agent, number_of, porti
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.machines import set_state
 from omega.cellstate.memory.publish import announce, publish
+from omega.cellstate.memory.records import ExecutorRow, MachineRow
 from omega.cellstate.memory.tasks import acknowledge, end_tasks
-from omega.cellstate.memory.words import Agent, MachineRow
 from omega.cellstate.model import MachineState, check_executor, check_nonce
 from omega.cellstate.replies import Membership
 from omega.cellstate.transaction import How
@@ -21,7 +21,7 @@ def begin_to_serve(ledger: Ledger, executor: str, nonce: str, lease_ms: int, at_
     """Register the name for this nonce as a new incarnation."""
     ledger.open()
     ledger.incarnations += 1
-    ledger.agents_known[executor] = Agent(ledger.incarnations, nonce, lease_ms)
+    ledger.registered[executor] = ExecutorRow(ledger.incarnations, nonce, lease_ms)
     ledger.serving.add(ledger.executors.setdefault(executor, number_of(executor, len(ledger.executors))))
     ledger.fact("enlist", executor, ledger.incarnations)
     announce(ledger, at_ms, executor)
@@ -32,7 +32,7 @@ def register_executor(ledger: Ledger, executor: str, nonce: str, lease_ms: int, 
     """Register a simulated executor, and bring its offline machines up; Duplicate while another lives."""
     check_executor(executor)
     check_nonce(nonce)
-    known = ledger.agents_known.get(executor)
+    known = ledger.registered.get(executor)
     if known and known.nonce == nonce:
         known.lives = True
         membership = Membership(executor, known.incarnation)
@@ -59,13 +59,13 @@ def machines_of_executor(ledger: Ledger, executor: str) -> list[MachineRow]:
 def deregister_executor(ledger: Ledger, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
     """Requeue the tasks of an executor with an expired lease, or, not `reaped`, of one that leaves; idempotent."""
     member, incarnation = membership
-    known = ledger.agents_known.get(member)
+    known = ledger.registered.get(member)
     if known is None or known.incarnation != incarnation or (reaped and known.lives):
         return False
     ledger.unfold()
     ledger.lost_at = at_ms
     ledger.open()
-    del ledger.agents_known[member]
+    del ledger.registered[member]
     ledger.serving.discard(ledger.executors.get(member, 0))
     ledger.fact("lapse" if reaped else "leave", member, incarnation)
     if is_agent(member):
@@ -102,5 +102,5 @@ def executor_records(ledger: Ledger) -> dict[str, ExecutorRecord]:
     """Return every live executor, agents (``agent/NAME``) included, by its name."""
     return {
         name: ExecutorRecord(ledger.executors[name], agent.incarnation, agent.lives, agent.lease_ms)
-        for name, agent in sorted(ledger.agents_known.items())
+        for name, agent in sorted(ledger.registered.items())
     }

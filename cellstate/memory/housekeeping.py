@@ -4,8 +4,8 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.losses import due_of, requeue
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.ranges import span_count
+from omega.cellstate.memory.records import JobRow
 from omega.cellstate.memory.tasks import end_tasks, live_runs
-from omega.cellstate.memory.words import JobRow
 from omega.cellstate.model import JobState
 from omega.cellstate.replies import Housekept
 from omega.cellstate.transaction import How

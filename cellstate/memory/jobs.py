@@ -20,8 +20,8 @@ from omega.cellstate.memory.pools import refused_pool
 from omega.cellstate.memory.port_values import job_of
 from omega.cellstate.memory.publish import announce, publish, write_pending
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_tail
+from omega.cellstate.memory.records import GroupRow, JobRow
 from omega.cellstate.memory.tasks import end_tasks
-from omega.cellstate.memory.words import Group, JobRow
 from omega.cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, check_author, runs_commands
 from omega.cellstate.refusals import refusal
 from omega.cellstate.replies import Submitted
@@ -96,7 +96,7 @@ def enter(ledger: Ledger, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
             ledger.waited = True
     if j.waits:
         j.state = JobState.HELD
-    j.groups = [Group(j, i, group, group.count) for i, group in enumerate(spec.groups)]
+    j.groups = [GroupRow(j, i, group, group.count) for i, group in enumerate(spec.groups)]
     join_lane(ledger, j, lane_of(spec.kind, spec.precedence, spec.extra))
     if words := _opaque(spec):
         j.spec, j.commands = words, runs_commands(words)
@@ -266,14 +266,14 @@ def resize_once(
     return any(g.total != total for g, total in asked.items())
 
 
-def grow(j: JobRow, g: Group, count: int) -> None:
+def grow(j: JobRow, g: GroupRow, count: int) -> None:
     """Add tasks with the next indices."""
     g.waiting = span_add(g.waiting, (g.indices, g.indices + count - 1))
     g.unplaced, j.unplaced, j.returned = g.unplaced + count, j.unplaced + count, True
     g.total, g.indices = g.total + count, g.indices + count
 
 
-def shrink(ledger: Ledger, j: JobRow, g: Group, count: int, most: int) -> tuple[int, int]:
+def shrink(ledger: Ledger, j: JobRow, g: GroupRow, count: int, most: int) -> tuple[int, int]:
     """Remove tasks; return minus the pending ones among them, and the number of running ones."""
     if count > g.unplaced and g.delayed:
         requeue(ledger, g, inf)
@@ -291,7 +291,7 @@ def shrink(ledger: Ledger, j: JobRow, g: Group, count: int, most: int) -> tuple[
     return -waiting, stopped
 
 
-def stop_newest(ledger: Ledger, g: Group, count: int) -> None:
+def stop_newest(ledger: Ledger, g: GroupRow, count: int) -> None:
     """Stop `count` running tasks, newest index first. Each run is ended once."""
     running = [
         (spans[i], spans[i + 1], placement)

@@ -8,7 +8,7 @@ import numpy as np
 
 from omega.cellstate.lanes import BASE, MOST_LANES, MOST_WANTED, Lane
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.words import Group, JobRow, LaneRow
+from omega.cellstate.memory.records import GroupRow, JobRow, LaneRow
 from omega.cellstate.packing import packed
 from omega.cellstate.replies import Rows
 from omega.cellstate.transaction import Intake
@@ -150,7 +150,7 @@ def lanes_of(ledger: Ledger, numbers: Iterable[int] | None = None) -> dict[int, 
     return {number: (ledger.L[number].serial, ledger.L[number].lane) for number in chosen}
 
 
-def _wants(g: Group, tasks: int) -> int:
+def _wants(g: GroupRow, tasks: int) -> int:
     """Return the demand of tasks, packed and bounded."""
     if max(g.amounts) * tasks <= MOST_WANTED:
         return g.need * tasks

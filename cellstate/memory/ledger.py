@@ -14,15 +14,15 @@ import numpy as np
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import Lane
-from omega.cellstate.memory.words import (
-    Agent,
+from omega.cellstate.memory.records import (
     Block,
+    ExecutorRow,
     JobRow,
     KindRow,
     LaneRow,
     MachineRow,
-    Member,
-    PoolBook,
+    PoolRow,
+    SchedulerRow,
     ShardTable,
 )
 from omega.cellstate.packing import FIELD, GUARD, MASK, packed
@@ -35,7 +35,7 @@ from omega.cellstate.transaction import Basis
 
 LOG_KEPT = 50_000
 
-Line = tuple[Any, ...]
+LogLine = tuple[Any, ...]
 """A fact or a message before its conversion to text."""
 
 
@@ -103,19 +103,19 @@ class Ledger:
         # The settings of pools; 0 without pools, 1 when there are some, 2 when some carry limits or lend in part.
         self.pool_settings, self.next_pool, self.pools_state = Pools(), 1, 0
         # Use of the pools with limits by number; those that bind the jobs of a leaf pool.
-        self.pool_books: dict[int, PoolBook] = {}
-        self.pool_chains: dict[str, list[PoolBook]] = {}
+        self.pool_books: dict[int, PoolRow] = {}
+        self.pool_chains: dict[str, list[PoolRow]] = {}
         # Pools that lend in part and their trees, by their fields in the store; those above a leaf pool.
         self.lenders: dict[str, Lender] = {}
         self.lent_chains: dict[str, Lent | None] = {}
         self.last_epoch: Epoch | None = None
 
     def _create_members(self) -> None:
-        self.schedulers: dict[str, Member] = {}
+        self.schedulers: dict[str, SchedulerRow] = {}
         self.stats: dict[str, dict[str, Any]] = {}
         self.blocked: dict[str, Awaited] = {}
         self.wakes: set[str] = set()
-        self.agents_known: dict[str, Agent] = {}
+        self.registered: dict[str, ExecutorRow] = {}
         self.executors: dict[str, int] = {}
         self.serving: set[int] = set()
         self.output: dict[tuple[str, int, int, str], bytes] = {}
@@ -127,8 +127,8 @@ class Ledger:
         self.ticks: tuple[tuple[int, int], ...] = ()
 
     def _create_changes(self, dimensions: int) -> None:
-        self.entries: deque[tuple[int, int, str, list[Line], Basis | None]] = deque(maxlen=LOG_KEPT)
-        self.messages: dict[int, list[list[Line]]] = {}
+        self.entries: deque[tuple[int, int, str, list[LogLine], Basis | None]] = deque(maxlen=LOG_KEPT)
+        self.messages: dict[int, list[list[LogLine]]] = {}
         # Finished jobs and the versions in which they ended; (version, server's clock) marks: lua/retire.lua.
         self.done: deque[tuple[JobRow, int]] = deque()
         self.times: list[tuple[int, int]] = []
@@ -152,8 +152,8 @@ class Ledger:
         """Begin a call without touched machines and facts."""
         self.stamp += 1
         self.base = self.stamp
-        self.facts_now: list[Line] = []
-        self.messages_now: dict[int, list[Line]] = {}
+        self.facts_now: list[LogLine] = []
+        self.messages_now: dict[int, list[LogLine]] = {}
         self.changed_jobs: list[JobRow] = []
         self.pend: list[JobRow] = []
         self.retired: list[JobRow] = []

@@ -3,7 +3,7 @@
 from omega.cellstate.errors import BadInput
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce, wake
-from omega.cellstate.memory.words import limits_of
+from omega.cellstate.memory.records import limits_of
 from omega.cellstate.model import MOST_PRECEDENCE, Limits, check_author, check_kind
 
 

@@ -2,7 +2,7 @@
 
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE
-from omega.cellstate.memory.words import JobRow
+from omega.cellstate.memory.records import JobRow
 from omega.cellstate.model import JobState
 
 

@@ -2,7 +2,7 @@
 
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
-from omega.cellstate.memory.words import Group, JobRow, LossRow
+from omega.cellstate.memory.records import GroupRow, JobRow, LossRow
 from omega.cellstate.model import JobState
 from omega.cellstate.transaction import How
 
@@ -10,7 +10,7 @@ FIRST_MS, LONGEST_MS, PROVEN_MS = 1_000, 300_000, 600_000
 """Delay after a first loss, maximum delay, and time after which a running placement is proven."""
 
 
-def keep_losses(g: Group, losses: list[LossRow]) -> None:
+def keep_losses(g: GroupRow, losses: list[LossRow]) -> None:
     """Set a group's losses, without those of no task."""
     g.losses = [loss for loss in losses if loss.tasks]
     delayed = sum(span_count(loss.tasks) for loss in g.losses if loss.due)
@@ -18,7 +18,7 @@ def keep_losses(g: Group, losses: list[LossRow]) -> None:
     g.delayed, g.job.lossy = delayed, True
 
 
-def forget_losses(g: Group, gone: Spans, *, unlinked: bool = False) -> None:
+def forget_losses(g: GroupRow, gone: Spans, *, unlinked: bool = False) -> None:
     """Delete the losses of ended tasks; with `unlinked` keep them without a placement."""
     kept = []
     for loss in g.losses:
@@ -34,7 +34,7 @@ def proven(ledger: Ledger, placement: int) -> bool:
     return placement <= next((last for at, last in ledger.ticks if at <= ledger.lost_at - PROVEN_MS), 0)
 
 
-def lose(ledger: Ledger, g: Group, gone: Spans, placement: int) -> Spans:
+def lose(ledger: Ledger, g: GroupRow, gone: Spans, placement: int) -> Spans:
     """Count a loss of tasks; return those that are not placed again. The others are delayed."""
     kept: list[LossRow] = []
     tasks_of: dict[int, Spans] = {}
@@ -59,7 +59,7 @@ def lose(ledger: Ledger, g: Group, gone: Spans, placement: int) -> Spans:
     return spent
 
 
-def requeue(ledger: Ledger, g: Group, at_ms: float) -> Spans:
+def requeue(ledger: Ledger, g: GroupRow, at_ms: float) -> Spans:
     """Queue the delayed tasks of a group that are due; return them."""
     j, back = g.job, NONE
     for loss in g.losses:
@@ -104,7 +104,7 @@ def end_late(ledger: Ledger, j: JobRow, machine: int, placement: int, part: Span
     return count
 
 
-def count_ended(g: Group, how: How, count: int) -> None:
+def count_ended(g: GroupRow, how: How, count: int) -> None:
     """Count tasks as finished, failed or stopped; tasks of a stopped job always count as stopped."""
     if how is How.FINISHED:
         g.finished += count

@@ -8,8 +8,8 @@ from omega.cellstate.memory.delta import describe
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.ranges import span_count, span_tail
+from omega.cellstate.memory.records import MachineRow, allocated
 from omega.cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs
-from omega.cellstate.memory.words import MachineRow, allocated
 from omega.cellstate.model import MachineSpec, MachineState, check_author, check_state, merged
 from omega.cellstate.packing import packed_need
 from omega.cellstate.refusals import busy, excess

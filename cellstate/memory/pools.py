@@ -8,7 +8,7 @@ from omega.cellstate.lanes import lane_of
 from omega.cellstate.memory.delta import delta, latest
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
-from omega.cellstate.memory.words import MANY, Group, JobRow, PoolBook
+from omega.cellstate.memory.records import MANY, GroupRow, JobRow, PoolRow
 from omega.cellstate.model import Gang, JobSpec, JobState, check_author
 from omega.cellstate.pools import JOBS, TASKS, Epoch, Pools
 from omega.cellstate.pools.epoch_records import digest, pack_leaves, pack_shares
@@ -40,7 +40,7 @@ def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> 
     ledger.next_pool = int(changed.rows["next"])
     names = (JOBS, TASKS, *ledger.dimensions.names)
     ledger.pool_books = {
-        pool.number: PoolBook(pool.number, [pool.upper.get(name) for name in names])
+        pool.number: PoolRow(pool.number, [pool.upper.get(name) for name in names])
         for pool in changed.pools.pools if pool.upper
     }  # fmt: skip
     ledger.lenders, ledger.lent_chains = lenders(changed.pools, totals, ledger.dimensions.names), {}
@@ -107,7 +107,7 @@ def publish_epoch(ledger: Ledger, epoch: Epoch, period_ms: int, at_ms: int) -> i
     return ledger.version
 
 
-def chain_of(ledger: Ledger, j: JobRow) -> list[PoolBook]:
+def chain_of(ledger: Ledger, j: JobRow) -> list[PoolRow]:
     """Return the books of the pools with limits that bind a job, from its leaf upward."""
     lane = j.lane.lane
     leaf = lane.pool or lane.user
@@ -135,7 +135,7 @@ def is_bounded(ledger: Ledger, j: JobRow) -> bool:
     return bool(ledger.pool_books and chain_of(ledger, j)) or bool(ledger.lenders and lent_to(ledger, j))
 
 
-def book_in_pools(ledger: Ledger, g: Group, count: int) -> None:
+def book_in_pools(ledger: Ledger, g: GroupRow, count: int) -> None:
     """Add tasks to the use of their job's pools, or subtract them."""
     if ledger.lenders and (lent := lent_to(ledger, g.job)):
         lent.occupy(need * count for need in g.amounts)
@@ -153,7 +153,7 @@ def count_in_pools(ledger: Ledger, j: JobRow, count: int) -> None:
             book.held[0] += count
 
 
-def admits(ledger: Ledger, j: JobRow, g: Group, vacated: Mapping[object, int], *, fresh: bool) -> int:
+def admits(ledger: Ledger, j: JobRow, g: GroupRow, vacated: Mapping[object, int], *, fresh: bool) -> int:
     """Return the number of tasks of a group that the limits of its job's pools still admit."""
     lent = lent_to(ledger, j) if ledger.lenders else None
     admitted = lent.admits(g.amounts) if lent is not None else None

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import spell
-from omega.cellstate.memory.words import Group, JobRow, MachineRow, allocated
+from omega.cellstate.memory.records import GroupRow, JobRow, MachineRow, allocated
 from omega.cellstate.model import BUDGET, After, Described, GroupStatus, Job, Loss, Machine, Run, ordered
 
 
@@ -42,7 +42,7 @@ def described_of(m: MachineRow) -> Described:
     return m.name, tuple(sorted((name, str(value)) for name, value in m.attributes.items()))
 
 
-def _group(g: Group, runs: Mapping[int, int]) -> GroupStatus:
+def _group(g: GroupRow, runs: Mapping[int, int]) -> GroupStatus:
     return GroupStatus(
         need=g.amounts, duration_ms=g.duration, total=g.total, unplaced=g.unplaced + g.delayed, placed=g.placed,
         finished=g.finished, failed=g.failed, stopped=g.stopped, waiting=spell(g.waiting),

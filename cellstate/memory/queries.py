@@ -16,12 +16,12 @@ from omega.cellstate.memory.delta import rows_of
 from omega.cellstate.memory.executors import executor_records
 from omega.cellstate.memory.lanes import lanes_of, pending_of
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.lines import note, write
+from omega.cellstate.memory.log_entries import note, write
 from omega.cellstate.memory.pools import demands_of, epoch_mark, pool_use
 from omega.cellstate.memory.port_values import described_of, job_of, machine_of, runs_of
+from omega.cellstate.memory.records import KindRow, limits_of
 from omega.cellstate.memory.shards import finishers, progress
 from omega.cellstate.memory.start import may_start
-from omega.cellstate.memory.words import KindRow, limits_of
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of

@@ -7,7 +7,7 @@ from omega.cellstate.errors import Duplicate, Fenced
 from omega.cellstate.memory.jobs import as_stored
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
-from omega.cellstate.memory.words import Member
+from omega.cellstate.memory.records import SchedulerRow
 from omega.cellstate.model import check_member, check_nonce
 from omega.cellstate.replies import Membership
 
@@ -23,7 +23,7 @@ def register_scheduler(ledger: Ledger, member: str, nonce: str, at_ms: int) -> M
         raise Duplicate(f"scheduler {member}: another one runs under this name; choose another or stop it")
     ledger.open()
     ledger.incarnations += 1
-    ledger.schedulers[member] = Member(ledger.incarnations, nonce)
+    ledger.schedulers[member] = SchedulerRow(ledger.incarnations, nonce)
     ledger.fact("enlist", member, ledger.incarnations)
     announce(ledger, at_ms, member)
     return Membership(member, ledger.incarnations)

@@ -5,7 +5,7 @@ Functions over the ledger, the state of a cell in memory: its `tables` by job, a
 
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE, span_add, span_split
-from omega.cellstate.memory.words import ShardFailures, ShardTable
+from omega.cellstate.memory.records import ShardFailures, ShardTable
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER
 from omega.cellstate.shards import (
     MAP,

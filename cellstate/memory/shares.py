@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from omega.cellstate.fairness import Assertion, Floor, Loss, Threshold, is_below, is_legal, leaf_of
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.words import Group, JobRow
+from omega.cellstate.memory.records import GroupRow, JobRow
 from omega.cellstate.model import Gang
 from omega.cellstate.resources import Resources
 
@@ -74,7 +74,7 @@ class Stocks:
             return True
         return name not in self.evictor.leaves and any(name in each.leaves for each in self.victims)
 
-    def below(self, g: Group) -> bool:
+    def below(self, g: GroupRow) -> bool:
         """Return whether the evictor's pool is below its share in every resource that a task of the group needs."""
         return self.own and is_below(self.evictor.before, self.evictor.share, g.amounts)
 
@@ -91,7 +91,7 @@ class Stocks:
         for each in (self.evictor, *self.victims):
             each.before, each.units = each.now, []
 
-    def count(self, g: Group, groups: Iterable[Group]) -> Callable[[], None]:
+    def count(self, g: GroupRow, groups: Iterable[GroupRow]) -> Callable[[], None]:
         """Count a task of the evictor and its victims, a strict gang as one unit; return a function that undoes it."""
         gone, was = set(self.gone), [(each, each.now, len(each.units)) for each in (self.evictor, *self.victims)]
         floors = [(each, each.now) for each in self.floors]

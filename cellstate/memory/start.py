@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import span_count, span_split
-from omega.cellstate.memory.words import MachineRow
+from omega.cellstate.memory.records import MachineRow
 from omega.cellstate.packing import packed
 
 

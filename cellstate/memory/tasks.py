@@ -8,7 +8,7 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.losses import count_ended, forget_losses, lose
 from omega.cellstate.memory.pools import book_in_pools, count_in_pools
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, span_take, spans
-from omega.cellstate.memory.words import Group, JobRow, KindRow, MachineRow
+from omega.cellstate.memory.records import GroupRow, JobRow, KindRow, MachineRow
 from omega.cellstate.model import RUNS_CHUNK, Gang, JobState
 from omega.cellstate.transaction import How
 
@@ -16,12 +16,12 @@ ENDS = (How.FINISHED, How.FAILED, How.STOPPED)
 WORDS = {how: how.name.lower() for how in How}
 
 
-def occupy(m: MachineRow, g: Group, count: int) -> None:
+def occupy(m: MachineRow, g: GroupRow, count: int) -> None:
     """Deduct room for tasks on a machine, or free it."""
     m.free -= g.need * count
 
 
-def book(ledger: Ledger, k: KindRow, g: Group, count: int) -> None:
+def book(ledger: Ledger, k: KindRow, g: GroupRow, count: int) -> None:
     """Add tasks to the use of a kind and of pools, or subtract them."""
     k.used += g.need * count
     book_in_pools(ledger, g, count)
@@ -156,7 +156,7 @@ def end_tasks(
     return take_off(ledger, m, placement, gone, how, reason)
 
 
-def live_runs(ledger: Ledger, g: Group) -> list[tuple[int, int]]:
+def live_runs(ledger: Ledger, g: GroupRow) -> list[tuple[int, int]]:
     """Return (placement id, machine) of the runs that are not leaving, by chunk of the last task and by id."""
     runs = [(placement, index) for placement, index in g.runs.items() if placement > 0]
     return sorted(runs, key=lambda run: (ledger.M[run[1]].runs[run[0]][1][-1] // RUNS_CHUNK, run[0]))

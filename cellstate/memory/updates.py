@@ -9,7 +9,7 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.links import modify
 from omega.cellstate.memory.port_values import job_of
 from omega.cellstate.memory.publish import publish
-from omega.cellstate.memory.words import Group
+from omega.cellstate.memory.records import GroupRow
 from omega.cellstate.model import MOST_GROUPS, Job, TaskGroup, check_author, runs_commands
 from omega.cellstate.plain_text import check_texts
 
@@ -34,7 +34,7 @@ def update(
             raise refused(ledger, j, "lane")
         ledger.open()
         j.spec, j.commands = spec, runs_commands(spec)
-        j.groups += [Group(j, i, group, 0) for i, group in enumerate(groups, len(j.groups))]
+        j.groups += [GroupRow(j, i, group, 0) for i, group in enumerate(groups, len(j.groups))]
         ledger.rolling[job_id] = "rolling"
         modify(ledger, j)
         ledger.fact("update", job_id)

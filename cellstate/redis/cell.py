@@ -30,7 +30,7 @@ from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.agents import RedisAgents
 from omega.cellstate.redis.jobs import RedisJobs
 from omega.cellstate.redis.jobs_alike import read_alike
-from omega.cellstate.redis.link import Link, Words
+from omega.cellstate.redis.link import BulkStrings, Link
 from omega.cellstate.redis.machines import RedisMachines
 from omega.cellstate.redis.pools import RedisPools
 from omega.cellstate.redis.scripts import script
@@ -94,7 +94,7 @@ class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, 
         """The keys of the last commit, by their dependencies: most commits have the same keys."""
         self._general_calls = 0
         """How many further commits give the keys of the general path."""
-        self._flight: tuple[dict[str, object], Words, Sequence[Transaction], list[str], Intake | None] | None = None
+        self._sent: tuple[CommitRequest, dict[str, object], BulkStrings, list[str]] | None = None
 
     @override
     def inspect(self) -> "Inspection":
@@ -214,7 +214,7 @@ class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, 
             "incarnation": membership.incarnation, "since": since.version, "since_tag": since.tag,
             "request": _request(intake), "basis": f"{version} {began_ms}",
         }  # fmt: skip
-        words = records.write_transactions(request.transactions)
+        packed = records.write_transactions(request.transactions)
         names = [*(f"box:{executor}" for executor in request.executors), *self._wakes()]
         kinds = self._known.setdefault("pending", set())
         if intake is not None:
@@ -223,23 +223,23 @@ class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, 
         if self._general_calls > 0:
             self._general_calls -= 1
             names += GENERAL_KEYS
-        self._flight = values, words, request.transactions, names, intake
+        self._sent = request, values, packed, names
         self._command(self._launch)
 
     def _launch(self) -> None:
-        if self._flight is None:
+        if self._sent is None:
             raise RuntimeError("no commit in flight")
-        values, words, _, names, _ = self._flight
+        _, values, packed, names = self._sent
         commit, named = script("commit"), (str(values["member"]), *names)
         if named != self._commit_keys[0]:
             self._commit_keys = named, self._keys(commit, named[0], names)
-        self._link.send(commit, self._commit_keys[1], commit.pack_arguments(values), words)
+        self._link.send(commit, self._commit_keys[1], commit.pack_arguments(values), packed)
 
     def finish(self) -> Reply:
         """Return the reply of the commit in flight. After StoreError, `resend` sends it again without harm."""
-        if self._flight is None:
+        if self._sent is None:
             raise RuntimeError("no commit in flight")
-        values, _, transactions, names, intake = self._flight
+        request, values, _, names = self._sent
         while True:
             reply = self._command(self._link.receive)
             if type(reply) is bytes:
@@ -252,12 +252,12 @@ class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, 
             self._general_calls = 0 if learned.isdisjoint(GENERAL_KEYS) else GENERAL_CALLS
             self._command(self._launch)
         if reply[0] in (b"fenced", b"stale"):
-            self._flight = None
-            who = f"scheduler {values['member']}: incarnation {values['incarnation']}"
-            raise Fenced(f"{who} may no longer commit; register again")
+            self._sent = None
+            name, incarnation = request.membership
+            raise Fenced(f"scheduler {name}: incarnation {incarnation} may no longer commit; register again")
         # A full read may follow, and fail: until it is done the commit can be sent again.
-        answer = self._reply(reply, intake, transactions)
-        self._flight = None
+        answer = self._reply(reply, request.intake, request.transactions)
+        self._sent = None
         return answer
 
     def resend(self) -> None:

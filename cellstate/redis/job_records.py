@@ -253,7 +253,7 @@ _AFTER_NAME = _FIXED.names[_FIXED.names.index("name") + 1 :]
 _LANE_AT, _read_head, _new = _HEAD.size, _HEAD.unpack_from, object.__new__
 
 
-class _Lanes(dict[bytes, int]):
+class _LaneNumbers(dict[bytes, int]):
     """The numbers of lanes by their text."""
 
     def __missing__(self, text: bytes) -> int:
@@ -263,7 +263,7 @@ class _Lanes(dict[bytes, int]):
         return number
 
 
-_LANES = _Lanes()
+_LANES = _LaneNumbers()
 
 
 def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Mapping[int, str] | None = None) -> Job:

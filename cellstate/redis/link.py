@@ -12,14 +12,14 @@ import redis
 from omega.cellstate.redis.scripts import Script
 
 
-class Words(NamedTuple):
-    """Words of a command as they are sent: their number, and their bytes in the server's protocol."""
+class BulkStrings(NamedTuple):
+    """Strings of a command as they are sent: their number, and their bytes in the protocol (RESP)."""
 
     number: int
     packed: bytes
 
 
-NO_WORDS = Words(0, b"")
+NO_STRINGS = BulkStrings(0, b"")
 
 
 class Numbers(dict[int, str]):
@@ -28,22 +28,22 @@ class Numbers(dict[int, str]):
     def __missing__(self, value: int) -> str:
         if len(self) >= MOST_NUMBERS:
             self.clear()
-        text = self[value] = word(str(value))
+        text = self[value] = bulk_string(str(value))
         return text
 
 
 MOST_NUMBERS = 1 << 16
 
 
-def word(text: str) -> str:
-    """Return a word in the server's protocol, whose characters stand for bytes (Latin-1)."""
+def bulk_string(text: str) -> str:
+    """Return a bulk string of the protocol (RESP), whose characters stand for bytes (Latin-1)."""
     return f"${len(text)}\r\n{text}\r\n"
 
 
-def words_of(values: Iterable[object]) -> Words:
-    """Return words as they are sent."""
+def bulk_strings(values: Iterable[object]) -> BulkStrings:
+    """Return values as they are sent."""
     data = [value if type(value) is bytes else str(value).encode() for value in values]
-    return Words(len(data), b"".join([b"$%d\r\n%b\r\n" % (len(each), each) for each in data]))
+    return BulkStrings(len(data), b"".join([b"$%d\r\n%b\r\n" % (len(each), each) for each in data]))
 
 
 class Link:
@@ -55,14 +55,14 @@ class Link:
         self._connection: Any = None
         self._loaded: set[str] = set()
         self._sent: tuple[Script, bytes] | None = None
-        self._head: tuple[Script, list[str], Words] | None = None
-        """The first words of the last call, which are those of the next one as long as its keys are the same."""
+        self._head: tuple[Script, list[str], BulkStrings] | None = None
+        """The first strings of the last call, which are those of the next one as long as its keys are the same."""
 
-    def send(self, script: Script, keys: list[str], arguments: Sequence[object], rest: Words = NO_WORDS) -> None:
+    def send(self, script: Script, keys: list[str], arguments: Sequence[object], rest: BulkStrings) -> None:
         """Send a call, with further arguments that are packed; `receive` returns its reply. Raises redis.RedisError."""
         if self._head is None or self._head[1] is not keys or self._head[0] is not script:
-            self._head = script, keys, words_of(("EVALSHA", script.sha, len(keys), *keys))
-        head, own = self._head[2], words_of(arguments)
+            self._head = script, keys, bulk_strings(("EVALSHA", script.sha, len(keys), *keys))
+        head, own = self._head[2], bulk_strings(arguments)
         number = head.number + own.number + rest.number
         self._sent = script, b"".join((b"*%d\r\n" % number, head.packed, own.packed, rest.packed))
         self._transmit()

@@ -1,4 +1,4 @@
-"""Records as the scripts write them, read into the words of the cell and back (lua/parts/words.lua)."""
+"""Records as the scripts write them, read into the types of the port and back (lua/parts/records.lua)."""
 
 import struct
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from omega.cellstate.model import (
     Pairs,
     Run,
 )
-from omega.cellstate.redis.link import NO_WORDS, Numbers, Words, word, words_of
+from omega.cellstate.redis.link import NO_STRINGS, BulkStrings, Numbers, bulk_string, bulk_strings
 from omega.cellstate.replies import Rows
 from omega.cellstate.transaction import (
     Claim,
@@ -133,14 +133,14 @@ def read_runs(machine: int, text: str) -> list[Run]:
     return runs
 
 
-def write_transactions(transactions: Sequence[Transaction]) -> Words:
+def write_transactions(transactions: Sequence[Transaction]) -> BulkStrings:
     """What commit.lua takes: of each transaction its job, numbers, victims, and the machine of every claim.
 
     It is built as text, in which a character is a byte, because text is formatted faster than bytes. Raises BadInput
     for a transaction with too many claims, or none.
     """
     if not transactions:
-        return NO_WORDS
+        return NO_STRINGS
     parts: list[str] = []
     count, length, incremental, gang, machine_word = 0, _LENGTHS, *_usual, _machine_words
     for job, claims, mode, detection, assertion in transactions:
@@ -161,9 +161,9 @@ def write_transactions(transactions: Sequence[Transaction]) -> Words:
             raise BadInput(f"job {job}: {size} claims in a transaction; want 1 to {MOST_CLAIMS}")
         count += 3 + size
         said = _victims(claims) + (write_assertion(assertion) if assertion is not None else "")
-        parts += (word(job), _numbers(mode, detection, claims), word(said))
+        parts += (bulk_string(job), _numbers(mode, detection, claims), bulk_string(said))
         parts += [machine_word[claim[0]] for claim in claims]
-    return Words(count, "".join(parts).encode("latin-1"))
+    return BulkStrings(count, "".join(parts).encode("latin-1"))
 
 
 MOST_USUAL = 4096
@@ -183,7 +183,7 @@ class _Usual(dict[int | tuple[int, ...], str]):
         if len(self) >= MOST_USUAL:
             self.clear()
         claims = [Claim(0, 0, count) for count in ((tasks,) if isinstance(tasks, int) else tasks)]
-        text = self[tasks] = "\r\n" + _numbers(self.mode, Detection.FINE, claims) + word("")
+        text = self[tasks] = "\r\n" + _numbers(self.mode, Detection.FINE, claims) + bulk_string("")
         return text
 
 
@@ -198,7 +198,7 @@ def _numbers(mode: int, detection: int, claims: Sequence[Claim]) -> str:
     numbers: list[int] = [mode, detection]
     for _, group, count, seen, _ in claims:
         numbers += (group, count, seen if detection else 0)
-    return word(_integers(len(numbers)).pack(*numbers).decode("latin-1"))
+    return bulk_string(_integers(len(numbers)).pack(*numbers).decode("latin-1"))
 
 
 def _victims(claims: Sequence[Claim]) -> str:
@@ -230,18 +230,18 @@ def _threshold(threshold: Threshold) -> str:
 _HOW = {how: how.name.lower() for how in How}
 
 
-def write_endings(endings: Sequence[Ending]) -> Words:
+def write_endings(endings: Sequence[Ending]) -> BulkStrings:
     """What end.lua takes: endings alike together, behind what they say and how many they are."""
     if type(endings) is Finished:
-        parts, length = [word("finished * - -"), word(str(len(endings)))], _LENGTHS
+        parts, length = [bulk_string("finished * - -"), bulk_string(str(len(endings)))], _LENGTHS
         for machine, placement in zip(endings.machines, endings.placements, strict=True):
             parts += (length[len(machine)], machine, _LINE_END, length[len(placement)], placement, _LINE_END)
-        return Words(2 + 2 * len(endings), "".join(parts).encode("latin-1"))
+        return BulkStrings(2 + 2 * len(endings), "".join(parts).encode("latin-1"))
     words: list[object] = []
     for (how, tasks, reason, job), alike in groupby(endings, itemgetter(2, 3, 4, 5)):
         pairs = [each for machine, placement, *_ in alike for each in (machine, placement)]
         words += [f"{_HOW[how]} {tasks} {job or '-'} {reason or '-'}", len(pairs) // 2, *pairs]
-    return words_of(words)
+    return bulk_strings(words)
 
 
 class _AllPlaced(dict[int | tuple[int, ...], Outcome]):

@@ -4,9 +4,9 @@ A header line ``-- KEYS   meta machines | box:*`` fixes the order of the keys an
 bar; ``-- ARGV   dims at | texts`` does the same for arguments. The loader writes the matching local
 variables in front of the script, so positions cannot drift between Lua and Python.
 
-``--@include words fast_path/end`` stands for ``lua/parts/words.lua`` and ``lua/fast_path/end.lua``, ``--@schema`` for
-the codec of jobs' records, ``--@fields`` for its constants alone and ``--@texts`` for lines that find the texts of a
-record (cellstate/schema.py).
+``--@include records fast_path/end`` stands for ``lua/parts/records.lua`` and ``lua/fast_path/end.lua``; ``--@schema``
+for the codec of jobs' records, ``--@fields`` for its constants alone and ``--@texts`` for lines that find the texts of
+a record (cellstate/schema.py).
 ``--@const UP 0, DOWN 2`` names numbers: they are written into the text in place of the names, because Lua has room for
 200 local variables in a script and looks each one up for every function that uses it, at every call.
 """

@@ -11,7 +11,7 @@ from omega.cellstate.model import MOST_ENDS
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.executors import RedisExecutors
-from omega.cellstate.redis.link import Link, Words
+from omega.cellstate.redis.link import BulkStrings, Link
 from omega.cellstate.redis.scripts import script
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import translate
@@ -38,12 +38,12 @@ class RedisTasks(RedisExecutors):
             counts += map(int, self._send_endings(values, records.write_endings(part))[2:])
         return counts
 
-    def _send_endings(self, values: list[object], words: Words) -> list[Any]:
+    def _send_endings(self, values: list[object], packed: BulkStrings) -> list[Any]:
         """Call end.lua, once more after a lost reply, and again with the further keys that it requests."""
         chosen, names, link = script("end"), self._hints(), self._ends
         while True:
             try:
-                self._command(link.send, chosen, self._keys(chosen, "", names), values, words)
+                self._command(link.send, chosen, self._keys(chosen, "", names), values, packed)
                 reply: list[Any] = self._command(link.receive)
             except Unreachable:
                 self._command(link.again)

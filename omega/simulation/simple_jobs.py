@@ -12,7 +12,7 @@ from omega.cellstate.lanes import lane_of
 from omega.cellstate.memory.lanes import lane_named, leave_lane, write_lanes
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce, wake
-from omega.cellstate.memory.words import Group, JobRow, KindRow, LaneRow
+from omega.cellstate.memory.records import GroupRow, JobRow, KindRow, LaneRow
 from omega.cellstate.model import JobSpec, JobState
 from omega.cellstate.packing import packed
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources
@@ -259,7 +259,7 @@ class SimpleJobs:
         spec, total, submission = job.spec, job.tasks, job.submission
         kind, lane = submission.kind, submission.lane
         j = self._ledger.J[spec.id] = JobRow(spec.id, spec.name, kind, spec.precedence, _ACTIVE, spec.gang)
-        g = Group(j, 0, spec.groups[0], total)
+        g = GroupRow(j, 0, spec.groups[0], total)
         j.groups.append(g)
         j.order, j.submitted, j.submitter, j.lane = job.order, submission.at_ms, submission.by, lane
         j.modified = submission.modified

@@ -14,7 +14,7 @@ from omega.cellstate.memory.lanes import count_in_lane, remove, use_of_lanes, wr
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.pools import is_bounded
 from omega.cellstate.memory.publish import publish, write_jobs, write_pending
-from omega.cellstate.memory.words import Group, JobRow
+from omega.cellstate.memory.records import GroupRow, JobRow
 from omega.cellstate.model import JobSpec, JobState
 from omega.cellstate.transaction import (
     PLACED_ONE,
@@ -167,7 +167,7 @@ class SimulatedTwin(MemoryCell):
         return self.some_stand(j, g, machines, seen if moved else None, gang=gang)
 
     def take_over(
-        self, j: JobRow, g: Group, machines: Sequence[int], copy: PackedSnapshot
+        self, j: JobRow, g: GroupRow, machines: Sequence[int], copy: PackedSnapshot
     ) -> tuple[Outcome, list[Placed]]:
         """Copy the free amounts of these machines from the snapshot; nothing else changed since its last sync.
 
@@ -184,7 +184,7 @@ class SimulatedTwin(MemoryCell):
             copy.changes += 1
         return all_placed(total), [placed]
 
-    def takes_all(self, g: Group, machines: Sequence[int], counts: Sequence[int] | None) -> bool:
+    def takes_all(self, g: GroupRow, machines: Sequence[int], counts: Sequence[int] | None) -> bool:
         """Deduct room for every claim, or for none when one does not fit."""
         if counts is None:
             return take_singles(self._ledger, machines, g.need)
@@ -202,7 +202,7 @@ class SimulatedTwin(MemoryCell):
         return True
 
     def some_stand(
-        self, j: JobRow, g: Group, machines: Sequence[int], seen: Sequence[int] | None, *, gang: bool
+        self, j: JobRow, g: GroupRow, machines: Sequence[int], seen: Sequence[int] | None, *, gang: bool
     ) -> tuple[Outcome, list[Placed]] | None:
         """Validate single tasks in order; `seen` when numbers count. No room was deducted yet."""
         ledger = self._ledger
@@ -229,7 +229,7 @@ class SimulatedTwin(MemoryCell):
         placed = [self.note(j, g, stands, None, len(stands))] if stands else []
         return Outcome(tuple(verdicts)), placed
 
-    def note(self, j: JobRow, g: Group, machines: Sequence[int], counts: Sequence[int] | None, total: int) -> Placed:
+    def note(self, j: JobRow, g: GroupRow, machines: Sequence[int], counts: Sequence[int] | None, total: int) -> Placed:
         """Record runs on these machines as a block; single runs are expanded on demand."""
         ledger = self._ledger
         first, (task, last) = ledger.placements + 1, g.waiting

@@ -98,13 +98,13 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/memory/done.py": ((*JOBS, *TWIN), SAME, FAST),
     "cellstate/memory/ledger.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/ranges.py": ((*JOBS, *TWIN), ("tests/property/test_ranges.py",), SAME, FAST),
-    "cellstate/memory/words.py": ((*JOBS, *TWIN), SAME, FAST),
+    "cellstate/memory/records.py": ((*JOBS, *TWIN), SAME, FAST),
     "cellstate/memory/lanes.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/publish.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/delta.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/queries.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/port_values.py": ((*VERDICTS, *TWIN), SAME, FAST),
-    "cellstate/memory/lines.py": ((*VERDICTS, *TWIN), SAME, FAST),
+    "cellstate/memory/log_entries.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/end.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/start.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/schedulers.py": ((*AGENTS, *TWIN), SAME, FAST),
@@ -171,10 +171,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
      "elsewhere = (ledger.M[index].runs[run][1] for run, index in g.runs.items() if run < 1)"): "no placement has id 0",
     ("cellstate/memory/port_values.py",
      "Run(abs(placement), g.job.id, index, g.number, spell(tasks), leaving=placement <= 0)"): "no placement has id 0",
-    ("cellstate/memory/words.py",
+    ("cellstate/memory/records.py",
      "self.state, self.executor, self.stamp, self.leaving = MachineState.UP, 0, 1, 0"): "set when the machine joins",
     ("cellstate/memory/ledger.py", "self.diverged = True"): "set by each call that reads it",
-    ("cellstate/memory/words.py", "self.limited, self.unrestricted = True, True"):
+    ("cellstate/memory/records.py", "self.limited, self.unrestricted = True, True"):
         "every limit is None: looked at in vain",
     ("cellstate/lua/housekeep.lua",
      "if not j or (j.state < HELD and j.delayed or j.placed) == 0 then done[#done + 1] = id end"):

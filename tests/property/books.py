@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from omega.cellstate.memory import MemoryCell
-from omega.cellstate.memory.words import allocated
+from omega.cellstate.memory.records import allocated
 from omega.cellstate.model import Gang, JobState, MachineState
 from omega.cellstate.ranges import indices
 from omega.cellstate.transaction import Ending, How, Outcome, Transaction

@@ -249,7 +249,7 @@ class History:
     def executor(self) -> None:
         name, at, nonce = self.rng.choice(EXECUTORS), self.tick(), self.rng.choice(["first", "second"])
         if self.rng.random() < 0.4:
-            if self.rng.random() < 0.7 and name in self.twin.ledger.agents_known:
+            if self.rng.random() < 0.7 and name in self.twin.ledger.registered:
                 self.do(lambda world: world.expire_lease(name))
             reaped = self.rng.random() < 0.7
             self.do(lambda world: world.cell.deregister_executor(world.memberships[name], at, "x", reaped=reaped))

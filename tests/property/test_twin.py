@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 )
 
 from omega.cellstate.memory.ranges import spell
-from omega.cellstate.memory.words import allocated
+from omega.cellstate.memory.records import allocated
 from omega.cellstate.model import (
     MOST_PRECEDENCE,
     Gang,

@@ -5,7 +5,7 @@ if placed < 0 then break end
 if placed > 0 then
   text = ',' .. sub(record, j[J_RUNS] + 4, j[J_REST] - 1)
   local ended = j[J_ENDED]
-  if find(text, ',@', 1, true) then  -- as `without` in parts/words.lua
+  if find(text, ',@', 1, true) then  -- as `without` in parts/records.lua
     local gone, many, kept, id, after = {}, 0, {}, 0, false
     while ended do
       gone[tonumber(ARGV[ats[ended] + 1])], many, ended = ARGV[ats[ended]], many + 1, before[ended]

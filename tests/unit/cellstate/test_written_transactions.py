@@ -8,7 +8,7 @@ from hiredis import Reader
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import Assertion, Threshold
 from omega.cellstate.model import MOST_CLAIMS
-from omega.cellstate.redis.link import Words, words_of
+from omega.cellstate.redis.link import BulkStrings, bulk_strings
 from omega.cellstate.redis.records import MOST_USUAL, _usual, write_endings, write_transactions
 from omega.cellstate.transaction import Claim, Columns, Detection, Ending, Finished, How, Mode, Singles, Transaction
 
@@ -73,11 +73,11 @@ def test_ends_in_columns_are_written_as_others() -> None:
     assert list(columns) == [Ending(5, 17, How.FINISHED), Ending(99_999, 1, How.FINISHED), columns[2]]
     assert write_endings(columns) == write_endings(list(columns))
     other = Ending(1, 2, How.LOST, "0-1", "gone", "a")
-    assert write_endings([other]) == words_of(["lost 0-1 a gone", 1, 1, 2])
+    assert write_endings([other]) == bulk_strings(["lost 0-1 a gone", 1, 1, 2])
 
 
 def test_words_of_a_command() -> None:
-    assert words_of(["a é", 12, b"\r\n", 1.5]) == Words(
+    assert bulk_strings(["a é", 12, b"\r\n", 1.5]) == BulkStrings(
         4, "$4\r\na é\r\n$2\r\n12\r\n$2\r\n\r\n\r\n$3\r\n1.5\r\n".encode()
     )
 

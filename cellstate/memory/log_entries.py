@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from omega.cellstate.memory.ledger import Line
+from omega.cellstate.memory.ledger import LogLine
 from omega.cellstate.memory.ranges import spell
-from omega.cellstate.memory.words import allocated
+from omega.cellstate.memory.records import allocated
 
 OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
 OF_SPANS = frozenset({"fail", "late", "requeue"})
@@ -15,12 +15,12 @@ OF_JOBS = frozenset(
 )  # fmt: skip
 
 
-def write(lines: Iterable[Line]) -> str:
+def write(lines: Iterable[LogLine]) -> str:
     """Convert facts or messages to text as the scripts write it."""
     return "\n".join(map(_write, lines))
 
 
-def _write(line: Line) -> str:
+def _write(line: LogLine) -> str:
     word = line[0]
     if word in OF_TASKS or word == "+":
         _, placement, index, g, tasks, *rest = line
@@ -43,7 +43,7 @@ def _values(words: Sequence[Any]) -> Iterable[Any]:
     return number, *allocated(capacity, free), *rest
 
 
-def note(line: Line, indices: dict[int, None], ids: dict[str, None]) -> None:
+def note(line: LogLine, indices: dict[int, None], ids: dict[str, None]) -> None:
     """Add the machines and jobs that a fact names."""
     if line[0] in OF_TASKS:
         indices[line[2]] = None

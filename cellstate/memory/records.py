@@ -1,4 +1,4 @@
-"""Records of the in-memory twin; what ``lua/parts/words.lua`` keeps as text.
+"""Records of the in-memory twin; what ``lua/parts/records.lua`` keeps as text.
 
 Amounts are packed (packing.py). What is free on machines and their sequence numbers stand in two lists
 by index, for those who go over many machines at once; a MachineRow shows its own.
@@ -19,10 +19,10 @@ from omega.cellstate.shards import MAP, REDUCE, PhaseCount, Worker
 MANY = GUARD
 """More tasks than any machine, limit or job has."""
 
-Run = tuple["Group", Spans]
+Run = tuple["GroupRow", Spans]
 """Tasks of a group on a machine, by placement id; under minus the id while they are leaving."""
 
-Block = tuple["Group", Sequence[int], Sequence[int] | None, int]
+Block = tuple["GroupRow", Sequence[int], Sequence[int] | None, int]
 """Runs that were placed together and not written out yet: their group, machines, tasks each (None: one
 each) and the index of the first task; their placement ids and tasks follow one another."""
 
@@ -75,7 +75,7 @@ class LossRow:
         self.tasks, self.count, self.due, self.placement = tasks, count, due, placement
 
 
-class Group:
+class GroupRow:
     """A task group of a job.
 
     `unplaced` without the `delayed` tasks; `runs`: placement id → machine, in order, under minus the id while leaving.
@@ -122,7 +122,7 @@ class JobRow:
     def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
         """Create a job without groups."""
         self.id, self.name, self.kind, self.precedence, self.state, self.gang = id, name, kind, precedence, state, gang
-        self.groups: list[Group] = []
+        self.groups: list[GroupRow] = []
         self.spec: Mapping[str, Any] = {}
         self.submitter = ""
         self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
@@ -171,7 +171,7 @@ class KindRow:
         self.limited, self.unrestricted = False, True
 
 
-class PoolBook:
+class PoolRow:
     """Limits and use of a pool that carries limits: jobs with placed tasks, placed tasks, each resource."""
 
     __slots__ = ("held", "limit", "number")
@@ -181,7 +181,7 @@ class PoolBook:
         self.number, self.limit, self.held = number, limit, [0] * len(limit)
 
 
-class Member:
+class SchedulerRow:
     """A registered scheduler. `last` and `outcomes` belong to its last transaction number."""
 
     __slots__ = ("incarnation", "last", "lives", "nonce", "outcomes")
@@ -192,7 +192,7 @@ class Member:
         self.outcomes: list[Any] = []
 
 
-class Agent:
+class ExecutorRow:
     """A registered executor; its lease has the length `lease_ms` where time passes."""
 
     __slots__ = ("incarnation", "lease_ms", "lives", "nonce")
@@ -207,7 +207,7 @@ def allocated(capacity: Resources, free: int) -> tuple[int, ...]:
     return tuple(capacity[d] - ((free >> FIELD * d & MASK) - GUARD) for d in range(len(capacity)))
 
 
-def room(m: MachineRow, g: Group) -> int:
+def room(m: MachineRow, g: GroupRow) -> int:
     """Return the number of further tasks of this group that fit on the machine."""
     most = MANY
     for d, need in enumerate(g.amounts):
