@@ -24,7 +24,8 @@ from omega.cellstate.errors import BadInput, StoreError
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import Answer, ping
-from omega.cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Ask, Claim, Intake, Mode, Position, Transaction
 from omega.embedded.program import find_server
 from omega.schedulers.queue.intake import LEAST_AT_HAND
 
@@ -132,9 +133,9 @@ class _Work:
             self.cell.submit(specs, _now_ms(), "bench")
         return names
 
-    def _place(self, form: Form, names: Sequence[str]) -> list[Ending]:
+    def _place(self, form: Form, names: Sequence[str]) -> list[TaskEnd]:
         mode = Mode.GANG if form.gang else Mode.INCREMENTAL
-        count, endings = TASKS // form.machines, list[Ending]()
+        count, endings = TASKS // form.machines, list[TaskEnd]()
         for part in chunks(names, form.per_call):
             transactions = []
             for name in part:
@@ -153,7 +154,7 @@ class _Work:
                 raise StoreError("a claim of the measured cell was rejected; is it a cell of its own?")
             for message in self.cell.receive(1):
                 words = message.split(" ")
-                endings.append(Ending(int(words[2]), int(words[1]), How.FINISHED))
+                endings.append(TaskEnd(int(words[2]), int(words[1]), EndKind.FINISHED))
         return endings
 
     def _intake(self, per_call: int) -> Intake | None:
@@ -163,7 +164,7 @@ class _Work:
             return None
         return Intake("bench", (Ask(1, self.after, most - self.at_hand),), most, "1" * BUCKETS)
 
-    def _end(self, endings: Sequence[Ending]) -> None:
+    def _end(self, endings: Sequence[TaskEnd]) -> None:
         if sum(self.cell.end(endings, _now_ms(), BENCH_EXECUTOR)) == 0:
             raise StoreError("no task of the measured cell ended")
 

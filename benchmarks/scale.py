@@ -24,7 +24,8 @@ from omega.cellstate.backup import read_backup
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 
 CAPACITY, NEED = (64_000, 262_144), (10, 32)
 LEASE_MS = 24 * 3600 * 1000
@@ -108,16 +109,16 @@ def measure(town: Town, machines: int, times: int) -> None:
         cell.submit([JobSpec(f"s{number}", f"s{number}", "batch", (TaskGroup(NEED, tasks),), gang=gang)], 1, "bench")
         return f"s{number}"
 
-    def ends(runs: int, how: How = How.FINISHED) -> list[Ending]:
+    def ends(runs: int, how: EndKind = EndKind.FINISHED) -> list[TaskEnd]:
         some = cell.runs(rng.sample(range(machines), runs))
         first = {run.machine: run.placement for run in some if run.job == "large" and not run.leaving}
-        reason = "drain" if how is How.EVICTED else ""
-        return [Ending(machine, placement, how, "*", reason) for machine, placement in first.items()]
+        reason = "drain" if how is EndKind.EVICTED else ""
+        return [TaskEnd(machine, placement, how, "*", reason) for machine, placement in first.items()]
 
     def place(gangs: Sequence[tuple[str, list[int]]], i: int) -> None:
         town.commit(gangs[i][0], gangs[i][1], Mode.GANG)
 
-    def end(calls: Sequence[list[Ending]], i: int) -> None:
+    def end(calls: Sequence[list[TaskEnd]], i: int) -> None:
         cell.end(calls[i], at, "bench")
 
     def simple(name: str) -> JobSpec:
@@ -134,9 +135,9 @@ def measure(town: Town, machines: int, times: int) -> None:
     jobs = [small(10) for _ in range(times)]
     for job in jobs:
         town.commit(job, range(10))
-    first = {run.job: Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs(range(10))}
+    first = {run.job: TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in cell.runs(range(10))}
     town.time("end 1 of a job of 10", times, lambda i: cell.end([first[jobs[i]]], at, "bench"))
-    evictions = [ends(1_000, How.EVICTED) for _ in range(times)]
+    evictions = [ends(1_000, EndKind.EVICTED) for _ in range(times)]
     town.time("evict 1,000 of the large job", times, lambda i: cell.end(evictions[i], at, "bench"))
     chosen = [rng.sample(range(machines), 1000) for _ in range(times)]
     town.time("place 1,000 of the large job", times, lambda i: town.commit("large", chosen[i]))

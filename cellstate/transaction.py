@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple, Self, TypeAlias, overload
 
 from omega.cellstate.fairness import Assertion
+from omega.cellstate.task_ends import EndKind, TaskEnd
 
 
 class Verdict(IntEnum):
@@ -249,67 +250,10 @@ class Placed(NamedTuple):
         """Number of tasks."""
         return len(self.machines) if self.counts is None else sum(self.counts)
 
-    def endings(self) -> "list[Ending]":
+    def endings(self) -> "list[TaskEnd]":
         """Return the endings of all of them as finished."""
         runs = zip(self.machines, self.placements, strict=True)
-        return [Ending(machine, placement, How.FINISHED) for machine, placement in runs]
-
-
-class How(IntEnum):
-    """How tasks end. Evicted and stopped ones stay on the machine as leaving until acknowledged."""
-
-    FINISHED = 0
-    FAILED = 1
-    LOST = 2
-    EVICTED = 3
-    STOPPED = 4
-    LEFT = 5
-    """The acknowledgement: leaving tasks are physically gone."""
-
-
-class Ending(NamedTuple):
-    """Tasks of a run end; `tasks` are ranges of indices, ``*`` for all of them.
-
-    With its `job`, the end of a task that was declared lost meanwhile still counts (semantics 27).
-    """
-
-    machine: int
-    placement: int
-    how: How
-    tasks: str = "*"
-    reason: str = ""
-    job: str = ""
-
-
-class Finished(Sequence[Ending]):
-    """Ends of whole runs that finished, in columns: their machines and placement ids, as text as messages have them."""
-
-    __slots__ = ("machines", "placements")
-
-    def __init__(self, machines: list[str], placements: list[str]) -> None:
-        """Create the ends of these placements, each on its machine."""
-        self.machines, self.placements = machines, placements
-
-    def __len__(self) -> int:
-        return len(self.machines)
-
-    @overload
-    def __getitem__(self, index: int) -> Ending: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "Finished": ...
-
-    def __getitem__(self, index: int | slice) -> "Ending | Finished":
-        """Return an end, or some of them."""
-        if isinstance(index, slice):
-            return Finished(self.machines[index], self.placements[index])
-        return Ending(int(self.machines[index]), int(self.placements[index]), How.FINISHED)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
+        return [TaskEnd(machine, placement, EndKind.FINISHED) for machine, placement in runs]
 
 
 class Position(NamedTuple):

@@ -58,7 +58,7 @@ def group_of(job: "Job", asked: str | None) -> int:
 
 def end(cell: "JobStore", stopped: "Job", now_ms: Callable[[], int], by: str) -> Iterator[int]:
     """End the runs of a stopped job in batches (semantics 4); yields the number of tasks of each batch."""
-    from omega.cellstate.transaction import Ending, How
+    from omega.cellstate.task_ends import EndKind, TaskEnd
 
     job: Job | None = stopped
     while job is not None:
@@ -66,7 +66,7 @@ def end(cell: "JobStore", stopped: "Job", now_ms: Callable[[], int], by: str) ->
         took_effect = 0
         for start in range(0, len(runs), RUNS_PER_CALL):
             some = runs[start : start + RUNS_PER_CALL]
-            endings = [Ending(machine, placement, How.STOPPED) for placement, machine, _ in some]
+            endings = [TaskEnd(machine, placement, EndKind.STOPPED) for placement, machine, _ in some]
             count = sum(cell.end(endings, now_ms(), by))
             took_effect += count
             yield count

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from omega.cellstate.ranges import tail
 from omega.cellstate.residents import Resident
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import JobStore, OperatorStore, SchedulerStore
@@ -100,7 +100,7 @@ def end_victims(
     counts = {each.resident.placement: each.number for each in victims}
     runs = cell.runs(sorted({each.resident.machine for each in victims}))
     endings = [
-        Ending(run.machine, run.placement, How.EVICTED, tail(run.tasks, counts[run.placement])[0], reason)
+        TaskEnd(run.machine, run.placement, EndKind.EVICTED, tail(run.tasks, counts[run.placement])[0], reason)
         for run in runs
         if run.placement in counts and not run.leaving
     ]

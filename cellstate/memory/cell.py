@@ -27,7 +27,8 @@ from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.replies import Awaited, CommitRequest, Heartbeat, Housekept, Membership, Reply, Submitted
 from omega.cellstate.resources import Dimensions, Resources
 from omega.cellstate.shards import Errand, Worker
-from omega.cellstate.transaction import Ending, Intake, Position
+from omega.cellstate.task_ends import TaskEnd
+from omega.cellstate.transaction import Intake, Position
 
 
 class MemoryCell(MemorySession):
@@ -96,7 +97,7 @@ class MemoryCell(MemorySession):
     # Tasks
 
     @override
-    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+    def end(self, endings: Sequence[TaskEnd], at_ms: int, by: str) -> list[int]:
         return end(self.ledger, endings, at_ms, by)
 
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:

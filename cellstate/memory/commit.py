@@ -15,16 +15,8 @@ from omega.cellstate.memory.sync import sync
 from omega.cellstate.memory.tasks import book, evict_gangs, note_again, occupy, place, take_off
 from omega.cellstate.model import Gang, JobState, MachineState
 from omega.cellstate.replies import CommitRequest, Reply
-from omega.cellstate.transaction import (
-    Basis,
-    Claim,
-    Detection,
-    How,
-    Mode,
-    Outcome,
-    Transaction,
-    Verdict,
-)
+from omega.cellstate.task_ends import EndKind
+from omega.cellstate.transaction import Basis, Claim, Detection, Mode, Outcome, Transaction, Verdict
 
 Unit = tuple[int, KindRow, GroupRow]
 """A single task that may be evicted: its placement, kind and group."""
@@ -255,7 +247,7 @@ def apply_evictions(ledger: Ledger, units: list[Unit], m: MachineRow, reason: st
         counts[placement] = counts.get(placement, 0) + 1
     for placement, count in counts.items():
         part, _ = span_tail(m.runs[placement][1], count)
-        take_off(ledger, m, placement, part, How.EVICTED, reason)
+        take_off(ledger, m, placement, part, EndKind.EVICTED, reason)
 
 
 def apply(ledger: Ledger, t: Validation, j: JobRow, stamp: int) -> None:

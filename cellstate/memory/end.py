@@ -6,10 +6,10 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.losses import end_late
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs, part_of
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 
 
-def end(ledger: Ledger, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+def end(ledger: Ledger, endings: Sequence[TaskEnd], at_ms: int, by: str) -> list[int]:
     """End tasks; returns for each ending the number of tasks it ended."""
     ledger.unfold()
     ledger.open()
@@ -21,12 +21,12 @@ def end(ledger: Ledger, endings: Sequence[Ending], at_ms: int, by: str) -> list[
     return counts
 
 
-def end_each(ledger: Ledger, endings: Sequence[Ending]) -> list[int]:
+def end_each(ledger: Ledger, endings: Sequence[TaskEnd]) -> list[int]:
     """End tasks in any way."""
     counts = []
     for machine, placement, how, tasks, reason, job_id in endings:
         m, n = ledger.M.get(machine), 0
-        if m and how is How.LEFT:
+        if m and how is EndKind.LEFT:
             n = acknowledge(ledger, m, placement, part_of(tasks))
             if n:
                 ledger.trail.append(m.index)
@@ -37,7 +37,7 @@ def end_each(ledger: Ledger, endings: Sequence[Ending]) -> list[int]:
             if ledger.strict:
                 n += evict_gangs(ledger, why, ledger.stamp)
         j = ledger.J.get(job_id)
-        if n == 0 and j is not None and how in (How.FINISHED, How.FAILED):
+        if n == 0 and j is not None and how in (EndKind.FINISHED, EndKind.FAILED):
             n = end_late(ledger, j, machine, placement, part_of(tasks), how)
         counts.append(n)
     return counts

@@ -11,7 +11,7 @@ from omega.cellstate.memory.records import ExecutorRow, MachineRow
 from omega.cellstate.memory.tasks import acknowledge, end_tasks
 from omega.cellstate.model import MachineState, check_executor, check_nonce
 from omega.cellstate.replies import Membership
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 
 CHUNK = 1_000
 """Machines brought up in one call."""
@@ -89,7 +89,7 @@ def give_up_machines(ledger: Ledger, machines: Sequence[MachineRow], to: Machine
         if m.state is not state:
             set_state(ledger, m, state)
         for placement in [run for run in m.runs if run > 0]:
-            end_tasks(ledger, m, placement, None, How.LOST, reason, ledger.stamp)
+            end_tasks(ledger, m, placement, None, EndKind.LOST, reason, ledger.stamp)
         for placement in [-run for run in m.runs]:
             acknowledge(ledger, m, placement, None)
             ledger.trail.append(m.index)

@@ -8,7 +8,7 @@ from omega.cellstate.memory.records import JobRow
 from omega.cellstate.memory.tasks import end_tasks, live_runs
 from omega.cellstate.model import JobState
 from omega.cellstate.replies import Housekept
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 
 JOBS, TICK_MS, WEEK_MS = 100, 60_000, 604_800_000
 
@@ -30,7 +30,7 @@ def housekeep(ledger: Ledger, at_ms: int, by: str, most: int = 1_000) -> Houseke
         for g in j.groups for run in live_runs(ledger, g)
     ]  # fmt: skip
     ended = sum(
-        end_tasks(ledger, ledger.M[index], placement, None, How.STOPPED, "-", ledger.stamp)
+        end_tasks(ledger, ledger.M[index], placement, None, EndKind.STOPPED, "-", ledger.stamp)
         for placement, index in runs[:most]
     )
     queued = 0

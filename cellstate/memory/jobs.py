@@ -26,7 +26,7 @@ from omega.cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobStat
 from omega.cellstate.refusals import refusal
 from omega.cellstate.replies import Submitted
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, together
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 
 
 def submit(ledger: Ledger, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
@@ -307,7 +307,7 @@ def stop_newest(ledger: Ledger, g: GroupRow, count: int) -> None:
             parts[placement] = span_add(parts.get(placement, NONE), (last - n + 1, last))
         count -= n
     for placement, part in parts.items():
-        end_tasks(ledger, ledger.M[g.runs[placement]], placement, part, How.STOPPED, "resize", ledger.stamp)
+        end_tasks(ledger, ledger.M[g.runs[placement]], placement, part, EndKind.STOPPED, "resize", ledger.stamp)
 
 
 def as_stored(value: Any) -> Any:

@@ -4,7 +4,7 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split
 from omega.cellstate.memory.records import GroupRow, JobRow, LossRow
 from omega.cellstate.model import JobState
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 
 FIRST_MS, LONGEST_MS, PROVEN_MS = 1_000, 300_000, 600_000
 """Delay after a first loss, maximum delay, and time after which a running placement is proven."""
@@ -80,7 +80,7 @@ def due_of(j: JobRow) -> int | None:
     return (max if j.gang else min)(due) if due else None
 
 
-def end_late(ledger: Ledger, j: JobRow, machine: int, placement: int, part: Spans | None, how: How) -> int:
+def end_late(ledger: Ledger, j: JobRow, machine: int, placement: int, part: Spans | None, how: EndKind) -> int:
     """Record the end of tasks before they were declared lost, if not placed since (semantics 27)."""
     count = 0
     for g in j.groups if j.state <= JobState.HELD else ():
@@ -104,11 +104,11 @@ def end_late(ledger: Ledger, j: JobRow, machine: int, placement: int, part: Span
     return count
 
 
-def count_ended(g: GroupRow, how: How, count: int) -> None:
+def count_ended(g: GroupRow, how: EndKind, count: int) -> None:
     """Count tasks as finished, failed or stopped; tasks of a stopped job always count as stopped."""
-    if how is How.FINISHED:
+    if how is EndKind.FINISHED:
         g.finished += count
-    elif how is How.FAILED:
+    elif how is EndKind.FAILED:
         g.failed += count
     else:
         g.stopped += count

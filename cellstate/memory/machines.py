@@ -14,7 +14,7 @@ from omega.cellstate.model import MachineSpec, MachineState, check_author, check
 from omega.cellstate.packing import packed_need
 from omega.cellstate.refusals import busy, excess
 from omega.cellstate.resources import BIG, MOST_TOGETHER, Resources
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 
 
 def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
@@ -132,7 +132,7 @@ def set_machine_state(ledger: Ledger, index: int, state: MachineState, at_ms: in
     count = 0
     set_state(ledger, m, state)
     if state in (MachineState.DOWN, MachineState.GONE):
-        how, reason = (How.EVICTED, "down") if serves else (How.LOST, "-")
+        how, reason = (EndKind.EVICTED, "down") if serves else (EndKind.LOST, "-")
         for placement in [run for run in m.runs if run > 0]:
             count += end_tasks(ledger, m, placement, None, how, reason, ledger.stamp)
         count += evict_gangs(ledger, reason, ledger.stamp)
@@ -204,7 +204,7 @@ def set_machine_capacity(
     for placement, n in counts.items():
         if placement in m.runs:
             part, _ = span_tail(m.runs[placement][1], n)
-            count += end_tasks(ledger, m, placement, part, How.EVICTED, "over", ledger.stamp)
+            count += end_tasks(ledger, m, placement, part, EndKind.EVICTED, "over", ledger.stamp)
             count += evict_gangs(ledger, "over", ledger.stamp)
     ledger.transactions, ledger.freed = ledger.transactions + 1, True
     publish(ledger, at_ms, by)

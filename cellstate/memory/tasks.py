@@ -10,10 +10,10 @@ from omega.cellstate.memory.pools import book_in_pools, count_in_pools
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_count, span_split, span_take, spans
 from omega.cellstate.memory.records import GroupRow, JobRow, KindRow, MachineRow
 from omega.cellstate.model import RUNS_CHUNK, Gang, JobState
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 
-ENDS = (How.FINISHED, How.FAILED, How.STOPPED)
-WORDS = {how: how.name.lower() for how in How}
+ENDS = (EndKind.FINISHED, EndKind.FAILED, EndKind.STOPPED)
+WORDS = {how: how.name.lower() for how in EndKind}
 
 
 def occupy(m: MachineRow, g: GroupRow, count: int) -> None:
@@ -59,7 +59,7 @@ def place(ledger: Ledger, j: JobRow, group: int, m: MachineRow, count: int) -> N
     ledger.fact("place", placement, m.index, g, tasks)
 
 
-def take_off(ledger: Ledger, m: MachineRow, placement: int, part: Spans, how: How, reason: str) -> int:
+def take_off(ledger: Ledger, m: MachineRow, placement: int, part: Spans, how: EndKind, reason: str) -> int:
     """Take tasks of a run off its machine; the caller has freed the amounts. Returns how many there were.
 
     Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional task
@@ -74,7 +74,7 @@ def take_off(ledger: Ledger, m: MachineRow, placement: int, part: Spans, how: Ho
         m.runs[placement] = g, rest
     else:
         del m.runs[placement], g.runs[placement]
-    if how in (How.EVICTED, How.STOPPED):
+    if how in (EndKind.EVICTED, EndKind.STOPPED):
         leaving = gone
         if -placement in m.runs:
             leaving = span_add(m.runs.pop(-placement)[1], gone)
@@ -84,23 +84,23 @@ def take_off(ledger: Ledger, m: MachineRow, placement: int, part: Spans, how: Ho
             m.leaving += 1
         m.runs[-placement] = g, leaving
         ledger.message(m, "-", placement, m.index, gone)
-        if how is How.EVICTED and j.gang is Gang.STRICT:
+        if how is EndKind.EVICTED and j.gang is Gang.STRICT:
             ledger.strict.append(j)
     before = j.placed
     g.placed, j.placed = g.placed - count, before - count
     ledger.freed = True
-    j.begun = j.begun or how is not How.FINISHED
+    j.begun = j.begun or how is not EndKind.FINISHED
     count_admitted(ledger, j, before)
     ledger.touch_job(j)
     spent = NONE
-    dropped = g.optional and how not in (How.FINISHED, How.STOPPED) and j.state <= JobState.HELD
+    dropped = g.optional and how not in (EndKind.FINISHED, EndKind.STOPPED) and j.state <= JobState.HELD
     if dropped:
         g.total -= count
     elif how in ENDS or j.state > JobState.HELD:
         count_ended(g, how, count)
         if g.losses:
             forget_losses(g, gone)
-    elif how is How.LOST:
+    elif how is EndKind.LOST:
         spent = lose(ledger, g, gone, placement)
     elif g.once:
         spent = gone  # it was started, so it is not placed again
@@ -139,7 +139,7 @@ def acknowledge(ledger: Ledger, m: MachineRow, placement: int, part: Spans | Non
 
 
 def end_tasks(
-    ledger: Ledger, m: MachineRow, placement: int, part: Spans | None, how: How, reason: str, transaction: int,
+    ledger: Ledger, m: MachineRow, placement: int, part: Spans | None, how: EndKind, reason: str, transaction: int,
     *, moves: bool = True,
 ) -> int:  # fmt: skip
     """Free the amounts of tasks and take them off; None means the whole run. Returns their number."""
@@ -169,7 +169,7 @@ def evict_gangs(ledger: Ledger, reason: str, transaction: int) -> int:
         ledger.strict = []
         for g in j.groups:
             for placement, index in live_runs(ledger, g):
-                count += end_tasks(ledger, ledger.M[index], placement, None, How.EVICTED, reason, transaction)
+                count += end_tasks(ledger, ledger.M[index], placement, None, EndKind.EVICTED, reason, transaction)
     ledger.strict = []
     return count
 

@@ -5,13 +5,13 @@ from typing import Protocol
 
 from omega.cellstate.model import Job, JobState, Limits, MachineSpec
 from omega.cellstate.pools import Pools
-from omega.cellstate.transaction import Ending
+from omega.cellstate.task_ends import TaskEnd
 
 
 class EndTasks(Protocol):
     """Ends of tasks, reported by executors, or caused by operators and housekeeping."""
 
-    def end(self, endings: Sequence[Ending], at_ms: int, by: str) -> list[int]:
+    def end(self, endings: Sequence[TaskEnd], at_ms: int, by: str) -> list[int]:
         """End tasks; returns for each ending the number of tasks it ended."""
 
 

@@ -26,18 +26,8 @@ from omega.cellstate.model import (
 )
 from omega.cellstate.redis.link import NO_STRINGS, BulkStrings, Numbers, bulk_string, bulk_strings
 from omega.cellstate.replies import Rows
-from omega.cellstate.transaction import (
-    Claim,
-    Columns,
-    Detection,
-    Ending,
-    Finished,
-    How,
-    Mode,
-    Outcome,
-    Transaction,
-    Verdict,
-)
+from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
+from omega.cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Transaction, Verdict
 
 UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,
@@ -227,12 +217,12 @@ def _threshold(threshold: Threshold) -> str:
     return f"{leaves};{','.join(map(str, threshold.lanes))};{','.join(map(repr, threshold.share))}"
 
 
-_HOW = {how: how.name.lower() for how in How}
+_HOW = {how: how.name.lower() for how in EndKind}
 
 
-def write_endings(endings: Sequence[Ending]) -> BulkStrings:
+def write_endings(endings: Sequence[TaskEnd]) -> BulkStrings:
     """What end.lua takes: endings alike together, behind what they say and how many they are."""
-    if type(endings) is Finished:
+    if type(endings) is FinishedRuns:
         parts, length = [bulk_string("finished * - -"), bulk_string(str(len(endings)))], _LENGTHS
         for machine, placement in zip(endings.machines, endings.placements, strict=True):
             parts += (length[len(machine)], machine, _LINE_END, length[len(placement)], placement, _LINE_END)

@@ -13,7 +13,8 @@ from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import BUCKETS, Job, Run
 from omega.cellstate.override import override
 from omega.cellstate.resources import Resources
-from omega.cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Outcome, Placed, Singles, Transaction
 from omega.schedulers.resizing import PLAN, Measure, Measurements, Resize, Resized, measure, resize
 from omega.schedulers.work import Work
 from omega.simulation.drive import SimulatedScheduler
@@ -131,7 +132,7 @@ class ChangingWorld(World):
         _, order, need, placed = what
         self.ended(placed.endings(), order, need)
 
-    def ended(self, endings: Sequence[Ending], order: int, need: Resources) -> None:
+    def ended(self, endings: Sequence[TaskEnd], order: int, need: Resources) -> None:
         """End tasks, except those evicted before."""
         tasks = self.store.finish(endings, self.engine.now // 1000)
         if tasks:
@@ -184,7 +185,7 @@ class ChangingWorld(World):
         if not any(lost):
             return 0
         leaving = [
-            Ending(machine, placement, How.LEFT)
+            TaskEnd(machine, placement, EndKind.LEFT)
             for group in after.groups
             for placement, machine, leaves in group.runs
             if leaves

@@ -16,7 +16,8 @@ from omega.cellstate.memory.records import GroupRow, JobRow, KindRow, LaneRow
 from omega.cellstate.model import JobSpec, JobState
 from omega.cellstate.packing import packed
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources
-from omega.cellstate.transaction import Detection, Ending, Mode, Outcome, Placed, Singles, Transaction, all_placed
+from omega.cellstate.task_ends import TaskEnd
+from omega.cellstate.transaction import Detection, Mode, Outcome, Placed, Singles, Transaction, all_placed
 from omega.simulation.packed_snapshot import PackedSnapshot
 
 _ACTIVE, _GANG, _COARSE = JobState.ACTIVE, Mode.GANG, Detection.COARSE
@@ -60,7 +61,7 @@ class SimpleJob:
         """Return the ids of its placements."""
         return range(self.first, self.first + self.tasks)
 
-    def endings(self) -> list[Ending]:
+    def endings(self) -> list[TaskEnd]:
         """Return the ends of its tasks."""
         return self.placed().endings()
 

@@ -14,17 +14,8 @@ from omega.cellstate.override import override
 from omega.cellstate.ports import Cell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.transaction import (
-    Basis,
-    Detection,
-    Ending,
-    How,
-    Outcome,
-    Placed,
-    Position,
-    Transaction,
-    placed_runs,
-)
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Basis, Detection, Outcome, Placed, Position, Transaction, placed_runs
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin
@@ -58,7 +49,7 @@ class SimulatedStore(Protocol):
     def end(self, placed: Placed | SimpleJob, at: int) -> int:
         """Finish tasks; returns their number."""
 
-    def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
+    def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
         """End tasks that still exist; returns their number."""
 
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
@@ -106,7 +97,7 @@ class TwinStore:
         if not self.twin.submit_simple(jobs, at_ms, EXECUTOR):
             self.twin.submit(jobs, at_ms, EXECUTOR)
 
-    def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
+    def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
         """End tasks that still exist; returns their number."""
         return sum(self.twin.end(endings, at_ms, EXECUTOR))
 
@@ -206,9 +197,9 @@ class ServerStore(SimulatedStore):
         return count
 
     @override
-    def finish(self, endings: Sequence[Ending], at_ms: int) -> int:
+    def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
         counts = self.server.end(endings, at_ms, EXECUTOR)
-        moved = {each.machine for each, count in zip(endings, counts, strict=True) if count and each.how < How.LEFT}
+        moved = {each.machine for each, count in zip(endings, counts, strict=True) if count and each.how < EndKind.LEFT}
         self._released.update(moved)
         return sum(counts)
 

@@ -8,12 +8,13 @@ from omega.cellstate.model import Job
 from omega.cellstate.ports import ShardStore
 from omega.cellstate.resources import Resources
 from omega.cellstate.shards import MAP, PHASES, REDUCE, Errand, ShardDurations, Worker
-from omega.cellstate.transaction import Ending, How, Placed
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Placed
 from omega.schedulers.resizing import PLAN
 from omega.simulation.engine import SECOND, Engine
 from omega.simulation.simple_jobs import SimpleJob
 
-Ended = Callable[[Sequence[Ending], int, Resources], None]
+Ended = Callable[[Sequence[TaskEnd], int, Resources], None]
 """Called when workers leave: their endings, the number of their job, the resources of each."""
 
 
@@ -131,5 +132,5 @@ class WorkerPools:
 
     def _leave(self, pool: WorkerPool, worker: Worker) -> None:
         pool.alive.discard(worker)
-        ending = Ending(worker.machine, worker.placement, How.FINISHED, str(worker.task))
+        ending = TaskEnd(worker.machine, worker.placement, EndKind.FINISHED, str(worker.task))
         self.ended([ending], pool.job.order, pool.need)

@@ -10,7 +10,8 @@ from omega.cellstate.packing import packed_need
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.replies import ANY_JOB, Awaited
 from omega.cellstate.resources import Resources
-from omega.cellstate.transaction import Ending, How, Outcome, Placed, Singles, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Outcome, Placed, Singles, Transaction
 from omega.schedulers.work import keeps_running
 from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
@@ -140,14 +141,16 @@ class World:
         """Stop a job's runs and return them. They stay as leaving until they are acknowledged."""
         machines = sorted({machine for group in job.groups for _, machine, _ in group.runs})
         runs = [run for run in self.store.cell.runs(machines) if run.job == job.id and not run.leaving]
-        self.store.finish([Ending(run.machine, run.placement, How.STOPPED) for run in runs], self.engine.now // 1000)
+        self.store.finish(
+            [TaskEnd(run.machine, run.placement, EndKind.STOPPED) for run in runs], self.engine.now // 1000
+        )
         return runs
 
     def _stop(self, job: Job, number: int) -> None:
         runs, now = self.stop_runs(job), self.engine.now
         if not runs:
             return
-        self.store.finish([Ending(run.machine, run.placement, How.LEFT) for run in runs], now // 1000)
+        self.store.finish([TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in runs], now // 1000)
         amounts, tasks = [], 0
         for run in runs:
             need, count = job.groups[run.group].need, ranges.count(run.tasks)

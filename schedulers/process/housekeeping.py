@@ -2,7 +2,7 @@
 
 from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Housekeeping
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 
 MOST_RUNS = 1_000
 """Maximum number of runs evicted or stopped per call: about ten milliseconds of the server's time."""
@@ -34,5 +34,5 @@ def housekeep(cell: Housekeeping, at_ms: int, by: str, most: int = MOST_RUNS) ->
 def empty(cell: Housekeeping, machine: int, at_ms: int, by: str) -> int:
     """Evict the tasks of a machine because it is drained; return the number of tasks that are pending again."""
     runs = [run for run in cell.runs([machine]) if not run.leaving][:MOST_RUNS]
-    endings = [Ending(machine, run.placement, How.EVICTED, "*", "drain") for run in runs]
+    endings = [TaskEnd(machine, run.placement, EndKind.EVICTED, "*", "drain") for run in runs]
     return sum(cell.end(endings, at_ms, by)) if endings else 0

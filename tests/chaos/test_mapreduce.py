@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 from tests.mapreduce.crowd import TIMEOUT_SECONDS, Crowd, kill
 from tests.mapreduce.words import COUNTED, answer, counted, write_text
 
@@ -49,7 +49,7 @@ def disturb(job: Crowd, rng: Random, zombies: "list[subprocess.Popen[bytes]]") -
         kill(process)
     elif act == "stop":
         os.killpg(process.pid, signal.SIGSTOP)
-    job.end(task, How.LOST if act in ("kill", "stop") else How.EVICTED)
+    job.end(task, EndKind.LOST if act in ("kill", "stop") else EndKind.EVICTED)
     if act == "evict":
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(TIMEOUT_SECONDS)

@@ -9,7 +9,8 @@ from omega.cellstate.model import JobSpec, Limits, MachineSpec, MachineState, Ta
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Fact, Membership
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 from omega.cli.event_text import clock
 from omega.queries import events as history
 from tests.cli.conftest import Omega, eventually, join
@@ -29,14 +30,14 @@ def lived(cell: RedisCell) -> None:
     one = cell.register_scheduler("batch/0", "nonce", 60_000, 3_000)
     claim = Claim(0, 0, 1, seen=0)
     commit(cell, one, 1, Transaction("4f1c09", (claim, Claim(1, 0, 1, seen=0))))
-    cell.end([Ending(0, 1, How.FAILED, "0", "exit:3")], 6_000, "agent")
+    cell.end([TaskEnd(0, 1, EndKind.FAILED, "0", "exit:3")], 6_000, "agent")
     cell.set_machine_state(1, MachineState.DOWN, 7_000, "ada")
     cell.stop("4f1c09", 8_000, "ada")
     cell.set_machine_capacity(0, (1500, 2048), 9_000, "ada")
     cell.submit([JobSpec("b", "big", "batch", (TaskGroup((1500, 0), 3),))], 9_100, "ada")
     commit(cell, one, 2, Transaction("b", (Claim(0, 0, 3, seen=0),), Mode.INCREMENTAL, Detection.FINE))
-    cell.end([Ending(0, 3, How.EVICTED, "0", "drain")], 9_300, "ada")
-    cell.end([Ending(0, 3, How.LEFT, "0")], 9_400, "agent")
+    cell.end([TaskEnd(0, 3, EndKind.EVICTED, "0", "drain")], 9_300, "ada")
+    cell.end([TaskEnd(0, 3, EndKind.LEFT, "0")], 9_400, "agent")
     cell.set_limits("batch", Limits((None, 3000), 9, (1, 5)), 9_500, "ada")
     cell.client.delete(f"omega:{{{cell.name}}}:lease:batch/0")
     cell.deregister_scheduler(one, 9_600, reaped=True)
@@ -129,7 +130,7 @@ def test_many_jobs_and_machines_make_one_sentence(omega: Omega, cell: RedisCell)
     commit(cell, one, 1, *(Transaction(f"j{i}", (Claim(i, 0, 2, seen=0),)) for i in range(5)))
     cell.submit([JobSpec("k", "k", "batch", (TaskGroup((1, 1), 4),))], 2, "ada")
     commit(cell, one, 2, Transaction("k", tuple(Claim(i, 0, 1, seen=0) for i in range(5, 9))))
-    cell.end([Ending(i, i + 1, How.FINISHED) for i in range(5)], 4, "here")
+    cell.end([TaskEnd(i, i + 1, EndKind.FINISHED) for i in range(5)], 4, "here")
     assert [text for _, _, text in sentences(omega)] == [
         "here joined (incarnation 1)",
         "9 machines joined",

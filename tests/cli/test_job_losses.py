@@ -3,7 +3,8 @@
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.cli.conftest import Omega, join
 
 
@@ -19,7 +20,7 @@ def test_a_delayed_task_and_one_that_failed(omega: Omega, cell: RedisCell) -> No
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((500, 0), 1, budget=1),))], 1, "ada")
     place(cell, 1)
     now = cell.store_ms()
-    cell.end([Ending(0, 1, How.LOST, "*", "agent")], 2, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.LOST, "*", "agent")], 2, "e0")
     told = omega.json("job", "why", "a")
     assert (told["reason"], told["state"]) == ("LOST", "pending")
     (loss,) = told["losses"]
@@ -31,7 +32,7 @@ def test_a_delayed_task_and_one_that_failed(omega: Omega, cell: RedisCell) -> No
     cell.store_ms = lambda: now + 10_000  # type: ignore[method-assign]
     cell.housekeep(3, "batch/0")
     place(cell, 2)
-    cell.end([Ending(0, 2, How.LOST, "*", "agent")], 4, "e0")
+    cell.end([TaskEnd(0, 2, EndKind.LOST, "*", "agent")], 4, "e0")
     found = omega.json("job", "status", "a")
     assert (found["state"], found["failures"], found["losses"]) == ("failed", {"lost": 1}, [])
     told = omega.text("events", "--job", "a")

@@ -5,7 +5,8 @@ import pytest
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 from tests.cli.conftest import Omega, join
 
 
@@ -36,7 +37,7 @@ def lived(omega: Omega, cell: RedisCell) -> RedisCell:
     other.claim("r" * 8, Claim(1, 0, 1, seen=0, evict=((2, 1),)), at_ms=4_000)
     mine.claim("c" * 8, Claim(2, 0, 2), at_ms=5_000)
     (run,) = cell.runs([2])
-    cell.end([Ending(2, run.placement, How.LOST)], 6_000, "here")
+    cell.end([TaskEnd(2, run.placement, EndKind.LOST)], 6_000, "here")
     cell.hold("c" * 8, 7_000, "bob")
     return cell
 
@@ -91,7 +92,7 @@ def test_tasks_that_wait_for_what_leaves_are_starting(omega: Omega, lived: Redis
     assert omega.json("job", "status", "rival")["summary"]["starting"] == 1
     assert "tasks         4 · 1 pending, 1 starting, 2 running" in omega.text("job", "status", "rival")
     leaving = next(run for run in lived.runs([1]) if run.leaving)
-    lived.end([Ending(1, leaving.placement, How.LEFT)], 8_000, "here")
+    lived.end([TaskEnd(1, leaving.placement, EndKind.LEFT)], 8_000, "here")
     assert omega.json("job", "status", "rival")["summary"]["running"] == 3
 
 

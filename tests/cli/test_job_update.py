@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 import pytest
 
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.schedulers.rolling import Rollouts
 from tests.cli.conftest import Omega, eventually, executor, join, repeating, scheduler
 
@@ -95,7 +95,7 @@ def test_it_stops_and_says_so_when_new_tasks_fail(
     found = cell.job(cell.job_id("web") or "")
     assert found is not None
     placement, machine, _ = found.groups[1].runs[0]
-    cell.end([Ending(machine, placement, How.FAILED)], 1, "here")
+    cell.end([TaskEnd(machine, placement, EndKind.FAILED)], 1, "here")
     eventually(lambda: cell.updates()[found.id].startswith("stalled"))
     assert "update        stalled: of its 1 new tasks 1 failed" in omega.text("job", "status", "web")
     assert "stopped the update of web (" in omega.text("events")

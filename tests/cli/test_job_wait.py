@@ -12,7 +12,7 @@ from omega.cellstate.errors import Unreachable
 from omega.cellstate.model import JobSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live import waiting as watch
 from tests.cli.conftest import Omega, eventually, join, scheduler
 from tests.conftest import absent, find_server, socket_directory, wait_for
@@ -48,11 +48,11 @@ def test_wait_exits_1_when_a_task_failed(omega: Omega, cell: RedisCell, at_work:
     submit(cell, "bad")
     eventually(lambda: omega.json("job", "status", "bad")["state"] == "running")
     first, *rest = (
-        Ending(run.machine, run.placement, How.FAILED, task, "exit:3")
+        TaskEnd(run.machine, run.placement, EndKind.FAILED, task, "exit:3")
         for run in cell.runs([0, 1, 2])
         for task in ("0", "1")
     )
-    cell.end([first, *(ending._replace(how=How.FINISHED, reason="") for ending in rest)], 1, "agent")
+    cell.end([first, *(ending._replace(how=EndKind.FINISHED, reason="") for ending in rest)], 1, "agent")
     found = omega.json("job", "wait", "bad", code=1)
     assert (found["state"], found["counts"]) == ("failed", ENDED | {"failed": 1, "finished": 1})
 

@@ -7,7 +7,8 @@ import pytest
 from omega.cellstate.model import Job, JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.cli.conftest import Omega, eventually, join, scheduler
 
 
@@ -154,7 +155,7 @@ def test_what_went_wrong_lately(omega: Omega, cell: RedisCell) -> None:
     cell.submit([JobSpec("a", "crawl", "batch", (TaskGroup((500, 100), 5, 60_000),), 7)], now, "ada")
     me = cell.register_scheduler("batch/0", "nonce", 60_000, now)
     cell.commit(CommitRequest(me, 1, [Transaction("a", (Claim(0, 0, 4),))], Position(), now))
-    cell.end([Ending(0, cell.runs([0])[0].placement, How.FAILED, "0", "exit 3")], now, "here")
+    cell.end([TaskEnd(0, cell.runs([0])[0].placement, EndKind.FAILED, "0", "exit 3")], now, "here")
     cell.renew_scheduler(me, 60_000, {"rejecting_machines": [[0, 12, 3], [1, 1, 1]]})
     none = {"failed": 0, "lost": 0, "evicted": 0, "conflicts": 0}
     found = omega.json("machine", "list", "--verbose")["machines"]

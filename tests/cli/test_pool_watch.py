@@ -10,7 +10,8 @@ from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.queries.pool_shares import pools_json
 from omega.queries.pool_watch import PoolWatch
 from tests.cli.conftest import Omega, join
@@ -37,7 +38,7 @@ def test_what_was_watched(cell: RedisCell) -> None:
     cell.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 3_000))
     watched = PoolWatch(cell, 10_000)
     watched.add(pools_json(cell), 10_500)
-    cell.end([Ending(0, 1, How.EVICTED, "0-1", "drain")], 13_000, "ada")
+    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "0-1", "drain")], 13_000, "ada")
     watched.add(pools_json(cell), 14_000)
     history = watched.history()
     assert [(each.at, each.usage[0]) for each in history.samples["b"]] == [(0.5, 0.5), (4.0, 0.0)]

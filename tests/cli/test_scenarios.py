@@ -7,7 +7,8 @@ import pytest
 from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Mode, Position, Transaction
 from omega.cli.app import App
 from omega.queries.events import events, extent
 from omega.queries.job_history import past
@@ -253,5 +254,5 @@ def test_o04_a_limit_below_what_is_in_use(omega: Omega, cell: RedisCell, of: str
         assert place(cell, me, 20 + i, "s10", Claim(i % 4, 0, 1)) == 0, "nothing starts above the limit"
         assert omega.json("job", "why", "s10")["limit"]["short"] == 1_000 * (5 - i)
         run = next(run for run in cell.runs(range(4)) if run.job == f"s{i}")
-        cell.end([Ending(run.machine, run.placement, How.FINISHED)], 3, "here")
+        cell.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED)], 3, "here")
     assert place(cell, me, 30, "s10", Claim(0, 0, 1)) == 1

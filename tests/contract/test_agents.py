@@ -6,7 +6,7 @@ from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused
 from omega.cellstate.measured import Measured, merged
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.replies import AgentRecord, Membership
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Member, Stand, job, requeue_lost
 
 LEASE_MS = 60_000
@@ -59,7 +59,7 @@ def test_a_beat_tells_what_is_to_run(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=3)], 0, "ada")
     member.place("a", (index(cell), 3))
     placement = cell.runs([index(cell)])[0].placement
-    cell.end([Ending(index(cell), placement, How.EVICTED, "1", "drain")], 0, "ada")
+    cell.end([TaskEnd(index(cell), placement, EndKind.EVICTED, "1", "drain")], 0, "ada")
     cell.set_machine_state(index(cell), MachineState.DRAINED, 0, "ada")
     agents, drained, runs = cell.renew_executor(me, LEASE_MS, index(cell))
     assert (agents, drained) == (2, MachineState.DRAINED)
@@ -82,7 +82,7 @@ def test_its_tasks_go_back_once(stand: Stand, cell: AnyCell, member: Member) -> 
     cell.submit([job("a", count=3), job("b")], 0, "ada")
     member.place("a", (index(cell), 3))
     member.place("b", (0, 1))
-    cell.end([Ending(index(cell), 1, How.EVICTED, "2", "drain")], 0, "ada")
+    cell.end([TaskEnd(index(cell), 1, EndKind.EVICTED, "2", "drain")], 0, "ada")
     assert not cell.deregister_executor(me, 1, "batch/0"), "its lease holds"
     stand.expire_lease("agent/h1")
     before = member.seen(index(cell))
@@ -106,7 +106,7 @@ def test_a_drained_machine_stays_drained(stand: Stand, cell: AnyCell, member: Me
     cell.submit([job("a", count=2)], 0, "ada")
     member.place("a", (index(cell), 2))
     cell.set_machine_state(index(cell), MachineState.DRAINED, 0, "ada")
-    cell.end([Ending(index(cell), 1, How.EVICTED, "*", "drain")], 0, "ada")
+    cell.end([TaskEnd(index(cell), 1, EndKind.EVICTED, "*", "drain")], 0, "ada")
     stand.expire_lease("agent/h1")
     assert cell.deregister_executor(me, 1, "batch/0")
     assert state(cell) is MachineState.DRAINED

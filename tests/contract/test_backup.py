@@ -15,7 +15,8 @@ from omega.cellstate.backup.restore import AHEAD, restore
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell, cells
-from omega.cellstate.transaction import Ending, How, Position
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Position
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_resend import everything, history
 
@@ -87,7 +88,7 @@ def test_a_restored_cell_goes_on(stand: RedisStand, again: Again) -> None:
     copy.submit([job("new", count=2)], 100, "ada")
     assert member.place("new", (0, 1)).accepted
     placed = [run.placement for run in copy.runs([0]) if run.job == "new"]
-    copy.end([Ending(0, placed[0], How.FINISHED)], 101, "e1")
+    copy.end([TaskEnd(0, placed[0], EndKind.FINISHED)], 101, "e1")
     found = copy.job("new")
     assert found is not None
     assert (found.groups[0].finished, found.groups[0].unplaced) == (1, 1)
@@ -130,8 +131,8 @@ def test_a_cell_that_changes_while_it_is_read(stand: RedisStand, again: Again) -
         index = other.join("e9", [MachineSpec(f"late{number}", (4, 8), {"rack": f"r{number}"})], number)[0]
         if rng.random() < 0.7:
             member.place(f"late-{number}", (index, 1))
-        ended = [Ending(0, run.placement, How.FINISHED) for run in other.runs([0])[:1]]
-        ended += [Ending(index - 1, run.placement, How.FAILED) for run in other.runs([index - 1])[:1]]
+        ended = [TaskEnd(0, run.placement, EndKind.FINISHED) for run in other.runs([0])[:1]]
+        ended += [TaskEnd(index - 1, run.placement, EndKind.FAILED) for run in other.runs([index - 1])[:1]]
         other.end(ended, number, "e1")
 
     backup = read_backup(stand.cell, 1, change)

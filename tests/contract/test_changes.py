@@ -19,7 +19,8 @@ from omega.cellstate.model import (
     MachineState,
     TaskGroup,
 )
-from omega.cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Position, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Ask, Claim, Intake, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, job
 from tests.contract.test_jobs import kept
 
@@ -41,7 +42,7 @@ def test_a_held_job_keeps_what_runs_and_gets_nothing_new(cell: AnyCell, member: 
     held = cell.hold("a", 1, "ada")
     assert (held.state, held.held, held.groups[0].placed) == (JobState.HELD, True, 1)
     assert member.place("a", (0, 1)).claims == ((0, Verdict.UNKNOWN),)
-    assert cell.end([Ending(0, 1, How.FINISHED)], 2, "e0") == [1]
+    assert cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 2, "e0") == [1]
     assert cell.pending() == {"batch": ["a"]}
 
 
@@ -68,7 +69,7 @@ def test_a_held_job_whose_tasks_all_end_is_done(cell: AnyCell, member: Member) -
     cell.submit([job("a")], 0, "ada")
     member.place("a", (0, 1))
     cell.hold("a", 1, "ada")
-    cell.end([Ending(0, 1, How.FINISHED)], 2, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 2, "e0")
     assert kept(cell, "a").state is JobState.DONE
 
 
@@ -106,7 +107,7 @@ def test_the_modify_index_moves_with_changes_by_people_only(cell: AnyCell, membe
     first = cell.submit([job("a", count=3)], 0, "ada")[0].modified
     assert (first, kept(cell, "a").modified) == (cell.counters()["version"],) * 2
     member.place("a", (0, 3))
-    cell.end([Ending(0, 1, How.FINISHED, "0")], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 1, "e0")
     assert kept(cell, "a").modified == first
     assert cell.submit([job("a", count=3)], 2, "ada")[0].modified == first, "the same again"
     changes: tuple[Callable[[], Job], ...] = (
@@ -161,7 +162,7 @@ def test_a_change_of_what_moved_meanwhile_is_refused(cell: AnyCell, change: str)
 def test_added_tasks_wait_under_indices_of_their_own(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=2)], 0, "ada")
     member.place("a", (0, 2))
-    cell.end([Ending(0, 1, How.FINISHED, "0")], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 1, "e0")
     group = cell.resize("a", {0: 4}, 2, "ada").groups[0]
     assert (group.total, group.unplaced, group.waiting, group.indices) == (4, 2, "2-3", 4)
     assert arrivals(cell)[-1][1] == "a"
@@ -180,7 +181,7 @@ def test_waiting_tasks_go_first_and_then_the_newest_that_run(cell: AnyCell, memb
     assert cell.receive(1) == ["- 3 2 6", "- 2 1 5"]
     assert cell.pending() == {}
     assert [m.allocated for m in cell.machines()] == [(3, 3), (2, 2), (0, 0)]
-    assert cell.end([Ending(2, 3, How.LEFT), Ending(1, 2, How.LEFT)], 3, "e0") == [1, 1]
+    assert cell.end([TaskEnd(2, 3, EndKind.LEFT), TaskEnd(1, 2, EndKind.LEFT)], 3, "e0") == [1, 1]
 
 
 def test_indices_are_not_given_out_twice(cell: AnyCell, member: Member) -> None:
@@ -211,7 +212,7 @@ def test_a_job_without_tasks_is_done(cell: AnyCell, member: Member) -> None:
 def test_ended_tasks_cannot_be_taken_away(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=3)], 0, "ada")
     member.place("a", (0, 2))
-    cell.end([Ending(0, 1, How.FINISHED)], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 1, "e0")
     with pytest.raises(Refused, match="more tasks have ended than it shall have"):
         cell.resize("a", {0: 1}, 2, "ada")
     assert cell.resize("a", {0: 2}, 2, "ada").state is JobState.DONE
@@ -270,9 +271,9 @@ def workers(cell: AnyCell, member: Member) -> AnyCell:
     return cell
 
 
-@pytest.mark.parametrize("how", [How.EVICTED, How.LOST, How.FAILED])
-def test_an_optional_task_that_goes_is_dropped(workers: AnyCell, how: How) -> None:
-    assert workers.end([Ending(0, 2, how, "1", "fair-share")], 1, "e0") == [1]
+@pytest.mark.parametrize("how", [EndKind.EVICTED, EndKind.LOST, EndKind.FAILED])
+def test_an_optional_task_that_goes_is_dropped(workers: AnyCell, how: EndKind) -> None:
+    assert workers.end([TaskEnd(0, 2, how, "1", "fair-share")], 1, "e0") == [1]
     group = kept(workers, "a").groups[1]
     assert (group.total, group.unplaced, group.placed, group.failed, group.indices) == (2, 0, 2, 0, 3)
     assert not kept(workers, "a").pending
@@ -281,10 +282,10 @@ def test_an_optional_task_that_goes_is_dropped(workers: AnyCell, how: How) -> No
 def test_optional_tasks_of_two_placements_go_in_one_call(workers: AnyCell, member: Member) -> None:
     workers.resize("a", {1: 4}, 1, "ada")
     member.transact(Transaction("a", (Claim(1, 1, 1),)))
-    assert workers.end([Ending(m, p, How.EVICTED, "*", "drain") for m, p in ((0, 2), (1, 3))], 1, "e0") == [3, 1]
+    assert workers.end([TaskEnd(m, p, EndKind.EVICTED, "*", "drain") for m, p in ((0, 2), (1, 3))], 1, "e0") == [3, 1]
     workers.resize("a", {1: 2}, 1, "ada")
     member.transact(Transaction("a", (Claim(0, 1, 1), Claim(1, 1, 1))))
-    assert workers.end([Ending(m, p, How.EVICTED, "*", "drain") for m, p in ((0, 4), (1, 5))], 1, "e0") == [1, 1]
+    assert workers.end([TaskEnd(m, p, EndKind.EVICTED, "*", "drain") for m, p in ((0, 4), (1, 5))], 1, "e0") == [1, 1]
     assert [fact.words for fact in workers.facts()].count(("drop", "a", "1", "1", "evicted")) == 3
     assert verify(workers).violations == ()
 
@@ -329,7 +330,7 @@ def test_a_job_may_evict_the_last_of_its_own_optional_tasks(cell: AnyCell, membe
 
 
 def test_an_optional_task_may_finish(workers: AnyCell) -> None:
-    workers.end([Ending(0, 2, How.FINISHED, "1")], 1, "e0")
+    workers.end([TaskEnd(0, 2, EndKind.FINISHED, "1")], 1, "e0")
     assert (kept(workers, "a").groups[1].total, kept(workers, "a").groups[1].finished) == (3, 1)
 
 
@@ -340,13 +341,13 @@ def test_an_optional_task_of_a_stopped_job_is_stopped(workers: AnyCell) -> None:
 
 
 def test_more_optional_tasks_get_new_indices(workers: AnyCell) -> None:
-    workers.end([Ending(0, 2, How.LOST)], 1, "e0")
+    workers.end([TaskEnd(0, 2, EndKind.LOST)], 1, "e0")
     group = workers.resize("a", {1: 2}, 2, "ada").groups[1]
     assert (group.total, group.waiting, group.indices, group.optional) == (2, "3-4", 5, True)
 
 
 def test_a_job_is_done_when_only_optional_tasks_were_left_and_are_dropped(workers: AnyCell) -> None:
-    workers.end([Ending(0, 1, How.FINISHED)], 1, "e0")
+    workers.end([TaskEnd(0, 1, EndKind.FINISHED)], 1, "e0")
     workers.set_machine_state(0, MachineState.DOWN, 2, "ada")
     assert (kept(workers, "a").state, kept(workers, "a").groups[1].total) == (JobState.DONE, 0)
 

@@ -7,7 +7,8 @@ from omega.cellstate.audit.copies import Copies
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.transaction import Basis, Claim, Ending, How, Mode, Position, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Basis, Claim, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, Stand
 
 DUE = 4.0
@@ -109,7 +110,7 @@ def test_the_evictor_was_not_below_its_share(ground: Ground) -> None:
     ground.other.place("b", (0, 8))
     ground.other.place("a", (0, 4))
     since = ground.version()
-    assert ground.cell.end([Ending(0, ground.placement("a"), How.FINISHED, "0")], 0, "e0") == [1]
+    assert ground.cell.end([TaskEnd(0, ground.placement("a"), EndKind.FINISHED, "0")], 0, "e0") == [1]
     ground.fill()
     assert ground.evict(since) is Verdict.PLACED
     (found,) = ground.report().violations

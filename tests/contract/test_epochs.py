@@ -7,7 +7,8 @@ import pytest
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.model import MachineState
 from omega.cellstate.pools import Epoch, Integral, Pool, Pools
-from omega.cellstate.transaction import Ending, How, Position
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Position
 from omega.schedulers.epochs import epoch_of, recomputed
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_pools import in_pool, put
@@ -34,7 +35,7 @@ def test_demands_are_what_live_jobs_hold_and_want(cell: AnyCell, member: Member)
     cell.submit([in_pool("a", "p"), in_pool("b", user="bob", precedence=3), in_pool("c", "p")], 0, "ada")
     cell.submit([in_pool("waits")], 0, "ada", held=True)
     assert member.place("a", (0, 3)).accepted
-    cell.end([Ending(0, 1, How.FINISHED, "0")], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 1, "e0")
     cell.stop("c", 1, "ada")
     cell.set_machine_state(2, MachineState.DRAINED, 1, "ada")
     reply, jobs = cell.demands(Position())

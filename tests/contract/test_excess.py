@@ -7,7 +7,8 @@ import pytest
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, PreemptionSettings
-from omega.cellstate.transaction import Ending, How, Mode, Position
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Mode, Position
 from omega.over_limit import evict, excess_of_pool, jobs_of_pool
 from omega.schedulers.process.excess import OVER_SECONDS, Excess
 from tests.contract.conftest import AnyCell, Member
@@ -139,7 +140,7 @@ def test_a_gang_that_grew_keeps_its_tasks(cell: AnyCell, member: Member) -> None
     assert member.place("g", (0, 3), mode=Mode.GANG).accepted
     excess = Excess()
     assert relieved(cell, excess, 500.0) == 0
-    cell.end([Ending(0, 1, How.FINISHED, "2")], 1, "ada")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED, "2")], 1, "ada")
     assert relieved(cell, excess, 501.0) == 0, "whole again, with two tasks"
     cell.resize("g", {0: 5}, 2, "ada")
     assert relieved(cell, excess, 502.0) == relieved(cell, excess, 900.0) == 0
@@ -154,11 +155,11 @@ def test_the_rest_of_a_gang_that_lost_tasks_goes_unless_it_is_repaired_in_time(c
     assert member.place("single", (1, 1)).accepted
     excess = Excess()
     assert relieved(cell, excess, 500.0) == 0, "it is whole"
-    cell.end([Ending(0, 1, How.EVICTED, "3", "over")], 1, "ada")
+    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "3", "over")], 1, "ada")
     assert relieved(cell, excess, 501.0) == 0
     assert member.place("g", (2, 1), mode=Mode.GANG).accepted
     assert relieved(cell, excess, 550.0) == 0
-    cell.end([Ending(0, 1, How.EVICTED, "2", "over")], 1, "ada")
+    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "2", "over")], 1, "ada")
     assert relieved(cell, excess, 570.0) == 0, "it was repaired meanwhile"
     assert relieved(cell, excess, 629.0) == 0
     assert relieved(cell, excess, 630.0) == 3

@@ -9,7 +9,8 @@ from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused, StoreEr
 from omega.cellstate.executors import portions
 from omega.cellstate.model import MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import Membership
-from omega.cellstate.transaction import Ending, How, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Verdict
 from tests.contract.conftest import AnyCell, Member, RedisStand, Stand, job
 
 LEASE_MS = 600_000
@@ -51,7 +52,7 @@ def test_the_machines_of_an_executor_that_is_gone_are_offline_and_their_tasks_pe
 ) -> None:
     cell.submit([job("a", count=9)], 0, "ada")
     member.place("a", (0, 3), (1, 2), (2, 1))
-    cell.end([Ending(1, 2, How.EVICTED, "3", "drain")], 0, "ada")
+    cell.end([TaskEnd(1, 2, EndKind.EVICTED, "3", "drain")], 0, "ada")
     cell.set_machine_state(2, MachineState.GONE, 0, "ada")
     (record,) = cell.executor_records().values()
     me = Membership("e0", record.incarnation)
@@ -109,7 +110,7 @@ def test_tasks_of_a_live_executor_leave_a_machine_that_goes(
             cell.join("e1", [MachineSpec("m0", (4, 8))], 1)
         with pytest.raises(Refused, match="another executor"):
             cell.register_agent("m0", "n", LEASE_MS, 1)
-    cell.end([Ending(0, 1, How.LEFT)], 2, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.LEFT)], 2, "e0")
     assert cell.may_start([(1, second)]) == ["go"]
 
 

@@ -3,7 +3,7 @@
 from omega.cellstate.model import Job, JobState, MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Housekept
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Make, Member, Stand, job
 
 
@@ -68,7 +68,7 @@ def test_what_ends_by_itself_leaves_nothing_to_do(cell: AnyCell, member: Member)
     running(cell, member)
     cell.stop("a", 1, "ada")
     runs = cell.runs([0, 1, 2])
-    cell.end([Ending(run.machine, run.placement, How.FINISHED) for run in runs], 2, "e0")
+    cell.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in runs], 2, "e0")
     assert cell.chores() == {}
     assert cell.housekeep(3, "batch/0") == Housekept(0, 0, more=False)
 
@@ -102,7 +102,7 @@ def test_a_job_that_was_placed_and_evicted_has_begun(cell: AnyCell, member: Memb
     cell.submit([job("a", count=2), job("b")], 0, "ada")
     member.place("a", (0, 2))
     assert not kept(cell).begun
-    cell.end([Ending(0, 1, How.EVICTED, "*", "drain")], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "*", "drain")], 1, "e0")
     cell.hold("a", 2, "ada")
     cell.release("a", 3, "ada")
     assert (kept(cell).begun, kept(cell).groups[0].unplaced) == (True, 2)

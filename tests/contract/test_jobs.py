@@ -7,7 +7,8 @@ from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import Gang, Job, JobSpec, JobState, TaskGroup
 from omega.cellstate.ranges import indices
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.transaction import Ending, How, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Verdict
 from tests.contract.conftest import AnyCell, Make, Member, job, requeue_lost
 
 
@@ -32,7 +33,10 @@ def test_counts_of_every_sort_of_end(cell: AnyCell, member: Member) -> None:
     member.place("a", (0, 4), (1, 3))
     assert counts(cell, "a") == (1, 7, 0, 0, 0)
     run = kept(cell, "a").groups[0].runs[0][0]
-    endings = [Ending(0, run, how, str(i)) for i, how in enumerate([How.FINISHED, How.FAILED, How.LOST, How.EVICTED])]
+    endings = [
+        TaskEnd(0, run, how, str(i))
+        for i, how in enumerate([EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.EVICTED])
+    ]
     assert cell.end(endings, 1, "e0") == [1, 1, 1, 1]
     assert counts(cell, "a") == (3, 3, 1, 1, 0)
     assert kept(cell, "a").groups[0].waiting == "3,7"
@@ -51,9 +55,9 @@ def test_stop_ends_what_is_unplaced_at_once_and_the_rest_in_batches(cell: AnyCel
     assert cell.stop("a", 2, "ada", JobState.ABANDONED).state is JobState.STOPPED
     assert cell.counters()["version"] == version, "a second time changes nothing"
     first, second = (run for run, _, _ in kept(cell, "a").groups[0].runs)
-    assert cell.end([Ending(0, first, How.STOPPED)], 3, "ada") == [3]
-    assert cell.end([Ending(0, first, How.STOPPED), Ending(1, second, How.FINISHED, "3")], 3, "ada") == [0, 1]
-    assert cell.end([Ending(1, second, How.LOST)], 3, "ada") == [1]
+    assert cell.end([TaskEnd(0, first, EndKind.STOPPED)], 3, "ada") == [3]
+    assert cell.end([TaskEnd(0, first, EndKind.STOPPED), TaskEnd(1, second, EndKind.FINISHED, "3")], 3, "ada") == [0, 1]
+    assert cell.end([TaskEnd(1, second, EndKind.LOST)], 3, "ada") == [1]
     assert counts(cell, "a") == (0, 0, 1, 0, 5)
     assert kept(cell, "a").state is JobState.STOPPED
 
@@ -72,7 +76,7 @@ def test_stopping_what_is_not_there(cell: AnyCell) -> None:
 def test_done_when_nothing_is_left(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=2)], 0, "ada")
     member.place("a", (0, 2))
-    cell.end([Ending(0, 1, How.FINISHED)], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 1, "e0")
     assert kept(cell, "a").state is JobState.DONE
     assert cell.pending() == {}
 
@@ -81,7 +85,7 @@ def test_what_returns_goes_to_the_end_of_the_queue(cell: AnyCell, member: Member
     cell.submit([job("a"), job("b"), job("c")], 0, "ada")
     member.place("a", (0, 1))
     assert cell.pending() == {"batch": ["b", "c"]}
-    cell.end([Ending(0, 1, How.LOST)], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.LOST)], 1, "e0")
     assert cell.pending() == {"batch": ["b", "c"]}
     requeue_lost(cell)
     assert cell.pending() == {"batch": ["b", "c", "a"]}
@@ -187,10 +191,10 @@ def test_tasks_evicted_in_any_order_wait_in_order(cell: AnyCell, member: Member)
     member.place("a", (0, 2), (1, 2), (0, 2))
     runs = kept(cell, "a").groups[0].runs
     last, first, middle = ((machine, run) for run, machine, _ in (runs[2], runs[0], runs[1]))
-    endings = [Ending(machine, run, How.EVICTED, "*", "drain") for machine, run in (last, first)]
+    endings = [TaskEnd(machine, run, EndKind.EVICTED, "*", "drain") for machine, run in (last, first)]
     assert cell.end(endings, 1, "e0") == [2, 2]
     assert kept(cell, "a").groups[0].waiting == "0-1,4-5"
     assert member.place("a", (2, 3)).placed == 3
     assert kept(cell, "a").groups[0].waiting == "5"
-    assert cell.end([Ending(*middle, How.EVICTED, "*", "drain")], 2, "e0") == [2]
+    assert cell.end([TaskEnd(*middle, EndKind.EVICTED, "*", "drain")], 2, "e0") == [2]
     assert kept(cell, "a").groups[0].waiting == "2-3,5"

@@ -4,7 +4,8 @@ from omega.cellstate.audit import verify
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.transaction import Ending, How, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Verdict
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_epochs import next_epoch
 from tests.contract.test_pools import put
@@ -47,9 +48,9 @@ def test_other_pools_leave_free_what_a_pool_does_not_lend(cell: AnyCell, member:
     assert member.place("x", (m, 3)).accepted
     assert member.place("y", (m, 1)).claims == ((0, LIMIT),), "one is still kept"
     assert member.place("x", (m, 1)).accepted
-    cell.end([Ending(m, 1, How.FINISHED, "0-1")], 1, "e0")
+    cell.end([TaskEnd(m, 1, EndKind.FINISHED, "0-1")], 1, "e0")
     assert member.place("x", (m, 2)).accepted, "beyond what it keeps it takes what is free"
-    cell.end([Ending(m, 2, How.FINISHED, "*")], 1, "e0")
+    cell.end([TaskEnd(m, 2, EndKind.FINISHED, "*")], 1, "e0")
     assert member.place("y", (m, 5)).claims == ((2, LIMIT),), "8 of 12: a holds three, of which it keeps four"
     sound(cell)
 

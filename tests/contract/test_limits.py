@@ -5,7 +5,8 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MOST_PRECEDENCE, Limits, MachineState
 from omega.cellstate.replies import KindUse
-from omega.cellstate.transaction import Ending, How, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Verdict
 from tests.contract.conftest import AnyCell, Member, Stand, job
 
 
@@ -49,7 +50,9 @@ def test_use_follows_every_sort_of_end(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", (1, 2), 6), job("b", precedence=9)], 0, "ada")
     member.place("a", (0, 4), (1, 2))
     assert use(cell) == (1, (6, 12))
-    cell.end([Ending(0, 1, how, str(i)) for i, how in enumerate([How.FINISHED, How.STOPPED, How.LOST])], 1, "e0")
+    cell.end(
+        [TaskEnd(0, 1, how, str(i)) for i, how in enumerate([EndKind.FINISHED, EndKind.STOPPED, EndKind.LOST])], 1, "e0"
+    )
     assert use(cell) == (1, (3, 6))
     assert member.place("b", (0, 1), evict=((1, 1),)).accepted
     assert use(cell) == (2, (4, 7)), "it fitted without the eviction"
@@ -69,7 +72,7 @@ def test_an_owner_that_dies_leaks_nothing(stand: Stand, cell: AnyCell) -> None:
     assert use(cell) == (1, (2, 2))
     assert second.place("b", (1, 1)).claims == ((0, Verdict.LIMIT),), "one job is admitted already"
     assert second.place("a", (1, 2)).claims == ((1, Verdict.LIMIT),)
-    cell.end([Ending(0, 1, How.FINISHED), Ending(1, 2, How.FAILED)], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED), TaskEnd(1, 2, EndKind.FAILED)], 1, "e0")
     assert use(cell) == (0, (0, 0))
     assert second.place("b", (1, 1)).accepted
 

@@ -8,7 +8,8 @@ from omega.cellstate.audit import verify
 from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, Loss, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Housekept, Membership
-from omega.cellstate.transaction import Ending, How, Mode, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Mode, Verdict
 from tests.contract.conftest import AnyCell, Member, Stand, job
 
 START = 10_000_000
@@ -23,12 +24,12 @@ class Clock:
         if isinstance(cell, RedisCell):
             cell.store_ms = lambda: self.now  # type: ignore[method-assign]
 
-    def end(self, how: How, placement: int, machine: int = 0, tasks: str = "*", job: str = "") -> int:
+    def end(self, how: EndKind, placement: int, machine: int = 0, tasks: str = "*", job: str = "") -> int:
         """Tasks end; with their job even when they were taken for lost."""
-        return self.cell.end([Ending(machine, placement, how, tasks, "drain", job)], self.now, "e0")[0]
+        return self.cell.end([TaskEnd(machine, placement, how, tasks, "drain", job)], self.now, "e0")[0]
 
     def lose(self, placement: int, machine: int = 0, tasks: str = "*") -> int:
-        return self.end(How.LOST, placement, machine, tasks)
+        return self.end(EndKind.LOST, placement, machine, tasks)
 
     def wait(self, milliseconds: int) -> Housekept:
         """Time passes, then housekeeping looks."""
@@ -75,10 +76,10 @@ def test_a_lost_task_waits_a_second_then_two(cell: AnyCell, member: Member, cloc
     clock.lose(last(cell), 1)
     assert group(cell).losses == (Loss("1", 2, clock.now + 2_000, 2),)
     assert group(cell).placed == 2, "the others run on"
-    clock.end(How.FINISHED, 1)
+    clock.end(EndKind.FINISHED, 1)
     clock.wait(2_000)
     member.place("a", (1, 1))
-    clock.end(How.FINISHED, last(cell), 1)
+    clock.end(EndKind.FINISHED, last(cell), 1)
     assert (kept(cell).state, group(cell).losses) == (JobState.DONE, ())
 
 
@@ -136,8 +137,8 @@ def test_ten_minutes_to_the_millisecond_reset_the_count(
     assert group(cell).failed == failed
 
 
-@pytest.mark.parametrize("how", [How.LOST, How.EVICTED])
-def test_a_task_that_is_placed_at_most_once_fails(cell: AnyCell, member: Member, clock: Clock, how: How) -> None:
+@pytest.mark.parametrize("how", [EndKind.LOST, EndKind.EVICTED])
+def test_a_task_that_is_placed_at_most_once_fails(cell: AnyCell, member: Member, clock: Clock, how: EndKind) -> None:
     submit(cell, 3, once=True)
     member.place("a", (0, 2))
     clock.end(how, 1, tasks="0")
@@ -151,7 +152,7 @@ def test_no_budget_means_a_lost_task_fails_and_an_evicted_one_waits(
 ) -> None:
     submit(cell, 2, budget=0)
     member.place("a", (0, 2))
-    clock.end(How.EVICTED, 1, tasks="0")
+    clock.end(EndKind.EVICTED, 1, tasks="0")
     clock.lose(1, tasks="1")
     assert (group(cell).waiting, group(cell).failed, group(cell).budget) == ("0", 1, 0)
 
@@ -204,9 +205,9 @@ def test_a_job_that_shrinks_gives_up_delayed_tasks_before_running_ones(
 
 
 @pytest.mark.parametrize("due", [False, True])
-@pytest.mark.parametrize("how", [How.FINISHED, How.FAILED])
+@pytest.mark.parametrize("how", [EndKind.FINISHED, EndKind.FAILED])
 def test_an_end_that_is_told_after_the_loss_counts_while_the_task_waits(
-    cell: AnyCell, member: Member, clock: Clock, how: How, due: bool
+    cell: AnyCell, member: Member, clock: Clock, how: EndKind, due: bool
 ) -> None:
     submit(cell, 2)
     member.place("a", (0, 2))
@@ -214,7 +215,7 @@ def test_an_end_that_is_told_after_the_loss_counts_while_the_task_waits(
     clock.wait(1_000 * due)
     assert clock.end(how, 1, tasks="1", job="a") == 1
     found = group(cell)
-    assert (found.finished, found.failed) == ((1, 0) if how is How.FINISHED else (0, 1))
+    assert (found.finished, found.failed) == ((1, 0) if how is EndKind.FINISHED else (0, 1))
     assert (found.unplaced, found.ready) == (1, int(due))
     assert clock.end(how, 1, tasks="1", job="a") == 0, "once"
     assert clock.end(how, 1, job="a") == 1
@@ -228,10 +229,10 @@ def test_it_does_not_count_once_the_task_was_placed_again(cell: AnyCell, member:
     clock.lose(1)
     clock.wait(1_000)
     member.place("a", (1, 1))
-    assert clock.end(How.FINISHED, 1, tasks="0", job="a") == 0
-    clock.end(How.EVICTED, last(cell), 1)
-    assert clock.end(How.FINISHED, 1, tasks="0", job="a") == 0, "a later placement has ended since"
-    assert clock.end(How.FINISHED, 1, tasks="1", job="a") == 1
+    assert clock.end(EndKind.FINISHED, 1, tasks="0", job="a") == 0
+    clock.end(EndKind.EVICTED, last(cell), 1)
+    assert clock.end(EndKind.FINISHED, 1, tasks="0", job="a") == 0, "a later placement has ended since"
+    assert clock.end(EndKind.FINISHED, 1, tasks="1", job="a") == 1
     assert verify(cell).violations == ()
 
 
@@ -239,11 +240,11 @@ def test_it_does_not_count_of_another_placement_or_a_stopped_job(cell: AnyCell, 
     submit(cell, 2)
     member.place("a", (0, 2))
     clock.lose(1, tasks="0")
-    assert clock.end(How.FINISHED, 2, tasks="0", job="a") == 0
-    assert clock.end(How.FINISHED, 1, tasks="0", job="nobody") == 0
-    assert clock.end(How.FINISHED, 1, tasks="0") == 0
+    assert clock.end(EndKind.FINISHED, 2, tasks="0", job="a") == 0
+    assert clock.end(EndKind.FINISHED, 1, tasks="0", job="nobody") == 0
+    assert clock.end(EndKind.FINISHED, 1, tasks="0") == 0
     cell.stop("a", 1, "ada")
-    assert clock.end(How.FINISHED, 1, tasks="0", job="a") == 0
+    assert clock.end(EndKind.FINISHED, 1, tasks="0", job="a") == 0
     assert group(cell).stopped == 1
 
 
@@ -254,11 +255,11 @@ def test_a_held_job_keeps_what_runs_and_counts_ends_that_are_told_late(
     member.place("a", (0, 2), (1, 2))
     cell.hold("a", 1, "ada")
     clock.lose(1)
-    assert clock.end(How.FINISHED, 1, tasks="0", job="a") == 1
+    assert clock.end(EndKind.FINISHED, 1, tasks="0", job="a") == 1
     assert clock.wait(1_000) == Housekept(0, 1, more=False)
     found = group(cell)
     assert (found.placed, found.ready, found.finished, found.stopped) == (2, 1, 1, 0)
-    assert clock.end(How.FINISHED, 1, tasks="1", job="a") == 1
+    assert clock.end(EndKind.FINISHED, 1, tasks="1", job="a") == 1
     assert verify(cell).violations == ()
 
 

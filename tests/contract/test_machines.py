@@ -6,7 +6,8 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import MachineSpec, MachineState
-from omega.cellstate.transaction import Claim, Detection, Ending, How, Position, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Detection, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Member, job
 
 
@@ -69,7 +70,7 @@ def test_a_machine_that_came_back_smaller_is_over(cell: AnyCell, member: Member)
     cell.join("e0", [MachineSpec("m0", (2, 8))], 1)
     assert cell.machines()[0].over
     assert member.place("b", (0, 1)).claims == ((0, Verdict.DOWN),)
-    cell.end([Ending(0, 1, How.FINISHED, "0-1")], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0-1")], 1, "e0")
     assert member.place("b", (0, 1)).claims == ((0, Verdict.FULL),)
     cell.join("e0", [MachineSpec("m0", (1, 8))], 1)
     assert cell.set_machine_capacity(0, (1, 8), 1, "ada", ((1, 9),)) == 1, "repaired without another capacity"
@@ -135,7 +136,7 @@ def test_a_number_rises_by_one_per_transaction(cell: AnyCell, member: Member) ->
     member.transact(Transaction("a", claims), Transaction("a", claims[:1]), Transaction("a", (Claim(2, 0, 99),)))
     assert numbers(cell) == [before[0] + 2, before[1] + 1, before[2] + 1]
     placed = [(run.machine, run.placement) for run in cell.runs([0, 1, 2])]
-    cell.end([Ending(machine, run, How.FINISHED) for machine, run in placed], 1, "e0")
+    cell.end([TaskEnd(machine, run, EndKind.FINISHED) for machine, run in placed], 1, "e0")
     assert numbers(cell) == [before[0] + 3, before[1] + 2, before[2] + 2]
 
 

@@ -10,7 +10,8 @@ from omega.cellstate.errors import CellGone
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
-from omega.cellstate.transaction import Claim, Ending, How, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Transaction
 from tests.contract.conftest import AnyCell, Member, Stand, job
 
 
@@ -30,7 +31,7 @@ def test_each_message_is_read_once_and_in_order(cell: AnyCell, member: Member) -
     send(cell, member, 5)
     assert [placements(cell.receive(1, most=2)) for _ in range(4)] == [[1, 2], [3, 4], [5], []]
     send(cell, member, 1)
-    cell.end([Ending(0, 6, How.EVICTED, "*", "drain")], 0, "ada")
+    cell.end([TaskEnd(0, 6, EndKind.EVICTED, "*", "drain")], 0, "ada")
     assert placements(cell.receive(1)) == [6, 6]
     assert cell.receive(1) == cell.receive(1) == []
 

@@ -7,7 +7,8 @@ import pytest
 from omega.cellstate.audit import verify
 from omega.cellstate.model import Gang, JobState, MachineSpec, MachineState
 from omega.cellstate.redis.job_records import decode
-from omega.cellstate.transaction import Ending, How, Mode, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Mode, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job, requeue_lost
 
 
@@ -17,8 +18,8 @@ def placement(cell: AnyCell, job_id: str, number: int = -1) -> int:
     return found.groups[0].runs[number][0]
 
 
-def end(cell: AnyCell, machine: int, placed: int, how: How, tasks: str = "*") -> int:
-    return cell.end([Ending(machine, placed, how, tasks, "drain" if how is How.EVICTED else "")], 1, "e0")[0]
+def end(cell: AnyCell, machine: int, placed: int, how: EndKind, tasks: str = "*") -> int:
+    return cell.end([TaskEnd(machine, placed, how, tasks, "drain" if how is EndKind.EVICTED else "")], 1, "e0")[0]
 
 
 def counts(cell: AnyCell, job_id: str) -> tuple[int, int, int, int, int]:
@@ -32,17 +33,17 @@ def test_late_end_of_an_old_placement_has_no_effect(cell: AnyCell, member: Membe
     cell.submit([job("a")], 0, "ada")
     member.place("a", (0, 1))
     old = placement(cell, "a")
-    end(cell, 0, old, How.LOST)
+    end(cell, 0, old, EndKind.LOST)
     requeue_lost(cell)
     member.place("a", (0, 1))
     new = placement(cell, "a")
     version = cell.sync(member.position).position.version
     assert new != old
-    assert [end(cell, 0, old, how) for how in How] == [0] * 6
-    assert [end(cell, 1, new, how) for how in How] == [0] * 6, "it is not on that machine"
+    assert [end(cell, 0, old, how) for how in EndKind] == [0] * 6
+    assert [end(cell, 1, new, how) for how in EndKind] == [0] * 6, "it is not on that machine"
     assert cell.sync(member.position).position.version == version
     assert counts(cell, "a") == (0, 1, 0, 0, 0)
-    assert end(cell, 0, new, How.FINISHED) == 1
+    assert end(cell, 0, new, EndKind.FINISHED) == 1
 
 
 def test_parts_of_a_run_end_once(cell: AnyCell, member: Member) -> None:
@@ -50,11 +51,11 @@ def test_parts_of_a_run_end_once(cell: AnyCell, member: Member) -> None:
     member.place("a", (0, 4))
     run = placement(cell, "a")
     endings = [
-        Ending(0, run, How.FINISHED, "1"),
-        Ending(0, run, How.FINISHED, "0-2"),
-        Ending(0, run, How.FAILED, "1,3"),
-        Ending(0, run, How.FINISHED, "7-9"),
-        Ending(0, run, How.FINISHED, "-"),
+        TaskEnd(0, run, EndKind.FINISHED, "1"),
+        TaskEnd(0, run, EndKind.FINISHED, "0-2"),
+        TaskEnd(0, run, EndKind.FAILED, "1,3"),
+        TaskEnd(0, run, EndKind.FINISHED, "7-9"),
+        TaskEnd(0, run, EndKind.FINISHED, "-"),
     ]
     assert cell.end(endings, 1, "e0") == [1, 2, 1, 0, 0]
     assert counts(cell, "a") == (0, 0, 3, 1, 0)
@@ -76,10 +77,10 @@ def test_evicted_leaves_until_acknowledged(cell: AnyCell, member: Member) -> Non
         f"+ {high} 0 high 0 0 0 1",
     ]
     assert cell.may_start([(0, high), (0, victim), (1, high)]) == ["wait", "gone", "gone"]
-    assert end(cell, 0, victim, How.LEFT, "0") == 1
+    assert end(cell, 0, victim, EndKind.LEFT, "0") == 1
     assert cell.may_start([(0, high)]) == ["wait"], "one of two is gone"
-    assert end(cell, 0, victim, How.LEFT) == 1
-    assert end(cell, 0, victim, How.LEFT) == 0
+    assert end(cell, 0, victim, EndKind.LEFT) == 1
+    assert end(cell, 0, victim, EndKind.LEFT) == 0
     assert cell.may_start([(0, high)]) == ["go"]
 
 
@@ -87,20 +88,20 @@ def test_next_placement_waits_for_the_old_one_elsewhere(cell: AnyCell, member: M
     cell.submit([job("a", count=3)], 0, "ada")
     member.place("a", (0, 3))
     old = placement(cell, "a")
-    end(cell, 0, old, How.EVICTED, "1-2")
+    end(cell, 0, old, EndKind.EVICTED, "1-2")
     member.place("a", (1, 1))
     member.place("a", (2, 1))
     first, second = placement(cell, "a", -2), placement(cell, "a", -1)
     assert cell.receive(1)[-2:] == [f"+ {first} 1 a 0 1 0 1", f"+ {second} 2 a 0 2 0 1"]
     assert cell.may_start([(1, first), (2, second), (0, old)]) == ["wait", "wait", "go"]
-    end(cell, 0, old, How.LEFT, "1")
+    end(cell, 0, old, EndKind.LEFT, "1")
     assert cell.may_start([(1, first), (2, second)]) == ["go", "wait"]
 
 
 def test_starts_at_once_where_there_is_room_for_both(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a"), job("b", (3, 3))], 0, "ada")
     member.place("a", (0, 1))
-    end(cell, 0, placement(cell, "a"), How.EVICTED)
+    end(cell, 0, placement(cell, "a"), EndKind.EVICTED)
     member.place("b", (0, 1))
     assert cell.may_start([(0, placement(cell, "b"))]) == ["go"]
 
@@ -109,8 +110,8 @@ def test_leaving_merges_and_keeps_its_place(cell: AnyCell, member: Member) -> No
     cell.submit([job("a", count=4)], 0, "ada")
     member.place("a", (0, 4))
     run = placement(cell, "a")
-    end(cell, 0, run, How.EVICTED, "3")
-    end(cell, 0, run, How.EVICTED, "0,2")
+    end(cell, 0, run, EndKind.EVICTED, "3")
+    end(cell, 0, run, EndKind.EVICTED, "0,2")
     assert [(each.tasks, each.leaving) for each in cell.runs([0])] == [("1", False), ("0,2-3", True)]
     found = cell.job("a")
     assert found is not None
@@ -120,15 +121,15 @@ def test_leaving_merges_and_keeps_its_place(cell: AnyCell, member: Member) -> No
 def test_tasks_leave_a_machine_that_goes_down_before_they_start_elsewhere(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=2)], 0, "ada")
     member.place("a", (0, 2))
-    end(cell, 0, placement(cell, "a"), How.EVICTED, "0")
+    end(cell, 0, placement(cell, "a"), EndKind.EVICTED, "0")
     assert cell.set_machine_state(0, MachineState.DOWN, 1, "ada") == 1
     assert [(run.tasks, run.leaving) for run in cell.runs([0])] == [("0-1", True)]
     member.place("a", (1, 2))
     second = placement(cell, "a")
     assert cell.may_start([(1, second)]) == ["wait"]
-    end(cell, 0, 1, How.LEFT, "0")
+    end(cell, 0, 1, EndKind.LEFT, "0")
     assert cell.may_start([(1, second)]) == ["wait"]
-    end(cell, 0, 1, How.LEFT, "1")
+    end(cell, 0, 1, EndKind.LEFT, "1")
     assert cell.may_start([(1, second)]) == ["go"]
     assert counts(cell, "a") == (0, 2, 0, 0, 0)
 
@@ -155,7 +156,7 @@ def test_evicting_one_of_a_gang_leaves_the_rest(cell: AnyCell, member: Member) -
 def test_a_strict_gang_leaves_together_for_any_reason(cell: AnyCell, member: Member) -> None:
     cell.submit([job("gang", count=6, gang=Gang.STRICT)], 0, "ada")
     member.place("gang", (0, 2), (1, 2), (2, 2), mode=Mode.GANG)
-    assert end(cell, 0, placement(cell, "gang", 0), How.EVICTED, "0") == 6
+    assert end(cell, 0, placement(cell, "gang", 0), EndKind.EVICTED, "0") == 6
     assert counts(cell, "gang") == (6, 0, 0, 0, 0)
     assert member.place("gang", (0, 2), (1, 2), (2, 2), mode=Mode.GANG).accepted
     assert cell.set_machine_capacity(1, (1, 8), 1, "ada", [(placement(cell, "gang", -2), 2)]) == 6
@@ -169,7 +170,7 @@ def test_a_wide_strict_gang_leaves_together(cell: AnyCell, member: Member) -> No
     assert member.place("low", (0, 1)).accepted
     victims = ((placement(cell, "low"), 1), (placement(cell, "gang", 0), 1))
     assert member.place("high", (0, 1), evict=victims[:1]).accepted
-    assert end(cell, 0, placement(cell, "gang", 0), How.EVICTED, "0") == 900
+    assert end(cell, 0, placement(cell, "gang", 0), EndKind.EVICTED, "0") == 900
     assert counts(cell, "gang") == (900, 0, 0, 0, 0)
     assert member.place("gang", (0, 300), (1, 300), (2, 300), mode=Mode.GANG).accepted
     cell.submit([job("top", (4, 4), precedence=10)], 0, "ada")
@@ -182,7 +183,7 @@ def test_a_wide_strict_gang_leaves_together(cell: AnyCell, member: Member) -> No
 def test_a_lost_member_leaves_a_strict_gang_placed(cell: AnyCell, member: Member) -> None:
     cell.submit([job("gang", count=2, gang=Gang.STRICT)], 0, "ada")
     member.place("gang", (0, 1), (1, 1), mode=Mode.GANG)
-    end(cell, 0, placement(cell, "gang", 0), How.LOST)
+    end(cell, 0, placement(cell, "gang", 0), EndKind.LOST)
     assert counts(cell, "gang") == (1, 1, 0, 0, 0)
 
 
@@ -202,16 +203,16 @@ def test_a_finished_job_is_kept_while_its_tasks_leave(make: Make) -> None:
     member.place("old", (0, 1))
     old = placement(cell, "old")
     cell.stop("old", 1, "ada", JobState.STOPPED)
-    end(cell, 0, old, How.STOPPED)
+    end(cell, 0, old, EndKind.STOPPED)
     cell.submit([job("new", (4, 4)), *(job(f"j{i}") for i in range(3))], 2, "ada")
     assert member.place("new", (0, 1)).accepted
     for i in range(3):
         cell.stop(f"j{i}", 3, "ada")
     assert cell.may_start([(0, placement(cell, "new"))]) == ["wait"], "the old one still holds all of it"
-    assert end(cell, 0, old, How.LEFT) == 1
+    assert end(cell, 0, old, EndKind.LEFT) == 1
     assert cell.may_start([(0, placement(cell, "new"))]) == ["go"]
     cell.stop("new", 4, "ada")
-    end(cell, 0, placement(cell, "new"), How.FINISHED)
+    end(cell, 0, placement(cell, "new"), EndKind.FINISHED)
     assert cell.jobs() == []
 
 
@@ -242,8 +243,8 @@ def test_placements_of_a_call_have_ids_one_after_another(cell: AnyCell, member: 
 
 
 @pytest.mark.parametrize("make", ["fake", "resp3"], indirect=True)
-@pytest.mark.parametrize("how", [How.FINISHED, How.LOST])
-def test_runs_of_one_transaction_are_stored_with_one_id(stand: RedisStand, how: How) -> None:
+@pytest.mark.parametrize("how", [EndKind.FINISHED, EndKind.LOST])
+def test_runs_of_one_transaction_are_stored_with_one_id(stand: RedisStand, how: EndKind) -> None:
     """A run whose id follows is written without it; finished runs end on the fast path, lost ones do not."""
     cell = stand.cell
     cell.register_executor("e0", "n", 600_000, 0)
@@ -261,8 +262,8 @@ def test_runs_of_one_transaction_are_stored_with_one_id(stand: RedisStand, how: 
     assert runs() == "1@0,3@2,@3,@4,"
     member.place("a", (5, 1), (0, 1))
     assert runs() == "1@0,3@2,@3,@4,6@5,@0,"
-    assert cell.end([Ending(machine, placed, how) for machine, placed in ((0, 1), (3, 4), (5, 6))], 1, "e0") == [1] * 3
+    assert cell.end([TaskEnd(machine, placed, how) for machine, placed in ((0, 1), (3, 4), (5, 6))], 1, "e0") == [1] * 3
     assert runs() == "3@2,5@4,7@0,"
-    end(cell, 2, 3, How.EVICTED)
+    end(cell, 2, 3, EndKind.EVICTED)
     assert runs() == "5@4,7@0,!3@2,"
     assert verify(cell).ok

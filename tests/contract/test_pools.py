@@ -8,7 +8,8 @@ from omega.cellstate.errors import BadInput, Overtaken, Refused
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Integral, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.pools.records import PoolUse
-from omega.cellstate.transaction import Ending, How, Mode, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Mode, Verdict
 from tests.contract.conftest import AnyCell, Member, Stand
 
 
@@ -143,7 +144,7 @@ def test_limits_bind_the_pool_and_everything_below(cell: AnyCell, member: Member
     assert member.place("y", (1, 4)).claims == ((2, Verdict.LIMIT),)
     assert member.place("z", (2, 4)).accepted, "no limit binds it"
     assert cell.pool_use() == {"top": PoolUse(2, 5, (5, 10)), "a": PoolUse(1, 3, (3, 6))}
-    cell.end([Ending(0, 1, How.FINISHED)], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 1, "e0")
     assert cell.pool_use() == {"top": PoolUse(1, 2, (2, 4)), "a": PoolUse(0, 0, (0, 0))}
     assert member.place("y", (1, 2)).accepted
 
@@ -172,7 +173,7 @@ def test_a_pool_that_moves_takes_what_runs_along(cell: AnyCell, member: Member) 
     put(cell, Pool("big", limits={"tasks": 9}), Pool("small", limits={"tasks": 2}), Pool("leaf", "small"))
     assert {name: use.tasks for name, use in cell.pool_use().items()} == {"big": 0, "small": 3}
     assert member.place("x", (0, 1)).claims == ((0, Verdict.LIMIT),), "over its limit it takes nothing"
-    cell.end([Ending(0, 1, How.FINISHED, "0-1")], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0-1")], 1, "e0")
     assert member.place("x", (0, 1)).accepted
     assert {name: use.tasks for name, use in cell.pool_use().items()} == {"big": 0, "small": 2}
 

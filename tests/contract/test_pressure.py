@@ -7,7 +7,7 @@ import pytest
 
 from omega.cellstate.errors import StoreFull
 from omega.cellstate.model import JobState, Limits, MachineSpec, MachineState, TaskGroup
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_resend import everything
 
@@ -70,8 +70,8 @@ def test_what_frees_passes(stand: RedisStand) -> None:
     member.place("a", (0, 2), (1, 2))
     fill(stand)
     assert cell.resize("c", {0: 3}, 1, "ada").groups[0].total == 3
-    assert cell.end([Ending(0, 1, How.FINISHED, "0"), Ending(0, 1, How.STOPPED)], 1, "e0") == [1, 1]
-    assert cell.end([Ending(0, 1, How.LEFT)], 1, "e0") == [1]
+    assert cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0"), TaskEnd(0, 1, EndKind.STOPPED)], 1, "e0") == [1, 1]
+    assert cell.end([TaskEnd(0, 1, EndKind.LEFT)], 1, "e0") == [1]
     assert cell.stop("b", 1, "ada").state is JobState.STOPPED
     assert cell.set_machine_state(2, MachineState.DRAINED, 1, "ada") == 0
     assert cell.set_machine_state(1, MachineState.DOWN, 1, "ada") == 2

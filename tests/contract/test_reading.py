@@ -11,18 +11,8 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import BUCKETS, MachineSpec, MachineState, bucket_of
 from omega.cellstate.redis import reads
 from omega.cellstate.replies import CommitRequest, Reply
-from omega.cellstate.transaction import (
-    Ask,
-    Basis,
-    Claim,
-    Detection,
-    Ending,
-    How,
-    Intake,
-    Position,
-    Transaction,
-    Verdict,
-)
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Ask, Basis, Claim, Detection, Intake, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, MemoryStand, RedisStand, Stand, job
 
 ALL = "1" * BUCKETS
@@ -236,7 +226,7 @@ def test_intake_in_order_of_arrival(cell: AnyCell, member: Member) -> None:
     reply = cell.sync(Position(), asking((1, 0, 4)))
     assert [pending.job.id for pending in reply.jobs] == ["j0", "j1", "j3", "j4"]
     assert (reply.jobs[0].job, reply.counts, reply.arrivals) == (cell.job("j0"), [4], 8)
-    cell.end([Ending(0, 1, How.EVICTED, "*", "drain")], 0, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "*", "drain")], 0, "e0")
     last = reply.jobs[-1].arrival
     later = cell.sync(Position(), asking((1, last, 4)))
     assert [pending.job.id for pending in later.jobs] == ["j5", "j6", "j2"], "what came back came last"
@@ -285,7 +275,7 @@ def test_intake_follows_the_queue_through_many_changes(cell: AnyCell, member: Me
     cell.submit([job(name, (0, 0)) for name in names], 0, "ada")
     member.transact(*(Transaction(name, (Claim(0, 0, 1),)) for name in names[:150]))
     runs = {run.job: run.placement for run in cell.runs([0])}
-    cell.end([Ending(0, runs[name], How.EVICTED, "*", "drain") for name in names[10:20]], 0, "e0")
+    cell.end([TaskEnd(0, runs[name], EndKind.EVICTED, "*", "drain") for name in names[10:20]], 0, "e0")
     order = names[150:] + names[10:20]
     assert cell.pending() == {"batch": order}
     reply = cell.sync(Position(), asking((1, 160, 100), most=100))

@@ -11,7 +11,8 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.scripts import Script
 from omega.cellstate.replies import CommitRequest, Reply
 from omega.cellstate.shards import Worker
-from omega.cellstate.transaction import Ask, Claim, Ending, How, Intake, Mode, Outcome, Position, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Ask, Claim, Intake, Mode, Outcome, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand, job
 
 
@@ -53,8 +54,8 @@ def history(cell: AnyCell, expire_lease: Callable[[str], None]) -> None:
         cell.end_shard("a", "a", worker, phase, 0, 20, failed_ms=0 if failed else None)
     member.place("gang", (1, 1), (2, 1), mode=Mode.GANG)
     member.place("high", (1, 1), evict=((2, 1), (3, 1)))
-    cell.end([Ending(0, 1, How.FINISHED, "0"), Ending(1, 2, How.LEFT), Ending(0, 9, How.LOST)], 3, "e0")
-    cell.end([Ending(0, 1, How.EVICTED, "1", "drain")], 3, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0"), TaskEnd(1, 2, EndKind.LEFT), TaskEnd(0, 9, EndKind.LOST)], 3, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "1", "drain")], 3, "e0")
     cell.set_machine_state(2, MachineState.DRAINED, 4, "ada")
     cell.register_executor("e1", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (6, 8), {"rack": "r1"})], 5)
@@ -69,8 +70,8 @@ def history(cell: AnyCell, expire_lease: Callable[[str], None]) -> None:
     cell.hold("held", 7, "ada")
     cell.stop("held", 7, "ada", JobState.ABANDONED)
     (left,) = (run.placement for run in cell.runs([0]) if not run.leaving)
-    cell.end([Ending(0, left, How.LOST, "*", "x")], 7, "e0")
-    cell.end([Ending(0, left, How.FINISHED, "*", "", "a")], 7, "e0")
+    cell.end([TaskEnd(0, left, EndKind.LOST, "*", "x")], 7, "e0")
+    cell.end([TaskEnd(0, left, EndKind.FINISHED, "*", "", "a")], 7, "e0")
     cell.stop("gang", 7, "ada")
     cell.housekeep(7, "batch/0")
     cell.stop("a", 7, "ada")

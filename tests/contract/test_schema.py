@@ -14,7 +14,8 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.scripts import script
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 
 
 @pytest.fixture
@@ -57,5 +58,5 @@ def test_a_scheduler_and_an_executor_that_outlived_their_cell_are_told(cell: Red
     with pytest.raises(CellGone, match="another version"):
         cell.commit(CommitRequest(member, 2, [Transaction("j", (Claim(0, 0, 1),))], Position(), 2, executors=(1,)))
     with pytest.raises(CellGone, match="another version"):
-        cell.end([Ending(0, 1, How.FINISHED)], 3, "e")
+        cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 3, "e")
     assert dump(cell) == before

@@ -5,7 +5,7 @@ import pytest
 from omega.cellstate.model import MachineState
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER
 from omega.cellstate.shards import MOST_IN_A_ROW, RETRY_MS, TRIES, Errand, PhaseCount, Progress, ShardDurations, Worker
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Member, job
 
 
@@ -39,8 +39,8 @@ def finish_all(cell: AnyCell, worker: Worker, milliseconds: int = 10) -> list[Er
     return errands
 
 
-def lose(cell: AnyCell, worker: Worker, how: How = How.FAILED) -> None:
-    assert cell.end([Ending(worker.machine, worker.placement, how, str(worker.task))], 1, "e0") == [1]
+def lose(cell: AnyCell, worker: Worker, how: EndKind = EndKind.FAILED) -> None:
+    assert cell.end([TaskEnd(worker.machine, worker.placement, how, str(worker.task))], 1, "e0") == [1]
 
 
 def test_maps_come_first_then_reduces(cell: AnyCell, workers: list[Worker]) -> None:
@@ -95,8 +95,8 @@ def test_ending_again_has_no_second_effect(cell: AnyCell, workers: list[Worker])
     assert cell.progress("a") == before
 
 
-@pytest.mark.parametrize("how", [How.FAILED, How.LOST, How.EVICTED, How.STOPPED, How.FINISHED])
-def test_the_shard_of_a_worker_that_is_gone_goes_back(cell: AnyCell, workers: list[Worker], how: How) -> None:
+@pytest.mark.parametrize("how", [EndKind.FAILED, EndKind.LOST, EndKind.EVICTED, EndKind.STOPPED, EndKind.FINISHED])
+def test_the_shard_of_a_worker_that_is_gone_goes_back(cell: AnyCell, workers: list[Worker], how: EndKind) -> None:
     for worker in workers:
         claim(cell, worker)
     lose(cell, workers[1], how)
@@ -107,7 +107,7 @@ def test_the_shard_of_a_worker_that_is_gone_goes_back(cell: AnyCell, workers: li
 def test_and_the_worker_that_is_gone_can_no_longer_end_it(cell: AnyCell, workers: list[Worker]) -> None:
     for worker in workers:
         claim(cell, worker)
-    lose(cell, workers[1], How.EVICTED)
+    lose(cell, workers[1], EndKind.EVICTED)
     assert end(cell, workers[0], "map", 0)
     claim(cell, workers[0])
     assert not end(cell, workers[1], "map", 1)
@@ -118,7 +118,7 @@ def test_and_the_worker_that_is_gone_can_no_longer_end_it(cell: AnyCell, workers
 
 def test_what_one_that_was_evicted_finished_in_time_counts(cell: AnyCell, workers: list[Worker]) -> None:
     claim(cell, workers[0])
-    lose(cell, workers[0], How.EVICTED)
+    lose(cell, workers[0], EndKind.EVICTED)
     assert end(cell, workers[0], "map", 0)
 
 
@@ -190,7 +190,7 @@ def test_a_shard_that_failed_comes_last_and_on_another_machine(cell: AnyCell, wo
 
 
 def test_a_shard_that_failed_is_tried_again_after_a_while_only(cell: AnyCell, workers: list[Worker]) -> None:
-    lose(cell, workers[2], How.FINISHED)
+    lose(cell, workers[2], EndKind.FINISHED)
     (worker, other, _), now = workers, 0
     for shard in (0, 1):
         assert claim(cell, other, 3) == Errand("map", shard)

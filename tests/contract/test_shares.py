@@ -10,7 +10,8 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import Make, Member
 
 
@@ -136,9 +137,9 @@ def test_a_lane_that_was_empty_at_the_sync_counts(make: Make) -> None:
     snapshot.apply(cell.sync(Position()))
     snapshot.lanes.learn(cell.lanes(snapshot.lanes.unknown()))
     assert member.place("a2", (0, 1), evict=((1, 1),)).placed == 0, "no precedence"
-    cell.end([Ending(0, 1, How.FINISHED, "0")], 0, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 0, "e0")
     assert member.place("a2", (0, 1)).accepted
-    cell.end([Ending(0, 2, How.LOST)], 0, "e0")
+    cell.end([TaskEnd(0, 2, EndKind.LOST)], 0, "e0")
     snapshot.apply(cell.sync(snapshot.position))
     known, serial = snapshot.lanes.by_leaf(), snapshot.lanes.complete_to
     assert known == {"a": [2, 3], "b": [1]}

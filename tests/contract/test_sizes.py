@@ -5,7 +5,8 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, Limits, MachineSpec, TaskGroup
 from omega.cellstate.resources import LARGEST
-from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, job
 
 
@@ -28,7 +29,7 @@ def test_the_largest_gang(wide: AnyCell) -> None:
     (outcome,) = member.transact(Transaction("a", full, Mode.GANG))
     assert [verdict for _, verdict in outcome.claims] == [Verdict.ABORTED] * (MOST_CLAIMS - 1) + [Verdict.FULL]
     assert member.transact(Transaction("a", claims, Mode.GANG))[0].accepted
-    endings = [Ending(run.machine, run.placement, How.FINISHED) for run in wide.runs(range(MOST_CLAIMS))]
+    endings = [TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in wide.runs(range(MOST_CLAIMS))]
     assert sum(wide.end(endings, 1, "e0")) == MOST_CLAIMS
     assert {m.allocated for m in wide.machines()} == {(0, 0)}
 
@@ -56,7 +57,7 @@ def test_many_answers_in_one_call(make: Make) -> None:
         some = enumerate(jobs[start : start + 3_000])
         member.transact(*(Transaction(each.id, (Claim(i % 300, 0, 1),)) for i, each in some))
     assert cell.pending() == {}
-    endings = [Ending(run.machine, run.placement, How.FAILED) for run in cell.runs(machines)]
+    endings = [TaskEnd(run.machine, run.placement, EndKind.FAILED) for run in cell.runs(machines)]
     assert cell.end(endings, 1, "e0") == [1] * 9_000
 
 
@@ -84,7 +85,7 @@ def test_amounts_near_the_largest_stay_exact(make: Make) -> None:
     assert member.place("c", (0, 2)).claims == ((1, Verdict.FULL),)
     row = cell.sync(Position()).rows[0]
     assert row.tolist()[4:] == [LARGEST, LARGEST, 3 * third, 3 * third]
-    cell.end([Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs(range(40))], 1, "e0")
+    cell.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in cell.runs(range(40))], 1, "e0")
     assert "batch" not in cell.kinds()
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import After, JobSpec, JobState, MachineState, TaskGroup
-from omega.cellstate.transaction import Ending, How, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Verdict
 from tests.contract.conftest import AnyCell, Member, job
 from tests.contract.test_changes import arrivals
 from tests.contract.test_jobs import kept
@@ -19,12 +20,12 @@ def submit(cell: AnyCell, name: str, *waits: tuple[str, bool], held: bool = Fals
     return f"{answer.status} {answer.holder}".strip()
 
 
-def end(cell: AnyCell, member: Member, name: str, how: How = How.FINISHED) -> None:
+def end(cell: AnyCell, member: Member, name: str, how: EndKind = EndKind.FINISHED) -> None:
     """Place both tasks of a job and end them, one after the other."""
     assert member.place(name, (0, 2)).accepted
     placement = kept(cell, name).groups[0].runs[0][0]
-    cell.end([Ending(0, placement, How.FINISHED, "0")], 1, "e0")
-    cell.end([Ending(0, placement, how, "1")], 1, "e0")
+    cell.end([TaskEnd(0, placement, EndKind.FINISHED, "0")], 1, "e0")
+    cell.end([TaskEnd(0, placement, how, "1")], 1, "e0")
 
 
 def states(cell: AnyCell) -> dict[str, str]:
@@ -49,14 +50,14 @@ def test_a_waiting_job_is_not_placed_and_is_released_by_the_end_of_the_other(cel
 @pytest.mark.parametrize(
     ("how", "outcome", "state"),
     [
-        (How.FINISHED, OK, "active"),
-        (How.FAILED, OK, "stopped"),
-        (How.FAILED, ANY, "active"),
-        (How.STOPPED, OK, "stopped"),
-        (How.STOPPED, ANY, "active"),
+        (EndKind.FINISHED, OK, "active"),
+        (EndKind.FAILED, OK, "stopped"),
+        (EndKind.FAILED, ANY, "active"),
+        (EndKind.STOPPED, OK, "stopped"),
+        (EndKind.STOPPED, ANY, "active"),
     ],
 )
-def test_how_the_other_ends_decides(cell: AnyCell, member: Member, how: How, outcome: bool, state: str) -> None:
+def test_how_the_other_ends_decides(cell: AnyCell, member: Member, how: EndKind, outcome: bool, state: str) -> None:
     submit(cell, "a")
     submit(cell, "b", ("a", outcome))
     end(cell, member, "a", how)
@@ -100,7 +101,7 @@ def test_a_job_may_wait_for_several(cell: AnyCell, member: Member) -> None:
     for name in "abc":
         submit(cell, name)
     submit(cell, "z", ("a", OK), ("b", ANY), ("c", OK))
-    end(cell, member, "b", How.FAILED)
+    end(cell, member, "b", EndKind.FAILED)
     end(cell, member, "a")
     assert kept(cell, "z").after == (After("c"),)
     assert states(cell)["z"] == "held"
@@ -114,7 +115,7 @@ def test_two_that_end_in_one_call(cell: AnyCell, member: Member) -> None:
         member.place(name, (0, 2))
     submit(cell, "z", ("a", OK), ("b", OK))
     submit(cell, "y", ("z", ANY))
-    endings = [Ending(0, 1, How.FINISHED), Ending(0, 2, How.FAILED)]
+    endings = [TaskEnd(0, 1, EndKind.FINISHED), TaskEnd(0, 2, EndKind.FAILED)]
     cell.end(endings, 1, "e0")
     assert states(cell) == {"a": "done", "b": "done", "z": "stopped", "y": "active"}
 
@@ -147,14 +148,14 @@ def test_what_is_true_already_is_not_waited_for(cell: AnyCell, member: Member) -
     submit(cell, "a")
     end(cell, member, "a")
     submit(cell, "f")
-    end(cell, member, "f", How.FAILED)
+    end(cell, member, "f", EndKind.FAILED)
     assert submit(cell, "b", ("a", OK), ("f", ANY)) == "new"
     assert states(cell)["b"] == "active"
 
 
 def test_what_never_will_be_is_refused(cell: AnyCell, member: Member) -> None:
     submit(cell, "f")
-    end(cell, member, "f", How.FAILED)
+    end(cell, member, "f", EndKind.FAILED)
     submit(cell, "s")
     member.place("s", (1, 2))
     cell.stop("s", 1, "ada")
@@ -190,7 +191,7 @@ def test_optional_tasks_that_are_dropped_do_not_count(cell: AnyCell, member: Mem
     cell.submit([JobSpec("a", "a", "batch", groups)], 0, "ada")
     submit(cell, "b", ("a", OK))
     member.place("a", (0, 1))
-    cell.end([Ending(0, 1, How.FINISHED)], 1, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 1, "e0")
     cell.resize("a", {1: 0}, 2, "ada")
     assert states(cell) == {"a": "done", "b": "active"}
 

@@ -9,7 +9,7 @@ from omega.cellstate.model import Limits, MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.records import each_message
 from omega.cellstate.replies import MOST_AWAITED, Awaited, awaited_of
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Member, MemoryStand, RedisStand, Stand, job, requeue_lost
 
 
@@ -43,11 +43,11 @@ def test_what_is_put_back_wakes(cell: AnyCell, members: list[Member]) -> None:
     cell.submit([job("a", count=3), job("s", (4, 4), kind="service", precedence=9)], 0, "ada")
     members[0].place("a", (0, 1), (1, 1), (2, 1))
     woken(cell)
-    cell.end([Ending(1, 2, How.LOST)], 0, "e0")
+    cell.end([TaskEnd(1, 2, EndKind.LOST)], 0, "e0")
     assert woken(cell) == [], "a lost task waits first"
     requeue_lost(cell)
     assert woken(cell) == ["batch/0", "batch/1"]
-    cell.end([Ending(2, 3, How.EVICTED, "*", "drain")], 0, "e0")
+    cell.end([TaskEnd(2, 3, EndKind.EVICTED, "*", "drain")], 0, "e0")
     assert woken(cell) == ["batch/0", "batch/1"]
     members[2].place("s", (0, 1), evict=((1, 1),))
     assert woken(cell) == ["batch/0", "batch/1"], "those who have to place the victim again"
@@ -61,9 +61,9 @@ def test_another_limit_wakes(cell: AnyCell, members: list[Member]) -> None:
 
 
 FREEING: dict[str, Callable[[AnyCell], object]] = {
-    "a task ends": lambda cell: cell.end([Ending(0, 1, How.FINISHED, "0")], 0, "e0"),
-    "a run ends": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "e0"),
-    "a task is evicted": lambda cell: cell.end([Ending(0, 1, How.EVICTED, "0", "drain")], 0, "e0"),
+    "a task ends": lambda cell: cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 0, "e0"),
+    "a run ends": lambda cell: cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 0, "e0"),
+    "a task is evicted": lambda cell: cell.end([TaskEnd(0, 1, EndKind.EVICTED, "0", "drain")], 0, "e0"),
     "a machine joins": lambda cell: cell.join("e0", [MachineSpec("new", (4, 8))], 0),
     "a machine comes up": lambda cell: cell.set_machine_state(2, MachineState.UP, 0, "ada"),
     "a machine is larger": lambda cell: cell.set_machine_capacity(1, (9, 9), 0, "ada"),
@@ -132,7 +132,7 @@ def test_messages_come_in_order_and_once(cell: AnyCell) -> None:
     cell.submit([job("a", count=5)], 0, "ada")
     member.place("a", (0, 2), (1, 1))
     member.place("a", (2, 1))
-    cell.end([Ending(0, 1, How.STOPPED, "1"), Ending(1, 2, How.FINISHED)], 0, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.STOPPED, "1"), TaskEnd(1, 2, EndKind.FINISHED)], 0, "e0")
     assert cell.receive(1) == ["+ 1 0 a 0 0-1 0 0", "+ 2 1 a 0 2 0 0", "+ 3 2 a 0 3 0 0", "- 1 0 1"]
     assert cell.receive(1) == []
     assert cell.receive(7) == []
@@ -142,7 +142,7 @@ def test_messages_in_lines_are_the_same_messages(cell: AnyCell) -> None:
     member = Member(cell)
     cell.submit([job("a", count=5)], 0, "ada")
     member.place("a", (0, 2), (1, 1), (2, 1))
-    cell.end([Ending(0, 1, How.STOPPED, "1")], 0, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.STOPPED, "1")], 0, "e0")
     lines = cell.receive_lines(1)
     assert [message for line in lines for message in each_message(line)] == [
         "+ 1 0 a 0 0-1 0 0", "+ 2 1 a 0 2 0 0", "+ 3 2 a 0 3 0 0", "- 1 0 1"

@@ -14,7 +14,7 @@ import pytest
 from omega.cellstate.errors import Duplicate, Fenced, Unreachable
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.agent import Agent
 from omega.live.agent.process import AgentLoop, AgentOptions, Bell, run_agent
 from tests.integration.agent_ground import Ground, alive, gone, grounded, look_until
@@ -111,7 +111,7 @@ def test_the_end_of_an_evicted_task_is_acknowledged_when_it_is_gone(ground: Grou
     pid = ground.pid(name)
     index = ground.cell.machine_index("h1") or 0
     run = ground.cell.runs([index])[0]
-    ground.cell.end([Ending(index, run.placement, How.EVICTED, "*", "drain")], 0, "ada")
+    ground.cell.end([TaskEnd(index, run.placement, EndKind.EVICTED, "*", "drain")], 0, "ada")
     ground.place(name)
     agent.look()
     assert alive(pid)

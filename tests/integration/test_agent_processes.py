@@ -8,7 +8,7 @@ import pytest
 
 from omega.cellstate.model import JobSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.integration.stage import check, halt, made_cell, resume, seen, started_processes, submit, until
 
 pytestmark = pytest.mark.server
@@ -71,7 +71,7 @@ def test_an_agent_killed_and_started_at_once_keeps_its_tasks(cell: RedisCell, st
         group.kill("agent/h1")
         group.start("agent/h1")
         run = cell.runs([0])[0]
-        cell.end([Ending(0, run.placement, How.STOPPED)], 0, "ada")
+        cell.end([TaskEnd(0, run.placement, EndKind.STOPPED)], 0, "ada")
         until(lambda: seen(cell, "left"), "it ended the task that another one started")
         assert (lines(log), seen(cell, "lost"), len(seen(cell, "enlist"))) == (["h1"], [], 2)
         check(cell)

@@ -9,7 +9,7 @@ import pytest
 
 from omega.cellstate.model import Job, JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.queries.job_status import JobStatus
 from tests.integration.agent_ground import Ground, alive, grounded, look_until
 
@@ -60,7 +60,7 @@ def test_a_pool_states_how_long_its_tasks_have_after_the_warning_of_an_eviction(
     index = ground.cell.machine_index("h1") or 0
     for run in ground.cell.runs([index]):
         if run.job == evicted:
-            ground.cell.end([Ending(index, run.placement, How.EVICTED, "*", "over")], 0, "ada")
+            ground.cell.end([TaskEnd(index, run.placement, EndKind.EVICTED, "*", "over")], 0, "ada")
     ground.cell.stop(stopped, 0, "ada")
     ground.cell.housekeep(0, "ada")
     look_until(agent, lambda: [run.job for run in ground.cell.runs([index])] == [stopped], "the evicted task is gone")

@@ -14,7 +14,8 @@ from omega.cellstate.model import Gang, JobSpec, Machine, MachineSpec, MachineSt
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import connect
-from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 
 KINDS = ("batch", "service")
 HOURS_MS = 3_600_000
@@ -84,8 +85,8 @@ class Life:
             tasks = ranges.indices(run.tasks)
             some = sorted(rng.sample(tasks, rng.randint(1, len(tasks))))
             part = "*" if rng.random() < 0.6 else ",".join(map(str, some))
-            how = How.LEFT if run.leaving else rng.choice([each for each in How if each is not How.LEFT])
-            endings.append(Ending(run.machine, run.placement, how, part, "drain" if how is How.EVICTED else ""))
+            how = EndKind.LEFT if run.leaving else rng.choice([each for each in EndKind if each is not EndKind.LEFT])
+            endings.append(TaskEnd(run.machine, run.placement, how, part, "drain" if how is EndKind.EVICTED else ""))
         self.cell.end(endings, 0, "simulated")
 
     def change_machine(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup, bucket_of
 from omega.cellstate.resources import LARGEST
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.schedulers.process.signals import leave_signals
 from omega.schedulers.sharing import owned
 from tests.integration.stage import (
@@ -223,7 +223,7 @@ def test_the_executor_dies_and_comes_back(store_url: str, tmp_path: Path) -> Non
         submit(cell, jobs[len(jobs) // 2 :])
         # What is evicted meanwhile leaves only when the executor is back to say so (semantics 2).
         runs = [run for run in cell.runs(range(20)) if not run.leaving]
-        cell.end([Ending(run.machine, run.placement, How.EVICTED, "*", "drain") for run in runs[::3]], 0, "ada")
+        cell.end([TaskEnd(run.machine, run.placement, EndKind.EVICTED, "*", "drain") for run in runs[::3]], 0, "ada")
         group.start(f"simulated/{DEFAULT_EXECUTOR}")
         until(lambda: not unfinished(cell), "all is done")
         check_all_ended(cell, jobs)

@@ -12,7 +12,8 @@ from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.cli.conftest import Omega
 from tests.contract.conftest import Member
 from tests.integration.stage import Server, check, join, made_cell, own_server, serve, simple_job, submit, until
@@ -90,7 +91,9 @@ def test_tasks_of_machines_that_are_gone_run_on_new_ones_after_a_restore(replace
     # Lost tasks wait for a second (semantics 26); housekeeping of any scheduler queues them again.
     until(lambda: (cell.housekeep(0, "batch/1"), cell.chores())[1] == {}, "the lost tasks may be placed again", 20)
     assert member.place("job", (3, 3), (4, 3), (5, 3)).placed == 9
-    endings = [Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs([3, 4, 5]) if run.job == "job"]
+    endings = [
+        TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in cell.runs([3, 4, 5]) if run.job == "job"
+    ]
     assert sum(cell.end(endings, 0, "e")) == 9
     check(cell)
 
@@ -107,7 +110,7 @@ def fill(server: Server, cell: RedisCell, limit: int) -> int:
             cell.submit([spec], 0, "ada")
             assert member.place(name, (0, 1)).accepted
             (run,) = cell.runs([0])
-            cell.end([Ending(0, run.placement, How.FINISHED)], 0, "e")
+            cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "e")
             sent += len(payload)
             cell.retire(int(time.time() * 1000)) if number % 20 == 0 else None
         return int(client.info("memory")["used_memory"])
@@ -130,7 +133,7 @@ def test_history_does_not_fill_the_store() -> None:
         with pytest.raises(StoreFull):
             cell.submit([simple_job("more")], 0, "ada")
         cell.renew_scheduler(member.membership, 60_000, {})
-        assert cell.end([Ending(0, run.placement, How.FINISHED)], 0, "e") == [1]
+        assert cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "e") == [1]
         client.config_set("maxmemory", 0)
         check(cell)
         cell.delete()

@@ -17,7 +17,7 @@ from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from omega.cellstate.shards import Worker
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.mapreduce import ShardWorker
 from omega.mapreduce.plan import MapReducePlan
 from omega.schedulers.resizing import PLAN
@@ -108,10 +108,10 @@ class Crowd:
                 return Worker(run.machine, run.placement, task)
         raise AssertionError(f"task {task} is not placed")
 
-    def end(self, task: int, how: How = How.EVICTED) -> None:
+    def end(self, task: int, how: EndKind = EndKind.EVICTED) -> None:
         """End a task; an evicted one is pending again."""
         machine, placement, _ = self.worker(task)
-        assert self.cell.end([Ending(machine, placement, how, str(task))], 1, "e0") == [1]
+        assert self.cell.end([TaskEnd(machine, placement, how, str(task))], 1, "e0") == [1]
 
     # Running them
 

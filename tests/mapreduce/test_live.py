@@ -7,7 +7,7 @@ import pytest
 
 from omega.cellstate.model import JobState
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.jobfile.reader import JobFile, load
 from omega.live.processes.supervisor import supervised
 from tests.integration.stage import check, made_cell
@@ -53,7 +53,7 @@ def evict_a_worker(cell: RedisCell, job_id: str) -> None:
     """Take the worker that was asked for off its machine while shards are worked on."""
     until(lambda: (progress := cell.progress(job_id)) and progress.working, "shards are worked on")
     run = next(run for run in cell.runs([0]) if run.job == job_id and run.group == 0 and not run.leaving)
-    assert cell.end([Ending(0, run.placement, How.EVICTED, run.tasks, "drain")], 1, "ada") == [1]
+    assert cell.end([TaskEnd(0, run.placement, EndKind.EVICTED, run.tasks, "drain")], 1, "ada") == [1]
 
 
 def test_words_counted_by_agents(store_url: str, texts: list[Path], tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 from tests.mapreduce.conftest import Make
 from tests.mapreduce.crowd import kill, until
 from tests.mapreduce.words import answer, counted, script
@@ -42,7 +42,7 @@ def test_words_of_2_mb_with_an_eviction_and_a_kill(crowd: Make, texts: list[Path
     lost = job.start(1)
     until(lambda: (progress := job.cell.progress(job.job)) and progress.map.done, "worker 1 has finished a shard")
     kill(lost)
-    job.end(1, How.LOST)
+    job.end(1, EndKind.LOST)
     (tmp_path / "open").touch()
     job.place()
     for task in range(4):

@@ -10,7 +10,7 @@ import pytest
 
 from omega.cellstate.errors import Fenced, Refused, Unreachable
 from omega.cellstate.shards import TRIES, Errand
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 from omega.live.mapreduce import ShardWorker
 from tests.mapreduce.conftest import Make
 from tests.mapreduce.crowd import until
@@ -137,7 +137,7 @@ def test_what_a_fenced_worker_wrote_counts_for_nothing(crowd: Make, tmp_path: Pa
     (tmp_path / "1").touch()
     late = job.thread(0)
     until((tmp_path / "0.reached").exists, "the first worker is at its gate")
-    job.end(0, How.LOST)
+    job.end(0, EndKind.LOST)
     assert job.here(1).run() == 2
     assert said(job.output) == ["by\t1"]
     (tmp_path / "0").touch()
@@ -150,7 +150,7 @@ def test_what_an_evicted_worker_still_finished_is_not_done_again(crowd: Make, tm
     job = crowd(numbers="0", map=AT_GATE, reduce=SHOW, reduces=1, workers=2, environment={"GATE": str(tmp_path)})
     leaving = job.thread(0)
     until((tmp_path / "0.reached").exists, "the first worker is at its gate")
-    job.end(0, How.EVICTED)
+    job.end(0, EndKind.EVICTED)
     (tmp_path / "0").touch()
     leaving.join()
     assert job.here(1).run() == 1

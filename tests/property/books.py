@@ -7,7 +7,8 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.memory.records import allocated
 from omega.cellstate.model import Gang, JobState, MachineState
 from omega.cellstate.ranges import indices
-from omega.cellstate.transaction import Ending, How, Outcome, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Outcome, Transaction
 
 
 class Books:
@@ -17,7 +18,7 @@ class Books:
         self.cell = cell
         self.numbers: dict[int, int] = {}
         self.placements: dict[int, tuple[str, int, int]] = {}
-        self.ended: Counter[tuple[str, How]] = Counter()
+        self.ended: Counter[tuple[str, EndKind]] = Counter()
         self.orders: dict[str, int] = {}
         self.moves: Counter[int] = Counter()
         self.at_most = 1
@@ -32,7 +33,7 @@ class Books:
             placed = zip(transaction.claims, outcome.claims, strict=True)
             self.moves.update({claim.machine for claim, (count, _) in placed if count})
 
-    def saw_end(self, endings: Iterable[Ending], jobs: dict[int, str], counts: Iterable[int]) -> None:
+    def saw_end(self, endings: Iterable[TaskEnd], jobs: dict[int, str], counts: Iterable[int]) -> None:
         """Note how tasks ended."""
         for ending, count in zip(endings, counts, strict=True):
             if count:
@@ -50,7 +51,7 @@ class Books:
         """Count tasks that fail because they were lost too often, or placed at most once."""
         for fact in self.cell.facts(self.version):
             if fact.words[0] == "fail":
-                self.ended[fact.words[1], How.FAILED] += len(indices(fact.words[3]))
+                self.ended[fact.words[1], EndKind.FAILED] += len(indices(fact.words[3]))
         self.version = self.cell.ledger.version
 
     def check_machines(self) -> None:
@@ -79,7 +80,7 @@ class Books:
         for job in self.cell.jobs():
             if self.orders.setdefault(job.id, job.order) != job.order:  # its name and id were free again
                 self.orders[job.id] = job.order
-                self.ended[job.id, How.FINISHED] = self.ended[job.id, How.FAILED] = 0
+                self.ended[job.id, EndKind.FINISHED] = self.ended[job.id, EndKind.FAILED] = 0
             for number, group in enumerate(job.groups):
                 assert group.unplaced + group.placed + group.finished + group.failed + group.stopped == group.total
                 here = [
@@ -96,10 +97,12 @@ class Books:
             if job.gang and any(group.delayed for group in job.groups):
                 ready = 0  # it is placed as a whole when its last lost task is due
             assert (job.id in queued) == (ready > 0 and job.state <= JobState.HELD)
-            assert sum(group.finished for group in job.groups) == self.ended[job.id, How.FINISHED]
+            assert sum(group.finished for group in job.groups) == self.ended[job.id, EndKind.FINISHED]
             spare = any(group.optional for group in job.groups)  # of those that fail only some are kept
             failed = sum(group.failed for group in job.groups)
-            assert failed <= self.ended[job.id, How.FAILED] if spare else failed == self.ended[job.id, How.FAILED]
+            assert (
+                failed <= self.ended[job.id, EndKind.FAILED] if spare else failed == self.ended[job.id, EndKind.FAILED]
+            )
         for name, kind in self.cell.kinds().items():
             assert kind.used == tuple(used.get(name, (0, 0)))
             assert kind.jobs == admitted[name]

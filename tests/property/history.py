@@ -7,7 +7,8 @@ from typing import Any
 from omega.cellstate import ranges
 from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 from tests.property.gathering import gather
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, MEMBERS, World, Worlds
 
@@ -174,34 +175,37 @@ class History:
 
     # Tasks
 
-    def endings(self, *, leaving: bool, hows: list[How]) -> list[Ending]:
+    def endings(self, *, leaving: bool, hows: list[EndKind]) -> list[TaskEnd]:
         there = self.runs(leaving=leaving)
         chosen = self.rng.choices(there, k=self.rng.randint(1, 3)) if there else []
         return [
-            Ending(run.machine if self.often() else 0, run.placement, self.rng.choice(hows), self.a_part(run.tasks),
+            TaskEnd(run.machine if self.often() else 0, run.placement, self.rng.choice(hows), self.a_part(run.tasks),
                    "drain", run.job if self.often() else "")
             for run in chosen
         ]  # fmt: skip
 
-    def end_all(self, endings: list[Ending]) -> None:
+    def end_all(self, endings: list[TaskEnd]) -> None:
         at = self.tick()
         self.do(lambda world: world.cell.end(endings, at, "e0"))
 
     def end(self) -> None:
         self.end_all(
-            self.endings(leaving=False, hows=[How.FINISHED, How.FINISHED, How.FAILED, How.EVICTED, How.STOPPED])
+            self.endings(
+                leaving=False,
+                hows=[EndKind.FINISHED, EndKind.FINISHED, EndKind.FAILED, EndKind.EVICTED, EndKind.STOPPED],
+            )
         )
 
     def leave(self) -> None:
-        self.end_all(self.endings(leaving=True, hows=[How.LEFT]))
+        self.end_all(self.endings(leaving=True, hows=[EndKind.LEFT]))
 
     def lose(self) -> None:
         """Some are lost; of these, some are reported late, before or after they are queued again."""
-        lost = self.endings(leaving=False, hows=[How.LOST])
+        lost = self.endings(leaving=False, hows=[EndKind.LOST])
         self.end_all(lost)
         if self.rng.random() < 0.5:
             self.tend()
-        told = [each._replace(how=self.rng.choice([How.FINISHED, How.FAILED])) for each in lost]
+        told = [each._replace(how=self.rng.choice([EndKind.FINISHED, EndKind.FAILED])) for each in lost]
         if self.rng.random() < 0.5:
             self.end_all(told)
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
 from omega.cellstate.memory import MemoryCell
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.property.books import Books
 from tests.property.worlds import Worlds, endings_of
 
@@ -26,11 +26,11 @@ class Losses(RuleBasedStateMachine):
 
     def lose(self, data: st.DataObject) -> None:
         """Lose runs; some of them had ended, which is reported late; the delay of the others may end."""
-        there = endings_of(self.twin, leaving=False) or [Ending(0, 1, How.LOST)]
-        runs: list[Ending] = data.draw(st.lists(st.sampled_from(there), max_size=5))
+        there = endings_of(self.twin, leaving=False) or [TaskEnd(0, 1, EndKind.LOST)]
+        runs: list[TaskEnd] = data.draw(st.lists(st.sampled_from(there), max_size=5))
         jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.ledger.M))}
-        lost = [ending._replace(how=How.LOST, reason="x") for ending in runs]
-        told = data.draw(st.sampled_from([How.FINISHED, How.FAILED]))
+        lost = [ending._replace(how=EndKind.LOST, reason="x") for ending in runs]
+        told = data.draw(st.sampled_from([EndKind.FINISHED, EndKind.FAILED]))
         late = [each._replace(how=told, job=jobs[each.placement]) for each in runs[:2] if each.placement in jobs]
         for endings, wait in ((lost, 0), (late, 999), (late, 1), (late, 4_000)):
             if endings and bool(data.draw(often)):
@@ -38,7 +38,7 @@ class Losses(RuleBasedStateMachine):
             if data.draw(often):
                 self.housekeep(self.tick(0))
 
-    def end_all(self, endings: list[Ending], jobs: dict[int, str], at: int) -> None:
+    def end_all(self, endings: list[TaskEnd], jobs: dict[int, str], at: int) -> None:
         _, counts = self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
         self.books.saw_end(endings, jobs, counts)
         self.books.look()

@@ -21,7 +21,8 @@ from omega.cellstate.redis.scripts import Script
 from omega.cellstate.replies import CommitRequest, Membership, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
-from omega.cellstate.transaction import Ask, Claim, Detection, Ending, How, Intake, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Ask, Claim, Detection, Intake, Mode, Position, Transaction
 
 LEASE_MS, MACHINES = 60_000, 8
 BEGINS, ENDS = "repeat -- the fast path", "until true -- the general path carries out every other call"
@@ -182,10 +183,13 @@ def live_through(
             since = first.sync(Position()).position
             do(lambda cell, who: cell.commit(CommitRequest(who, number, calls, since, at, intake=intake)))  # noqa: B023
         runs = first.runs(range(MACHINES))
-        hows = [How.LEFT if run.leaving else rng.choice([How.FINISHED] * 6 + [How.FAILED, How.EVICTED]) for run in runs]
+        hows = [
+            EndKind.LEFT if run.leaving else rng.choice([EndKind.FINISHED] * 6 + [EndKind.FAILED, EndKind.EVICTED])
+            for run in runs
+        ]
         endings = [
-            Ending(run.machine, run.placement, how, rng.choice(["*", run.tasks]), rng.choice(["", "exit 1"]))
-            for run, how in zip(runs, hows, strict=True) if rng.random() < (0.4 if how is not How.EVICTED else 0.05)
+            TaskEnd(run.machine, run.placement, how, rng.choice(["*", run.tasks]), rng.choice(["", "exit 1"]))
+            for run, how in zip(runs, hows, strict=True) if rng.random() < (0.4 if how is not EndKind.EVICTED else 0.05)
         ]  # fmt: skip
         endings += endings[:1] if rng.random() < 0.2 else []
         do(lambda cell, _: cell.end(endings, at, "e"))  # noqa: B023
@@ -217,8 +221,8 @@ def test_simple_jobs_take_the_fast_path(gang: Gang, machines: int, resources: in
     reply = cell.commit(CommitRequest(membership, 2, calls[1:], Position(), 3, executors=(1, 3)))
     assert all(outcome.accepted for outcome in reply.outcomes)
     runs = [run for run in cell.runs(range(MACHINES)) if run.job != "j0"]
-    hows = [How.FINISHED] * (len(runs) - 1) + [How.FAILED]
-    endings = [Ending(run.machine, run.placement, how) for run, how in zip(runs, hows, strict=True)]
+    hows = [EndKind.FINISHED] * (len(runs) - 1) + [EndKind.FAILED]
+    endings = [TaskEnd(run.machine, run.placement, how) for run, how in zip(runs, hows, strict=True)]
     assert sum(cell.end(endings, 4, "e")) == 10
 
 
@@ -251,7 +255,7 @@ def test_jobs_of_pools_without_limits_take_the_fast_path(pools: Sequence[str], f
         cell.commit(CommitRequest(membership, 2, calls[2:], Position(), 3, executors=(1, 3)))
     runs = [run for run in cell.runs(range(MACHINES)) if run.job in ("j0", "j1")]
     with refused:
-        assert sum(cell.end([Ending(run.machine, run.placement, How.FINISHED) for run in runs], 4, "e")) == 4
+        assert sum(cell.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in runs], 4, "e")) == 4
 
 
 def test_calls_give_the_keys_of_the_general_path_once_one_needed_them() -> None:

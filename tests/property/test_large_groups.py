@@ -10,12 +10,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from omega.cellstate import ranges
 from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Detection, Mode, Transaction
 from tests.property.gathering import gather
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, World, Worlds
 
 MACHINES = 5
-ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
+ENDS = (EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.STOPPED, EndKind.EVICTED)
 
 
 class LargeGroups(RuleBasedStateMachine):
@@ -93,12 +94,12 @@ class LargeGroups(RuleBasedStateMachine):
         runs = [run for run in self.twin.runs(list(self.twin.ledger.M)) if run.leaving == leaving]
         endings = []
         for run in data.draw(st.lists(st.sampled_from(runs), max_size=12), "runs") if runs else ():
-            how = How.LEFT if leaving else data.draw(st.sampled_from(ENDS))
-            why, tasks = "drain" if how is How.EVICTED else "", ranges.indices(run.tasks)
+            how = EndKind.LEFT if leaving else data.draw(st.sampled_from(ENDS))
+            why, tasks = "drain" if how is EndKind.EVICTED else "", ranges.indices(run.tasks)
             some = data.draw(
                 st.sampled_from([tasks, tasks[:1], tasks[-1:], tasks[1:], tasks[: len(tasks) // 2]]), "tasks"
             )
-            endings.append(Ending(run.machine, run.placement, how, gather(some) if some else "*", why, run.job))
+            endings.append(TaskEnd(run.machine, run.placement, how, gather(some) if some else "*", why, run.job))
         at = self.tick()
         self.worlds.do(lambda world: world.cell.end(endings, at, "e0"))
 

@@ -12,7 +12,8 @@ from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 
 TASKS = 1_500
 MOST_US = 500_000
@@ -46,7 +47,7 @@ def wide(store_url: str, each: int) -> Iterator[tuple[Any, RedisCell]]:
 @pytest.mark.parametrize("order", ["ascending", "descending", "random"])
 def test_losses_of_one_group_do_not_look_at_one_another(store_url: str, order: str) -> None:
     with wide(store_url, 1) as (client, cell):
-        endings = [Ending(i, 1 + i, How.LOST, "*", "agent") for i in range(TASKS)]
+        endings = [TaskEnd(i, 1 + i, EndKind.LOST, "*", "agent") for i in range(TASKS)]
         if order == "random":
             Random(order).shuffle(endings)
         assert sum(cell.end(endings[:: -1 if order == "descending" else 1], 1, "e0")) == TASKS
@@ -59,10 +60,10 @@ def test_losses_of_one_group_do_not_look_at_one_another(store_url: str, order: s
 def test_runs_in_many_chunks_end_in_any_order(store_url: str) -> None:
     """Each run stands in a chunk of its own, live and leaving; every third task of a run was lost before a resize."""
     with wide(store_url, 256) as (client, cell):
-        evicted = [Ending(i, 1 + i, How.EVICTED, f"{256 * i + 255}", "drain") for i in range(1, TASKS)]
+        evicted = [TaskEnd(i, 1 + i, EndKind.EVICTED, f"{256 * i + 255}", "drain") for i in range(1, TASKS)]
         Random("evicted").shuffle(evicted)
         assert sum(cell.end(evicted, 1, "e0")) == TASKS - 1
-        lost = [Ending(i, 1 + i, How.LOST, f"{256 * i + 100},{256 * i + 103}", "agent") for i in range(TASKS)]
+        lost = [TaskEnd(i, 1 + i, EndKind.LOST, f"{256 * i + 100},{256 * i + 103}", "agent") for i in range(TASKS)]
         assert sum(cell.end(lost, 2, "e0")) == 2 * TASKS
         cell.housekeep(10**9, "batch/0", 1)
         assert cell.resize("wide", {0: 256 * TASKS - 3 * TASKS}, 3, "ada").groups[0].total == 253 * TASKS

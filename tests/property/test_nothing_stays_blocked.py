@@ -12,7 +12,7 @@ import pytest
 
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineState, TaskGroup
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.schedulers import live_driver
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.loop import attempts
@@ -65,10 +65,13 @@ class People:
     def end(self) -> None:
         runs = [run for run in self.cell.runs(range(9)) if not run.leaving]
         if runs:
-            run, how = self.rng.choice(runs), self.rng.choice([How.FINISHED, How.FAILED, How.LOST, How.EVICTED])
-            reason = "drain" if how is How.EVICTED else ""
+            run, how = (
+                self.rng.choice(runs),
+                self.rng.choice([EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.EVICTED]),
+            )
+            reason = "drain" if how is EndKind.EVICTED else ""
             tasks = self.rng.choice(["*", run.tasks[0]])
-            self.cell.end([Ending(run.machine, run.placement, how, tasks, reason)], 0, "simulated")
+            self.cell.end([TaskEnd(run.machine, run.placement, how, tasks, reason)], 0, "simulated")
             self.cell.housekeep(LATE_MS, "ada")
 
     def machine(self) -> None:

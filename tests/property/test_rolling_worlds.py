@@ -16,7 +16,8 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.schedulers.rolling import Rollouts, targets
 from omega.updating import job_update
 
@@ -87,18 +88,18 @@ class World:
 
     def leave(self) -> None:
         gone = [run for run in self.cell.runs(range(MACHINES)) if run.leaving]
-        self.cell.end([Ending(run.machine, run.placement, How.LEFT) for run in gone], self.now, "e0")
+        self.cell.end([TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in gone], self.now, "e0")
 
     def end_one(self) -> None:
         live = [run for run in self.cell.runs(range(MACHINES)) if not run.leaving]
         if not live:
             return
         run = self.rng.choice(live)
-        ways = [How.EVICTED, How.LOST]
-        ways += [How.FINISHED] if self.kind == "batch" else []
-        ways += [How.FAILED] if self.failing else []
+        ways = [EndKind.EVICTED, EndKind.LOST]
+        ways += [EndKind.FINISHED] if self.kind == "batch" else []
+        ways += [EndKind.FAILED] if self.failing else []
         task = str(self.rng.choice(list(ranges.indices(run.tasks))))
-        self.cell.end([Ending(run.machine, run.placement, self.rng.choice(ways), task)], self.now, "e0")
+        self.cell.end([TaskEnd(run.machine, run.placement, self.rng.choice(ways), task)], self.now, "e0")
 
     def resize(self) -> None:
         """A person resizes, as the command allows: only while no update is rolling."""

@@ -15,7 +15,8 @@ from omega.cellstate.memory import shards
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.shards import RETRY_MS, TRIES, Worker
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.property.worlds import LEASE_MS, Worlds
 
 MEMBER = "batch/0"
@@ -69,12 +70,12 @@ class Shards(RuleBasedStateMachine):
         ]
         self.workers += [worker for worker in found if worker not in known]
 
-    @rule(data=st.data(), how=st.sampled_from([How.LOST, How.EVICTED, How.FAILED, How.FINISHED]))
-    def lose(self, data: st.DataObject, how: How) -> None:
-        if how in (How.FAILED, How.FINISHED) and data.draw(st.integers(0, 3)):
-            how = How.LOST
+    @rule(data=st.data(), how=st.sampled_from([EndKind.LOST, EndKind.EVICTED, EndKind.FAILED, EndKind.FINISHED]))
+    def lose(self, data: st.DataObject, how: EndKind) -> None:
+        if how in (EndKind.FAILED, EndKind.FINISHED) and data.draw(st.integers(0, 3)):
+            how = EndKind.LOST
         machine, placement, task = data.draw(st.sampled_from(self.workers))
-        ending = Ending(machine, placement, how, str(task))
+        ending = TaskEnd(machine, placement, how, str(task))
         self.worlds.do(lambda world: world.cell.end([ending], 0, "e0"))
 
     @rule(data=st.data())

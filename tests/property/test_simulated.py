@@ -22,18 +22,8 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.packing import packed
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.transaction import (
-    Claim,
-    Detection,
-    Ending,
-    How,
-    Mode,
-    Outcome,
-    Placed,
-    Position,
-    Singles,
-    Transaction,
-)
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Detection, Mode, Outcome, Placed, Position, Singles, Transaction
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin
@@ -203,10 +193,10 @@ class Simulated(RuleBasedStateMachine):
         assert self.quick.finish_placed(placed, at) == expected
 
     @precondition(lambda self: self.placed)
-    @rule(data=st.data(), how=st.sampled_from(How))
-    def end_some(self, data: st.DataObject, how: How) -> None:
+    @rule(data=st.data(), how=st.sampled_from(EndKind))
+    def end_some(self, data: st.DataObject, how: EndKind) -> None:
         """Ends of other sorts reach into what is noted as a block."""
-        ending: Ending = data.draw(st.sampled_from(data.draw(st.sampled_from(self.placed)).endings()))
+        ending: TaskEnd = data.draw(st.sampled_from(data.draw(st.sampled_from(self.placed)).endings()))
         at = self.tick()
         self.both(lambda cell: cell.end([ending._replace(how=how)], at, "e0"))
 

@@ -29,7 +29,8 @@ from omega.cellstate.model import (
 )
 from omega.cellstate.replies import CommitRequest, Membership, awaited_of
 from omega.cellstate.resources import Resources
-from omega.cellstate.transaction import Basis, Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Basis, Claim, Detection, Mode, Position, Transaction
 from tests.property.assertions import Assertions
 from tests.property.books import Books
 from tests.property.executor_changes import ExecutorChanges
@@ -44,7 +45,7 @@ DISTURBANCES = (
     "machine", "machine", "member", "agent", "executor", "limit", "stop", "stop", "tend", "loss", "hold", "resize",
     "update", "pools",
 )  # fmt: skip
-ENDS = (How.FINISHED, How.FAILED, How.LOST, How.STOPPED, How.EVICTED)
+ENDS = (EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.STOPPED, EndKind.EVICTED)
 capacities = st.sampled_from([(10, 10), (12, 20), (6, 4), (4, 6), (20, 12), (2, 3)])
 
 
@@ -223,18 +224,20 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
     @precondition(lambda self: any(m.runs for m in self.twin.ledger.M.values()))
     @rule(data=st.data(), leaving=st.booleans(), whole=st.booleans())
     def end(self, data: st.DataObject, leaving: bool, whole: bool) -> None:
-        there = endings_of(self.twin, leaving=leaving) or [Ending(0, 1, How.FINISHED)]
+        there = endings_of(self.twin, leaving=leaving) or [TaskEnd(0, 1, EndKind.FINISHED)]
         endings = []
         late = [
-            Ending(index, loss.placement, How.FINISHED, spell(loss.tasks), "", j.id)
+            TaskEnd(index, loss.placement, EndKind.FINISHED, spell(loss.tasks), "", j.id)
             for j in self.twin.ledger.J.values() for g in j.groups for loss in g.losses for index in [0]
         ]  # fmt: skip
         for ending in data.draw(st.lists(st.sampled_from(there + late * (not leaving)), min_size=1, max_size=4)):
-            how = How.LEFT if leaving else data.draw(st.sampled_from(ENDS))
+            how = EndKind.LEFT if leaving else data.draw(st.sampled_from(ENDS))
             part = "*" if whole else data.draw(st.sampled_from([ending.tasks, "0", "1-2", "0,2", "7"]))
             placement = ending.placement + (not data.draw(often))
             endings.append(
-                Ending(ending.machine, placement, how, part, "fair-share" if how is How.EVICTED else "", ending.job)
+                TaskEnd(
+                    ending.machine, placement, how, part, "fair-share" if how is EndKind.EVICTED else "", ending.job
+                )
             )
         at = self.tick()
         jobs = {ending.placement: ending.job for ending in endings if ending.job}

@@ -13,7 +13,8 @@ from omega.cellstate.model import BUCKETS, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Membership, Reply
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.transaction import Ask, Ending, How, Intake, Position
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Ask, Intake, Position
 from tests.leases import expire
 
 DIMENSIONS = Dimensions(("cpu", "memory"))
@@ -179,11 +180,11 @@ class Worlds:
                 assert left < 0 or left > HOUR_MS, f"{key} expires in {left} ms"
 
 
-def endings_of(cell: MemoryCell, *, leaving: bool) -> list[Ending]:
+def endings_of(cell: MemoryCell, *, leaving: bool) -> list[TaskEnd]:
     """An ending for every run there is."""
-    how = How.LEFT if leaving else How.FINISHED
+    how = EndKind.LEFT if leaving else EndKind.FINISHED
     return [
-        Ending(run.machine, run.placement, how, run.tasks)
+        TaskEnd(run.machine, run.placement, how, run.tasks)
         for run in cell.runs(list(cell.ledger.M))
         if run.leaving == leaving
     ]

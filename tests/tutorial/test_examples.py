@@ -13,7 +13,7 @@ import pytest
 import omega
 import omega.testing
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.schedulers.sharing import owned
 from tests.unit.schedulers.rig import Rig
 
@@ -109,7 +109,7 @@ def test_drf_gives_two_to_one_in_a_full_live_cell() -> None:
             running.update(run.job.partition("-")[0] for run in runs)
         gone = rng.choice(runs)
         rig.other.members()
-        rig.other.end([Ending(0, gone.placement, How.FINISHED)], 0, "simulated")
+        rig.other.end([TaskEnd(0, gone.placement, EndKind.FINISHED)], 0, "simulated")
         rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 30)
     assert running["ada"] / running["bob"] == pytest.approx(2.0, rel=0.05)
     rig.check()
@@ -140,7 +140,7 @@ def test_drf_of_four_live_schedulers_gives_two_to_one_in_a_full_cell() -> None:
         if turn >= 8:
             running.update(run.job.partition("-")[0] for run in runs)
         first.other.members()
-        first.other.end([Ending(0, run.placement, How.FINISHED) for run in rng.sample(runs, 5)], 0, "simulated")
+        first.other.end([TaskEnd(0, run.placement, EndKind.FINISHED) for run in rng.sample(runs, 5)], 0, "simulated")
     placed = [rig.figures.tasks for rig in rigs]
     assert min(placed) > 10, "all of them place"
     assert running["ada"] / running["bob"] == pytest.approx(2.0, rel=0.10)

@@ -10,7 +10,8 @@ from omega.cellstate.model import Gang, JobSpec, JobState, MachineSpec, TaskGrou
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.server import connect
-from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
 from omega.jobfile.reader import JobFile, load
 from omega.live.processes.supervisor import supervised
 from omega.live.simulated.executor import SimulatedExecutor
@@ -53,7 +54,7 @@ def test_a_cell_a_job_and_a_transaction_by_hand(store_url: str) -> None:
 
     # What was placed together is a run; the executor ends it by the id of its placement.
     runs = cell.runs([0, 1])
-    cell.end([Ending(run.machine, run.placement, How.FINISHED) for run in runs], now_ms(), by="rack")
+    cell.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in runs], now_ms(), by="rack")
     job = cell.job("crawl")
     assert job is not None
     assert (job.groups[0].finished, job.state) == (3, JobState.DONE)

@@ -25,7 +25,7 @@ from omega.cellstate.measured import STREAM, Measured, unpack
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.replies import Heartbeat, executor_of
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.kept import Kept
@@ -204,7 +204,7 @@ class Agent:
     def _acknowledge(self, keys: Sequence[PlacementKey]) -> None:
         """Acknowledge leaving runs that never started here or have ended."""
         if keys and self._index is not None:
-            endings = [Ending(self._index, key.placement, How.LEFT, str(key.task)) for key in keys]
+            endings = [TaskEnd(self._index, key.placement, EndKind.LEFT, str(key.task)) for key in keys]
             self.cell.end(endings, self.ms(), self.executor)
 
     def _begin(self, wanted: Mapping[PlacementKey, Run]) -> None:
@@ -242,7 +242,7 @@ class Agent:
 
     def _fail(self, key: PlacementKey, reason: str) -> None:
         if self._index is not None:
-            ending = Ending(self._index, key.placement, How.FAILED, str(key.task), reason)
+            ending = TaskEnd(self._index, key.placement, EndKind.FAILED, str(key.task), reason)
             self.cell.end([ending], self.ms(), self.executor)
 
     # Ended tasks
@@ -252,14 +252,14 @@ class Agent:
         over = [kept for kept in self.kept.values() if not kept.lives]
         if not over or self._index is None:
             return
-        endings = defaultdict[int, list[Ending]](list)
+        endings = defaultdict[int, list[TaskEnd]](list)
         for kept in over:
             how, reason = kept.ending()
             # A task that ended did so before its deadline, so its end counts although its placement was given up (27).
-            if not kept.unlisted or how in (How.FINISHED, How.FAILED):
+            if not kept.unlisted or how in (EndKind.FINISHED, EndKind.FAILED):
                 ago = int(kept.ended_ago) if kept.ended_ago >= LATE_SECONDS else 0
                 key = kept.key
-                endings[ago].append(Ending(self._index, key.placement, how, str(key.task), reason, key.job))
+                endings[ago].append(TaskEnd(self._index, key.placement, how, str(key.task), reason, key.job))
         self.cell.keep_tails(self._tails.last(over) | self._measured(over))
         for ago, together in sorted(endings.items(), reverse=True):
             self.cell.end(together, self.ms() - 1000 * ago, self.executor)

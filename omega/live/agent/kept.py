@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from omega.cellstate.measured import Measured
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 from omega.file_lock import held
 from omega.live.agent.guard import mark
 from omega.live.agent.guard_line import GuardLine
@@ -101,15 +101,15 @@ class Kept:
         found = self.result().get("measured")
         return Measured(**found) if found else None
 
-    def ending(self) -> tuple[How, str]:
+    def ending(self) -> tuple[EndKind, str]:
         """Return the result as reported to the store."""
         found = self.result()
         if self.leaving:
-            return How.LEFT, ""
+            return EndKind.LEFT, ""
         if found["how"] == "finished":
-            return How.FINISHED, ""
+            return EndKind.FINISHED, ""
         if found["how"] == "failed":
             reason = " ".join(found["reason"].split())
             reason = reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
-            return How.FAILED, reason if found["attempts"] == 1 else f"{reason} after {found['attempts']} attempts"
-        return How.LOST, "agent"
+            return EndKind.FAILED, reason if found["attempts"] == 1 else f"{reason} after {found['attempts']} attempts"
+        return EndKind.LOST, "agent"

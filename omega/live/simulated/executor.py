@@ -15,7 +15,7 @@ from omega.cellstate.model import MachineSpec
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.ranges import EMPTY, split
 from omega.cellstate.replies import Membership
-from omega.cellstate.transaction import Ending, Finished, How
+from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
 
 MOST_ENDINGS = 6_000
 """Number of endings per step, in several calls. With 2,000 between two readings of the mailbox, which wait for calls
@@ -47,7 +47,7 @@ class SimulatedExecutor:
     _runs: dict[str, Run] = field(default_factory=dict)
     """The simulated runs by placement id, which is text here as in messages."""
     _held: dict[str, Run] = field(default_factory=dict)
-    _leaving: list[Ending] = field(default_factory=list)
+    _leaving: list[TaskEnd] = field(default_factory=list)
 
     def join(self, machines: Sequence[MachineSpec], progress: Callable[[int], None] | None = None) -> None:
         """Add machines to the cell; `progress` is called with the number of each chunk."""
@@ -91,7 +91,7 @@ class SimulatedExecutor:
         mine = [index for index, _ in self.cell.machines_of(self.name)]  # tasks may be leaving from gone machines too
         runs = self.cell.runs(mine)
         jobs = self.cell.jobs_by_id(list({run.job for run in runs}))  # a queue may have a million others
-        self._leaving = [Ending(run.machine, run.placement, How.LEFT) for run in runs if run.leaving]
+        self._leaving = [TaskEnd(run.machine, run.placement, EndKind.LEFT) for run in runs if run.leaving]
         left = {ending.machine for ending in self._leaving}
         listed = {str(run.placement): (str(run.machine), run.job) for run in runs if not run.leaving}
         self._runs, self._held = (
@@ -167,7 +167,7 @@ class SimulatedExecutor:
 
     def _leave(self, machine: str, placement: str, tasks: str) -> None:
         """End simulated tasks on request, at once."""
-        self._leaving.append(Ending(int(machine), int(placement), How.LEFT, tasks))
+        self._leaving.append(TaskEnd(int(machine), int(placement), EndKind.LEFT, tasks))
         for known in (self._runs, self._held):
             if placement in known:
                 on, job, had, time = known[placement]
@@ -195,7 +195,7 @@ class SimulatedExecutor:
             self._leaving = []
         ripe, machines, placements = self._ripe()
         try:
-            ended = sum(self.cell.end(Finished(machines, placements), self._ms(), self.name)) if machines else 0
+            ended = sum(self.cell.end(FinishedRuns(machines, placements), self._ms(), self.name)) if machines else 0
         except StoreError:
             for entry in ripe:
                 heappush(self._due, entry)

@@ -9,7 +9,8 @@ from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cli.event_text import sentences
 from omega.cli.top import command
 from omega.queries import monitor as monitor_module
@@ -154,7 +155,7 @@ def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> Non
     cell.submit([job("a", 3), job("b", 99)], 5_000, "ada")
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
     place(cell, me, 1, "a", 0, 3)
-    cell.end([Ending(run.machine, run.placement, How.FAILED, "0") for run in cell.runs([0])], 11_000, "here")
+    cell.end([TaskEnd(run.machine, run.placement, EndKind.FAILED, "0") for run in cell.runs([0])], 11_000, "here")
     cell.set_machine_state(1, MachineState.DRAINED, 12_000, "ada")
     text = omega.text("top", "--once")
     for part in (

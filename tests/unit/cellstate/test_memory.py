@@ -8,7 +8,8 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import LARGEST, Dimensions
-from omega.cellstate.transaction import Claim, Ending, How, Mode, Outcome, Position, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Mode, Outcome, Position, Transaction, Verdict
 
 
 def busy(cell: MemoryCell, tasks: int = 4) -> list[int]:
@@ -25,12 +26,12 @@ def busy(cell: MemoryCell, tasks: int = 4) -> list[int]:
     return [m.number for m in cell.machines()]
 
 
-def endings(cell: MemoryCell) -> list[Ending]:
-    return [Ending(run.machine, run.placement, How.FINISHED) for run in cell.runs([0, 1])]
+def endings(cell: MemoryCell) -> list[TaskEnd]:
+    return [TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in cell.runs([0, 1])]
 
 
-@pytest.mark.parametrize("how", [How.FINISHED, How.FAILED])
-def test_ends_that_leave_the_number_alone(how: How) -> None:
+@pytest.mark.parametrize("how", [EndKind.FINISHED, EndKind.FAILED])
+def test_ends_that_leave_the_number_alone(how: EndKind) -> None:
     """The authors' simulator counts placements only; figures are compared with it."""
     cell = MemoryCell(release_moves_number=False)
     before, position = busy(cell), cell.sync(Position()).position
@@ -132,7 +133,7 @@ def test_a_claim_of_more_tasks_than_a_field_holds() -> None:
         claim = Transaction("a", (Claim(0, 0, 10**9),), mode)
         reply = cell.commit(CommitRequest(membership, number, [claim], Position(), 0))
         assert reply.outcomes[0].claims == ((2 - 2 * mode, Verdict.FULL),)
-        cell.end([Ending(0, 1, How.LOST)], 1, "e0")
+        cell.end([TaskEnd(0, 1, EndKind.LOST)], 1, "e0")
     assert cell.machines()[0].allocated == (0, 0)
 
 
@@ -146,6 +147,9 @@ def test_a_machine_or_group_that_cannot_be() -> None:
         reply = cell.commit(CommitRequest(membership, number, [Transaction("b", (claim,))], Position(), 0))
         assert reply.outcomes[0].claims == ((0, Verdict.UNKNOWN),)
     assert (
-        cell.end([Ending(-1, 1, How.FINISHED), Ending(0, -1, How.FINISHED), Ending(0, -1, How.LOST)], 1, "e") == [0] * 3
+        cell.end(
+            [TaskEnd(-1, 1, EndKind.FINISHED), TaskEnd(0, -1, EndKind.FINISHED), TaskEnd(0, -1, EndKind.LOST)], 1, "e"
+        )
+        == [0] * 3
     )
     assert cell.may_start([(0, -1), (-1, 1)]) == ["gone", "gone"]

@@ -3,7 +3,8 @@
 from copy import copy
 from itertools import product
 
-from omega.cellstate.transaction import CONFLICTS, Claim, Columns, Ending, How, Outcome, Position, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import CONFLICTS, Claim, Columns, Outcome, Position, Verdict
 
 
 def test_the_order_of_verdicts_is_their_precedence() -> None:
@@ -35,7 +36,7 @@ def test_only_moved_and_full_are_interference() -> None:
 
 
 def test_defaults() -> None:
-    assert Ending(1, 2, How.FINISHED) == Ending(1, 2, How.FINISHED, "*", "")
+    assert TaskEnd(1, 2, EndKind.FINISHED) == TaskEnd(1, 2, EndKind.FINISHED, "*", "")
     assert Position() == Position(0, "")
 
 

@@ -10,7 +10,8 @@ from omega.cellstate.fairness import Assertion, Threshold
 from omega.cellstate.model import MOST_CLAIMS
 from omega.cellstate.redis.link import BulkStrings, bulk_strings
 from omega.cellstate.redis.records import MOST_USUAL, _usual, write_endings, write_transactions
-from omega.cellstate.transaction import Claim, Columns, Detection, Ending, Finished, How, Mode, Singles, Transaction
+from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
+from omega.cellstate.transaction import Claim, Columns, Detection, Mode, Singles, Transaction
 
 LONGEST = "x" * 64
 FINE, COARSE = Detection.FINE, Detection.COARSE
@@ -68,11 +69,11 @@ def test_the_number_of_claims_is_bounded(size: int) -> None:
 
 
 def test_ends_in_columns_are_written_as_others() -> None:
-    columns = Finished(["5", "99999", "5"], ["17", "1", "123456789012"])
-    assert columns[1:] == Finished(["99999", "5"], ["1", "123456789012"])
-    assert list(columns) == [Ending(5, 17, How.FINISHED), Ending(99_999, 1, How.FINISHED), columns[2]]
+    columns = FinishedRuns(["5", "99999", "5"], ["17", "1", "123456789012"])
+    assert columns[1:] == FinishedRuns(["99999", "5"], ["1", "123456789012"])
+    assert list(columns) == [TaskEnd(5, 17, EndKind.FINISHED), TaskEnd(99_999, 1, EndKind.FINISHED), columns[2]]
     assert write_endings(columns) == write_endings(list(columns))
-    other = Ending(1, 2, How.LOST, "0-1", "gone", "a")
+    other = TaskEnd(1, 2, EndKind.LOST, "0-1", "gone", "a")
     assert write_endings([other]) == bulk_strings(["lost 0-1 a gone", 1, 1, 2])
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.transaction import Claim, Ending, How, Mode, Outcome, Placed, Singles, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Mode, Outcome, Placed, Singles, Transaction, Verdict
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin
@@ -130,10 +131,10 @@ def test_a_second_placement_of_a_running_job_is_a_duplicate(both: Both) -> None:
 def test_the_end_of_a_job_deletes_an_earlier_one_whose_tasks_were_leaving(both: Both) -> None:
     both.submit("a", "b")
     _, (placed,) = both.place("a", 0)
-    both.do(lambda cell: cell.end([Ending(0, placed.placements[0], How.STOPPED)], 2, BY))
+    both.do(lambda cell: cell.end([TaskEnd(0, placed.placements[0], EndKind.STOPPED)], 2, BY))
     _, (again,) = both.place("a", 1)
     both.end(again)
-    both.do(lambda cell: cell.end([Ending(0, placed.placements[0], How.LEFT)], 3, "e0"))
+    both.do(lambda cell: cell.end([TaskEnd(0, placed.placements[0], EndKind.LEFT)], 3, "e0"))
     assert [job.id for job in both.do(lambda cell: cell.jobs())] == ["a", "b"]
     both.submit("c")
     _, (last,) = both.place("c", 2, 2)

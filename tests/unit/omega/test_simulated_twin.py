@@ -8,7 +8,8 @@ import pytest
 from omega.cellstate.memory.lanes import pending_of
 from omega.cellstate.model import After, Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.resources import LARGEST, Dimensions
-from omega.cellstate.transaction import Claim, Ending, How, Mode, Singles, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Mode, Singles, Transaction, Verdict
 from omega.simulation.twin import SimulatedTwin
 
 
@@ -31,12 +32,12 @@ def test_a_job_whose_tasks_are_leaving_is_kept_until_they_left() -> None:
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
     assert cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)[0].accepted
     (leaving,) = cell.runs([0])
-    assert cell.end([Ending(0, leaving.placement, How.STOPPED)], 1, "ada") == [1]
+    assert cell.end([TaskEnd(0, leaving.placement, EndKind.STOPPED)], 1, "ada") == [1]
     _, placed = cell.carry_out("batch/0", Transaction("a", Singles([1])), None, 1)
     assert cell.finish_placed(placed[0], 2) == 1
     assert [job.id for job in cell.jobs()] == ["a"]
     assert [run.leaving for run in cell.runs([0, 1])] == [True]
-    cell.end([Ending(0, leaving.placement, How.LEFT)], 3, "e0")
+    cell.end([TaskEnd(0, leaving.placement, EndKind.LEFT)], 3, "e0")
     assert cell.runs([0, 1]) == []
     cell.submit([JobSpec("b", "b", "batch", (TaskGroup((2, 2), 1),))], 4, "ada")
     _, placed = cell.carry_out("batch/0", Transaction("b", Singles([1])), None, 4)
@@ -51,8 +52,8 @@ def test_a_gang_is_incomplete_while_a_lost_task_of_it_is_delayed(short: bool) ->
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 3),), gang=Gang.YES)], 0, "ada")
     cell.carry_out("batch/0", Transaction("a", Singles([0, 0, 0]), Mode.GANG), None, 0)
-    cell.end([Ending(0, 1, How.LOST)], 1, "e0")
-    cell.end([Ending(0, 2, How.EVICTED)], 2, "e0")
+    cell.end([TaskEnd(0, 1, EndKind.LOST)], 1, "e0")
+    cell.end([TaskEnd(0, 2, EndKind.EVICTED)], 2, "e0")
     again = Transaction("a", Singles([0]), Mode.GANG)
     outcome, _ = cell.carry_out("batch/0", again, None, 3) if short else cell.general_path(again, 3, "batch/0")
     assert outcome.claims == ((0, Verdict.INCOMPLETE),)
@@ -83,7 +84,7 @@ def test_a_job_with_lost_tasks_does_not_end_with_its_running_ones(keep_jobs: int
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
     _, placed = cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)
     _, rest = cell.carry_out("batch/0", Transaction("a", Singles([1])), None, 0)
-    assert cell.end([Ending(1, run.placement, How.LOST) for run in cell.runs([1])], 1, "e0") == [1]
+    assert cell.end([TaskEnd(1, run.placement, EndKind.LOST) for run in cell.runs([1])], 1, "e0") == [1]
     assert cell.finish_placed(placed[0], 2) == 1
     (job,) = cell.jobs()
     assert (job.state, job.groups[0].delayed, job.groups[0].finished, len(rest)) == (JobState.ACTIVE, 1, 1, 1)

@@ -16,7 +16,8 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.link import Link
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction, Verdict
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
 from omega.schedulers.instruments import Figures
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.loop import Answer, Arrived, Commit, Effect, Receive, attempts
@@ -187,11 +188,11 @@ class Rig:
         reply = self.other.commit(CommitRequest(membership, self.commits, [transaction], Position(), 0))
         return reply.outcomes[0].claims[0][1]
 
-    def end(self, *job_ids: str, how: How = How.FINISHED) -> None:
+    def end(self, *job_ids: str, how: EndKind = EndKind.FINISHED) -> None:
         """End everything that runs of some jobs."""
         runs = [run for run in self.other.runs(range(len(self.other.machines()))) if run.job in job_ids]
-        reason = "drain" if how is How.EVICTED else ""
-        self.other.end([Ending(run.machine, run.placement, how, "*", reason) for run in runs], 0, "simulated")
+        reason = "drain" if how is EndKind.EVICTED else ""
+        self.other.end([TaskEnd(run.machine, run.placement, how, "*", reason) for run in runs], 0, "simulated")
 
     def expire(self, member: str = "batch/0") -> None:
         """The lease ends."""

@@ -4,7 +4,8 @@ import pytest
 
 from omega.cellstate.errors import Duplicate
 from omega.cellstate.model import BUCKETS, Gang, JobState, Limits, MachineState, bucket_of
-from omega.cellstate.transaction import Detection, How, Verdict
+from omega.cellstate.task_ends import EndKind
+from omega.cellstate.transaction import Detection, Verdict
 from omega.schedulers.live_driver import IDLE_SECONDS
 from omega.schedulers.loop import Arrived, Commit, Committed, Receive, Reread
 from omega.schedulers.presets import batch
@@ -239,7 +240,7 @@ def test_a_job_read_anew_is_tried_again_unless_it_is_others_by_now(mine: bool) -
     rig.until_commit()
     assert rig.foreign("shared", 0, 6) is Verdict.PLACED
     rig.until(lambda: rig.effect == Reread(("shared",), ()))
-    rig.end("shared", how=How.EVICTED)
+    rig.end("shared", how=EndKind.EVICTED)
     if not mine:
         rig.live.owned = "0" * BUCKETS
     rig.step()

@@ -6,7 +6,7 @@ import pytest
 
 from omega.cellstate.model import JobSpec, MachineState, TaskGroup
 from omega.cellstate.shards import TRIES, Worker
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.schedulers.policies import Sizing
 from omega.schedulers.presets import mapreduce
 from omega.schedulers.resizing import LOOK_SECONDS, PLAN, REST_SECONDS
@@ -147,7 +147,7 @@ def test_surplus_that_is_evicted_is_not_pending() -> None:
     found.until_placed("a")
     run = next(run for run in found.other.runs([0]) if run.group == 1)
     found.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
-    found.other.end([Ending(run.machine, run.placement, How.EVICTED, reason="drain")], 0, "simulated")
+    found.other.end([TaskEnd(run.machine, run.placement, EndKind.EVICTED, reason="drain")], 0, "simulated")
     assert sizes(found) == (0, 5, 0, 0)
     pass_looks(found)
     assert sizes(found) == (0, 5, 0, 0)
@@ -240,8 +240,8 @@ def test_a_job_that_cannot_be_done_gets_no_more_surplus(why: str) -> None:
         assert progress is not None
         assert progress.failed
         own = []
-    endings = [Ending(run.machine, run.placement, How.FAILED) for run in own]
-    endings += [Ending(run.machine, run.placement, How.FAILED, run.tasks[0]) for run in surplus[:1]]
+    endings = [TaskEnd(run.machine, run.placement, EndKind.FAILED) for run in own]
+    endings += [TaskEnd(run.machine, run.placement, EndKind.FAILED, run.tasks[0]) for run in surplus[:1]]
     found.other.end(endings, 0, "e0")
     left = sizes(found)[2:]
     pass_looks(found)
@@ -260,7 +260,7 @@ def test_workers_that_still_wait_when_all_is_done_are_not_waited_for() -> None:
         found.other.end_shard("a", "words", worker, phase, 0, 1)
     pass_looks(found)
     assert sizes(found) == (3, 2, 0, 0), "nobody has given the answer out yet"
-    found.other.end([Ending(0, run.placement, How.FINISHED, "0")], 0, "e0")
+    found.other.end([TaskEnd(0, run.placement, EndKind.FINISHED, "0")], 0, "e0")
     pass_looks(found)
     assert sizes(found) == (0, 1, 0, 0)
 

@@ -11,7 +11,8 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.schedulers.rolling import LOOK_MS, Move, Policy, Rollouts, move, targets
 from omega.updating import job_update
 
@@ -63,7 +64,7 @@ class Site:
                     CommitRequest(self.membership, self.number, [Transaction("a", claims)], Position(), self.now)
                 )
         leaving = [run for run in self.cell.runs([0]) if run.leaving]
-        self.cell.end([Ending(0, run.placement, How.LEFT) for run in leaving], self.now, "e0")
+        self.cell.end([TaskEnd(0, run.placement, EndKind.LEFT) for run in leaving], self.now, "e0")
 
     def step(self, ms: int = STEP_MS) -> int | None:
         self.now += ms
@@ -139,13 +140,13 @@ def test_who_takes_over_waits_anew_and_then_goes_on() -> None:
     assert site.running() == {"old": 0, "new": 2}
 
 
-def fail_one(site: Site, how: How = How.FAILED) -> None:
+def fail_one(site: Site, how: EndKind = EndKind.FAILED) -> None:
     placement, machine, _ = site.job.groups[-1].runs[0]
-    site.cell.end([Ending(machine, placement, how, "0")], site.now, "e0")
+    site.cell.end([TaskEnd(machine, placement, how, "0")], site.now, "e0")
 
 
-@pytest.mark.parametrize(("how", "said"), [(How.FAILED, "1 failed"), (How.FINISHED, "1 ended")])
-def test_it_stops_when_new_tasks_fail(how: How, said: str) -> None:
+@pytest.mark.parametrize(("how", "said"), [(EndKind.FAILED, "1 failed"), (EndKind.FINISHED, "1 ended")])
+def test_it_stops_when_new_tasks_fail(how: EndKind, said: str) -> None:
     site = Site(3, room=3, healthy_ms=STEP_MS)
     site.update("new", 3)
     site.step()
@@ -314,7 +315,7 @@ def test_the_update_of_a_job_that_ended_is_settled(stop: bool, left: Mapping[str
         site.cell.stop("a", 1, "ada")
     else:
         fail_one_of_old = site.job.groups[0].runs[0]
-        site.cell.end([Ending(0, fail_one_of_old[0], How.FINISHED)], 1, "e0")
+        site.cell.end([TaskEnd(0, fail_one_of_old[0], EndKind.FINISHED)], 1, "e0")
     site.step()
     assert site.cell.updates() == left
 
@@ -327,7 +328,7 @@ def test_a_stalled_update_is_forgotten_when_its_job_is_no_longer_kept() -> None:
     assert site.cell.updates() == {"a": "stalled fails"}
     site.cell.ledger.keep_jobs = 0
     site.cell.stop("a", 1, "ada")
-    site.cell.end([Ending(0, run.placement, How.FAILED) for run in site.cell.runs([0])], 1, "m0")
+    site.cell.end([TaskEnd(0, run.placement, EndKind.FAILED) for run in site.cell.runs([0])], 1, "m0")
     site.step()
     assert site.cell.updates() == {}
 

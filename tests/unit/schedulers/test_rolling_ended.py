@@ -6,7 +6,7 @@ import pytest
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobState
-from omega.cellstate.transaction import Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.schedulers.resizing import PLAN
 from omega.updating import job_update
 from tests.unit.schedulers.test_rolling import STEP_MS, Site
@@ -16,7 +16,7 @@ def finish(site: Site, group: int, tasks: int) -> None:
     for placement, machine, _ in site.job.groups[group].runs[:tasks]:
         (run,) = [run for run in site.cell.runs([machine]) if run.placement == placement]
         first = run.tasks.partition("-")[0]
-        site.cell.end([Ending(machine, placement, How.FINISHED, first)], site.now, "e0")
+        site.cell.end([TaskEnd(machine, placement, EndKind.FINISHED, first)], site.now, "e0")
 
 
 def test_tasks_that_finish_count_as_available_and_are_not_run_again() -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from omega.cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.transaction import Ending, How, Outcome, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers import live_driver
 from omega.schedulers.constraints.fetching import Fetch
 from omega.schedulers.preemption.precedence import PrecedencePreemption
@@ -93,7 +94,7 @@ def test_what_a_woken_job_cannot_use_of_a_limit_is_for_those_behind_it() -> None
     (run,) = found.other.runs([0, 1])
     found.other.set_machine_state(0, MachineState.DRAINED, 0, "ada")
     found.other.set_machine_state(1, MachineState.UP, 0, "ada")
-    found.other.end([Ending(run.machine, run.placement, How.FINISHED)], 0, "simulated")
+    found.other.end([TaskEnd(run.machine, run.placement, EndKind.FINISHED)], 0, "simulated")
     found.until_placed("narrow")
     assert found.left("wide") == 1
 
@@ -169,20 +170,20 @@ def test_nothing_is_looked_at_when_nobody_waits_for_it() -> None:
 
 
 LETS_IN: dict[str, Callable[[RedisCell], object]] = {
-    "a task ends": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "simulated"),
+    "a task ends": lambda cell: cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 0, "simulated"),
     "a task is evicted": lambda cell: [
         cell.hold("runs", 0, "ada"),
-        cell.end([Ending(0, 1, How.EVICTED)], 0, "simulated"),
+        cell.end([TaskEnd(0, 1, EndKind.EVICTED)], 0, "simulated"),
     ],
     "a machine joins": lambda cell: cell.join("simulated", [MachineSpec("new", (300, 300))], 0),
     "a machine comes up": lambda cell: cell.set_machine_state(1, MachineState.UP, 0, "ada"),
     "a machine is larger": lambda cell: cell.set_machine_capacity(0, (900, 900), 0, "ada"),
     "an attribute is set": lambda cell: cell.set_machine_attributes(2, {"gpu": "yes"}, 0, "ada"),
     "a limit is raised": lambda cell: cell.set_limits("batch", Limits((None, None)), 0, "ada"),
-    "others leave room within the limit": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "simulated"),
+    "others leave room within the limit": lambda cell: cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 0, "simulated"),
     "it is resized": lambda cell: cell.resize("waits", {0: 1}, 0, "ada"),
     "it is released": lambda cell: cell.release("waits", 0, "ada"),
-    "what it waits for is done": lambda cell: cell.end([Ending(0, 1, How.FINISHED)], 0, "simulated"),
+    "what it waits for is done": lambda cell: cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 0, "simulated"),
 }
 
 

@@ -13,7 +13,8 @@ from omega.cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGro
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare, PoolTree
 from omega.cellstate.server import connect
 from omega.cellstate.shards import Worker
-from omega.cellstate.transaction import Claim, Ending, How
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim
 from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
 
@@ -95,7 +96,7 @@ def furnish(town: Town) -> None:
     cell.keep_tails({("words", 0, 1, "stdout"): b"said", ("words", 0, 1, "stderr"): b"wrong"})
     cell.submit([job("broad", TaskGroup((1, 1), 300))], 13, "ada")
     assert town.commit("broad", Claim(index, 0, 270), Claim(3, 0, 30)) == 300
-    assert town.end("broad", 3, How.EVICTED, "280-285", "drain") == 6
+    assert town.end("broad", 3, EndKind.EVICTED, "280-285", "drain") == 6
     cell.set_deadline(4, 60_000)
     cell.set_blocked("batch/0", blocked=True)
     cell.members()
@@ -153,14 +154,14 @@ def rarities(town: Town) -> None:
     cell.submit([job("one", TaskGroup((1, 1), 1)), job("two", TaskGroup((1, 1), 1))], 18, "ada")
     cell.submit([JobSpec("both", "both", "batch", (SMALL,), after=(After("one"), After("two")))], 18, "ada")
     assert town.commit("one", Claim(3, 0, 1)) == 1
-    assert town.end("one", 3, How.FINISHED) == 1
+    assert town.end("one", 3, EndKind.FINISHED) == 1
     lossy = (TaskGroup((1, 1), 3), TaskGroup((1, 1), 2, budget=0), TaskGroup((1, 1), 2, optional=True))
     cell.submit([JobSpec("lossy", "lossy", "batch", lossy)], 18, "ada")
     assert town.commit("lossy", Claim(3, 0, 3), Claim(3, 1, 2), Claim(3, 2, 2)) == 7
     placements = sorted(run.placement for run in cell.runs([3]) if run.job == "lossy")
     for placement, tasks in zip(placements, ("0-1", "0", "1"), strict=True):
-        assert cell.end([Ending(3, placement, How.LOST, tasks)], 18, "simulated")[0]
-    assert cell.end([Ending(3, placements[0], How.FINISHED, "1", job="lossy")], 18, "simulated") == [1]
+        assert cell.end([TaskEnd(3, placement, EndKind.LOST, tasks)], 18, "simulated")[0]
+    assert cell.end([TaskEnd(3, placements[0], EndKind.FINISHED, "1", job="lossy")], 18, "simulated") == [1]
     now[0] += 1_000
     assert cell.housekeep(19, "batch/0").queued == 1
     agent = cell.register_agent("h2", "nonce-h2", LEASE_MS, 20)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from omega.cellstate.audit import verify
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 from tests.unit.cellstate.audit.test_broken_cell import spoken
 from tests.unit.cellstate.audit.town import Town
 
@@ -67,7 +67,7 @@ FACTS: list[tuple[int, str, str, Edit]] = [
     (2, "gang gang", "left 1 unplaced",
      lambda t: t.replace_fact("gang 0 2-3", "gang 0 2")),
     (2, "gang gang", "evicted some of its tasks and left 2 placed",
-     lambda t: [t.end("gang", 4, How.EVICTED, "*", "drain"), t.job("gang", gang=2)]),
+     lambda t: [t.end("gang", 4, EndKind.EVICTED, "*", "drain"), t.job("gang", gang=2)]),
 ]  # fmt: skip
 
 

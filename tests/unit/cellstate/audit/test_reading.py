@@ -12,7 +12,8 @@ from omega.cellstate.audited import ChangedRecords
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Fact, Reply
-from omega.cellstate.transaction import Claim, How, Intake, Position
+from omega.cellstate.task_ends import EndKind
+from omega.cellstate.transaction import Claim, Intake, Position
 from tests.unit.cellstate.audit.town import SMALL, Town, job
 
 Act = Callable[[], object]
@@ -82,8 +83,8 @@ def restless(town: Town) -> Restless:
 CHANGES: dict[str, Callable[[Town], object]] = {
     "place": lambda t: t.commit("part", Claim(3, 0, 2)),
     "evict": lambda t: t.commit("high", Claim(2, 0, 1, evict=((t.run_of("low", 2), 1),)), kind="service"),
-    "finish": lambda t: t.end("last", 3, How.FINISHED),
-    "acknowledge": lambda t: t.end("low", 2, How.LEFT),
+    "finish": lambda t: t.end("last", 3, EndKind.FINISHED),
+    "acknowledge": lambda t: t.end("low", 2, EndKind.LEFT),
     "lose": lambda t: t.cell.set_machine_state(1, MachineState.DOWN, 9, "ada"),
     "join": lambda t: t.cell.join("simulated", [MachineSpec("m8", (9, 9)), MachineSpec("m0", (9, 9))], 9),
     "submit": lambda t: t.cell.submit([job("new", SMALL, kind="other")], 9, "ada"),

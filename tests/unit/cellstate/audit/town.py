@@ -12,7 +12,8 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.job_records import Fields, decode, encode
 from omega.cellstate.redis.records import fact_words
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.transaction import Claim, Detection, Ending, How, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 
 SMALL = TaskGroup((100, 50), 10)
 LEASE_MS = 600_000
@@ -70,9 +71,9 @@ class Town:
         runs = self.cell.runs([machine])
         return next(run.placement for run in runs if run.job == job_id and run.leaving == leaving)
 
-    def end(self, job_id: str, machine: int, how: How, tasks: str = "*", reason: str = "") -> int:
-        placement = self.run_of(job_id, machine, leaving=how is How.LEFT)
-        return self.cell.end([Ending(machine, placement, how, tasks, reason)], 9, "simulated")[0]
+    def end(self, job_id: str, machine: int, how: EndKind, tasks: str = "*", reason: str = "") -> int:
+        placement = self.run_of(job_id, machine, leaving=how is EndKind.LEFT)
+        return self.cell.end([TaskEnd(machine, placement, how, tasks, reason)], 9, "simulated")[0]
 
     def populate(self) -> "Town":
         """Live through placements, gangs, evictions of both sorts, every end, and machines that come and go."""
@@ -99,13 +100,13 @@ class Town:
         assert self.commit("high", Claim(2, 0, 1), kind="service") == 0
         assert self.commit("halt", Claim(1, 0, 5)) == 5
         cell.stop("halt", 2, "ada")
-        assert self.end("halt", 1, How.STOPPED, "0-1") == 2
-        assert self.end("many", 0, How.FINISHED, "2,4") == 2
-        assert self.end("many", 0, How.FAILED, "5") == 1
-        assert self.end("many", 1, How.LOST, "7-8") == 2
-        assert self.end("many", 0, How.EVICTED, "9", "drain") == 1
-        assert self.end("many", 0, How.LEFT) == 1
-        assert self.end("done", 5, How.FINISHED) == 2
+        assert self.end("halt", 1, EndKind.STOPPED, "0-1") == 2
+        assert self.end("many", 0, EndKind.FINISHED, "2,4") == 2
+        assert self.end("many", 0, EndKind.FAILED, "5") == 1
+        assert self.end("many", 1, EndKind.LOST, "7-8") == 2
+        assert self.end("many", 0, EndKind.EVICTED, "9", "drain") == 1
+        assert self.end("many", 0, EndKind.LEFT) == 1
+        assert self.end("done", 5, EndKind.FINISHED) == 2
         self.change_machines()
         return self
 
@@ -115,7 +116,7 @@ class Town:
         cell.submit([job("wide", TaskGroup((500, 100), 8))], 3, "ada")
         assert self.commit("wide", Claim(6, 0, 5), Claim(7, 0, 3)) == 8
         cell.set_machine_state(4, MachineState.DRAINED, 3, "ada")
-        assert self.end("strict", 5, How.LOST) == 1
+        assert self.end("strict", 5, EndKind.LOST) == 1
         cell.set_machine_state(5, MachineState.DOWN, 3, "ada")
         cell.set_machine_state(5, MachineState.GONE, 3, "ada")
         cell.join("simulated", [MachineSpec("m5", (4000, 4000))], 4)

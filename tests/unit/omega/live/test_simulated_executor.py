@@ -3,7 +3,7 @@
 import pytest
 
 from omega.cellstate.model import JobState, MachineSpec
-from omega.cellstate.transaction import How
+from omega.cellstate.task_ends import EndKind
 from omega.live.simulated import executor as module
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.omega.live.yard import Yard, held_at_b, steps
@@ -70,7 +70,7 @@ def test_machines_join_in_chunks_and_say_so(monkeypatch: pytest.MonkeyPatch) -> 
 def test_stopped_tasks_are_acknowledged_and_do_not_finish(yard: Yard, executor: SimulatedExecutor) -> None:
     yard.run("j", 3)
     executor.step(0)
-    yard.take_back("j", "0-1", How.STOPPED)
+    yard.take_back("j", "0-1", EndKind.STOPPED)
     assert yard.leaving() == ["j"]
     assert steps(executor) == 0
     assert yard.leaving() == []
@@ -153,7 +153,7 @@ def test_part_of_a_held_run_is_taken_back() -> None:
     yard.take_back("j")
     yard.place("j", (2, 4))
     b.step(0)
-    yard.take_back("j", "1-2", How.STOPPED)
+    yard.take_back("j", "1-2", EndKind.STOPPED)
     b.step(0)
     a.step(0)
     assert steps(b) == 2

@@ -7,7 +7,8 @@ from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, Run, TaskGrou
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.transaction import Claim, Ending, How, Mode, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Mode, Position, Transaction
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.schedulers.rig import LEASE_MS, Clock
 
@@ -65,9 +66,9 @@ class Yard:
         """Where a job's tasks are that are not leaving."""
         return next(run for run in self.cell.runs(range(6)) if run.job == name and not run.leaving)
 
-    def take_back(self, name: str, tasks: str = "*", how: How = How.EVICTED) -> None:
-        run, reason = self.placed(name), "drain" if how is How.EVICTED else ""
-        self.cell.end([Ending(run.machine, run.placement, how, tasks, reason)], 0, "ada")
+    def take_back(self, name: str, tasks: str = "*", how: EndKind = EndKind.EVICTED) -> None:
+        run, reason = self.placed(name), "drain" if how is EndKind.EVICTED else ""
+        self.cell.end([TaskEnd(run.machine, run.placement, how, tasks, reason)], 0, "ada")
 
     def job(self, name: str) -> Job:
         found = self.cell.job(name)

@@ -11,7 +11,8 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Member, job
 from tests.unit.schedulers.constraints.site import describe, site
 
@@ -104,7 +105,7 @@ def test_claims_and_ends_are_no_join(cell: MemoryCell, snapshot: Snapshot) -> No
     follow(snapshot, cell)
     assert wanting(snapshot) == []
     (run,) = cell.runs([0])
-    cell.end([Ending(0, run.placement, How.FINISHED)], 0, "simulated")
+    cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "simulated")
     follow(snapshot, cell)
     assert wanting(snapshot) == []
 

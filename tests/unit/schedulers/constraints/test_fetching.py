@@ -10,7 +10,8 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.transaction import Claim, Ending, How, Position, Transaction
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.schedulers import registry
 from omega.schedulers.constraints.fetching import Fetch, fetch, wanted
 from omega.schedulers.loop import Effect
@@ -127,7 +128,7 @@ def test_tasks_that_leave_are_not_there_any_more(cell: AnyCell) -> None:
     submitted(cell, "db", 2)
     Member(cell).transact(Transaction("id-db", (Claim(0, 0, 2),)))
     (run,) = cell.runs([0])
-    cell.end([Ending(0, run.placement, How.EVICTED, "0")], 0, "ada")
+    cell.end([TaskEnd(0, run.placement, EndKind.EVICTED, "0")], 0, "ada")
     snapshot = copy(cell)
     fetch(Fetch(attributes=False, others=("db",)), cell, snapshot)
     assert snapshot.others == {"db": {0: 1}}
@@ -250,7 +251,7 @@ def test_tasks_that_come_back_are_spread_against_those_that_stayed() -> None:
     rig.until_placed("j")
     for _ in range(5):
         run = Random(7).choice(rig.other.runs(range(6)))
-        endings = [Ending(run.machine, run.placement, how, "*", "drain") for how in (How.EVICTED, How.LEFT)]
+        endings = [TaskEnd(run.machine, run.placement, how, "*", "drain") for how in (EndKind.EVICTED, EndKind.LEFT)]
         rig.other.end(endings, 0, "ada")
         rig.until_placed("j")
         assert sorted(machine // 2 for machine in machines_of(rig, "j")) == [0, 1, 2]
