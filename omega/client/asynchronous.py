@@ -1,17 +1,36 @@
 """`omega.AsyncClient`: the calls of `omega.Client` for asyncio and trio."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, Self, TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import anyio
 import anyio.to_thread
 
-from omega.client.client import POLL_SECONDS, Client, Document, JobLike
+from omega.client.client import POLL_SECONDS, Client, Document
 
+P = ParamSpec("P")
 T = TypeVar("T")
 WAIT_SECONDS = 0.25
 """Interval in seconds between two reads of a job that is waited for."""
+
+
+async def _read(call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """Run a call that reads on a thread, which continues alone when the call is cancelled."""
+    return await anyio.to_thread.run_sync(partial(call, *arguments, **options), abandon_on_cancel=True)
+
+
+def _coroutine(
+    call: Callable[Concatenate[Client, P], Document], *, reads: bool
+) -> "Callable[Concatenate[AsyncClient, P], Coroutine[Any, Any, Document]]":
+    """Return a method of `Client` as a coroutine with the same parameters and docstring."""
+
+    @wraps(call)
+    async def run(self: "AsyncClient", /, *arguments: P.args, **options: P.kwargs) -> Document:
+        here = partial(call, self._client, *arguments, **options)
+        return await anyio.to_thread.run_sync(here, abandon_on_cancel=reads)
+
+    return run
 
 
 class AsyncClient:
@@ -27,12 +46,10 @@ class AsyncClient:
         self._client = Client(store, cell, user=user)
 
     async def __aenter__(self) -> Self:
-        """Return the client; it is closed when the block ends."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the client."""
-        self._client.close()
+        self.close()
 
     def close(self) -> None:
         """Close all connections; those that serve a call when it ends."""
@@ -43,45 +60,27 @@ class AsyncClient:
         """The user of submitted and changed jobs."""
         return self._client.user
 
-    async def _read(self, call: Callable[..., T], *arguments: Any, **options: Any) -> T:
-        return await anyio.to_thread.run_sync(partial(call, *arguments, **options), abandon_on_cancel=True)
-
-    async def _write(self, call: Callable[..., T], *arguments: Any, **options: Any) -> T:
-        return await anyio.to_thread.run_sync(partial(call, *arguments, **options))
-
-    async def submit(self, *jobs: JobLike, hold: bool = False) -> Document:
-        """Submit jobs."""
-        return await self._write(self._client.submit, *jobs, hold=hold)
-
-    async def plan(self, *jobs: JobLike, scored: bool = False) -> Document:
-        """Return where the tasks of jobs would be placed if they were submitted now; nothing is submitted."""
-        return await self._read(self._client.plan, *jobs, scored=scored)
-
-    async def jobs(
-        self,
-        *,
-        kind: str | None = None,
-        state: str | None = None,
-        user: str | None = None,
-        limit: int | None = None,
-        before: int | None = None,
-    ) -> Document:
-        """Return a page of jobs: the `limit` newest (None: all) of a kind, in a state, of a user."""
-        return await self._read(self._client.jobs, kind=kind, state=state, user=user, limit=limit, before=before)
-
-    async def status(self, job: str) -> Document:
-        """Return a job with its groups, runs, history and update; `job` as commands take it: id, prefix or name."""
-        return await self._read(self._client.status, job)
-
-    async def why(self, job: str, *, machine: str | None = None) -> Document:
-        """Return why a job is pending: what each of its demands excludes, and what would help."""
-        return await self._read(self._client.why, job, machine=machine)
-
-    async def logs(
-        self, job: str, task: int = 0, *, group: str | None = None, stream: str = "stdout", tail: int | None = None
-    ) -> Document:
-        """Return the output of a task: from its files on this computer, else its last output in the store."""
-        return await self._read(self._client.logs, job, task, group=group, stream=stream, tail=tail)
+    submit = _coroutine(Client.submit, reads=False)
+    plan = _coroutine(Client.plan, reads=True)
+    jobs = _coroutine(Client.jobs, reads=True)
+    status = _coroutine(Client.status, reads=True)
+    why = _coroutine(Client.why, reads=True)
+    logs = _coroutine(Client.logs, reads=True)
+    stop = _coroutine(Client.stop, reads=False)
+    hold = _coroutine(Client.hold, reads=False)
+    release = _coroutine(Client.release, reads=False)
+    resize = _coroutine(Client.resize, reads=False)
+    update = _coroutine(Client.update, reads=False)
+    machines = _coroutine(Client.machines, reads=True)
+    limits = _coroutine(Client.limits, reads=True)
+    set_limits = _coroutine(Client.set_limits, reads=False)
+    pools = _coroutine(Client.pools, reads=True)
+    export_pools = _coroutine(Client.export_pools, reads=True)
+    import_pools = _coroutine(Client.import_pools, reads=False)
+    plan_pools = _coroutine(Client.plan_pools, reads=True)
+    schedulers = _coroutine(Client.schedulers, reads=True)
+    cell_status = _coroutine(Client.cell_status, reads=True)
+    cells = _coroutine(Client.cells, reads=True)
 
     async def wait(self, job: str, timeout: float | None = None) -> Document:  # noqa: ASYNC109 - as the command has it
         """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``.
@@ -91,75 +90,11 @@ class AsyncClient:
         began = anyio.current_time()
         while True:
             left = None if timeout is None else timeout - (anyio.current_time() - began)
-            found = await self._read(self._client.wait, job, 0.0)
-            if not found["timed_out"] or (left is not None and left <= 0):
-                return {**found, "waited_seconds": anyio.current_time() - began}
-            job = found["id"]
+            answer = await _read(self._client.wait, job, 0.0)
+            if not answer["timed_out"] or (left is not None and left <= 0):
+                return {**answer, "waited_seconds": anyio.current_time() - began}
+            job = answer["id"]
             await anyio.sleep(WAIT_SECONDS if left is None else min(WAIT_SECONDS, left))
-
-    async def stop(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
-        """Stop jobs and end their tasks."""
-        return await self._write(self._client.stop, *jobs, check=check, force=force)
-
-    async def hold(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
-        """Give jobs no new placements until they are released; running tasks continue."""
-        return await self._write(self._client.hold, *jobs, check=check, force=force)
-
-    async def release(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
-        """Undo `hold`."""
-        return await self._write(self._client.release, *jobs, check=check, force=force)
-
-    async def resize(
-        self, job: str, count: int, *, group: str | None = None, check: int | None = None, force: bool = False
-    ) -> Document:
-        """Give a task group (by name; None: the only one) another number of tasks."""
-        return await self._write(self._client.resize, job, count, group=group, check=check, force=force)
-
-    async def update(self, job: JobLike, *, check: int | None = None, force: bool = False) -> Document:
-        """Replace the tasks of a running job step by step by those of `job`."""
-        return await self._write(self._client.update, job, check=check, force=force)
-
-    async def machines(
-        self, *, state: str | None = None, limit: int | None = None, after: int | None = None
-    ) -> Document:
-        """Return a page of machines by index: the first `limit` (None: all) in a state whose index is above `after`."""
-        return await self._read(self._client.machines, state=state, limit=limit, after=after)
-
-    async def limits(self, kind: str | None = None) -> Document:
-        """Return limits and use of a kind of job, or of all with limits or placed tasks."""
-        return await self._read(self._client.limits, kind)
-
-    async def set_limits(self, kind: str, limits: Mapping[str, Any], *, clear: bool = False) -> Document:
-        """Change the limits of a kind of job and return them: ``resources`` by name, ``jobs``, ``precedence``."""
-        return await self._write(self._client.set_limits, kind, limits, clear=clear)
-
-    async def pools(self) -> Document:
-        """Return the pools with settings, demand, usage, fair share and status."""
-        return await self._read(self._client.pools)
-
-    async def export_pools(self) -> Document:
-        """Return pools and trees as `import_pools` takes them."""
-        return await self._read(self._client.export_pools)
-
-    async def import_pools(self, document: Mapping[str, Any], *, version: int | None = None) -> Document:
-        """Replace all pools and trees by those of a document, and return them as `export_pools` does."""
-        return await self._write(self._client.import_pools, document, version=version)
-
-    async def plan_pools(self, document: Mapping[str, Any]) -> Document:
-        """Return the fair shares before and after an import of a document."""
-        return await self._read(self._client.plan_pools, document)
-
-    async def schedulers(self, *, everybody: bool = False) -> Document:
-        """Return the schedulers and their figures, with `everybody` also past ones."""
-        return await self._read(self._client.schedulers, everybody=everybody)
-
-    async def cell_status(self) -> Document:
-        """Return the figures of the cell."""
-        return await self._read(self._client.cell_status)
-
-    async def cells(self) -> Document:
-        """Return the cells of the store."""
-        return await self._read(self._client.cells)
 
     async def events(
         self, after: int | None = None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
@@ -168,11 +103,11 @@ class AsyncClient:
 
         No thread is held between two reads.
         """
-        step = await self._read(self._client.begin_events, after, kinds=kinds, job=job, follow=follow)
+        step = await _read(self._client.begin_events, after, kinds=kinds, job=job, follow=follow)
         while True:
-            found, at_end = await self._read(step)
-            for each in found:
-                yield each
+            entries, at_end = await _read(step)
+            for entry in entries:
+                yield entry
             if at_end and not follow:
                 return
             if at_end:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from inspect import signature
 
 import anyio
 import pytest
@@ -44,6 +45,13 @@ async def test_answers_are_those_of_the_client(omega: Omega, client: Client, cel
         for change in (mine.hold, mine.release, mine.stop):
             assert (await change("crawl"))["jobs"][0]["name"] == "crawl"
         assert (await mine.wait("crawl"))["state"] == "stopped"
+
+
+async def test_it_has_the_calls_of_the_client_with_their_parameters() -> None:
+    calls = {name for name in vars(Client) if not name.startswith("_")} - {"unreadable", "begin_events"}
+    assert calls | {"user"} == {name for name in vars(AsyncClient) if not name.startswith("_")}
+    for name in calls - {"close", "events"}:
+        assert signature(getattr(AsyncClient, name)) == signature(getattr(Client, name)), name
 
 
 async def test_many_calls_at_once(omega: Omega) -> None:
