@@ -10,7 +10,7 @@ from omega.cli.job.update import told
 from omega.cli.mapreduce import progress
 from omega.queries.job_history import Past
 from omega.queries.job_state import COUNTS, counts, group_names, state
-from omega.queries.job_status import JobStatus, waits_for
+from omega.queries.job_status import JobStatus, losses, waits_for
 from omega.queries.mapreduce import PLAN
 from omega.queries.names import Names
 from omega.schedulers.rolling import targets
@@ -49,7 +49,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "tasks": f"{counts(job.groups)['total']:,} · {ways}",
             "history": _history(job, past),
             "failed": units.listing([f"{units.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
-            "lost": units.listing(list(loss_lines(status.losses))),
+            "lost": units.listing(list(loss_lines(losses(cell, job)))),
             "measured": _measured(status.measured),
             "update": told(status.update),
             "evicted": _evictions(cell, past.evicted_for, "for"),

@@ -13,7 +13,7 @@ from omega.cli.job.status_text import loss_lines
 from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.finding import find_job
 from omega.queries.job_state import state
-from omega.queries.losses import losses
+from omega.queries.job_status import losses
 from omega.queries.pool_standing import sentences
 
 if TYPE_CHECKING:

@@ -2,20 +2,21 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.model import JobState
 from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Dimensions
-from omega.queries.job_state import COUNTS, head_state, tally
+from omega.queries.job_state import counts, head_state, tally
 from omega.queries.machines import machine_states, rows_of, utilisation_of
 from omega.queries.recent import Recently
 
 if TYPE_CHECKING:
     from omega.cellstate.pages import JobHead
     from omega.cellstate.ports import Queries
+
+TRANSACTIONS = ("transactions", "accepted", "conflicts")
 
 
 def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:
@@ -25,14 +26,14 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) ->
     """
     rows, heads, members = rows_of(cell), cell.job_heads(), cell.members()
     names, figures = cell.dimensions.names, cell.figures().values()
-    sums = {name: sum(each.get(name, 0) for each in figures) for name in ("transactions", "accepted", "conflicts")}
+    total, accepted, conflicts = (sum(each.get(name, 0) for each in figures) for name in TRANSACTIONS)
     return {
         "version": cell.counters()["version"],
         "resources": list(names),
         "machines": machine_states(rows, len(names)),
         "utilisation": utilisation_of(names, rows),
         "jobs": {"total": len(heads)} | tally(map(head_state, heads)),
-        "tasks": _tasks(heads),
+        "tasks": counts([head.counts for head in heads]),
         "demand": _demand(names, heads),
         "pending": dict(sorted(cell.queue_depths().items())),
         "schedulers": {
@@ -40,19 +41,14 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) ->
             "lapsed": sorted(member for member, (_, alive, _) in members.items() if not alive),
         },
         "transactions": {
-            "total": sums["transactions"],
-            "accepted": sums["accepted"],
-            "conflicts": sums["conflicts"],
-            "conflict_fraction": sums["conflicts"] / max(1, sums["accepted"]),
+            "total": total,
+            "accepted": accepted,
+            "conflicts": conflicts,
+            "conflict_fraction": conflicts / max(1, accepted),
         },
         "recent": {"seconds": past.seconds, **past.as_json()},
         "limits": {kind: limits_json(cell.dimensions, use) for kind, use in kinds.items()},
     }
-
-
-def _tasks(heads: "Iterable[JobHead]") -> dict[str, int]:
-    counts, names = [head.counts for head in heads], ("total", "unplaced", "placed", "finished", "failed", "stopped")
-    return {shown: sum(map(attrgetter(name), counts)) for shown, name in zip(COUNTS, names, strict=True)}
 
 
 def _demand(names: Sequence[str], heads: "Iterable[JobHead]") -> dict[str, int]:
@@ -64,8 +60,8 @@ def _demand(names: Sequence[str], heads: "Iterable[JobHead]") -> dict[str, int]:
 
 def kinds_of(cell: "Queries", kind: str | None) -> dict[str, "KindUse"]:
     """Return limits and use of a kind, or of all kinds that have limits or placed tasks."""
-    found = dict(cell.kinds())
-    return found if kind is None else {kind: found.get(kind) or KindUse.none(len(cell.dimensions))}
+    kinds = dict(cell.kinds())
+    return kinds if kind is None else {kind: kinds.get(kind) or KindUse.none(len(cell.dimensions))}
 
 
 def limits_json(dimensions: Dimensions, use: "KindUse") -> dict[str, Any]:

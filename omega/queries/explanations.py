@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate.model import JobState
 from omega.queries import wording
 from omega.queries.job_state import group_names, state
-from omega.queries.job_status import waits_for
-from omega.queries.losses import losses
+from omega.queries.job_status import losses, waits_for
 from omega.queries.machines import find_machines
 from omega.queries.pool_standing import standing
 from omega.queries.room import PoolLimits, Room

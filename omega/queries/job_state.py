@@ -8,10 +8,11 @@ state   pending     no task is placed                  finished   every task fin
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from omega.cellstate.model import GroupStatus, Job, JobState
-from omega.cellstate.pages import JobHead
+from omega.cellstate.pages import Counts, JobHead
 
 STATES = ("pending", "running", "held", "finished", "failed", "stopped", "abandoned")
 COUNTS = ("total", "pending", "placed", "finished", "failed", "stopped")
@@ -19,16 +20,14 @@ COUNTS = ("total", "pending", "placed", "finished", "failed", "stopped")
 
 def state(job: Job) -> str:
     """Return the word for a job's state."""
-    groups = job.groups
-    failed, placed = any(group.failed for group in groups), any(group.placed for group in groups)
+    failed, placed = any(group.failed for group in job.groups), any(group.placed for group in job.groups)
     return _word(job.state, unplaced=job.unplaced > 0, placed=placed, failed=failed)
 
 
 def head_state(head: JobHead) -> str:
     """Return the word for the state of a job in short."""
-    return _word(
-        head.state, unplaced=head.counts.unplaced > 0, placed=head.counts.placed > 0, failed=head.counts.failed > 0
-    )
+    tasks = head.counts
+    return _word(head.state, unplaced=tasks.unplaced > 0, placed=tasks.placed > 0, failed=tasks.failed > 0)
 
 
 def _word(state: JobState, *, unplaced: bool, placed: bool, failed: bool) -> str:
@@ -49,17 +48,10 @@ def ended(job: Job) -> bool:
     return all(not group.unplaced and not group.placed for group in job.groups)
 
 
-def counts(groups: Sequence[GroupStatus]) -> dict[str, int]:
+def counts(groups: Sequence[GroupStatus | Counts]) -> dict[str, int]:
     """Return the number of tasks by state; ``pending + placed + finished + failed + stopped = total``."""
-    found = dict.fromkeys(COUNTS, 0)
-    for group in groups:
-        found["total"] += group.total
-        found["pending"] += group.unplaced
-        found["placed"] += group.placed
-        found["finished"] += group.finished
-        found["failed"] += group.failed
-        found["stopped"] += group.stopped
-    return found
+    names = ("total", "unplaced", "placed", "finished", "failed", "stopped")
+    return {shown: sum(map(attrgetter(name), groups)) for shown, name in zip(COUNTS, names, strict=True)}
 
 
 def group_names(job: Job) -> list[str]:
@@ -71,5 +63,5 @@ def group_names(job: Job) -> list[str]:
 
 def tally(states: Iterable[str]) -> dict[str, int]:
     """Return the number of jobs in each state, 0 included."""
-    found = Counter(states)
-    return {word: found[word] for word in STATES}
+    jobs = Counter(states)
+    return {word: jobs[word] for word in STATES}

@@ -11,7 +11,6 @@ from omega.queries import mapreduce
 from omega.queries.job_history import Past, past
 from omega.queries.job_state import counts, ended, group_names
 from omega.queries.jobs import job_json
-from omega.queries.losses import losses
 from omega.queries.names import Names
 from omega.queries.room import Room
 from omega.schedulers.rolling import going, targets
@@ -28,7 +27,6 @@ class JobStatus:
     """One job with all its stored data; each part is read once, on first use."""
 
     def __init__(self, cell: "Queries", job: "Job") -> None:
-        """Take a job of a cell as it was read."""
         self.cell, self.job = cell, job
         self.room = Room(cell)
 
@@ -60,13 +58,22 @@ class JobStatus:
 
     @cached_property
     def summary(self) -> Mapping[str, int]:
-        """Its tasks by state; ``lost`` counts losses, as far as the log goes."""
-        return summary(self.cell, self.job, self.there, self.past)
+        """Its tasks by state, as Nomad sums them up; ``lost`` counts losses, as far as the log goes.
 
-    @cached_property
-    def losses(self) -> list[dict[str, Any]]:
-        """Losses of tasks that have not ended."""
-        return losses(self.cell, self.job)
+        A placed task is starting until leaving tasks of its machine, and its own previous placement, have ended.
+        """
+        leaving = [run for run in self.there if run.leaving]
+        late = [run for run in self.runs if not run.leaving and _after_one(run, leaving)][:MOST_ASKED]
+        answers = self.cell.may_start([(run.machine, run.placement) for run in late]) if late else []
+        starting = sum(ranges.count(run.tasks) for run, answer in zip(late, answers, strict=True) if answer == "wait")
+        states = counts(self.job.groups)
+        return {
+            "pending": states["pending"],
+            "starting": starting,
+            "running": states["placed"] - starting,
+            **{state: states[state] for state in ("failed", "finished", "stopped")},
+            "lost": self.past.lost,
+        }
 
     @cached_property
     def update(self) -> Mapping[str, Any]:
@@ -98,33 +105,11 @@ class JobStatus:
             "evicted_for": log.evicted_for,
             "evicted": log.evicted,
             "failures": log.failures,
-            "losses": self.losses,
+            "losses": losses(self.cell, self.job),
             "measured": asdict(self.measured),
             "spec": {name: value for name, value in job.spec.items() if name not in ("groups", "targets")},
             "update": self.update,
         }
-
-
-def summary(cell: "Queries", job: "Job", there: "Sequence[Run]", log: Past) -> dict[str, int]:
-    """Return the tasks of a job by state, as Nomad sums them up; `lost` counts losses, as far as the log goes.
-
-    A placed task is starting until leaving tasks of its machine, and its own previous placement, have ended. `there`
-    are the runs on the job's machines.
-    """
-    leaving = [run for run in there if run.leaving]
-    late = [run for run in there if run.job == job.id and not run.leaving and _after_one(run, leaving)][:MOST_ASKED]
-    answers = cell.may_start([(run.machine, run.placement) for run in late]) if late else []
-    waits = [run for run, answer in zip(late, answers, strict=True) if answer == "wait"]
-    found, starting = counts(job.groups), sum(ranges.count(run.tasks) for run in waits)
-    return {
-        "pending": found["pending"],
-        "starting": starting,
-        "running": found["placed"] - starting,
-        "failed": found["failed"],
-        "finished": found["finished"],
-        "stopped": found["stopped"],
-        "lost": log.lost,
-    }
 
 
 def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
@@ -152,6 +137,25 @@ def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
         and (each.machine == run.machine or (each.job, each.group) == (run.job, run.group))
         for each in leaving
     )
+
+
+def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
+    """Return the losses (semantics 26) of tasks that have not ended; ``delay_ms`` is their delay from now on."""
+    if not any(group.losses for group in job.groups):
+        return []
+    now, names = cell.store_ms(), group_names(job)
+    return [
+        {
+            "group": number,
+            "name": names[number],
+            "tasks": loss.tasks,
+            "lost": loss.times,
+            "budget": group.budget,
+            "delay_ms": max(0, loss.due_ms - now),
+        }
+        for number, group in enumerate(job.groups)
+        for loss in group.losses
+    ]
 
 
 def waits_for(cell: "Queries", job: "Job") -> str:

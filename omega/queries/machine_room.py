@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from omega.cellstate.model import MachineState
+from omega.cellstate.override import override
 from omega.cellstate.resources import Resources
 from omega.queries.working_copy import latest
 
@@ -22,11 +23,10 @@ UNBOUNDED = 10**9
 
 
 class MachineRoom(Protocol):
-    """Answers about the machines that are up; `up` is their number."""
+    """Answers about the `up` machines that are up."""
 
     up: int
     some_offline: bool
-    """Whether a machine is offline."""
     all_simulated: bool
     """Whether every machine that is up is simulated."""
 
@@ -48,26 +48,25 @@ def machine_room(cell: "Queries") -> MachineRoom:
     return ManyMachines(latest(cell), len(cell.dimensions))
 
 
-class FewMachines:
+class FewMachines(MachineRoom):
     """Machines as objects."""
 
     def __init__(self, machines: "Sequence[Machine]") -> None:
-        """Take all machines of a cell."""
         self._up = [machine for machine in machines if machine.state is MachineState.UP]
         self.up = len(self._up)
         self.some_offline = any(machine.state is MachineState.OFFLINE for machine in machines)
         self.all_simulated = all(machine.executor % 2 == 1 for machine in self._up)
 
+    @override
     def largest(self, resource: int) -> int:
-        """Return the largest capacity in a resource."""
         return max((machine.capacity[resource] for machine in self._up), default=0)
 
+    @override
     def holds(self, need: Resources) -> bool:
-        """Return whether a machine has the capacity for a task."""
         return any(all(map(int.__ge__, machine.capacity, need)) for machine in self._up)
 
+    @override
     def room(self, need: Resources) -> int:
-        """Return the number of tasks that fit."""
         total = 0
         for machine in self._up:
             free = [has - used for has, used in zip(machine.capacity, machine.allocated, strict=True)]
@@ -76,11 +75,10 @@ class FewMachines:
         return total
 
 
-class ManyMachines:
-    """Machines as columns of a snapshot."""
+class ManyMachines(MachineRoom):
+    """Machines as columns of a snapshot, `size` resources each."""
 
     def __init__(self, snapshot: "Snapshot", size: int) -> None:
-        """Take a snapshot of a cell with so many resources."""
         up = snapshot.rows[:, snapshot.rows[2] == MachineState.UP]
         self._capacity: Any = up[4 : 4 + size].T
         self._free: Any = self._capacity - up[4 + size :].T
@@ -88,16 +86,16 @@ class ManyMachines:
         self.some_offline = bool((snapshot.rows[2] == MachineState.OFFLINE).any())
         self.all_simulated = bool(snapshot.simulated[snapshot.up].all())
 
+    @override
     def largest(self, resource: int) -> int:
-        """Return the largest capacity in a resource."""
         return int(self._capacity[:, resource].max()) if self.up else 0
 
+    @override
     def holds(self, need: Resources) -> bool:
-        """Return whether a machine has the capacity for a task."""
         return bool((self._capacity >= need).all(axis=1).any())
 
+    @override
     def room(self, need: Resources) -> int:
-        """Return the number of tasks that fit."""
         wants = [i for i, amount in enumerate(need) if amount]
         fit = self._free[:, wants] // [need[i] for i in wants]
         each = fit.min(axis=1) if wants else (self._free >= 0).all(axis=1) * UNBOUNDED

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega.queries.job_warnings import warnings
-from omega.queries.shares_ahead import shares_with
+from omega.queries.pool_shares import shares_with
 from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.submission import taken
 

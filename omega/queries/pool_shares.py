@@ -11,13 +11,18 @@ from omega.cellstate.resources import Resources
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
+    from omega.cellstate.demands import JobDemand
     from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import Queries
+    from omega.cellstate.snapshot import Snapshot
+    from omega.schedulers.work import Work
 
 TOLERANCE = 1e-9
 """Fair shares that differ by less are equal."""
 SHARING = ("shares", "epochs", "evictions")
 """Where settings of a pool count that only schedulers with the ordering ``fair-pools`` read."""
+LAST = 1 << 40
+"""The submission number of a job that is not submitted: behind all others of a FIFO pool."""
 NORMAL, BELOW = "normal", "below fair share"
 STARVING = ("starving", "aggressively starving")
 """Status of pools that may evict (docs/pool-rules.md, rule 9), as schedulers report it with their heartbeats."""
@@ -32,24 +37,41 @@ def _now(cell: "Queries", pools: Pools, previous: Epoch | None) -> tuple[Epoch, 
     """Return the shares as they are now, and warnings about machines of two trees or none."""
     from omega.cellstate.array_snapshot import ArraySnapshot
     from omega.cellstate.transaction import Position
-    from omega.schedulers.epochs import epoch_of
-    from omega.schedulers.pool_machines import fetch_attributes, machine_warnings, totals_of
+    from omega.schedulers.pool_machines import fetch_attributes, machine_warnings
 
     snapshot = ArraySnapshot(len(cell.dimensions))
     reply, jobs = cell.demands(Position())
     snapshot.apply(reply)
     fetch_attributes(pools, snapshot, cell)
-    at_ms = previous.at_ms if previous else 0
-    epoch = epoch_of(
-        pools,
-        jobs,
-        totals_of(pools, snapshot, cell.dimensions.names),
-        cell.dimensions.names,
-        previous,
-        version=snapshot.position.version,
-        at_ms=at_ms,
-    )
-    return epoch, machine_warnings(pools, snapshot)
+    return _epoch(cell, pools, snapshot, jobs, previous), machine_warnings(pools, snapshot)
+
+
+def _epoch(
+    cell: "Queries", pools: Pools, snapshot: "Snapshot", jobs: "list[JobDemand]", previous: Epoch | None
+) -> Epoch:
+    """Compute the epoch of these jobs at the time of the previous one."""
+    from omega.schedulers.epochs import epoch_of
+    from omega.schedulers.pool_machines import totals_of
+
+    names, at_ms = cell.dimensions.names, previous.at_ms if previous else 0
+    totals, version = totals_of(pools, snapshot, names), snapshot.position.version
+    return epoch_of(pools, jobs, totals, names, previous, version=version, at_ms=at_ms)
+
+
+def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Sequence[Work]") -> Epoch:
+    """Compute the epoch that would follow the last one if these jobs were submitted at its time, for a dry run."""
+    from omega.cellstate.demands import JobDemand
+    from omega.schedulers.pool_machines import fetch_attributes
+
+    _, jobs = cell.demands(snapshot.position)
+    fetch_attributes(pools, snapshot, cell)
+    if unknown := snapshot.lanes.unknown():
+        snapshot.lanes.learn(cell.lanes(unknown))
+    for number, work in enumerate(works, LAST):
+        groups = tuple((work.need(group), status.total, 0) for group, status in enumerate(work.job.groups))
+        gang, precedence = bool(work.gang), work.job.precedence
+        jobs.append(JobDemand(work.id, work.pool, work.user, precedence, number, gang=gang, waits=False, groups=groups))
+    return _epoch(cell, pools, snapshot, jobs, cell.epoch())
 
 
 def machine_warnings_of(cell: "Queries") -> list[str]:

@@ -55,33 +55,26 @@ def description(member: str, incarnation: int | None, alive: bool, own: Mapping[
 
 def status(cell: "Queries", name: str | None) -> list[dict[str, Any]]:
     """Every scheduler that is meant, as plain values; times in seconds. Refused when there is none of that name."""
-    members, pending, names = cell.members(), cell.queue_depths(), dict[int, str]()
-    found, described = [], describe(cell)
-    asked = meant(cell, [each["member"] for each in described], name)
-    for each in described:
-        member = each["member"]
-        kind = member.partition("/")[0]
-        if member not in asked:
-            continue
-        figures: Mapping[str, Any] = members.get(member, (0, False, {}))[2]
+    members, pending, rows = cell.members(), cell.queue_depths(), describe(cell)
+    asked = meant(cell, [row["member"] for row in rows], name)
+    rows = [row for row in rows if row["member"] in asked]
+    for row in rows:
+        kind = row["member"].partition("/")[0]
+        figures: Mapping[str, Any] = members.get(row["member"], (0, False, {}))[2]
         rejecting = figures.get("rejecting_machines", [])
-        unnamed = [index for index, *_ in rejecting if index not in names]
-        names |= {index: found[0] for index, found in zip(unnamed, cell.described(unnamed), strict=True)}
-        found.append(
-            each
-            | {
-                "kind": kind,
-                "pending_of_kind": pending.get(kind, 0),
-                "evicts": figures.get("evicts"),
-                "evicts_by": figures.get("evicts_by"),
-                "last_cycle": {"seconds": figures.get("last_cycle"), "ago": figures.get("last_cycle_ago")},
-                "rejecting_machines": [
-                    {"machine": names[index] or str(index), "rejections": count, "in_a_row": row}
-                    for index, count, row in rejecting
-                ],
-            }
+        machines = cell.described([index for index, *_ in rejecting])
+        row.update(
+            kind=kind,
+            pending_of_kind=pending.get(kind, 0),
+            evicts=figures.get("evicts"),
+            evicts_by=figures.get("evicts_by"),
+            last_cycle={"seconds": figures.get("last_cycle"), "ago": figures.get("last_cycle_ago")},
+            rejecting_machines=[
+                {"machine": machine or str(index), "rejections": count, "in_a_row": in_a_row}
+                for (index, count, in_a_row), (machine, _) in zip(rejecting, machines, strict=True)
+            ],
         )
-    return found
+    return rows
 
 
 def meant(cell: "Queries", members: Sequence[str], asked: str | None) -> Sequence[str]:
