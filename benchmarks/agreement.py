@@ -48,10 +48,10 @@ class Figure:
     """One figure: theirs, and ours over `seeds` runs."""
 
     name: str
-    reference: float
-    reference_sd: float
     ours: float
     ours_sd: float
+    reference: float
+    reference_sd: float
 
     @property
     def tolerance(self) -> float:

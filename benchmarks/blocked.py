@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.computer import computer, middle, spread, wait_calm
-from benchmarks.contest import Contest, Course, Dry, hold
+from benchmarks.contest import Contest, PreparedCell, QueueEmpty, run_contest
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import CAPACITY, chunks, fill, join, queue_jobs
 from benchmarks.store import Saved, Store, measured_store
@@ -55,30 +55,30 @@ def measure(settings: Settings) -> Document:
     wake = measure_waking(settings.sleepers, settings.machines)
     progress(f"blocked: one freed machine beside {settings.sleepers:,} blocked jobs: {wake['attempts']} attempts")
     with measured_store(settings.store, append_only=settings.append_only) as store:
-        courses, runs = Courses(store, settings), list[dict[str, object]]()
+        cell, runs = BusyCell(store, settings), list[dict[str, Any]]()
         for repeat in range(settings.repeat):
             # The order alternates, so that other load on the computer affects both equally.
             for blocked in (0, settings.blocked) if repeat % 2 else (settings.blocked, 0):
                 wait_calm(settings.calm_seconds)
-                run = courses.hold(blocked) | {"blocked": blocked, "repeat": repeat}
+                run = cell.hold(blocked) | {"blocked": blocked, "repeat": repeat}
                 runs.append(run | {"tasks_per_cpu_second": _per_cpu_second(run)})
                 progress(f"blocked: beside {blocked:,} blocked jobs: {runs[-1]['tasks_per_second']:,} tasks/s")
-        ratios = [_rate(runs, settings.blocked, i) / _rate(runs, 0, i) for i in range(settings.repeat)]
-        per_cpu = [
-            _rate(runs, settings.blocked, i, "tasks_per_cpu_second") / _rate(runs, 0, i, "tasks_per_cpu_second")
-            for i in range(settings.repeat)
-        ]
+        without, beside = ([run for run in runs if run["blocked"] == count] for count in (0, settings.blocked))
+        ratios, per_cpu = (
+            [run[figure] / other[figure] for run, other in zip(beside, without, strict=True)]
+            for figure in ("tasks_per_second", "tasks_per_cpu_second")
+        )
         return {
             "cell": {"machines": settings.machines, "capacity": list(CAPACITY)},
             "runs": runs,
             "medians": {
-                name: round(middle([_rate(runs, blocked, i) for i in range(settings.repeat)]))
-                for name, blocked in (("without", 0), ("beside", settings.blocked))
+                name: round(middle([run["tasks_per_second"] for run in each]))
+                for name, each in (("without", without), ("beside", beside))
             },
             "ratio": round(middle(ratios), 3),
-            "spread": [round(each, 3) for each in spread(ratios)],
+            "spread": spread(ratios, 3),
             "cpu_ratio": round(middle(per_cpu), 3),
-            "cpu_spread": [round(each, 3) for each in spread(per_cpu)],
+            "cpu_spread": spread(per_cpu, 3),
             "wake": wake,
             "store": store.describe(),
             "computer": about,
@@ -89,11 +89,6 @@ def measure(settings: Settings) -> Document:
         }
 
 
-def _rate(runs: list[dict[str, object]], blocked: int, repeat: int, figure: str = "tasks_per_second") -> float:
-    found = next(run for run in runs if (run["blocked"], run["repeat"]) == (blocked, repeat))
-    return float(str(found[figure]))
-
-
 def _per_cpu_second(run: dict[str, Any]) -> float:
     """Tasks placed for each second of CPU time that schedulers and server used: what else runs matters little."""
     used = sum(float(seconds) for name, seconds in run["cpu"].items() if not name.startswith("simulated/"))
@@ -101,7 +96,7 @@ def _per_cpu_second(run: dict[str, Any]) -> float:
 
 
 @dataclass(slots=True)
-class Courses:
+class BusyCell:
     """The busy cell, with and without blocked jobs in front of the queue; put back for every run."""
 
     store: Store
@@ -119,7 +114,7 @@ class Courses:
         self.cell.receive(1, most=10 * tasks + 1)
         self.filled = Saved.save(self.store, "filled")
 
-    def hold(self, blocked: int) -> dict[str, object]:
+    def hold(self, blocked: int) -> dict[str, Any]:
         """Run the schedulers; again with a longer queue when it ran dry."""
         settings = self.settings
         contest = Contest(
@@ -129,15 +124,17 @@ class Courses:
             commit="incremental",
             fullness=settings.fullness,
             gang=False,
-            tasks=settings.tasks,
+            tasks_per_job=settings.tasks,
             jobs_per_call=BATCH_JOBS,
         )
         for _ in range(MOST_TRIES):
             if blocked not in self.queued:
                 self.queued[blocked] = self._queue(blocked)
             try:
-                return hold(self.store, Course(self.filled, *self.queued[blocked]), contest, settings.seconds, blocked)
-            except Dry:
+                return run_contest(
+                    self.store, PreparedCell(self.filled, *self.queued[blocked]), contest, settings.seconds, blocked
+                )
+            except QueueEmpty:
                 self.jobs_per_second *= 2
                 self.queued.clear()
                 progress("blocked: the queue ran dry; again with twice as many jobs")
@@ -161,7 +158,7 @@ def blocked_jobs(number: int, shapes: int) -> Iterator[JobSpec]:
         yield JobSpec(f"blocked{i}", f"blocked-{i}", "batch", (group,))
 
 
-def measure_waking(sleepers: int, machines: int) -> dict[str, object]:
+def measure_waking(sleepers: int, machines: int) -> dict[str, Any]:
     """Attempts that one freed machine costs a scheduler beside so many sleeping jobs, each of a shape of its own."""
     scheduler, snapshot = batch("waking"), ArraySnapshot(len(CAPACITY))
     rows = np.array([(i, 1, 0, 1, *CAPACITY, *CAPACITY) for i in range(machines)], dtype=np.int64)

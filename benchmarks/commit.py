@@ -9,17 +9,17 @@ read nothing: no client of a scheduler can reach it, it shows how much of the ti
 """
 
 import multiprocessing
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from typing import Any
 from uuid import uuid4
 
 from benchmarks.ceiling import UNCHECKED, Recorder, pack, without_log_number
-from benchmarks.committer import Calls, Checked, Plan, Timing, serve
-from benchmarks.computer import computer, middle, spread, wait_calm
+from benchmarks.committer import Calls, ClientRound, Commits, Timing, serve
+from benchmarks.computer import computer, middle, now_ms, spread, wait_calm
 from benchmarks.launch import Document, launch, progress
 from benchmarks.store import Saved, Store, measured_store
 from omega.cellstate.errors import StoreError
@@ -37,7 +37,7 @@ SUBMITTED_AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to measure. `seconds` is the length of a round, of which each configuration has `rounds` of each kind.
+    """What to measure. `seconds` is the length of a round, of which each case has `rounds` of each kind.
 
     `per_call` is how many transactions go in one round trip, as many as the batch preset sends.
     """
@@ -63,10 +63,10 @@ class Round:
 
 
 @dataclass(slots=True)
-class Configuration:
+class CommitCase:
     """One number of clients and one size of transaction."""
 
-    plans: list[Plan]
+    plans: list[ClientRound]
     saved: Saved
     rounds: dict[str, list[Round]] = field(default_factory=lambda: {kind: [] for kind in KINDS})
     bytes_written: int = 0
@@ -78,12 +78,12 @@ class Configuration:
 
 
 def measure(settings: Settings) -> Document:
-    """Measure every configuration and return the document that the command prints with --json."""
+    """Measure every case and return the document that the command prints with --json."""
     about = computer()
     with measured_store(settings.store, append_only=settings.append_only) as store:
         cell = store.make_cell()
-        cell.register_executor("bench", "bench", 600_000, _now_ms())
-        cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)], _now_ms())
+        cell.register_executor("bench", "bench", 600_000, now_ms())
+        cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)], now_ms())
         empty = Saved.save(store, "empty")
         runs = []
         for size in settings.sizes:
@@ -103,42 +103,35 @@ def _run(store: Store, settings: Settings, empty: Saved, clients: int, size: int
     empty.restore()
     calls = _calibrate(store, settings, clients, size)
     empty.restore()
-    configuration = _prepare(store, settings, clients, size, calls)
-    with _processes(store, configuration.plans) as pipes:
-        _load(store, configuration, pipes)
+    case = _prepare(store, settings, clients, size, calls)
+    with _processes(store, case.plans) as pipes:
+        _load(store, case, pipes)
         for _ in range(settings.rounds):
             wait_calm(settings.calm_seconds)
             for kind in KINDS:
-                configuration.saved.restore()
-                configuration.rounds[kind].append(_round(store, configuration, pipes, kind))
-    return _figures(configuration)
+                case.saved.restore()
+                case.rounds[kind].append(_round(store, case, pipes, kind))
+    return _figures(case)
 
 
-def _prepare(store: Store, settings: Settings, clients: int, size: int, calls: int) -> Configuration:
+def _prepare(store: Store, settings: Settings, clients: int, size: int, calls: int) -> CommitCase:
     """Members registered and jobs submitted, and all that kept aside as the state every round begins with."""
     cell = store.open_cell()
     plans = []
     for client in range(clients):
-        membership = cell.register_scheduler(f"bench/{client}", uuid4().hex, LEASE_MS, _now_ms())
-        plan = Plan(
-            client=client,
-            size=size,
-            per_call=settings.per_call,
-            calls=calls,
-            machines=settings.machines,
-            incarnation=membership.incarnation,
-        )  # fmt: skip
-        plans.append(plan)
+        membership = cell.register_scheduler(f"bench/{client}", uuid4().hex, LEASE_MS, now_ms())
+        sizes = {"size": size, "per_call": settings.per_call, "calls": calls, "machines": settings.machines}
+        plans.append(ClientRound(client=client, incarnation=membership.incarnation, **sizes))
     for plan in plans:
         count = plan.calls * plan.per_call
         for start in range(0, count, SUBMITTED_AT_ONCE):
             numbers = range(start, min(start + SUBMITTED_AT_ONCE, count))
-            cell.submit([_job(plan, number) for number in numbers], _now_ms(), "bench")
+            cell.submit([_job(plan, number) for number in numbers], now_ms(), "bench")
     cell.close()
-    return Configuration(plans, Saved.save(store, "begin"))
+    return CommitCase(plans, Saved.save(store, "begin"))
 
 
-def _job(plan: Plan, number: int) -> JobSpec:
+def _job(plan: ClientRound, number: int) -> JobSpec:
     name = plan.job(number)
     return JobSpec(name, f"job-{name}", "bench", (TaskGroup(NEED, plan.size, 60_000),))
 
@@ -155,31 +148,29 @@ def _calibrate(store: Store, settings: Settings, clients: int, size: int) -> int
     return max(FEWEST_CALLS, round(per_client * settings.seconds))
 
 
-def _load(store: Store, configuration: Configuration, pipes: list[Connection]) -> None:
+def _load(store: Store, case: CommitCase, pipes: list[Connection]) -> None:
     """Commit a round once under observation, and give its writes to the clients, call by call."""
-    configuration.saved.restore()
-    cells = [store.open_cell() for _ in configuration.plans]
+    case.saved.restore()
+    cells = [store.open_cell() for _ in case.plans]
     recorder = Recorder(store.client)
-    rounds = [
-        Checked(cell, plan).start(plan.transactions()) for cell, plan in zip(cells, configuration.plans, strict=True)
-    ]
+    rounds = [Commits(cell, plan, plan.transactions()) for cell, plan in zip(cells, case.plans, strict=True)]
     writes: list[Calls] = [[] for _ in rounds]
-    for _ in range(configuration.plans[0].calls):
+    for _ in range(case.plans[0].calls):
         # Alternating, as the clients: a machine's record grows with every claim of any client.
         for commits, calls in zip(rounds, writes, strict=True):
             calls.append([without_log_number(command) for command in recorder.record(commits.step)])
-            configuration.bytes_written += len(pack(calls[-1]))
+            case.bytes_written += len(pack(calls[-1]))
     recorder.close()
     for cell in cells:
         cell.close()
     for pipe, calls in zip(pipes, writes, strict=True):
         pipe.send("load")
         pipe.send(calls)
-        _expect(pipe)
+        _answer(pipe)
 
 
 @contextmanager
-def _processes(store: Store, plans: list[Plan]) -> Iterator[list[Connection]]:
+def _processes(store: Store, plans: list[ClientRound]) -> Iterator[list[Connection]]:
     """Yield a pipe to one process per plan; all are gone afterwards."""
     context = multiprocessing.get_context("spawn")
     sha = store.load_script(UNCHECKED)
@@ -196,7 +187,7 @@ def _processes(store: Store, plans: list[Plan]) -> Iterator[list[Connection]]:
             pipes.append(ours)
             started.append(process)
         for pipe in pipes:
-            _expect(pipe)
+            _answer(pipe)
         yield pipes
         for pipe in pipes:
             pipe.send("stop")
@@ -208,45 +199,40 @@ def _processes(store: Store, plans: list[Plan]) -> Iterator[list[Connection]]:
             process.join()
 
 
-def _expect(pipe: Connection) -> None:
+def _answer(pipe: Connection) -> Any:
     try:
-        pipe.recv()
+        return pipe.recv()
     except EOFError:
         raise StoreError("a client of the measurement ended early; its error stands above") from None
 
 
-def _round(store: Store, configuration: Configuration, pipes: list[Connection], kind: str) -> Round:
+def _round(store: Store, case: CommitCase, pipes: list[Connection], kind: str) -> Round:
     """Let all clients do a round of a kind at once."""
     for pipe in pipes:
         pipe.send(kind)
     for pipe in pipes:
-        _expect(pipe)
+        _answer(pipe)
     server = store.cpu_seconds()
     for pipe in pipes:
         pipe.send("go")
-    timings: list[Timing] = []
-    for pipe in pipes:
-        try:
-            timings.append(pipe.recv())
-        except EOFError:
-            raise StoreError("a client of the measurement ended early; its error stands above") from None
+    timings: list[Timing] = [_answer(pipe) for pipe in pipes]
     server = store.cpu_seconds() - server
     lasted = max(t.ended for t in timings) - min(t.began for t in timings)
     placed = sum(t.placed for t in timings)
-    if kind == "checked" and placed != configuration.claims:
-        raise StoreError(f"{configuration.claims - placed} of {configuration.claims} claims were refused")
-    return Round(configuration.claims / lasted, server / lasted, sum(t.cpu for t in timings) / lasted)
+    if kind == "checked" and placed != case.claims:
+        raise StoreError(f"{case.claims - placed} of {case.claims} claims were refused")
+    return Round(case.claims / lasted, server / lasted, sum(t.cpu for t in timings) / lasted)
 
 
-def _figures(configuration: Configuration) -> dict[str, object]:
-    rates = {kind: [each.claims_per_second for each in rounds] for kind, rounds in configuration.rounds.items()}
+def _figures(case: CommitCase) -> dict[str, object]:
+    rates = {kind: [each.claims_per_second for each in rounds] for kind, rounds in case.rounds.items()}
     claims, plain, unchecked, packed = (middle(rates[kind]) for kind in KINDS)
     kind = "plain" if plain >= unchecked else "unchecked"
     ceiling = max(plain, unchecked)
-    plan = configuration.plans[0]
+    plan = case.plans[0]
     ratios = [mine / other for mine, other in zip(rates["checked"], rates[kind], strict=True)]
     return {
-        "clients": len(configuration.plans),
+        "clients": len(case.plans),
         "size": plan.size,
         "claims_per_second": round(claims),
         "transactions_per_second": round(claims / plan.size),
@@ -260,22 +246,22 @@ def _figures(configuration: Configuration) -> dict[str, object]:
         "spread": {
             "claims_per_second": [round(rate) for rate in spread(rates["checked"])],
             "ceiling_claims_per_second": [round(rate) for rate in spread(rates[kind])],
-            "ratio": [round(ratio, 3) for ratio in spread(ratios)],
+            "ratio": spread(ratios, 3),
         },
         "transactions_per_call": plan.per_call,
-        "claims_per_round": configuration.claims,
-        "bytes_per_claim": round(configuration.bytes_written / configuration.claims, 1),
-        "server_cpu": _each(configuration, lambda each: each.server_cpu),
-        "client_cpu": _each(configuration, lambda each: each.client_cpu),
+        "claims_per_round": case.claims,
+        "bytes_per_claim": round(case.bytes_written / case.claims, 1),
+        "server_cpu": _each(case, lambda each: each.server_cpu),
+        "client_cpu": _each(case, lambda each: each.client_cpu),
         # CPU time is what others on the computer take least from: the figure to compare two versions by.
-        "server_us_per_claim": _each(configuration, lambda each: each.server_cpu / each.claims_per_second * 1e6),
-        "client_us_per_claim": _each(configuration, lambda each: each.client_cpu / each.claims_per_second * 1e6),
+        "server_us_per_claim": _each(case, lambda each: each.server_cpu / each.claims_per_second * 1e6),
+        "client_us_per_claim": _each(case, lambda each: each.client_cpu / each.claims_per_second * 1e6),
     }
 
 
-def _each(configuration: Configuration, figure: Callable[[Round], float]) -> dict[str, float]:
+def _each(case: CommitCase, figure: Callable[[Round], float]) -> dict[str, float]:
     """The median of a figure, by kind of round."""
-    return {kind: round(middle(list(map(figure, rounds))), 2) for kind, rounds in configuration.rounds.items()}
+    return {kind: round(middle(list(map(figure, rounds))), 2) for kind, rounds in case.rounds.items()}
 
 
 def _tell(run: dict[str, object]) -> None:
@@ -283,10 +269,6 @@ def _tell(run: dict[str, object]) -> None:
         f"commit: {run['clients']} clients, {run['size']} claims a transaction: {run['claims_per_second']:,} claims/s, "
         f"ceiling {run['ceiling_claims_per_second']:,} ({run['ceiling_kind']}), ratio {run['ratio']}"
     )
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from random import Random
@@ -10,6 +11,7 @@ from typing import Any
 import redis
 
 from benchmarks.ceiling import Command, Wire, pack, unchecked_call
+from benchmarks.computer import now_ms
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import connect
@@ -23,7 +25,7 @@ EXECUTOR = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class ClientRound:
     """What one client commits in a round: `calls` round trips of `per_call` transactions of `size` claims."""
 
     client: int
@@ -42,11 +44,11 @@ class Plan:
         """Id of its job of that number; each transaction places a whole job."""
         return f"{self.client}x{number:x}"
 
-    def transactions(self, most: int | None = None) -> list[tuple[Transaction, ...]]:
-        """The transactions of every call, the same in every round; of the first `most` calls if given."""
+    def transactions(self) -> list[tuple[Transaction, ...]]:
+        """The transactions of every call, the same in every round."""
         rng = Random(f"commit/{self.client}/{self.size}")
         calls, number = [], 0
-        for _ in range(self.calls if most is None else most):
+        for _ in range(self.calls):
             call = []
             for _ in range(self.per_call):
                 machines = rng.sample(range(self.machines), self.size)
@@ -66,25 +68,14 @@ class Timing:
     placed: int
 
 
-class Checked:
-    """Commits by the product's own path, the next call sent as soon as the last one is answered."""
-
-    def __init__(self, cell: StoredCell, plan: Plan) -> None:
-        """Make ready; nothing is sent yet."""
-        self.cell, self.plan = cell, plan
-        self.membership = Membership(plan.member, plan.incarnation)
-
-    def start(self, calls: list[tuple[Transaction, ...]]) -> "Commits":
-        """Stand at the store's present version."""
-        return Commits(self, calls, self.cell.sync(Position()).position)
-
-
 class Commits:
-    """One round of calls, one after another."""
+    """A round by the product's own path: the next call is sent as soon as the last one is answered."""
 
-    def __init__(self, of: Checked, calls: list[tuple[Transaction, ...]], position: Position) -> None:
-        """Begin at `position`."""
-        self._of, self._calls, self._position, self._next = of, calls, position, 0
+    def __init__(self, cell: StoredCell, plan: ClientRound, calls: Sequence[tuple[Transaction, ...]]) -> None:
+        """Begin at the store's present version."""
+        self._cell, self._calls, self._next = cell, calls, 0
+        self._membership = Membership(plan.member, plan.incarnation)
+        self._position = cell.sync(Position()).position
 
     def run(self) -> int:
         """Make all calls; returns the tasks that stand."""
@@ -92,19 +83,11 @@ class Commits:
 
     def step(self) -> int:
         """Make the next call; returns the tasks that stand."""
-        cell, self._next = self._of.cell, self._next + 1
-        at_ms = int(time.time() * 1000)
-        cell.begin(
-            CommitRequest(
-                self._of.membership,
-                self._next,
-                self._calls[self._next - 1],
-                self._position,
-                at_ms,
-                executors=(EXECUTOR,),
-            )
+        call, self._next = self._calls[self._next], self._next + 1
+        self._cell.begin(
+            CommitRequest(self._membership, self._next, call, self._position, now_ms(), executors=(EXECUTOR,))
         )
-        reply = cell.finish()
+        reply = self._cell.finish()
         self._position = reply.position
         return sum(outcome.placed for outcome in reply.outcomes)
 
@@ -148,21 +131,20 @@ class Unchecked:
         self.client.close()
 
 
-def serve(pipe: Connection, url: str, cell_name: str, plan: Plan, sha: bytes) -> None:
+def serve(pipe: Connection, url: str, cell_name: str, plan: ClientRound, sha: bytes) -> None:
     """Execute commands from the pipe until ``stop``.
 
     ``load`` passes the commands of every call; a kind answers ``ready`` and runs a round on ``go``.
     """
     cell = connect_cell(url, cell_name, timeout=60.0)
-    checked, unchecked = Checked(cell, plan), Unchecked(connect(url, timeout=60.0), sha)
-    calls = plan.transactions()
+    unchecked, calls = Unchecked(connect(url, timeout=60.0), sha), plan.transactions()
     pipe.send("ready")
     while (order := pipe.recv()) != "stop":
         if order == "load":
             unchecked.load(pipe.recv())
             pipe.send("ready")
             continue
-        commits = checked.start(calls) if order == "checked" else None
+        commits = Commits(cell, plan, calls) if order == "checked" else None
         pipe.send("ready")
         pipe.recv()
         cpu, began, placed = _cpu(), time.monotonic(), 0

@@ -3,6 +3,7 @@
 import os
 import platform
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -41,6 +42,11 @@ def is_calm() -> bool:
     return (_busy_seconds() - first) / 0.25 < CALM
 
 
+def now_ms() -> int:
+    """Return the milliseconds of the wall clock."""
+    return int(time.time() * 1000)
+
+
 def cpu_seconds(pid: int) -> float:
     """Return the CPU seconds of a process; 0 where unavailable."""
     lines = _lines(f"/proc/{pid}/stat")
@@ -73,11 +79,12 @@ def _lines(path: str) -> list[str]:
         return []
 
 
-def middle(values: list[float]) -> float:
+def middle(values: Sequence[float]) -> float:
     """The median; 0 of nothing."""
     return float(median(values)) if values else 0.0
 
 
-def spread(values: list[float]) -> list[float]:
-    """The lowest and the highest."""
-    return [min(values, default=0.0), max(values, default=0.0)]
+def spread(values: Sequence[float], digits: int | None = None) -> list[float]:
+    """The lowest and the highest, rounded to so many digits; zeros of nothing."""
+    ends = [min(values, default=0.0), max(values, default=0.0)]
+    return ends if digits is None else [round(end, digits) for end in ends]

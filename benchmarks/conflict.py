@@ -7,12 +7,12 @@ disturbance of the computer meets all of them, and repeats can be compared pair 
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
 from benchmarks.computer import computer, middle, spread, wait_calm
-from benchmarks.contest import Contest, Course, Dry, hold
+from benchmarks.contest import Contest, PreparedCell, QueueEmpty, run_contest
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import CAPACITY, add_pools, fill, join, queue_jobs
 from benchmarks.store import Saved, Store, measured_store
@@ -42,7 +42,7 @@ MEDIANS = (
     "server_us_per_task",
     "schedulers_us_per_task",
 )
-Run = dict[str, object]
+Run = dict[str, Any]
 """The figures of one run, as they stand in the document."""
 
 
@@ -71,7 +71,7 @@ class Settings:
     calm_seconds: float = 10.0
 
 
-PRESETS: dict[str, dict[str, object]] = {
+PRESETS: dict[str, dict[str, Any]] = {
     "": {},
     # The figure that other figures are compared with: two batch schedulers, jobs of ten, with and without gangs. Tasks
     # are short, so that the schedulers and not the room of the cell limit the rate.
@@ -109,12 +109,12 @@ def measure(settings: Settings) -> Document:
     about = computer()
     contests = list(_contests(settings))
     with measured_store(settings.store, append_only=settings.append_only) as store:
-        courses = Courses(store, settings)
+        cells = PreparedCells(store, settings)
         runs: list[Run] = []
         for repeat in range(settings.repeat):
             for contest in contests:
                 wait_calm(settings.calm_seconds)
-                runs.append(courses.hold(contest) | {"repeat": repeat})
+                runs.append(cells.hold(contest) | {"repeat": repeat})
                 _tell(runs[-1])
         document: Document = {
             "cell": {"machines": settings.machines, "capacity": list(CAPACITY)},
@@ -142,13 +142,13 @@ def _contests(settings: Settings) -> Iterator[Contest]:
                 commit=commit,
                 fullness=fullness,
                 gang=gang,
-                tasks=settings.tasks,
+                tasks_per_job=settings.tasks,
                 jobs_per_call=settings.jobs_per_call,
                 pools=pools,
             )
 
 
-class Courses:
+class PreparedCells:
     """The cells that contests are held on, made once and put back for every run."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -165,13 +165,13 @@ class Courses:
         """Run a contest; again with a longer queue when it ran dry."""
         for _ in range(MOST_TRIES):
             try:
-                return hold(self.store, self._course(contest), contest, self.settings.seconds)
-            except Dry as dry:
+                return run_contest(self.store, self._prepared(contest), contest, self.settings.seconds)
+            except QueueEmpty as dry:
                 self.rates[str(dry)] *= 2
                 progress(f"conflict: the queue of {dry} jobs ran dry; again with twice as many")
         raise StoreError(f"the queue ran dry {MOST_TRIES} times; take shorter --seconds or larger --tasks")
 
-    def _course(self, contest: Contest) -> Course:
+    def _prepared(self, contest: Contest) -> PreparedCell:
         filled = self._filled(contest.fullness)
         kinds = {"batch": contest.batch, "service": contest.service}
         jobs = {kind: self._jobs(kind) for kind, members in kinds.items() if members}
@@ -182,7 +182,7 @@ class Courses:
             for kind, count in jobs.items():
                 queue_jobs(self.cell, kind, count, groups, Gang(int(contest.gang)), leaves)
             self.queued[key] = Saved.save(self.store, f"queued-{len(self.queued)}"), submitted
-        return Course(filled, *self.queued[key])
+        return PreparedCell(filled, *self.queued[key])
 
     def _filled(self, fullness: float) -> Saved:
         if fullness not in self.filled:
@@ -208,11 +208,11 @@ def task_groups(settings: Settings) -> tuple[TaskGroup, ...]:
     return tuple(TaskGroup(need, count, settings.duration_ms) for need in needs)
 
 
-def _medians(contest: Contest, runs: Sequence[Run]) -> dict[str, object]:
+def _medians(contest: Contest, runs: Sequence[Run]) -> dict[str, Any]:
     """Median and spread over the repeats of a configuration."""
-    about = contest.describe()
+    about: dict[str, Any] = asdict(contest)
     mine = [run for run in runs if all(run[name] == value for name, value in about.items())]
-    values = {name: [_number(run[name]) for run in mine] for name in MEDIANS if name in mine[0]}
+    values = {name: [float(run[name]) for run in mine] for name in MEDIANS if name in mine[0]}
     return about | {
         "repeats": len(mine),
         **{name: middle(numbers) for name, numbers in values.items()},
@@ -220,68 +220,52 @@ def _medians(contest: Contest, runs: Sequence[Run]) -> dict[str, object]:
     }
 
 
-def comparisons(runs: Sequence[Run]) -> list[dict[str, object]]:
+def comparisons(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Conflict fractions of runs that differ in one setting, divided repeat by repeat: median and spread."""
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     for axis, low, high in (("detection", "fine", "coarse"), ("commit", "incremental", "gang")):
         ratios: dict[tuple[object, ...], list[float]] = {}
         others = {_pair(run, axis): run for run in runs if run[axis] == low}
         fixed = [name for name in SETTING if name != axis]
         for run in (run for run in runs if run[axis] == high):
             if other := others.get(_pair(run, axis)):
-                ratio = _number(run["conflict_fraction"]) / max(_number(other["conflict_fraction"]), 1e-9)
+                ratio = run["conflict_fraction"] / max(other["conflict_fraction"], 1e-9)
                 ratios.setdefault(tuple(run[name] for name in fixed), []).append(ratio)
         for values, each in ratios.items():
-            about: dict[str, object] = {"of": f"{high} ÷ {low}", **dict(zip(fixed, values, strict=True))}
-            about["conflict_fraction_ratio"] = round(middle(each), 3)
-            about["spread"] = [round(ratio, 3) for ratio in spread(each)]
-            found.append(about | {"pairs": len(each)})
+            about = {"of": f"{high} ÷ {low}", **dict(zip(fixed, values, strict=True))}
+            figures = {"conflict_fraction_ratio": round(middle(each), 3), "spread": spread(each, 3)}
+            found.append(about | figures | {"pairs": len(each)})
     return found
 
 
-def with_pools(runs: Sequence[Run]) -> list[dict[str, object]]:
+def with_pools(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Tasks per second with pools ÷ without, by repeat; processor time and instructions per task likewise."""
-    found: list[dict[str, object]] = []
+    found: list[dict[str, Any]] = []
     without_pools = {_pair(run, "pools"): run for run in runs if not run["pools"]}
-    for pools in sorted({int(_number(run["pools"])) for run in runs} - {0}):
+    for pools in sorted({run["pools"] for run in runs} - {0}):
         mine = [run for run in runs if run["pools"] == pools and _pair(run, "pools") in without_pools]
-        for gang in sorted({bool(run["gang"]) for run in mine}):
-            row: dict[str, object] = {"pools": pools, "gang": gang}
+        for gang in sorted({run["gang"] for run in mine}):
+            pairs = [(run, without_pools[_pair(run, "pools")]) for run in mine if run["gang"] is gang]
+            row: dict[str, Any] = {"pools": pools, "gang": gang}
             for name in ("tasks_per_second", "schedulers_us_per_task", "server_us_per_task"):
-                ratios = [
-                    _number(run[name]) / max(_number(without_pools[_pair(run, "pools")][name]), 1e-9)
-                    for run in mine
-                    if bool(run["gang"]) is gang
-                ]
-                row |= {name: round(middle(ratios), 3), f"{name}_spread": [round(each, 3) for each in spread(ratios)]}
-                row["pairs"] = len(ratios)
-            counted = [
-                (_instructions(run), _instructions(without_pools[_pair(run, "pools")]))
-                for run in mine
-                if bool(run["gang"]) is gang
-            ]
-            ratios = [with_ / without for with_, without in counted if without]
-            if ratios:
-                row |= {
-                    "instructions": round(middle(ratios), 3),
-                    "instructions_spread": [round(r, 3) for r in spread(ratios)],
-                }
-            found.append(row)
+                row |= _ratios(name, [run[name] / max(other[name], 1e-9) for run, other in pairs])
+            row["pairs"] = len(pairs)
+            counted = [_instructions(run) / count for run, other in pairs if (count := _instructions(other))]
+            found.append(row | (_ratios("instructions", counted) if counted else {}))
     return found
+
+
+def _ratios(name: str, ratios: Sequence[float]) -> dict[str, Any]:
+    return {name: round(middle(ratios), 3), f"{name}_spread": spread(ratios, 3)}
 
 
 def _instructions(run: Run) -> float:
     """Instructions of all processes per task; 0 where they were not counted."""
-    counts = run.get("instructions_per_task")
-    return float(counts.get("all", 0)) if isinstance(counts, dict) else 0.0
+    return float(run.get("instructions_per_task", {}).get("all", 0))
 
 
 def _pair(run: Run, but: str) -> tuple[object, ...]:
     return tuple(run[name] for name in ("repeat", *SETTING) if name != but)
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
 
 
 def _tell(run: Run) -> None:

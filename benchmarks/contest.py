@@ -7,11 +7,11 @@ between its own two, divided by its own time between them. Starting up is in nei
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmarks.computer import cpu_seconds
-from benchmarks.hardware_counts import Counts
+from benchmarks.hardware_counts import InstructionCounts
 from benchmarks.launch import progress
 from benchmarks.residents import BENCH_EXECUTOR
 from benchmarks.store import Saved, Store
@@ -34,13 +34,13 @@ Readings = Mapping[str, Mapping[str, Any]]
 """By member: what its instruments had counted, after how many seconds."""
 
 
-class Dry(Exception):
+class QueueEmpty(Exception):
     """The queue ran out within the measured time: more jobs are needed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contest:
-    """The competing schedulers and their settings."""
+    """The competing schedulers and their settings, as they stand in the document."""
 
     batch: int
     service: int
@@ -48,7 +48,7 @@ class Contest:
     commit: str
     fullness: float
     gang: bool
-    tasks: int
+    tasks_per_job: int
     jobs_per_call: int
     pools: int = 0
     """Pools that the jobs belong to, in turn; 0: the cell has none."""
@@ -67,23 +67,9 @@ class Contest:
             "OMEGA_JOBS_PER_CALL": str(self.jobs_per_call),
         }
 
-    def describe(self) -> dict[str, object]:
-        """The configuration, as it stands in the document."""
-        return {
-            "batch": self.batch,
-            "service": self.service,
-            "detection": self.detection,
-            "commit": self.commit,
-            "fullness": self.fullness,
-            "gang": self.gang,
-            "tasks_per_job": self.tasks,
-            "jobs_per_call": self.jobs_per_call,
-            "pools": self.pools,
-        }
-
 
 @dataclass(slots=True)
-class Course:
+class PreparedCell:
     """The cell a contest is held on: first with its residents only, then with the queue."""
 
     filled: Saved
@@ -93,7 +79,7 @@ class Course:
 
 
 @dataclass(slots=True)
-class Watch:
+class Observation:
     """Two readings and the resources used between them."""
 
     before: Readings = field(default_factory=dict)
@@ -106,29 +92,31 @@ class Watch:
     backlog: int = 0
 
 
-def hold(store: Store, course: Course, contest: Contest, seconds: float, asleep: int = 0) -> dict[str, object]:
-    """Let the schedulers compete and return the run's figures. Raises Dry, StoreError.
+def run_contest(
+    store: Store, prepared: PreparedCell, contest: Contest, seconds: float, blocked: int = 0
+) -> dict[str, Any]:
+    """Let the schedulers compete and return the run's figures. Raises QueueEmpty, StoreError.
 
-    The run is measured once this many jobs are `asleep` (blocked).
+    The measurement begins once this many jobs are `blocked`.
     """
-    course.filled.restore()
+    prepared.filled.restore()
     with supervised(
         store.url, store.cell, store.directory / "logs", lease_ms=LEASE_MS, settings=contest.settings
     ) as group:
         group.start(f"simulated/{BENCH_EXECUTOR}")
         _wait_for_executor(store, group)
-        course.queued.restore()
+        prepared.queued.restore()
         cell = store.open_cell()
         _wait_for_name(store, cell, group)
-        age = time.time() - course.submitted
+        age = time.time() - prepared.submitted
         for member in contest.members:
             group.start(member)
         group.wait_ready(cell)
-        _wait_for_sleep(cell, group, asleep)
+        _wait_for_blocked(cell, group, blocked)
         time.sleep(WARM_SECONDS)
-        watch = _watch(store, cell, group, contest, seconds)
+        observed = _observe(store, cell, group, contest, seconds)
         cell.close()
-        return contest.describe() | figures(watch, contest, age)
+        return asdict(contest) | figures(observed, contest, age)
 
 
 def _wait_for_executor(store: Store, group: ProcessSupervisor) -> None:
@@ -153,10 +141,7 @@ def _wait_for_name(store: Store, cell: StoredCell, group: ProcessSupervisor) -> 
     A scheduler that meets an executor without a lease takes its machines down.
     """
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not any(record.lives for record in cell.executor_records().values()):
-        _check(group, deadline)
-        time.sleep(0.02)
-    while not _waits_for_messages(store):
+    while not (any(each.lives for each in cell.executor_records().values()) and _waits_for_messages(store)):
         _check(group, deadline)
         time.sleep(0.02)
 
@@ -167,40 +152,40 @@ def _waits_for_messages(store: Store) -> bool:
     return any("b" in client["flags"] and client["cmd"] == "blmove" for client in clients)
 
 
-def _wait_for_sleep(cell: StoredCell, group: ProcessSupervisor, asleep: int) -> None:
+def _wait_for_blocked(cell: StoredCell, group: ProcessSupervisor, blocked: int) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while sum(each.get("blocked", 0) for name, each in cell.figures().items() if name in group.members) < asleep:
+    while sum(each.get("blocked", 0) for name, each in cell.figures().items() if name in group.members) < blocked:
         _check(group, deadline)
         time.sleep(READING_SECONDS)
 
 
-def _watch(store: Store, cell: StoredCell, group: ProcessSupervisor, contest: Contest, seconds: float) -> Watch:
+def _observe(store: Store, cell: StoredCell, group: ProcessSupervisor, contest: Contest, seconds: float) -> Observation:
     pids = {name: process.pid for name, process in group.members.items()}
     deadline = time.monotonic() + TIMEOUT_SECONDS + seconds
-    watch = Watch()
-    while not set(contest.members) <= set(watch.before):
+    observed = Observation()
+    while not set(contest.members) <= set(observed.before):
         _check(group, deadline)
-        watch.before = cell.figures()
-    counts = Counts(pids | store.pids())
+        observed.before = cell.figures()
+    counts = InstructionCounts(pids | store.pids())
     began, server = time.monotonic(), store.cpu_seconds()
     used = {name: cpu_seconds(pid) for name, pid in pids.items()}
     while True:
         time.sleep(READING_SECONDS)
         _check(group, deadline)
-        watch.after = cell.figures()
-        lasted = [watch.after[name]["seconds"] - watch.before[name]["seconds"] for name in contest.members]
+        observed.after = cell.figures()
+        lasted = [observed.after[name]["seconds"] - observed.before[name]["seconds"] for name in contest.members]
         if min(lasted) >= seconds:
             break
-    watch.seconds = time.monotonic() - began
-    watch.cpu = {name: round((cpu_seconds(pid) - used[name]) / watch.seconds, 2) for name, pid in pids.items()}
-    watch.cpu["server"] = round((store.cpu_seconds() - server) / watch.seconds, 2)
-    watch.instructions = {name: count / watch.seconds for name, count in counts.stop().items()}
-    watch.backlog = int(store.client.llen(f"{store.prefix}box:1"))
-    watch.fullness = fullness_of(cell)
+    observed.seconds = time.monotonic() - began
+    observed.cpu = {name: round((cpu_seconds(pid) - used[name]) / observed.seconds, 2) for name, pid in pids.items()}
+    observed.cpu["server"] = round((store.cpu_seconds() - server) / observed.seconds, 2)
+    observed.instructions = {name: count / observed.seconds for name, count in counts.stop().items()}
+    observed.backlog = int(store.client.llen(f"{store.prefix}box:1"))
+    observed.fullness = fullness_of(cell)
     for kind in {member.partition("/")[0] for member in contest.members}:
         if not store.client.zcard(f"{store.prefix}pending:{kind}"):
-            raise Dry(kind)
-    return watch
+            raise QueueEmpty(kind)
+    return observed
 
 
 def _check(group: ProcessSupervisor, deadline: float) -> None:
@@ -218,29 +203,29 @@ def fullness_of(cell: StoredCell) -> list[float]:
     return [round(float(u / c), 3) for u, c in zip(used, capacity, strict=True)]
 
 
-def figures(watch: Watch, contest: Contest, age: float = 0.0) -> dict[str, object]:
+def figures(observed: Observation, contest: Contest, age: float = 0.0) -> dict[str, Any]:
     """The figures of a run, from two readings. Waits count from when the queue was put back, `age` seconds old."""
-    changes = {name: difference(watch.before[name], watch.after[name]) for name in contest.members}
+    changes = {name: difference(observed.before[name], observed.after[name]) for name in contest.members}
     counted = {name: sum(int(change[name]) for change in changes.values()) for name in COUNTED}
     rate = sum(change["tasks"] / change["seconds"] for change in changes.values())
     accepted, conflicts = counted["accepted"], counted["conflicts"]
-    own = sum(watch.cpu.get(name, 0.0) for name in contest.members)
-    found: dict[str, object] = {
+    own = sum(observed.cpu.get(name, 0.0) for name in contest.members)
+    found: dict[str, Any] = {
         **{name: counted[name] for name in ("transactions", "accepted", "conflicts")},
         "conflict_fraction": round(conflicts / accepted, 4) if accepted else float(conflicts),
         "tasks_placed": counted["tasks"],
         "tasks_per_second": round(rate),
         "jobs_per_second": round(sum(change["jobs_placed"] / change["seconds"] for change in changes.values())),
-        "wait_seconds": _waits(changes, watch.after, age),
+        "wait_seconds": _waits(changes, observed.after, age),
         "busyness": {name: round(min(1.0, c["busy_seconds"] / c["seconds"]), 3) for name, c in changes.items()},
         "seconds": round(sum(change["seconds"] for change in changes.values()) / len(changes), 2),
-        "cpu": watch.cpu,
-        "server_cpu": watch.cpu["server"],
+        "cpu": observed.cpu,
+        "server_cpu": observed.cpu["server"],
         "schedulers_us_per_task": round(own / max(rate, 1.0) * 1e6, 2),
-        "server_us_per_task": round(watch.cpu["server"] / max(rate, 1.0) * 1e6, 2),
-        "instructions_per_task": instructions_per_task(watch, rate),
-        "utilisation": watch.fullness,
-        "executor_backlog": watch.backlog,
+        "server_us_per_task": round(observed.cpu["server"] / max(rate, 1.0) * 1e6, 2),
+        "instructions_per_task": instructions_per_task(observed, rate),
+        "utilisation": observed.fullness,
+        "executor_backlog": observed.backlog,
         "abandoned": counted["abandoned"],
     }
     if contest.gang:
@@ -248,10 +233,10 @@ def figures(watch: Watch, contest: Contest, age: float = 0.0) -> dict[str, objec
     return found
 
 
-def instructions_per_task(watch: Watch, rate: float) -> dict[str, int]:
+def instructions_per_task(observed: Observation, rate: float) -> dict[str, int]:
     """Instructions per placed task: of schedulers, executors and the server, and of all; empty if not counted."""
     found: dict[str, int] = {}
-    for name, count in watch.instructions.items():
+    for name, count in observed.instructions.items():
         part = {"server": "server", "simulated": "executors"}.get(name.partition("/")[0], "schedulers")
         for each in (part, "all"):
             found[each] = found.get(each, 0) + round(count / max(rate, 1.0))

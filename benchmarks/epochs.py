@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 
+from benchmarks.computer import now_ms
 from benchmarks.launch import Document, progress
 from benchmarks.residents import SUBMITTED_AT_ONCE, chunks, join
 from benchmarks.store import Saved, Store
@@ -72,14 +73,14 @@ def _fill(cell: StoredCell, pools: int, jobs: int) -> None:
     inner = [Pool(f"d{number}") for number in range(max(1, round(pools**0.5)))]
     leaves = [Pool(f"p{number}", rng.choice(inner).name) for number in range(pools - len(inner))]
     below = {pool.parent for pool in leaves}
-    cell.set_pools(Pools((*(pool for pool in inner if pool.name in below), *leaves)), 0, _now_ms(), "bench")
+    cell.set_pools(Pools((*(pool for pool in inner if pool.name in below), *leaves)), 0, now_ms(), "bench")
     specs = (
         JobSpec(f"j{number}", f"j{number}", "batch", (TaskGroup((rng.randint(1, 40) * 100, rng.randint(1, 16) * 256),
                 rng.randint(1, 60), 60_000),), extra={"pool": rng.choice(leaves).name})
         for number in range(jobs)
     )  # fmt: skip
     for chunk in chunks(specs, SUBMITTED_AT_ONCE):
-        cell.submit(chunk, _now_ms(), "bench")
+        cell.submit(chunk, now_ms(), "bench")
 
 
 def _measured(store: Store, cell: StoredCell) -> Document:
@@ -117,7 +118,7 @@ async def _publish(store: Store, cell: StoredCell, loop: Loop) -> list[tuple[flo
     found = []
     for number in range(EPOCHS + 1):
         spec = JobSpec(f"x{number}", f"x{number}", "batch", (TaskGroup((100, 256), 1, 60_000),), extra={"pool": "p0"})
-        cell.submit([spec], _now_ms(), "bench")
+        cell.submit([spec], now_ms(), "bench")
         before, mark = cell.epoch_mark().number, None
         while mark is None or mark == before:
             server, own, began = _server_ms(store), _own_seconds(loop), time.perf_counter()
@@ -142,7 +143,3 @@ def _server_ms(store: Store) -> float:
     """Time that the server has spent on commands."""
     stats: Any = store.client.info("commandstats")
     return float(sum(each["usec"] for name, each in stats.items() if name != "cmdstat_info")) / 1000
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

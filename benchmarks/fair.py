@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchmarks.computer import computer, cpu_seconds, middle, wait_calm
+from benchmarks.computer import computer, cpu_seconds, middle, now_ms, wait_calm
 from benchmarks.fair_log import Convergence
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, FOR_EVER_MS, join
@@ -88,7 +88,7 @@ def _run(store: Store, settings: Settings) -> dict[str, Any]:
     preemption = QUICK if settings.preemption == "quick" else DEFAULT_PREEMPTION
     names = [f"p{i}" for i in range(len(settings.guarantees))]
     pools = [Pool(name, guarantee={"cpu": TASK[0] * n}) for name, n in zip(names, settings.guarantees, strict=True)]
-    cell.set_pools(Pools(tuple(pools), (PoolTree(preemption=preemption),)), 0, _now_ms(), "bench")
+    cell.set_pools(Pools(tuple(pools), (PoolTree(preemption=preemption),)), 0, now_ms(), "bench")
     members = [f"batch/{i}" for i in range(settings.schedulers)]
     with supervised(store.url, store.cell, store.directory / f"logs-{store.cell}", lease_ms=LEASE_MS) as group:
         for member in (f"simulated/{BENCH_EXECUTOR}", *members):
@@ -98,7 +98,7 @@ def _run(store: Store, settings: Settings) -> dict[str, Any]:
         _submit(cell, names[:1], settings)
         _wait(group, lambda: _held(cell, names[0]) >= full, "the first pool fills the cell")
         used = {name: cpu_seconds(process.pid) for name, process in group.members.items()}
-        begin_ms = _now_ms()
+        begin_ms = now_ms()
         _submit(cell, names[1:], settings)
         _watch(cell, group, names, begin_ms, settings)
         cpu = {name: cpu_seconds(each.pid) - used[name] for name, each in group.members.items()}
@@ -139,7 +139,7 @@ def _submit(cell: StoredCell, pools: Sequence[str], settings: Settings) -> None:
         for i in range(settings.jobs)
         for pool in pools
     ]
-    cell.submit(jobs, _now_ms(), "bench")
+    cell.submit(jobs, now_ms(), "bench")
 
 
 def _held(cell: StoredCell, pool: str) -> int:
@@ -165,7 +165,7 @@ def _watch(cell: StoredCell, group: ProcessSupervisor, names: Sequence[str], beg
         for name, code in group.dead().items():
             raise StoreError(f"{name} ended with code {code} while measured: {group.last_words(name)}")
         outside = _story(cell, names, begin_ms).outside
-        if outside is not None and outside + QUIET_SECONDS < (_now_ms() - begin_ms) / 1000:
+        if outside is not None and outside + QUIET_SECONDS < (now_ms() - begin_ms) / 1000:
             return
 
 
@@ -187,10 +187,6 @@ def _facts(cell: StoredCell) -> list[Fact]:
         found += chunk
         since = chunk[-1].version
     return found
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 def _tell(run: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from random import Random
 from statistics import median
 from time import perf_counter
 
+from benchmarks.computer import spread
 from benchmarks.launch import Document
 from omega import pools
 
@@ -70,4 +71,4 @@ def _timed(made: pools.Tree) -> Document:
         began = perf_counter()
         pools.fair_shares(pools.Tree(made.totals, made.pools, made.jobs, made.options))
         took.append((perf_counter() - began) * 1000)
-    return {"milliseconds": round(median(took), 1), "spread": [round(min(took), 1), round(max(took), 1)]}
+    return {"milliseconds": round(median(took), 1), "spread": spread(took, 1)}

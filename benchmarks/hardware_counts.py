@@ -11,7 +11,7 @@ from collections.abc import Mapping
 WAIT_SECONDS = 10.0
 
 
-class Counts:
+class InstructionCounts:
     """Counts user instructions of processes from its creation to `stop`; counts nothing where `perf` cannot."""
 
     def __init__(self, pids: Mapping[str, int]) -> None:

@@ -5,39 +5,34 @@ tasks is received by a scheduler, placed, received by its executor and ended. No
 of the server. The server runs with the C library's allocator, whose instructions are part of the figure.
 """
 
-import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.computer import computer
+from benchmarks.computer import computer, now_ms
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, chunks
-from benchmarks.store import Store, server_directory
+from benchmarks.store import Store, own_server, server_directory
 from omega.cellstate.errors import BadInput, StoreError
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest, Membership
-from omega.cellstate.server import Answer, ping
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Claim, Intake, Mode, Position, Transaction
-from omega.embedded.program import find_server
 from omega.schedulers.queue.intake import LEAST_AT_HAND
 
 CAPACITY, NEED = (64_000, 262_144), (10, 32)
 TASKS = 10
-STARTING_SECONDS = 60.0
 LEASE_MS = 24 * 3600 * 1000
 RESIDENTS_PER_MACHINE = 0.6
 
 
-class Form(NamedTuple):
-    """How the jobs of a measurement are placed: jobs per call, machines per job, gang."""
+class JobForm(NamedTuple):
+    """EndKind the jobs of a measurement are placed: jobs per call, machines per job, gang."""
 
     per_call: int
     machines: int
@@ -47,10 +42,10 @@ class Form(NamedTuple):
 
 
 FORMS = {
-    "packed": Form(32, 1, gang=False, share=1.0),
-    "spread": Form(32, 10, gang=False, share=0.5),
-    "one per call": Form(1, 1, gang=False, share=0.5),
-    "gangs": Form(32, 1, gang=True, share=1.0),
+    "packed": JobForm(32, 1, gang=False, share=1.0),
+    "spread": JobForm(32, 10, gang=False, share=0.5),
+    "one per call": JobForm(1, 1, gang=False, share=0.5),
+    "gangs": JobForm(32, 1, gang=True, share=1.0),
 }
 """``spread``: a task on each of ten machines; elsewhere all ten tasks share a machine."""
 
@@ -96,17 +91,17 @@ class _Work:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.cell, self.settings = store.make_cell(), settings
-        self.cell.register_executor(BENCH_EXECUTOR, "bench", LEASE_MS, _now_ms())
+        self.cell.register_executor(BENCH_EXECUTOR, "bench", LEASE_MS, now_ms())
         names = [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)]
         for part in chunks(names, 1_000):
-            self.cell.join(BENCH_EXECUTOR, part, _now_ms())
-        self.membership: Membership = self.cell.register_scheduler("bench/0", "bench", LEASE_MS, _now_ms())
+            self.cell.join(BENCH_EXECUTOR, part, now_ms())
+        self.membership: Membership = self.cell.register_scheduler("bench/0", "bench", LEASE_MS, now_ms())
         self.position, self.number, self.next_machine, self.jobs = self.cell.sync(Position()).position, 0, 0, 0
         self.after = self.at_hand = 0
         residents = int(settings.machines * RESIDENTS_PER_MACHINE)
         self._place(FORMS["packed"], self._submit(FORMS["packed"], residents))
 
-    def count(self, form: Form, counter: "_Counter") -> dict[str, int]:
+    def count(self, form: JobForm, counter: "_Counter") -> dict[str, int]:
         """Return instructions per job: all, and those of placing (receipt of its tasks included) and ending it."""
         jobs = max(form.per_call, int(self.settings.jobs * form.share))
         self._end(self._place(form, self._submit(form, form.per_call)))  # scripts and lists are there afterwards
@@ -124,16 +119,16 @@ class _Work:
             "jobs": jobs,
         }
 
-    def _submit(self, form: Form, jobs: int) -> list[str]:
+    def _submit(self, form: JobForm, jobs: int) -> list[str]:
         names = [f"{self.jobs + i:x}" for i in range(jobs)]
         self.jobs += jobs
         group, gang = (TaskGroup(NEED, TASKS, 60_000),), Gang.YES if form.gang else Gang.NO
         for part in chunks(names, 1_000):
             specs = [JobSpec(name, f"bench-{name}", "bench", group, gang=gang) for name in part]
-            self.cell.submit(specs, _now_ms(), "bench")
+            self.cell.submit(specs, now_ms(), "bench")
         return names
 
-    def _place(self, form: Form, names: Sequence[str]) -> list[TaskEnd]:
+    def _place(self, form: JobForm, names: Sequence[str]) -> list[TaskEnd]:
         mode = Mode.GANG if form.gang else Mode.INCREMENTAL
         count, endings = TASKS // form.machines, list[TaskEnd]()
         for part in chunks(names, form.per_call):
@@ -145,7 +140,7 @@ class _Work:
             self.number += 1
             intake = self._intake(form.per_call)
             request = CommitRequest(
-                self.membership, self.number, transactions, self.position, _now_ms(), intake=intake, executors=(1,)
+                self.membership, self.number, transactions, self.position, now_ms(), intake=intake, executors=(1,)
             )
             reply = self.cell.commit(request)
             self.position, self.at_hand = reply.position, max(0, self.at_hand + len(reply.jobs) - len(part))
@@ -165,7 +160,7 @@ class _Work:
         return Intake("bench", (Ask(1, self.after, most - self.at_hand),), most, "1" * BUCKETS)
 
     def _end(self, endings: Sequence[TaskEnd]) -> None:
-        if sum(self.cell.end(endings, _now_ms(), BENCH_EXECUTOR)) == 0:
+        if sum(self.cell.end(endings, now_ms(), BENCH_EXECUTOR)) == 0:
             raise StoreError("no task of the measured cell ended")
 
 
@@ -203,44 +198,11 @@ class _Counter:
 def _counted_server() -> Iterator[tuple[Store, _Counter]]:
     """Run a server under callgrind, without persistence and with the C library's allocator."""
     directory = server_directory()
-    socket, out = directory / "store.sock", directory / "callgrind.out"
-    program = find_server()
-    command = [
-        "valgrind",
-        "--tool=callgrind",
-        "--instr-atstart=no",
-        f"--callgrind-out-file={out}",
-        str(program.path),
-        "--port",
-        "0",
-        "--unixsocket",
-        str(socket),
-        "--save",
-        "",
-        "--appendonly",
-        "no",
-        "--dir",
-        str(directory),
-    ]
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    with (directory / "store.log").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-    url = f"unix://{socket}"
-    try:
-        deadline = time.monotonic() + STARTING_SECONDS
-        while ping(url) is not Answer.READY:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise StoreError("the server did not start under valgrind")
-            time.sleep(0.1)
-        yield Store(url, "bench", own=True, directory=directory), _Counter(process.pid, out)
-    finally:
-        process.kill()
-        process.wait()
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
+    out = directory / "callgrind.out"
+    under = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
+    with own_server(directory, under=under) as url:
+        store = Store(url, "bench", own=True, directory=directory)
+        yield store, _Counter(store.pids()["server"], out)
 
 
 if __name__ == "__main__":

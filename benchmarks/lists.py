@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from benchmarks.computer import computer
+from benchmarks.computer import computer, spread
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import Filler, chunks, join, queue_jobs
 from benchmarks.store import Store, measured_store
@@ -76,7 +76,7 @@ def _timed(store: Store, question: str, ask: Callable[[], object], calls: int) -
     row = {
         "question": question,
         "milliseconds": round(median(clock), 1),
-        "spread": [round(min(clock), 1), round(max(clock), 1)],
+        "spread": spread(clock, 1),
         "client_cpu_ms": round(median(own), 1),
         "server_cpu_ms": round(median(server), 1),
     }

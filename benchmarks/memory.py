@@ -1,6 +1,7 @@
 """Memory: of a scheduler process beside a large cell, and of the server per 100,000 running tasks."""
 
 import time
+from functools import partial
 
 from benchmarks.computer import resident_bytes
 from benchmarks.residents import BENCH_EXECUTOR, LEASE_MS, Filler, chunks, join, queue_jobs
@@ -14,18 +15,21 @@ NEED = (500, 1_024)
 """Twenty such tasks fit on a machine beside one another, with room to spare."""
 MIB = 1 << 20
 PER = 100_000
+PACKED = 16
+"""Tasks of a job on a machine, as a batch scheduler packs them."""
 JOBS_PER_CALL = 16
 SETTLING_SECONDS = 2.0
 TIMEOUT_SECONDS = 60.0
 
 
-def run_tasks(cell: StoredCell, machines: int, tasks: int, per_job: int, *, own_ids: bool = False) -> int:
-    """Let so many identical tasks run in jobs of `per_job`, packed as a batch scheduler packs them."""
+def run_tasks(
+    cell: StoredCell, machines: int, tasks: int, per_job: int, *, beside: int = PACKED, own_ids: bool = False
+) -> int:
+    """Let so many identical tasks run in jobs of `per_job`, at most `beside` tasks of a job on a machine."""
     filler = Filler(cell, f"memory-{per_job}", own_ids=own_ids)
-    room = 16
-    places = [(i % machines, min(room, per_job)) for i in range(tasks // min(room, per_job))]
-    per_machine = max(1, per_job // min(room, per_job))
-    for call in chunks(chunks(places, per_machine), JOBS_PER_CALL):
+    count = min(beside, per_job)
+    places = [(i % machines, count) for i in range(tasks // count)]
+    for call in chunks(chunks(places, per_job // count), JOBS_PER_CALL):
         filler.place(NEED, call)
         cell.receive(1)  # as the executor takes its messages
     filler.leave()
@@ -58,17 +62,6 @@ def scheduler_bytes(store: Store, cell: StoredCell) -> int:
         return resident_bytes(pid)
 
 
-def spread_tasks(cell: StoredCell, machines: int, tasks: int, per_job: int, *, own_ids: bool = False) -> int:
-    """As `run_tasks`, each task of a job on a machine of its own."""
-    filler = Filler(cell, f"memory-{per_job}", own_ids=own_ids)
-    places = [(i % machines, 1) for i in range(tasks)]
-    for call in chunks(chunks(places, per_job), JOBS_PER_CALL):
-        filler.place(NEED, call)
-        cell.receive(1)
-    filler.leave()
-    return filler.tasks
-
-
 def measure_server(
     store: Store, empty: Saved, machines: int, tasks: int, per_job: int, form: str = "packed", *, own_ids: bool = True
 ) -> dict[str, object]:
@@ -79,16 +72,16 @@ def measure_server(
     The text of scripts, which the server keeps from their first call on, does not count. The change list counts as a
     whole, because the entry of the machines that joined is trimmed meanwhile.
     """
-    fill = spread_tasks if form == "spread" else run_tasks
+    fill = partial(run_tasks, per_job=per_job, beside=1 if form == "spread" else PACKED, own_ids=own_ids)
     cell = store.open_cell()
     empty.restore()
     join(cell, machines)
-    fill(cell, machines, JOBS_PER_CALL * per_job, per_job, own_ids=own_ids)
+    fill(cell, machines, JOBS_PER_CALL * per_job)
     empty.restore()
     join(cell, machines)
     keys_before, before = _by_key(store), store.memory_bytes()
     before -= keys_before.pop("changes")
-    running = fill(cell, machines, tasks, per_job, own_ids=own_ids)
+    running = fill(cell, machines, tasks)
     after, keys_after = store.memory_bytes(), _by_key(store)
     cell.close()
     share = PER / running / 1e6

@@ -1,12 +1,12 @@
 """A cell with something in it: machines, long-running residents of varied sizes, and a queue of jobs."""
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from random import Random
 from typing import TypeVar
 from uuid import uuid4
 
+from benchmarks.computer import now_ms
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import ROOT, Pool, Pools
@@ -41,8 +41,8 @@ T = TypeVar("T")
 
 def join(cell: StoredCell, machines: int, capacity: Resources = CAPACITY, lease_ms: int = 1) -> None:
     """Add equal machines; their executor holds a lease for `lease_ms`, 1 where a process of its own takes the name."""
-    cell.register_executor(BENCH_EXECUTOR, "bench", lease_ms, _now_ms())
-    cell.join(BENCH_EXECUTOR, [MachineSpec(f"m{i}", capacity) for i in range(machines)], _now_ms())
+    cell.register_executor(BENCH_EXECUTOR, "bench", lease_ms, now_ms())
+    cell.join(BENCH_EXECUTOR, [MachineSpec(f"m{i}", capacity) for i in range(machines)], now_ms())
 
 
 class Filler:
@@ -55,7 +55,7 @@ class Filler:
         is the name, of about 25 characters.
         """
         self.cell, self.calls, self.tasks, self.own_ids = cell, 0, 0, own_ids
-        self.membership = cell.register_scheduler(f"resident/{name}", uuid4().hex, LEASE_MS, _now_ms())
+        self.membership = cell.register_scheduler(f"resident/{name}", uuid4().hex, LEASE_MS, now_ms())
         self.position = cell.sync(Position()).position
 
     def place(self, need: Resources, jobs: Sequence[Sequence[Placed]]) -> None:
@@ -68,12 +68,12 @@ class Filler:
         groups = [(TaskGroup(need, sum(count for _, count in places), FOR_EVER_MS),) for places in jobs]
         jobs_of = zip(ids, names, groups, strict=True)
         specs = [JobSpec(job, name, "resident", group) for job, name, group in jobs_of]
-        self.cell.submit(specs, _now_ms(), BENCH_EXECUTOR)
+        self.cell.submit(specs, now_ms(), BENCH_EXECUTOR)
         transactions = [
             Transaction(job, tuple(Claim(machine, 0, count) for machine, count in places))
             for job, places in zip(ids, jobs, strict=True)
         ]
-        request = CommitRequest(self.membership, self.calls, transactions, self.position, _now_ms(), executors=(1,))
+        request = CommitRequest(self.membership, self.calls, transactions, self.position, now_ms(), executors=(1,))
         reply = self.cell.commit(request)
         self.position = reply.position
         if not all(outcome.accepted for outcome in reply.outcomes):
@@ -82,7 +82,7 @@ class Filler:
 
     def leave(self) -> None:
         """Give the name up."""
-        self.cell.deregister_scheduler(self.membership, _now_ms())
+        self.cell.deregister_scheduler(self.membership, now_ms())
 
 
 def fill(cell: StoredCell, machines: int, fullness: float, seed: str) -> int:
@@ -106,7 +106,7 @@ def add_pools(cell: StoredCell, number: int) -> list[str]:
     leaves = [Pool(f"p{i}", above[i % len(above)], weight=1 + i % 3) for i in range(number)]
     used = {pool.parent for pool in leaves}
     used |= {pool.parent for pool in inner if pool.name in used}
-    cell.set_pools(Pools((*(pool for pool in inner if pool.name in used), *leaves)), 0, _now_ms(), "bench")
+    cell.set_pools(Pools((*(pool for pool in inner if pool.name in used), *leaves)), 0, now_ms(), "bench")
     return [pool.name for pool in leaves]
 
 
@@ -119,7 +119,7 @@ def queue_jobs(
     pools: Sequence[str] = (),
 ) -> None:
     """Submit so many equal jobs of a kind, of each of the pools in turn."""
-    at_ms = _now_ms()
+    at_ms = now_ms()
     extras = [{"pool": pool} for pool in pools] or [{}]
     specs = (
         JobSpec(f"{kind[0]}{i:x}", f"{kind}-{i}", kind, groups, gang=gang, extra=extras[i % len(extras)])
@@ -151,7 +151,3 @@ def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
     rest = iter(values)
     while chunk := list(islice(rest, size)):
         yield chunk
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -46,7 +46,7 @@ def transaction_of(job: str, machines: Sequence[int], mode: Mode) -> Transaction
     return Transaction(job, tuple(Claim(machine, 0, 1) for machine in machines), mode, Detection.FINE)
 
 
-class Town:
+class LoadedCell:
     """The cell, a scheduler, and the calls in the server's slow log."""
 
     def __init__(self, store: Store, cell: StoredCell, member: Membership) -> None:
@@ -81,28 +81,28 @@ class Town:
         progress(json.dumps(row))
 
 
-def fill(store: Store, machines: int, tasks: int) -> Town:
+def fill(store: Store, machines: int, tasks: int) -> LoadedCell:
     """Make the cell with its machines and running tasks."""
     cell = store.make_cell()
     cell.register_executor("bench", "bench", LEASE_MS, 0)
     for numbers in batched(range(machines), 1000):
         cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in numbers], 0)
-    town = Town(store, cell, cell.register_scheduler("filler/0", "bench", LEASE_MS, 0))
+    loaded = LoadedCell(store, cell, cell.register_scheduler("filler/0", "bench", LEASE_MS, 0))
     cell.submit([JobSpec("large", "large", "batch", (TaskGroup(NEED, tasks),))], 0, "bench")
     for numbers in batched((i % machines for i in range(tasks)), 2000):
-        if town.commit("large", numbers) != len(numbers):
+        if loaded.commit("large", numbers) != len(numbers):
             raise RuntimeError("a commit of the filling did not place all of its claims")
         while cell.receive(1):
             pass
     progress(f"{machines:,} machines, {tasks:,} tasks, {store.memory_bytes() / 1e6:.0f} MB")
-    return town
+    return loaded
 
 
-def measure(town: Town, machines: int, times: int) -> None:
+def measure(loaded: LoadedCell, machines: int, times: int) -> None:
     """Make each kind of call."""
-    cell, rng, at = town.cell, random.Random("scale"), 1
-    town.client.config_set("slowlog-log-slower-than", 0)
-    town.client.config_set("slowlog-max-len", 1000)
+    cell, rng, at = loaded.cell, random.Random("scale"), 1
+    loaded.client.config_set("slowlog-log-slower-than", 0)
+    loaded.client.config_set("slowlog-max-len", 1000)
 
     def small(tasks: int, gang: Gang = Gang.NO) -> str:
         number = next(NUMBERS)
@@ -116,7 +116,7 @@ def measure(town: Town, machines: int, times: int) -> None:
         return [TaskEnd(machine, placement, how, "*", reason) for machine, placement in first.items()]
 
     def place(gangs: Sequence[tuple[str, list[int]]], i: int) -> None:
-        town.commit(gangs[i][0], gangs[i][1], Mode.GANG)
+        loaded.commit(gangs[i][0], gangs[i][1], Mode.GANG)
 
     def end(calls: Sequence[list[TaskEnd]], i: int) -> None:
         cell.end(calls[i], at, "bench")
@@ -125,35 +125,35 @@ def measure(town: Town, machines: int, times: int) -> None:
         return JobSpec(name, name, "other", (TaskGroup(NEED, 10),))
 
     lists = [[simple(f"x{i}-{k}") for k in range(1000)] for i in range(times)]
-    town.time("submit 1,000 jobs", times, lambda i: cell.submit(lists[i], at, "bench"))
+    loaded.time("submit 1,000 jobs", times, lambda i: cell.submit(lists[i], at, "bench"))
     for claims in (10, 100, 1_000, 2_000, MOST_CLAIMS):
         gangs = [(small(claims, Gang.YES), rng.sample(range(machines), claims)) for _ in range(times)]
-        town.time(f"gang of {claims:,}", times, partial(place, gangs))
+        loaded.time(f"gang of {claims:,}", times, partial(place, gangs))
     for number in (1, 325, 2_000):
         calls = [ends(number) for _ in range(times)]
-        town.time(f"end {number:,} of the large job", times, partial(end, calls))
+        loaded.time(f"end {number:,} of the large job", times, partial(end, calls))
     jobs = [small(10) for _ in range(times)]
     for job in jobs:
-        town.commit(job, range(10))
+        loaded.commit(job, range(10))
     first = {run.job: TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in cell.runs(range(10))}
-    town.time("end 1 of a job of 10", times, lambda i: cell.end([first[jobs[i]]], at, "bench"))
+    loaded.time("end 1 of a job of 10", times, lambda i: cell.end([first[jobs[i]]], at, "bench"))
     evictions = [ends(1_000, EndKind.EVICTED) for _ in range(times)]
-    town.time("evict 1,000 of the large job", times, lambda i: cell.end(evictions[i], at, "bench"))
+    loaded.time("evict 1,000 of the large job", times, lambda i: cell.end(evictions[i], at, "bench"))
     chosen = [rng.sample(range(machines), 1000) for _ in range(times)]
-    town.time("place 1,000 of the large job", times, lambda i: town.commit("large", chosen[i]))
+    loaded.time("place 1,000 of the large job", times, lambda i: loaded.commit("large", chosen[i]))
     found = cell.job("large")
     total = found.groups[0].total if found else 0
-    town.time("resize, 10,000 fewer", 1, lambda _: cell.resize("large", {0: total - 10_000}, at, "ada"))
-    town.time("machine down", times, lambda i: cell.set_machine_state(50 + i, MachineState.DOWN, at, "ada"))
-    town.time("machine gone", times, lambda i: cell.set_machine_state(90 + i, MachineState.GONE, at, "ada"))
-    town.time("full read", 1, lambda _: cell.sync(Position()))
-    town.time("snapshot after one commit", times, lambda _: cell.changed_records(cell.counters()["version"] - 1))
-    town.time("job in full", 1, lambda _: cell.job("large"))
-    town.time("page of jobs", 1, lambda _: cell.job_page(50))
-    town.time("backup", 1, lambda _: read_backup(cell, 1))
+    loaded.time("resize, 10,000 fewer", 1, lambda _: cell.resize("large", {0: total - 10_000}, at, "ada"))
+    loaded.time("machine down", times, lambda i: cell.set_machine_state(50 + i, MachineState.DOWN, at, "ada"))
+    loaded.time("machine gone", times, lambda i: cell.set_machine_state(90 + i, MachineState.GONE, at, "ada"))
+    loaded.time("full read", 1, lambda _: cell.sync(Position()))
+    loaded.time("snapshot after one commit", times, lambda _: cell.changed_records(cell.counters()["version"] - 1))
+    loaded.time("job in full", 1, lambda _: cell.job("large"))
+    loaded.time("page of jobs", 1, lambda _: cell.job_page(50))
+    loaded.time("backup", 1, lambda _: read_backup(cell, 1))
     cell.stop("large", at, "ada")
-    town.time("housekeeping of a stopped job", times, lambda _: cell.housekeep(at, "batch/0"))
-    town.time("cell verify", 1, lambda _: verify(cell))
+    loaded.time("housekeeping of a stopped job", times, lambda _: cell.housekeep(at, "batch/0"))
+    loaded.time("cell verify", 1, lambda _: verify(cell))
 
 
 def main() -> None:
@@ -165,16 +165,16 @@ def main() -> None:
     asked = parser.parse_args()
     about = computer()
     with measured_store(None) as store:
-        town = fill(store, asked.machines, asked.tasks)
-        memory, scheduler = store.memory_bytes(), scheduler_bytes(store, town.cell)
-        measure(town, asked.machines, asked.times)
-        over = [row["call"] for row in town.rows if float(str(row["cpu_ms"])) > LIMIT_MS]
+        loaded = fill(store, asked.machines, asked.tasks)
+        memory, scheduler = store.memory_bytes(), scheduler_bytes(store, loaded.cell)
+        measure(loaded, asked.machines, asked.times)
+        over = [row["call"] for row in loaded.rows if float(str(row["cpu_ms"])) > LIMIT_MS]
         document = {
             "machines": asked.machines,
             "tasks": asked.tasks,
             "memory_bytes": memory,
             "scheduler_mib": round(scheduler / MIB, 1),
-            "calls": town.rows,
+            "calls": loaded.rows,
             "over_limit": over,
             "store": store.describe(),
             "computer": about,

@@ -1,7 +1,7 @@
 """``omega bench sim``: how fast the simulator is, and whether its figures are those of the authors' simulator."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -133,18 +133,7 @@ def _agreement(settings: Settings, workload: Workload, results: Path) -> Iterato
         yield _named(row) | {
             "seeds": settings.seeds,
             "agrees": all(figure.agrees for figure in figures),
-            "figures": [
-                {
-                    "name": each.name,
-                    "ours": each.ours,
-                    "ours_sd": each.ours_sd,
-                    "reference": each.reference,
-                    "reference_sd": each.reference_sd,
-                    "tolerance": each.tolerance,
-                    "agrees": each.agrees,
-                }
-                for each in figures
-            ],
+            "figures": [asdict(each) | {"tolerance": each.tolerance, "agrees": each.agrees} for each in figures],
         }
         progress(f"sim: {' '.join(str(word) for word in _named(row).values())} compared")
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -119,7 +119,7 @@ def measured_store(url: str | None, *, append_only: bool = False) -> Iterator[St
                 with suppress(redis.RedisError):  # it is gone: that error is already on its way
                     store.clear()
         else:
-            with _server(directory, append_only=append_only) as own:
+            with own_server(directory, append_only=append_only) as own:
                 yield Store(own, "bench", own=True, directory=directory)
     except redis.RedisError as error:
         raise translate(error, url or "unix://") from error
@@ -137,7 +137,11 @@ def server_directory() -> Path:
 
 
 @contextmanager
-def _server(directory: Path, *, append_only: bool) -> Iterator[str]:
+def own_server(directory: Path, *, append_only: bool = False, under: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the URL of a server that is killed at the end, and its directory removed.
+
+    `under` is a program that runs it, such as valgrind, with options; the allocator is then the C library's.
+    """
     socket, log = directory / "store.sock", directory / "store.log"
     options = {
         "port": "0",
@@ -149,23 +153,26 @@ def _server(directory: Path, *, append_only: bool) -> Iterator[str]:
         "appendfsync": "everysec",
     }
     program = find_server()
-    server = [str(program.path), *(word for name, value in options.items() for word in (f"--{name}", value))]
+    server = [*under, str(program.path), *(word for name, value in options.items() for word in (f"--{name}", value))]
+    environment = server_environment(program)
+    if under:
+        environment.pop("LD_PRELOAD", None)
     with log.open("wb") as output:
         process = subprocess.Popen(
             ["sh", "-c", _SUPERVISOR, str(directory), *server],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
-            env=server_environment(program),
+            env=environment,
             start_new_session=True,
         )
     url = "unix://" + quote(str(socket))
     try:
-        deadline = time.monotonic() + STARTING_SECONDS
+        deadline = time.monotonic() + STARTING_SECONDS * (6 if under else 1)
         while ping(url) is not Answer.READY:
             if process.poll() is not None or time.monotonic() > deadline:
-                words = log.read_text("utf-8", errors="replace").strip().splitlines()
-                raise StoreError(f"the server to measure did not start: {words[-1] if words else server[0]}")
+                lines = log.read_text("utf-8", errors="replace").strip().splitlines()
+                raise StoreError(f"the server to measure did not start: {lines[-1] if lines else server[0]}")
             time.sleep(0.01)
         yield url
     finally:

@@ -62,7 +62,7 @@ def _timed(since: Position, cell: StoredCell, snapshot: Snapshot) -> dict[str, o
         total.append((ended - began) * 1000)
     return {
         "milliseconds": round(middle(total), 3),
-        "spread": [round(value, 3) for value in spread(total)],
+        "spread": spread(total, 3),
         "asking": round(middle(asking), 3),
         "taking_over": round(middle(taking), 3),
         "samples": SAMPLES,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.blocked import LEAST, Courses, Settings, blocked_jobs, measure_waking
+from benchmarks.blocked import LEAST, BusyCell, Settings, blocked_jobs, measure_waking
 from benchmarks.store import Store
 from tests.benchmarks.test_command import run
 
@@ -22,7 +22,7 @@ def test_blocked_jobs_are_of_so_many_shapes() -> None:
 @pytest.mark.server
 def test_a_busy_cell_is_watched_once_the_blocked_jobs_sleep(store: Store) -> None:
     settings = Settings(machines=60, schedulers=1, blocked=30, seconds=1.0)
-    run = Courses(store, settings).hold(30)
+    run = BusyCell(store, settings).hold(30)
     assert isinstance(run["tasks_placed"], int)
     assert run["tasks_placed"] > 0
     cell = store.open_cell()

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.ceiling import UNCHECKED, Recorder, Wire, pack, unchecked_call, without_log_number, words_of
 from benchmarks.commit import LEASE_MS
-from benchmarks.committer import Checked, Plan
+from benchmarks.committer import ClientRound, Commits
 from benchmarks.residents import join
 from benchmarks.store import Saved, Store
 from omega.cellstate.model import JobSpec, TaskGroup
@@ -56,12 +56,12 @@ def test_the_ceiling_leaves_what_the_commits_leave(store: Store, way: str) -> No
     cell = store.make_cell()
     join(cell, 30)
     membership = cell.register_scheduler("bench/0", uuid4().hex, LEASE_MS, 1)
-    plan = Plan(client=0, size=3, per_call=4, calls=5, machines=30, incarnation=membership.incarnation)
+    plan = ClientRound(client=0, size=3, per_call=4, calls=5, machines=30, incarnation=membership.incarnation)
     names = [plan.job(number) for number in range(plan.calls * plan.per_call)]
     cell.submit([JobSpec(name, name, "bench", (TaskGroup((10, 32), 3, 5),)) for name in names], 1, "bench")
     saved = Saved.save(store, "begin")
     recorder = Recorder(store.client)
-    commits = Checked(cell, plan).start(plan.transactions())
+    commits = Commits(cell, plan, plan.transactions())
     writes = [recorder.record(commits.step) for _ in range(plan.calls)]
     recorder.close()
     committed = content(store)

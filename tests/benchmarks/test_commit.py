@@ -2,13 +2,13 @@
 
 import pytest
 
-from benchmarks.commit import Configuration, Round, Settings, _figures, measure
-from benchmarks.committer import Plan
+from benchmarks.commit import CommitCase, Round, Settings, _figures, measure
+from benchmarks.committer import ClientRound
 from benchmarks.store import Saved, Store
 
 
 def test_a_client_commits_the_same_transactions_every_round() -> None:
-    plan = Plan(client=1, size=10, per_call=4, calls=6, machines=100, incarnation=1)
+    plan = ClientRound(client=1, size=10, per_call=4, calls=6, machines=100, incarnation=1)
     calls = plan.transactions()
     assert calls == plan.transactions()
     assert [len(call) for call in calls] == [4] * 6
@@ -20,14 +20,14 @@ def test_a_client_commits_the_same_transactions_every_round() -> None:
 
 
 def test_the_ceiling_is_the_better_way_and_the_ratio_of_medians(store: Store) -> None:
-    configuration = Configuration(
-        [Plan(client=0, size=10, per_call=4, calls=5, machines=100, incarnation=1)] * 2, Saved(store, "none", [])
+    case = CommitCase(
+        [ClientRound(client=0, size=10, per_call=4, calls=5, machines=100, incarnation=1)] * 2, Saved(store, "none", [])
     )
     rates = {"checked": [50.0, 40.0, 90.0], "plain": [80.0, 90.0, 70.0], "unchecked": [100.0, 60.0, 120.0]}
     rates["packed"] = [200.0, 200.0, 200.0]
     for kind, values in rates.items():
-        configuration.rounds[kind] = [Round(rate, 0.5, 0.25) for rate in values]
-    found = _figures(configuration)
+        case.rounds[kind] = [Round(rate, 0.5, 0.25) for rate in values]
+    found = _figures(case)
     assert found["clients"] == 2
     assert found["claims_per_round"] == 400
     assert (found["claims_per_second"], found["transactions_per_second"]) == (50, 5)

@@ -1,12 +1,12 @@
 """``omega bench conflict`` in small: what is counted, the shape of the document, and real schedulers once."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from benchmarks.conflict import chosen, comparisons, measure, task_groups, with_pools
-from benchmarks.contest import Contest, Watch, figures
+from benchmarks.contest import Contest, Observation, figures
 from benchmarks.residents import add_pools, queue_jobs
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import TaskGroup
@@ -14,7 +14,14 @@ from omega.live.choice import scheduler
 from tests.integration.stage import made_cell
 
 CONTEST = Contest(
-    batch=2, service=0, detection="fine", commit="incremental", fullness=0.0, gang=True, tasks=10, jobs_per_call=8
+    batch=2,
+    service=0,
+    detection="fine",
+    commit="incremental",
+    fullness=0.0,
+    gang=True,
+    tasks_per_job=10,
+    jobs_per_call=8,
 )
 
 
@@ -36,12 +43,12 @@ def reading(seconds: float, times: int) -> dict[str, Any]:
 
 
 def test_figures_are_the_difference_of_two_readings_each_over_its_own_time() -> None:
-    watch = Watch(
+    observed = Observation(
         before={"batch/0": reading(1.0, 1), "batch/1": reading(1.0, 1), "gone/0": {}},
         after={"batch/0": reading(3.0, 2), "batch/1": reading(5.0, 3), "gone/0": {}},
         cpu={"server": 0.5},
     )
-    found: dict[str, Any] = figures(watch, CONTEST)
+    found: dict[str, Any] = figures(observed, CONTEST)
     assert (found["transactions"], found["accepted"], found["conflicts"]) == (30, 24, 6)
     assert found["conflict_fraction"] == 0.25
     assert found["tasks_placed"] == 300
@@ -51,15 +58,15 @@ def test_figures_are_the_difference_of_two_readings_each_over_its_own_time() -> 
     # batch/0 began 10 jobs that waited 3 s each on average, batch/1 20 that waited 4 s each.
     assert found["wait_seconds"] == {"batch": {"mean": round((10 * 3 + 20 * 4) / 30, 4), "p90": 2.0}}
     # A queue that was made 3 s before it was put back is no wait of this run.
-    aged: dict[str, Any] = figures(watch, CONTEST, age=3.0)
+    aged: dict[str, Any] = figures(observed, CONTEST, age=3.0)
     assert aged["wait_seconds"]["batch"] == {"mean": round((10 * 3 + 20 * 4) / 30 - 3, 4), "p90": 0.0}
 
 
 def test_without_an_accepted_transaction_the_fraction_is_the_conflicts() -> None:
     zero, some = reading(1.0, 0), reading(2.0, 1) | {"accepted": 0, "conflicts": 10}
-    watch = Watch(before=dict.fromkeys(CONTEST.members, zero), after=dict.fromkeys(CONTEST.members, some))
-    watch.cpu["server"] = 0.0
-    assert figures(watch, CONTEST)["conflict_fraction"] == 20.0
+    observed = Observation(before=dict.fromkeys(CONTEST.members, zero), after=dict.fromkeys(CONTEST.members, some))
+    observed.cpu["server"] = 0.0
+    assert figures(observed, CONTEST)["conflict_fraction"] == 20.0
 
 
 def test_runs_are_compared_with_those_of_the_same_repeat() -> None:
@@ -148,8 +155,8 @@ def test_real_schedulers_are_watched_and_counted(store_url: str) -> None:
 
 
 def test_runs_with_pools_are_divided_by_those_without() -> None:
-    def run(repeat: int, pools: int, rate: float) -> dict[str, object]:
-        about = CONTEST.describe() | {"pools": pools, "repeat": repeat}
+    def run(repeat: int, pools: int, rate: float) -> dict[str, Any]:
+        about: dict[str, Any] = asdict(CONTEST) | {"pools": pools, "repeat": repeat}
         return about | {"tasks_per_second": rate, "schedulers_us_per_task": 1e5 / rate, "server_us_per_task": 5.0}
 
     runs = [run(0, 0, 100.0), run(0, 60, 80.0), run(1, 0, 200.0), run(1, 60, 180.0)]
