@@ -30,7 +30,7 @@ def number_of(text: str) -> float:
 
 
 @dataclass(slots=True)
-class Column:
+class AttributeColumn:
     """One attribute: its values so far (code 0 is absent), and the code of each profile."""
 
     values: list[str] = field(default_factory=lambda: [""])
@@ -66,7 +66,7 @@ class Attributes:
         self._names = [""] * self.size
         self._interned: dict[Pairs, int] = {(): 0}
         self._profiles: list[dict[str, str]] = [{}]
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[str, AttributeColumn] = {}
         self._kept: dict[Hashable, object] = {}
         self.known[:] = False
         self.stale[:] = True
@@ -176,8 +176,8 @@ class Attributes:
     def _gather(self, attribute: str) -> Codes:
         return np.array(self._column(attribute).profiles, dtype=np.int32)[self._profile]
 
-    def _column(self, attribute: str) -> Column:
-        column = self._columns.setdefault(attribute, Column())
+    def _column(self, attribute: str) -> AttributeColumn:
+        column = self._columns.setdefault(attribute, AttributeColumn())
         for profile in self._profiles[len(column.profiles) :]:
             value = profile.get(attribute)
             column.profiles.append(0 if value is None else column.code(value))

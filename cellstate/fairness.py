@@ -63,7 +63,7 @@ class Assertion(NamedTuple):
     floors: tuple[Floor, ...] = ()
 
 
-class Loss(NamedTuple):
+class PoolLoss(NamedTuple):
     """The loss of one pool in an eviction set: its usage before, its share, and each evicted unit (task or gang)."""
 
     used: Resources
@@ -97,7 +97,7 @@ def ratio(used: Resources, share: Shares, moved: Resources) -> Ratio:
     return worst, without
 
 
-def keeps_its_share(loss: Loss) -> bool:
+def keeps_its_share(loss: PoolLoss) -> bool:
     """Return whether a pool ends less than one evicted unit below its share."""
     after = _after(loss)
     return all(
@@ -106,7 +106,7 @@ def keeps_its_share(loss: Loss) -> bool:
     )
 
 
-def is_kept_in_full(loss: Loss) -> bool:
+def is_kept_in_full(loss: PoolLoss) -> bool:
     """Return whether a pool still holds its whole share of a resource that it loses."""
     after = _after(loss)
     return any(
@@ -121,7 +121,7 @@ def leaf_of(pool: str, user: str) -> str:
     return pool or user
 
 
-def is_legal(used: Resources, share: Shares, taken: Resources, losses: Sequence[Loss]) -> bool:
+def is_legal(used: Resources, share: Shares, taken: Resources, losses: Sequence[PoolLoss]) -> bool:
     """Return whether an eviction set is legal as a whole.
 
     The evictor's pool (`used` before, `share`) stands below its share before it; each victim's pool ends less than one
@@ -146,5 +146,5 @@ def _summed(units: Sequence[Resources], size: int) -> Resources:
     return tuple(sum(unit[d] for unit in units) for d in range(size))
 
 
-def _after(loss: Loss) -> Resources:
+def _after(loss: PoolLoss) -> Resources:
     return tuple(has - gone for has, gone in zip(loss.used, _summed(loss.units, len(loss.used)), strict=True))

@@ -47,7 +47,7 @@ class LaneBook:
     name: str
 
 
-class Change(NamedTuple):
+class ChangeEntry(NamedTuple):
     """An entry of the change list: the tag of its version, the machine records and the rows of lanes it carries."""
 
     version: int
@@ -70,7 +70,7 @@ class Inspection:
     """The numbers of ``meta``, read in one piece with `changes`."""
     meta: set[str] = field(default_factory=set)
     """The fields of ``meta``."""
-    changes: list[Change] = field(default_factory=list)
+    changes: list[ChangeEntry] = field(default_factory=list)
     machine_names: dict[str, int] = field(default_factory=dict)
     """Index by name, of every machine that ever joined."""
     described: dict[int, tuple[str, int]] = field(default_factory=dict)

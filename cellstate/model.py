@@ -280,7 +280,7 @@ class Run:
     leaving: bool = False
 
 
-class Loss(NamedTuple):
+class TaskLoss(NamedTuple):
     """Losses of tasks of a group (semantics 26): `tasks` were lost `times` times.
 
     `due_ms` is when they may be placed again, in ms of the server's clock, 0 once they are pending or run again;
@@ -320,7 +320,7 @@ class GroupStatus:
     """Number of losses that a task survives."""
     once: bool = False
     """Whether a task is placed at most once."""
-    losses: tuple[Loss, ...] = ()
+    losses: tuple[TaskLoss, ...] = ()
 
     @property
     def delayed(self) -> int:

@@ -178,7 +178,7 @@ def delays_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Vi
 def sets_were_legal_when_decided(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """5: evictions between pools were legal on what their scheduler saw."""
     known = {name: job for name, job in cell_state.jobs.items() if name not in cell_state.bare}
-    for what, where in replay.copies.check(known):
+    for what, where in replay.decisions.check(known):
         yield Violation(5, what, where)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from omega.cellstate.audit.lanes import lanes_follow_from_jobs
 from omega.cellstate.audit.pool_invariants import epoch_follows_from_log, pools_follow_from_jobs_and_log
 from omega.cellstate.audit.reading import CellState
-from omega.cellstate.audit.register import JobEntry, Register, Touch
+from omega.cellstate.audit.register import ChangedMachine, JobFacts, Register
 from omega.cellstate.audit.rules import Violation
 from omega.cellstate.inspection import Inspection
 from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, runs_commands
@@ -131,7 +131,7 @@ def jobs_follow_from_log(inspection: Inspection, cell_state: CellState, register
                 yield Violation(6, f"its update is {known!r}, by the log {entry.update!r}", where)
 
 
-def _unlike(job: Job, entry: JobEntry) -> Iterator[str]:
+def _unlike(job: Job, entry: JobFacts) -> Iterator[str]:
     if entry.submitted is not None:
         name, kind, _, at_ms = entry.submitted
         if (job.name, job.kind, job.submitted_ms) != (name, kind, at_ms):
@@ -283,7 +283,7 @@ def changes_follow_from_log(inspection: Inspection, cell_state: CellState, regis
             continue
         for index, known in facts[version].items():
             row = found[index]
-            now = Touch(
+            now = ChangedMachine(
                 row[1], row[2], inspection.executors_by_number.get(row[3]), tuple(row[4 : 4 + cell_state.size]),
                 tuple(row[4 + cell_state.size :]),
             )  # fmt: skip

@@ -9,7 +9,7 @@ Complaint = tuple[int, str, str]
 """Invariant, what is wrong, where."""
 
 
-class Losses:
+class LossBook:
     """Follows the facts about lost tasks; each job counts from its submission on."""
 
     def __init__(self) -> None:

@@ -37,8 +37,8 @@ _LENGTHS_WITH_AMOUNTS = {
 }  # fmt: skip
 
 
-class Touch(NamedTuple):
-    """A machine after a version; None where the remaining log has no information."""
+class ChangedMachine(NamedTuple):
+    """A changed machine after a version; None where the remaining log has no information."""
 
     number: int | None = None
     state: int | None = None
@@ -48,7 +48,7 @@ class Touch(NamedTuple):
 
 
 @dataclass(slots=True)
-class MachineEntry:
+class MachineFacts:
     """A machine's name, the executor that brought it and how many attributes it has; None where unknown."""
 
     name: str | None = None
@@ -61,7 +61,7 @@ _BEGINS = frozenset({"attempt", "failed", "lost", "evicted", "stopped"})
 
 
 @dataclass(slots=True)
-class JobEntry:
+class JobFacts:
     """A job's facts beside its counts; None where the remaining log has no information."""
 
     submitted: tuple[str, str, int, int] | None = None
@@ -96,8 +96,8 @@ class Register:
         """Begin; `complete` when the log begins with the cell, which has `size` resources."""
         self.size, self.complete = size, complete
         self.submissions = self.incarnation = 0
-        self.machines: dict[int, MachineEntry] = {}
-        self.jobs: dict[str, JobEntry] = {}
+        self.machines: dict[int, MachineFacts] = {}
+        self.jobs: dict[str, JobFacts] = {}
         self.members: dict[str, int | None] = {}
         """Incarnations of schedulers and executors; None for one that left."""
         self.limits: dict[str, tuple[str, ...]] = {}
@@ -108,11 +108,11 @@ class Register:
         self.pools_version: int | None = None
         self.epoch: tuple[int, int, str] | None = None
         """Number, version and digest of the last epoch."""
-        self.touched: deque[tuple[int, dict[int, Touch]]] = deque(maxlen=TOUCHED)
+        self.touched: deque[tuple[int, dict[int, ChangedMachine]]] = deque(maxlen=TOUCHED)
         """Versions that have facts, and the machines that each of them changed."""
         self.wrong: list[tuple[int, str]] = []
         """(version, what) for contradictions among the facts."""
-        self._machines_now: dict[int, Touch] = {}
+        self._machines_now: dict[int, ChangedMachine] = {}
         self._seen: set[tuple[str, ...]] = set()
         self._version = 0
 
@@ -125,7 +125,7 @@ class Register:
         if word == "join":
             self._join(fact)
         elif word == "machine" and fact.words[2] == "attributes":
-            self.machines.setdefault(int(fact.words[1]), MachineEntry()).attributes = int(fact.words[3])
+            self.machines.setdefault(int(fact.words[1]), MachineFacts()).attributes = int(fact.words[3])
         elif word in ("enlist", "leave", "lapse"):
             self._member(fact)
         elif word == "limit":
@@ -166,9 +166,9 @@ class Register:
         if at is None:
             return
         index = int(words[at])
-        was = self._machines_now.get(index, Touch())
+        was = self._machines_now.get(index, ChangedMachine())
         if words[0] == "join":
-            was = Touch(None, int(MachineState.UP), fact.by, tuple(map(int, words[4:])))
+            was = ChangedMachine(None, int(MachineState.UP), fact.by, tuple(map(int, words[4:])))
         if words[0] == "machine" and words[2] == "state":
             was = was._replace(state=int(words[3]))
         elif words[0] == "machine" and words[2] == "capacity":
@@ -185,7 +185,7 @@ class Register:
                 now[index] = now[index]._replace(number=book.number, amounts=book.amounts)
 
     def _join(self, fact: Fact) -> None:
-        entry = self.machines.setdefault(int(fact.words[1]), MachineEntry())
+        entry = self.machines.setdefault(int(fact.words[1]), MachineFacts())
         entry.name, entry.executor, entry.attributes = fact.words[2], fact.by, None
 
     def _member(self, fact: Fact) -> None:
@@ -221,7 +221,7 @@ class Register:
             self.wrong.append((fact.version, f"publishes epoch {number} of version {version} after {before}"))
         self.epoch = number, version, fact.words[3]
 
-    def _job_of(self, fact: Fact) -> JobEntry | None:
+    def _job_of(self, fact: Fact) -> JobFacts | None:
         words = fact.words
         if words[0] in (
             "join",
@@ -239,26 +239,26 @@ class Register:
             "assert",
         ):
             return None
-        return self.jobs.setdefault(words[_JOB_AT.get(words[0], 1)], JobEntry())
+        return self.jobs.setdefault(words[_JOB_AT.get(words[0], 1)], JobFacts())
 
     @staticmethod
-    def _drop(job: JobEntry, group: int, tasks: int) -> None:
+    def _drop(job: JobFacts, group: int, tasks: int) -> None:
         job.optional.add(group)
         if group in job.totals:
             job.totals[group] -= tasks
 
-    def _hold(self, job: JobEntry, fact: Fact) -> None:
+    def _hold(self, job: JobFacts, fact: Fact) -> None:
         if job.held:
             self.wrong.append((fact.version, f"says again that {fact.words[1]} is held"))
         job.held = True
 
-    def _job(self, job: JobEntry, fact: Fact) -> None:
+    def _job(self, job: JobFacts, fact: Fact) -> None:
         word, words, version = fact.words[0], fact.words, fact.version
         job.begun = job.begun or word in _BEGINS
         if word == "submit":
             self.submissions += 1
             _, job_id, name, kind, _, total = words
-            job = self.jobs[job_id] = JobEntry((name, kind, int(total), fact.at_ms), fact.by, held=None)
+            job = self.jobs[job_id] = JobFacts((name, kind, int(total), fact.at_ms), fact.by, held=None)
             job.order = self.submissions if self.complete else None
             job.modified, job.surely, job.arrived, job.update = {version}, True, (version, version), ""
         elif word in ("hold", "update") or (word == "stop" and len(words) == 3):
@@ -268,7 +268,7 @@ class Register:
             elif word == "hold":
                 self._hold(job, fact)
         elif word == "awaited":
-            self.jobs.setdefault(words[2], JobEntry()).awaits.add(words[1])
+            self.jobs.setdefault(words[2], JobFacts()).awaits.add(words[1])
         elif word == "met":
             job.awaits.discard(words[2])
         elif word == "drop":

@@ -9,11 +9,11 @@ from fractions import Fraction
 
 from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, exceeds, moved
-from omega.cellstate.audit.copies import Copies
-from omega.cellstate.audit.losses import ENDS, Losses
+from omega.cellstate.audit.assertions import Assertions
+from omega.cellstate.audit.decisions import Decisions
+from omega.cellstate.audit.losses import ENDS, LossBook
 from omega.cellstate.audit.register import Register
 from omega.cellstate.audit.rules import Violation
-from omega.cellstate.audit.shares import Sets
 from omega.cellstate.model import MachineState
 from omega.cellstate.replies import Fact
 
@@ -38,8 +38,8 @@ class Replay:
         """(version, placement, victim, evictor) with precedences that are not in the log."""
         self.violations: list[Violation] = []
         self.register = Register(size, complete=self.complete)
-        self.losses = Losses()
-        self.copies = Copies(start)
+        self.losses = LossBook()
+        self.decisions = Decisions(start)
         self.needs = Needs()
         self._block, self._actor = 0, ""
         self._placers: set[str] = set()
@@ -47,7 +47,7 @@ class Replay:
         self._evictors: dict[str, str] = {}
         # Machines that tasks were evicted from in the present block.
         self._emptied: dict[str, MachineBook] = {}
-        self._sets = Sets(lambda what, where: self.say(5, what, where), self._is_emptied)
+        self._assertions = Assertions(lambda what, where: self.say(5, what, where), self._is_emptied)
         # The eviction checked by the previous fact, and the numbers of undecided evictions and violations before it.
         self._unless_dropped: tuple[str, int, int] = "", 0, 0
 
@@ -68,7 +68,7 @@ class Replay:
                 for complaint in self.losses.enter(fact.words, self.first_placement):
                     self.say(*complaint)
                 self._enter(fact.words)
-                self.copies.enter(fact)
+                self.decisions.enter(fact)
             except (ValueError, IndexError, KeyError, TypeError):
                 self.say(3, f"fact {' '.join(fact.words)!r} cannot be read", f"log {fact.version}")
         self._close_version()
@@ -96,7 +96,7 @@ class Replay:
             self._restore(words)
         elif words[0] == "assert":
             self._act(words[1])
-            self._sets.begin(words)
+            self._assertions.begin(words)
         elif words[0] == "again":
             if words[1] != self._actor:
                 self.say(3, f"has a transaction again, after one of {self._actor or 'no job'}", f"job {words[1]}")
@@ -128,7 +128,7 @@ class Replay:
                 )
             book.awaited = []
         self._placers, self._victims, self._evictors, self._emptied = set(), set(), {}, {}
-        self._sets.close()
+        self._assertions.close()
 
     def _restore(self, words: tuple[str, ...]) -> None:
         """5: a cell restored from a backup assigns ids above all that were assigned after the backup."""
@@ -240,7 +240,7 @@ class Replay:
             if cause == "fair-share" and evictor:
                 self._victims.add(job_id)
                 self._evictors[evictor] = placement
-                self._sets.evicted(placement, job_id, evictor, count, self.needs.of(job_id, group, count))
+                self._assertions.evicted(placement, job_id, evictor, count, self.needs.of(job_id, group, count))
             else:
                 self._check_eviction(placement, job_id, evictor, reason=reason, group=int(group))
 

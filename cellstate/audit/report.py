@@ -182,5 +182,5 @@ def _report(cell_state: CellState, replay: Replay, found: Found, *, settled: boo
     }
     all_found = {violation for violations in found.values() for violation in violations} | set(replay.violations)
     in_order = sorted(all_found, key=lambda v: (v.invariant, v.where, v.what))
-    evictions = {"sets": replay.copies.number, "checked": replay.copies.checked}
+    evictions = {"sets": replay.decisions.number, "checked": replay.decisions.checked}
     return Report(checked, tuple(in_order), settled, cell_state.version, replay.start, evictions)

@@ -37,7 +37,7 @@ Told = Callable[[int], object]
 """Called with the number of records read or written so far."""
 
 
-class Key(NamedTuple):
+class StoredKey(NamedTuple):
     """A small key: its type, its content as a flat list of bytes, and its expiry."""
 
     kind: str
@@ -55,7 +55,7 @@ class Backup:
     at_ms: int
     version: int = 0
     bulk: dict[str, dict[bytes, bytes]] = field(default_factory=lambda: {name: {} for name in BULK})
-    small: dict[str, Key] = field(default_factory=dict)
+    small: dict[str, StoredKey] = field(default_factory=dict)
     log: list[tuple[bytes, list[bytes]]] = field(default_factory=list)
     """Entries of the stream: id, then names and values in turn."""
 
@@ -96,7 +96,7 @@ def _put(records: dict[bytes, bytes], name: bytes, value: bytes) -> None:
         records.pop(name, None)
 
 
-class Reader:
+class CellReader:
     """Reads one cell over one client."""
 
     def __init__(self, cell: StoredCell, told: Told) -> None:
@@ -131,7 +131,7 @@ class Reader:
                 _ask(pipe, kind, self.prefix + name)
                 pipe.pttl(self.prefix + name)
                 value, ttl = pipe.execute()
-            backup.small[name] = Key(kind, _flat(kind, value), ttl if ttl > 0 else None)
+            backup.small[name] = StoredKey(kind, _flat(kind, value), ttl if ttl > 0 else None)
         for entries in self._log(backup.version):
             backup.log += entries
         return backup if self.client.hget(self.prefix + "meta", "version") == version else None
@@ -170,7 +170,7 @@ class Reader:
             small |= now if shot.seen == shot.version else {}
         return False
 
-    def _look(self, since: int, small: Mapping[str, str]) -> tuple[RawChangedRecords, dict[str, Key]] | None:
+    def _look(self, since: int, small: Mapping[str, str]) -> tuple[RawChangedRecords, dict[str, StoredKey]] | None:
         """Read the records that facts after `since` name and the small keys in one transaction; None to repeat."""
         chosen = script("changed_records")
         queues = sorted(name for name in small if _first(name) == "pending")
@@ -185,7 +185,7 @@ class Reader:
         if reply[0] == b"keys":
             return None
         held = {
-            name: Key(kind, _flat(kind, value), ttl if ttl > 0 else None)
+            name: StoredKey(kind, _flat(kind, value), ttl if ttl > 0 else None)
             for (name, kind), value, ttl in zip(small.items(), rest[::2], rest[1::2], strict=True)
         }
         return RawChangedRecords.of(reply), held
@@ -230,7 +230,7 @@ def read_backup(cell: StoredCell, at_ms: int, told: Told = lambda _: None) -> Ba
     """Read a cell, which schedulers may be changing. Raises StoreError, also when it changes too fast."""
     try:
         for _ in range(ATTEMPTS):
-            found = Reader(cell, told).read(at_ms)
+            found = CellReader(cell, told).read(at_ms)
             if found is not None:
                 return found
     except (redis.RedisError, OSError) as error:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import msgpack
 
-from omega.cellstate.backup import BULK, CHUNK, Backup, Key
+from omega.cellstate.backup import BULK, CHUNK, Backup, StoredKey
 from omega.cellstate.errors import BadInput
 
 MAGIC, FORMAT = "omega-backup", 1
@@ -50,14 +50,14 @@ def write(backup: Backup, to: BinaryIO, by: str) -> int:
     return size + to.write(msgpack.packb(["end", count, digest.digest()]))
 
 
-def _keys(backup: Backup) -> Iterator[tuple[str, Key]]:
+def _keys(backup: Backup) -> Iterator[tuple[str, StoredKey]]:
     for name, records in backup.bulk.items():
-        yield name, Key("hash", [word for pair in records.items() for word in pair])
+        yield name, StoredKey("hash", [word for pair in records.items() for word in pair])
     yield from backup.small.items()
     for start in range(0, len(backup.log), CHUNK // 2):
         entries = backup.log[start : start + CHUNK // 2]
         flat = [word for entry, fields in entries for word in (entry, b"%d" % len(fields), *fields)]
-        yield "log", Key("stream", flat)
+        yield "log", StoredKey("stream", flat)
 
 
 def read(source: BinaryIO, what: str) -> list[Backup]:
@@ -133,7 +133,7 @@ def _take(backup: Backup, item: Sequence[Any]) -> None:
     elif name in backup.small:
         backup.small[name].items.extend(items)
     else:
-        backup.small[name] = Key(kind, items, ttl_ms)
+        backup.small[name] = StoredKey(kind, items, ttl_ms)
 
 
 def _entries(items: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:

@@ -11,7 +11,7 @@ from typing import Any
 import redis
 
 from omega.cellstate import keys
-from omega.cellstate.backup import Reader, Told
+from omega.cellstate.backup import CellReader, Told
 from omega.cellstate.backup.restore import AHEAD, begin, counters, leases, write
 from omega.cellstate.backup.upgrade import STEPS, upgraded
 from omega.cellstate.errors import Refused, StoreError, Unsuitable
@@ -51,7 +51,7 @@ def _migrate(client: Any, name: str, at_ms: int, by: str, url: str, told: Told) 
     if live := sorted(key.decode().partition("}:lease:")[2] for key in _keys(client, f"{prefix}lease:")):
         raise Refused(f"cell {name}: {', '.join(live)} still at work; stop schedulers and agents, then repeat this")
     client.hset(prefix + "meta", mapping={"migrating": old, "schema": keys.SCHEMA})
-    backup = Reader(cell, told).read_still(at_ms)
+    backup = CellReader(cell, told).read_still(at_ms)
     if backup is None:
         raise StoreError(f"cell {name}: modified during the migration; stop all clients, then repeat this")
     backup.schema = old

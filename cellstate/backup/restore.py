@@ -6,7 +6,7 @@ from typing import Any
 import redis
 
 from omega.cellstate import keys, ranges
-from omega.cellstate.backup import CHUNK, NAMES, Backup, Key, Told
+from omega.cellstate.backup import CHUNK, NAMES, Backup, StoredKey, Told
 from omega.cellstate.backup.upgrade import upgraded
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.redis.records import read_runs
@@ -26,7 +26,7 @@ def without_agent(backup: Backup, live: Container[str]) -> dict[str, int]:
 
     Such a machine is down, and its tasks are queued again, unless an agent registers its name within a lease.
     """
-    agents = {name.partition(b"/")[2].decode() for name in backup.small.get("agents", Key("hash", [])).items[::2]}
+    agents = {name.partition(b"/")[2].decode() for name in backup.small.get("agents", StoredKey("hash", [])).items[::2]}
     found = {}
     for index, static in backup.bulk["static"].items():
         name = static.partition(b"\n")[0].decode()
@@ -60,7 +60,7 @@ def restore(
 
 def leases(backup: Backup) -> Iterator[int]:
     """Yield the lengths (ms) of the leases of the executors in a backup."""
-    for record in backup.small.get("agents", Key("hash", [])).items[1::2]:
+    for record in backup.small.get("agents", StoredKey("hash", [])).items[1::2]:
         yield int(record.split(b" ")[2])
 
 
@@ -86,7 +86,7 @@ def write(client: Any, cell: StoredCell, backup: Backup, told: Told) -> None:
                 pipe.xadd(prefix + "log", dict(zip(fields[::2], fields[1::2], strict=True)), id=entry)
             pipe.execute()
         told(len(entries))
-    for executor in backup.small.get("executors", Key("hash", [])).items[1::2]:
+    for executor in backup.small.get("executors", StoredKey("hash", [])).items[1::2]:
         client.rpush(f"{prefix}box:{executor.decode()}", "!")  # a mark to read everything
 
 
@@ -116,7 +116,7 @@ def begin(client: Any, cell: StoredCell, values: Mapping[str, bytes], at_ms: int
     client.sadd(keys.CELLS, cell.name)
 
 
-def _write_key(client: Any, name: str, key: Key, told: Told) -> None:
+def _write_key(client: Any, name: str, key: StoredKey, told: Told) -> None:
     for chunk in _chunks(key.items):
         if key.kind == "hash":
             client.hset(name, items=chunk)

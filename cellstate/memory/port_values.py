@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import spell
 from omega.cellstate.memory.records import GroupRow, JobRow, MachineRow, allocated
-from omega.cellstate.model import BUDGET, After, Described, GroupStatus, Job, Loss, Machine, Run, ordered
+from omega.cellstate.model import BUDGET, After, Described, GroupStatus, Job, Machine, Run, TaskLoss, ordered
 
 
 def job_of(ledger: Ledger, j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:
@@ -49,5 +49,5 @@ def _group(g: GroupRow, runs: Mapping[int, int]) -> GroupStatus:
         runs=tuple(ordered(((abs(placement), index, placement < 0) for placement, index in runs.items()), g.indices)),
         optional=g.optional, indices=g.indices,
         budget=BUDGET if g.once else g.budget, once=g.once,
-        losses=tuple(Loss(spell(loss.tasks), loss.count, loss.due, loss.placement) for loss in g.losses)
+        losses=tuple(TaskLoss(spell(loss.tasks), loss.count, loss.due, loss.placement) for loss in g.losses)
     )  # fmt: skip

@@ -5,13 +5,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.audited import ChangedRecords
+from omega.cellstate.consumption import STREAM
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.errors import Refused
 from omega.cellstate.executors import ExecutorRecord, is_agent
 from omega.cellstate.inspection import Damage
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.lanes import Lane
-from omega.cellstate.measured import STREAM
 from omega.cellstate.memory.delta import rows_of
 from omega.cellstate.memory.executors import executor_records
 from omega.cellstate.memory.lanes import lanes_of, pending_of

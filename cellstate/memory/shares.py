@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import isinf
 from urllib.parse import quote
 
-from omega.cellstate.fairness import Assertion, Floor, Loss, Threshold, is_below, is_legal, leaf_of
+from omega.cellstate.fairness import Assertion, Floor, PoolLoss, Threshold, is_below, is_legal, leaf_of
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.records import GroupRow, JobRow
 from omega.cellstate.model import Gang
@@ -82,7 +82,7 @@ class Stocks:
         """Return whether the use counted since the last set is legal as one set."""
         e = self.evictor
         taken = tuple(now - before for now, before in zip(e.now, e.before, strict=True))
-        losses = [Loss(each.before, each.share, each.units) for each in self.victims if each.units]
+        losses = [PoolLoss(each.before, each.share, each.units) for each in self.victims if each.units]
         kept = all(each.keeps() for each in self.floors)
         return self.own and kept and is_legal(e.before, e.share, taken, losses)
 

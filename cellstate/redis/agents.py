@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from omega.cellstate.consumption import STREAM
 from omega.cellstate.errors import Duplicate, Fenced, Refused
-from omega.cellstate.measured import STREAM
 from omega.cellstate.model import MachineState, check_member, check_nonce
 from omega.cellstate.override import override
 from omega.cellstate.redis import records

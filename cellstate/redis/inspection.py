@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from omega.cellstate import keys
-from omega.cellstate.inspection import Change, Damage, Inspection, LaneBook, Queued
+from omega.cellstate.inspection import ChangeEntry, Damage, Inspection, LaneBook, Queued
 from omega.cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
 from omega.cellstate.model import bucket_of, check_executor, check_member
 from omega.cellstate.override import override
@@ -262,7 +262,7 @@ class RedisInspection(RedisReads):
         tag = entry[:10].decode()
         _want(_TAG.fullmatch(tag), f"tag {tag!r} is not ten letters and digits")
         rows, lanes = records.apart(records.read_rows(entry[10:], len(self.dimensions)))
-        found.changes.append(Change(version, tag, rows, lanes))
+        found.changes.append(ChangeEntry(version, tag, rows, lanes))
 
     def _inspect_changes(self, found: Inspection, _: str) -> None:
         """Read in one piece with the counters: see `_inspect_history`."""

@@ -16,8 +16,8 @@ from omega.cellstate.model import (
     Job,
     JobSpec,
     JobState,
-    Loss,
     TaskGroup,
+    TaskLoss,
     bucket_of,
     ordered,
     runs_commands,
@@ -213,11 +213,11 @@ def _group(group: Fields, apart: str | None) -> GroupStatus:
     )  # fmt: skip
 
 
-def _losses(rest: str) -> tuple[Loss, ...]:
+def _losses(rest: str) -> tuple[TaskLoss, ...]:
     """Read ``~tasks:count:due:placement~…#…`` (lua/parts/losses.lua)."""
     _, *entries = rest.partition("#")[0].split("~")
     split = [entry.split(":") for entry in entries]
-    return tuple(Loss(tasks, int(n), int(due), int(placement)) for tasks, n, due, placement in split)
+    return tuple(TaskLoss(tasks, int(n), int(due), int(placement)) for tasks, n, due, placement in split)
 
 
 def _links(text: str) -> tuple[bool, tuple[After, ...], tuple[str, ...]]:

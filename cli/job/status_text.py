@@ -16,7 +16,7 @@ from omega.queries.names import Names
 from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
-    from omega.cellstate.measured import Measured
+    from omega.cellstate.consumption import Consumption
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
 
@@ -24,7 +24,7 @@ TOLD = ("groups", "after", "targets", "update", PLAN)
 """Fields of a job's spec that have lines of their own."""
 
 
-def _measured(used: "Measured") -> str:
+def _measured(used: "Consumption") -> str:
     """Return what ended tasks used, all together; "" where nothing was measured."""
     if not used.tasks:
         return ""

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import ranges
-from omega.cellstate.measured import Measured, merged
+from omega.cellstate.consumption import Consumption, merged
 from omega.queries import mapreduce
 from omega.queries.job_history import Past, past
 from omega.queries.job_state import counts, ended, group_names
@@ -41,7 +41,7 @@ class JobStatus:
         return [run for run in self.there if run.job == self.job.id]
 
     @cached_property
-    def measured(self) -> Measured:
+    def measured(self) -> Consumption:
         """What agents measured of its ended tasks, all together."""
         return merged(self.cell.measured(self.job.id))
 

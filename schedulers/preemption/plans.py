@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.cellstate.fairness import Assertion, Loss, is_kept_in_full, is_legal
+from omega.cellstate.fairness import Assertion, PoolLoss, is_kept_in_full, is_legal
 from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Claim
@@ -171,7 +171,7 @@ class EvictionPlan(PlannedEvictions):
 
     def _legal(self, taken: Resources, losses: "EvictedAmounts") -> bool:
         """Return whether a set is legal on the snapshot, given the evictions planned before."""
-        sets = [Loss(losses.held[name], self.found.due(name), units) for name, units in losses.units.items()]
+        sets = [PoolLoss(losses.held[name], self.found.due(name), units) for name, units in losses.units.items()]
         return (
             bool(sets)
             and self._is_worth(taken, losses)
@@ -184,7 +184,7 @@ class EvictionPlan(PlannedEvictions):
         cost = self.found.shares.preemption(self.path[0]).eviction_cost or 0.0
         return is_worth(cost, [unit for units in losses.units.values() for unit in units], taken, self.snapshot.total())
 
-    def _matters(self, taken: Resources, losses: Sequence[Loss]) -> bool:
+    def _matters(self, taken: Resources, losses: Sequence[PoolLoss]) -> bool:
         """Whether a set does more than move the odd task from one pool to another.
 
         Shares are seldom multiples of a task. When no further task fits under the evictor's share, its pool passes
@@ -273,7 +273,7 @@ class EvictionPlan(PlannedEvictions):
         if unit is None:
             return True  # the rest of a gang that goes already
         used, share = self.found.used(pair[1]), self.found.due(pair[1])
-        if is_kept_in_full(Loss(used, share, [unit])):
+        if is_kept_in_full(PoolLoss(used, share, [unit])):
             return True
         above = any(amount > 0 and has > part for has, part, amount in zip(used, share, unit, strict=True))
         # A task that lifts its pool above its share by a part of a task may have been started there a moment ago.

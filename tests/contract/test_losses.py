@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from omega.cellstate.audit import verify
-from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, Loss, TaskGroup
+from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup, TaskLoss
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Housekept, Membership
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -66,7 +66,7 @@ def test_a_lost_task_waits_a_second_then_two(cell: AnyCell, member: Member, cloc
     clock.lose(1, tasks="1")
     found = group(cell)
     assert (found.unplaced, found.waiting, found.delayed, found.ready) == (1, "-", 1, 0)
-    assert found.losses == (Loss("1", 1, START + 1_000, 1),)
+    assert found.losses == (TaskLoss("1", 1, START + 1_000, 1),)
     assert (kept(cell).pending, cell.pending()) == (False, {})
     assert member.place("a", (0, 1)).claims == ((0, Verdict.DUPLICATE),), "not placed before it is due"
     assert clock.wait(999) == Housekept(0, 0, more=False)
@@ -74,7 +74,7 @@ def test_a_lost_task_waits_a_second_then_two(cell: AnyCell, member: Member, cloc
     assert (group(cell).waiting, cell.pending(), cell.chores()) == ("1", {"batch": ["a"]}, {})
     assert member.place("a", (1, 1)).accepted
     clock.lose(last(cell), 1)
-    assert group(cell).losses == (Loss("1", 2, clock.now + 2_000, 2),)
+    assert group(cell).losses == (TaskLoss("1", 2, clock.now + 2_000, 2),)
     assert group(cell).placed == 2, "the others run on"
     clock.end(EndKind.FINISHED, 1)
     clock.wait(2_000)
@@ -113,7 +113,7 @@ def test_a_placement_that_ran_for_ten_minutes_starts_the_count_anew(
     for _ in range(12):
         clock.wait(MINUTE)
     clock.lose(2)
-    assert group(cell).losses == (Loss("0", 1, clock.now + 1_000, 2),)
+    assert group(cell).losses == (TaskLoss("0", 1, clock.now + 1_000, 2),)
     clock.wait(1_000)
     member.place("a", (0, 1))
     for _ in range(9):
@@ -166,7 +166,7 @@ def test_tasks_of_an_executor_that_is_gone_are_lost(stand: Stand, cell: AnyCell,
         stand.expire_lease("e0")
     gone = Membership("e0", cell.executor_records()["e0"].incarnation)
     assert cell.deregister_executor(gone, clock.now, "batch/0", reaped=reaped)
-    assert group(cell).losses == (Loss("0-1", 1, START + 1_000, 1),)
+    assert group(cell).losses == (TaskLoss("0-1", 1, START + 1_000, 1),)
     assert cell.chores() == {"a": START + 1_000}
 
 
@@ -198,7 +198,7 @@ def test_a_job_that_shrinks_gives_up_delayed_tasks_before_running_ones(
     cell.resize("a", {0: 2}, 1, "ada")
     found = group(cell)
     assert (found.placed, found.unplaced, found.waiting, found.stopped) == (1, 1, "0", 0)
-    assert found.losses == (Loss("0", 1, 0, 1),)
+    assert found.losses == (TaskLoss("0", 1, 0, 1),)
 
 
 # Ends told late

@@ -21,7 +21,7 @@ from random import Random
 from typing import Any
 
 from omega.cellstate import ranges
-from omega.cellstate.measured import STREAM, Measured, unpack
+from omega.cellstate.consumption import STREAM, Consumption, unpack
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.replies import Heartbeat, executor_of
@@ -273,7 +273,7 @@ class Agent:
 
     def _measured(self, over: Sequence[Kept]) -> dict[tuple[str, int, int, str], bytes]:
         """Return what this machine measured of the jobs of ended tasks, these included."""
-        sums: dict[tuple[str, int, int, str], Measured] = {}
+        sums: dict[tuple[str, int, int, str], Consumption] = {}
         for kept in over:
             used = kept.measured
             if used is not None and self._index is not None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omega.cellstate.measured import Measured
+from omega.cellstate.consumption import Consumption
 from omega.cellstate.task_ends import EndKind
 from omega.file_lock import held
 from omega.live.agent.guard import mark
@@ -96,10 +96,10 @@ class Kept:
         return max(0.0, now() - float(self.result().get("at", now())))
 
     @property
-    def measured(self) -> Measured | None:
+    def measured(self) -> Consumption | None:
         """Return the measured use of the ended task; None without a report of its supervisor."""
         found = self.result().get("measured")
-        return Measured(**found) if found else None
+        return Consumption(**found) if found else None
 
     def ending(self) -> tuple[EndKind, str]:
         """Return the result as reported to the store."""

@@ -269,7 +269,7 @@ class Supervisor:
 
 
 def _measured(seconds: float) -> dict[str, int]:
-    """Return what the ended processes of the task used in all attempts, as `omega.cellstate.measured` names it."""
+    """Return what the ended processes of the task used in all attempts, as `omega.cellstate.consumption` names it."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     unit = 1 if sys.platform == "darwin" else 1024
     cpu_ms, run_ms = round((used.ru_utime + used.ru_stime) * 1000), round(seconds * 1000)

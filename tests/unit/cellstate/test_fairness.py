@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omega.cellstate.fairness import Loss, amounts_of, is_below, is_kept_in_full, is_legal, keeps_its_share, ratio
+from omega.cellstate.fairness import PoolLoss, amounts_of, is_below, is_kept_in_full, is_legal, keeps_its_share, ratio
 
 SLOT = (1,)
 
 
 def one(used: int, share: float, held: int, theirs: float, units: int = 1, size: int = 1, need: int = 1) -> bool:
     """Whether `units` units of `size` may go for one task of `need`."""
-    loss = Loss((held,), (theirs,), [(size,)] * units)
+    loss = PoolLoss((held,), (theirs,), [(size,)] * units)
     return is_legal((used,), (share,), (need,), [loss])
 
 
@@ -41,24 +41,24 @@ def test_one_resource(why: str, legal: bool, case: bool) -> None:
 
 def test_every_unit_counts_alone() -> None:
     # 10 − 1 − 4 = 5: with a unit of 4 the pool ends less than one unit below 8, but not with the unit of 1 as well.
-    assert keeps_its_share(Loss((10,), (8.0,), [(4,)]))
-    assert not keeps_its_share(Loss((10,), (8.0,), [(1,), (4,)]))
+    assert keeps_its_share(PoolLoss((10,), (8.0,), [(4,)]))
+    assert not keeps_its_share(PoolLoss((10,), (8.0,), [(1,), (4,)]))
 
 
 def test_a_share_is_kept_in_full_in_a_resource_that_is_lost() -> None:
-    assert is_kept_in_full(Loss((3,), (1.5,), [(1,)]))
-    assert not is_kept_in_full(Loss((2,), (1.5,), [(1,)]))
-    assert not is_kept_in_full(Loss((3,), (1.5,), [(1,), (1,)]))
-    assert is_kept_in_full(Loss((2, 9), (1.5, 4.0), [(1, 1)]))
-    assert not is_kept_in_full(Loss((2, 9), (1.5, 4.0), [(1, 0)]))
+    assert is_kept_in_full(PoolLoss((3,), (1.5,), [(1,)]))
+    assert not is_kept_in_full(PoolLoss((2,), (1.5,), [(1,)]))
+    assert not is_kept_in_full(PoolLoss((3,), (1.5,), [(1,), (1,)]))
+    assert is_kept_in_full(PoolLoss((2, 9), (1.5, 4.0), [(1, 1)]))
+    assert not is_kept_in_full(PoolLoss((2, 9), (1.5, 4.0), [(1, 0)]))
 
 
 def test_only_what_changes_hands_counts() -> None:
     # Scenario F02: A holds 4 of 5 reserved and 30 borrowed spot GPUs, C 5 of 5 reserved ones.
     reserved, borrowed = (1, 0), (0, 1)
     assert is_below((4, 30), (5.0, 25.0), reserved)
-    assert not is_legal((5, 0), (5.0, 0.0), reserved, [Loss((4, 30), (5.0, 25.0), [reserved])])
-    assert is_legal((0, 0), (5.0, 5.0), borrowed, [Loss((4, 30), (5.0, 25.0), [borrowed])])
+    assert not is_legal((5, 0), (5.0, 0.0), reserved, [PoolLoss((4, 30), (5.0, 25.0), [reserved])])
+    assert is_legal((0, 0), (5.0, 5.0), borrowed, [PoolLoss((4, 30), (5.0, 25.0), [borrowed])])
 
 
 def test_ratios_of_nothing() -> None:

@@ -13,7 +13,7 @@ from omega.cellstate.audit.accounts import Amounts
 
 
 @dataclass(slots=True)
-class PoolBook:
+class AssertedPool:
     """A pool of one assertion."""
 
     leaves: str
@@ -36,7 +36,7 @@ class PoolBook:
 
 
 @dataclass(slots=True)
-class FloorBook:
+class AssertedFloor:
     """A job of one assertion that loses tasks, and what it keeps at least; None: no amount of the resource suffices."""
 
     job: str
@@ -52,12 +52,12 @@ class FloorBook:
 
 
 @dataclass(slots=True)
-class SetBook:
+class AssertedSet:
     """One transaction with an assertion: its pools, and the evictions by victim from the facts that follow."""
 
     job: str
-    pools: list[PoolBook]
-    floors: list[FloorBook] = field(default_factory=list)
+    pools: list[AssertedPool]
+    floors: list[AssertedFloor] = field(default_factory=list)
     units: dict[str, Amounts] = field(default_factory=dict)
     """The largest evicted task of each job, by resource."""
     sums: dict[str, Amounts] = field(default_factory=dict)
@@ -100,7 +100,7 @@ class SetBook:
             if any(less > more for less, more in zip(gone, freed, strict=True)):
                 yield "the pools of its victims lost more than was evicted"
 
-    def _keeps(self, victim: PoolBook, emptied: Collection[str]) -> bool:
+    def _keeps(self, victim: AssertedPool, emptied: Collection[str]) -> bool:
         """Return whether one more unit would have put the pool above its share; a whole evicted job may be a gang."""
         units = [*self.units.values(), *(each for job, each in self.sums.items() if job in emptied)]
         return any(
@@ -109,17 +109,17 @@ class SetBook:
         )
 
 
-def read(words: tuple[str, ...]) -> SetBook:
+def read(words: tuple[str, ...]) -> AssertedSet:
     """Read a fact. Raises ValueError for an invalid one."""
     _, job, *texts = words
-    found = SetBook(job, [])
+    found = AssertedSet(job, [])
     for text in texts:
         name, before, after, share = text.split(";")
         if found.pools and name[:1] in ("=", "+"):
             least = tuple(None if word == "-" else Fraction(float(word)) for word in share.split(","))
-            found.floors.append(FloorBook(name[1:], _amounts(before), _amounts(after), least, name[0] == "+"))
+            found.floors.append(AssertedFloor(name[1:], _amounts(before), _amounts(after), least, name[0] == "+"))
         else:
-            found.pools.append(PoolBook(name, _amounts(before), _amounts(after), _amounts(share)))
+            found.pools.append(AssertedPool(name, _amounts(before), _amounts(after), _amounts(share)))
     sizes = {len(each) for pool in found.pools for each in (pool.before, pool.after, pool.share)}
     sizes |= {len(each) for floor in found.floors for each in (floor.before, floor.after, floor.least)}
     if len(sizes) != 1:
@@ -131,13 +131,13 @@ def _amounts(text: str) -> Amounts:
     return tuple(Fraction(float(word)) for word in text.split(","))
 
 
-class Sets:
+class Assertions:
     """The transactions with assertions of a log, one at a time; `say(what, where)` reports a violation."""
 
     def __init__(self, say: Callable[[str, str], None], emptied: Callable[[str], bool]) -> None:
         """Create; `emptied` returns whether a job may have no placed tasks any more."""
         self._say, self._emptied = say, emptied
-        self._open: SetBook | None = None
+        self._open: AssertedSet | None = None
 
     def begin(self, words: tuple[str, ...]) -> None:
         """Begin a transaction with an assertion."""

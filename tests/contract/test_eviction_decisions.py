@@ -3,7 +3,7 @@
 import pytest
 
 from omega.cellstate.audit import Report, verify
-from omega.cellstate.audit.copies import Copies
+from omega.cellstate.audit.decisions import Decisions
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
@@ -183,7 +183,7 @@ def test_sets_of_jobs_that_are_not_kept_are_left_out(ground: Ground) -> None:
     ground.other.place("b", (0, 8))
     ground.fill()
     ground.evict(ground.version())
-    copies = Copies(1)
+    copies = Decisions(1)
     for fact in ground.cell.facts():
         copies.enter(fact)
     jobs = {job.id: job for job in ground.cell.jobs()}

@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import Amounts
+from omega.cellstate.audit.assertions import AssertedPool, AssertedSet, read
 from omega.cellstate.audit.losses import ENDS
-from omega.cellstate.audit.shares import PoolBook, SetBook, read
 from omega.cellstate.model import Gang, Job
 from omega.cellstate.replies import Fact
 from omega.cellstate.transaction import Verdict
@@ -31,7 +31,7 @@ Group = tuple[str, int]
 
 
 @dataclass(slots=True)
-class Entry:
+class ChangedTasks:
     """What one version changed: tasks placed less those ended by group, and tasks of a commit that met a conflict."""
 
     version: int
@@ -42,7 +42,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Claim:
+class StartedTasks:
     """Tasks that one claim started, and those that it evicted, in order."""
 
     group: int
@@ -57,17 +57,17 @@ class DecidedSet:
     version: int
     since: int
     job: str
-    pools: list[PoolBook]
+    pools: list[AssertedPool]
     others: Counter[Group]
     """What others changed meanwhile."""
     refused: Counter[str]
     """Tasks of the scheduler's own transactions in flight that were refused in the end: its copy counted them."""
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[StartedTasks] = field(default_factory=list)
     evicted: list[tuple[Group, int]] = field(default_factory=list)
     """Tasks that are evicted and of no claim yet: those of the next one, in the end the rest of gangs."""
 
 
-class Copies:
+class Decisions:
     """The eviction sets of a log."""
 
     def __init__(self, start: int) -> None:
@@ -75,7 +75,7 @@ class Copies:
         self.sets: list[DecidedSet] = []
         self.number = self.checked = 0
         """Sets between pools in the log, and those of them that could be checked on the copy."""
-        self._entries: deque[Entry] = deque(maxlen=KEPT)
+        self._entries: deque[ChangedTasks] = deque(maxlen=KEPT)
         self._open: DecidedSet | None = None
         self._start = start
 
@@ -83,7 +83,7 @@ class Copies:
         """Enter a fact, in the order of the log. Raises ValueError or IndexError for an invalid one."""
         if not self._entries or self._entries[-1].version != fact.version:
             self._open = None
-            self._entries.append(Entry(fact.version, fact.by, fact.basis is not None))
+            self._entries.append(ChangedTasks(fact.version, fact.by, fact.basis is not None))
         entry, words = self._entries[-1], fact.words
         if words[0] == "again":
             self._open = None
@@ -93,7 +93,7 @@ class Copies:
             group, count = (words[3], int(words[4])), ranges.count(words[5])
             entry.changes[group] += count
             if self._open is not None and self._open.job == group[0]:
-                self._open.claims.append(Claim(group[1], count, self._open.evicted))
+                self._open.claims.append(StartedTasks(group[1], count, self._open.evicted))
                 self._open.evicted = []
         elif words[0] in ENDS:
             group, count = (words[3], int(words[4])), ranges.count(words[5])
@@ -103,7 +103,7 @@ class Copies:
         elif words[0] == "conflict" and words[3] in _CONFLICTS:
             entry.refused[words[1]] += int(words[4])
 
-    def _begin(self, fact: Fact, book: SetBook) -> None:
+    def _begin(self, fact: Fact, book: AssertedSet) -> None:
         self._open = None
         if book.floors or book.pools[0].leaves[:1] in ("=", "+"):
             return
@@ -130,7 +130,7 @@ class Copies:
             if not _are_known(each, jobs):
                 continue
             self.checked += 1
-            if problem := _Copy(each, jobs).problem():
+            if problem := _DecisionCheck(each, jobs).problem():
                 what = (
                     f"on version {each.since}, which its evictions were decided on, {problem} (version {each.version})"
                 )
@@ -149,10 +149,10 @@ def _leaf(job: Job) -> str:
     return quote(pool or user, safe="")
 
 
-class _Stock:
+class _PoolUse:
     """A pool on a copy: its leaves, its share, what it holds, and the units that the set at hand takes from it."""
 
-    def __init__(self, book: PoolBook, held: list[Fraction]) -> None:
+    def __init__(self, book: AssertedPool, held: list[Fraction]) -> None:
         self.leaves, self.share = set(book.leaves.split(",")[:-1]), book.share
         self.held, self.before, self.units = held, tuple(held), list[Amounts]()
 
@@ -169,7 +169,7 @@ class _Stock:
         self.before, self.units = tuple(self.held), []
 
 
-class _Copy:
+class _DecisionCheck:
     """A set on the copy that it was decided on."""
 
     def __init__(self, found: DecidedSet, jobs: Mapping[str, Job]) -> None:
@@ -185,8 +185,8 @@ class _Copy:
         problems = [self._problem(sets, flight) for flight in flights for sets in (self._tasks(), self._claims())]
         return "" if "" in problems else problems[-1]
 
-    def _problem(self, sets: list[list[Claim]], flight: int) -> str:
-        stocks = [_Stock(book, list(book.before)) for book in self.found.pools]
+    def _problem(self, sets: list[list[StartedTasks]], flight: int) -> str:
+        stocks = [_PoolUse(book, list(book.before)) for book in self.found.pools]
         self._rewind(stocks, flight)
         gone = set[str]()
         for steps in sets:
@@ -198,7 +198,7 @@ class _Copy:
                 stock.close()
         return ""
 
-    def _rewind(self, stocks: list[_Stock], flight: int) -> None:
+    def _rewind(self, stocks: list[_PoolUse], flight: int) -> None:
         """Bring pools back to the copy; `flight`: how often refused transactions in flight count."""
         for (name, group), count in self.found.others.items():
             self._add(stocks, name, self._need(name, group, count), -1)
@@ -207,17 +207,17 @@ class _Copy:
         for stock in stocks:
             stock.close()
 
-    def _claims(self) -> list[list[Claim]]:
+    def _claims(self) -> list[list[StartedTasks]]:
         """Return the sets: each claim, all claims of a gang."""
         found = self.found
-        claims = [Claim(claim.group, claim.started, list(claim.evicted)) for claim in found.claims]
+        claims = [StartedTasks(claim.group, claim.started, list(claim.evicted)) for claim in found.claims]
         if claims:
             claims[-1].evicted += found.evicted
         return [claims] if self.jobs[found.job].gang is not Gang.NO else [[claim] for claim in claims]
 
-    def _tasks(self) -> list[list[Claim]]:
+    def _tasks(self) -> list[list[StartedTasks]]:
         """Return the sets with claims divided into tasks, where each task has as many victims."""
-        divided = list[list[Claim]]()
+        divided = list[list[StartedTasks]]()
         for steps in self._claims():
             claim, units = steps[0], [group for group, count in steps[0].evicted for _ in range(count)]
             if len(steps) > 1 or not claim.started or len(units) % claim.started:
@@ -226,10 +226,10 @@ class _Copy:
             size = len(units) // claim.started
             for at in range(claim.started):
                 victims = [(group, 1) for group in units[at * size : (at + 1) * size]]
-                divided.append([Claim(claim.group, 1, victims)])
+                divided.append([StartedTasks(claim.group, 1, victims)])
         return divided
 
-    def _count(self, claim: Claim, stocks: list[_Stock], gone: set[str]) -> None:
+    def _count(self, claim: StartedTasks, stocks: list[_PoolUse], gone: set[str]) -> None:
         stocks[0].add(self._need(self.found.job, claim.group, claim.started))
         for (name, group), count in claim.evicted:
             units = [self._need(name, group, 1)] * count
@@ -250,7 +250,7 @@ class _Copy:
         each = [self._need(name, group, count) for group, count in tasks.items()]
         return tuple(sum(amounts, Fraction(0)) for amounts in zip(*each, strict=True))
 
-    def _add(self, stocks: list[_Stock], name: str, amounts: Amounts, sign: int) -> None:
+    def _add(self, stocks: list[_PoolUse], name: str, amounts: Amounts, sign: int) -> None:
         for stock in stocks:
             if _leaf(self.jobs[name]) in stock.leaves:
                 stock.add(amounts, sign)
@@ -259,7 +259,7 @@ class _Copy:
         return tuple(Fraction(amount * count) for amount in self.jobs[name].groups[group].need)
 
 
-def _problem_of(evictor: _Stock, victims: list[_Stock]) -> str:
+def _problem_of(evictor: _PoolUse, victims: list[_PoolUse]) -> str:
     """Return why one set is illegal; "" when it is legal."""
     taken = tuple(now - was for now, was in zip(evictor.held, evictor.before, strict=True))
     if any(more > 0 and has >= part for more, has, part in zip(taken, evictor.before, evictor.share, strict=True)):

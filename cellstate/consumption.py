@@ -1,4 +1,4 @@
-"""Measured use of tasks, as agents report it and the store keeps it beside their output: sums by job and machine."""
+"""Consumption of ended tasks: CPU time, run time and memory, measured by agents, kept as sums by job and machine."""
 
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass, fields
@@ -8,7 +8,7 @@ STREAM = "usage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Consumption:
     """What ended tasks used: CPU and run time in ms, all together, and the largest memory of a process, in bytes."""
 
     tasks: int = 0
@@ -16,9 +16,9 @@ class Measured:
     run_ms: int = 0
     peak_bytes: int = 0
 
-    def plus(self, other: "Measured") -> "Measured":
+    def plus(self, other: "Consumption") -> "Consumption":
         """Return both together."""
-        return Measured(
+        return Consumption(
             tasks=self.tasks + other.tasks,
             cpu_ms=self.cpu_ms + other.cpu_ms,
             run_ms=self.run_ms + other.run_ms,
@@ -30,21 +30,21 @@ class Measured:
         return " ".join(map(str, astuple(self))).encode()
 
 
-_NAMES = tuple(field.name for field in fields(Measured))
+_NAMES = tuple(field.name for field in fields(Consumption))
 """The numbers of a record, in order."""
 
 
-def unpack(data: bytes) -> Measured:
+def unpack(data: bytes) -> Consumption:
     """Read a record; nothing from one that is none."""
     words = data.split()
     if len(words) != len(_NAMES) or not all(map(bytes.isdigit, words)):
-        return Measured()
-    return Measured(**dict(zip(_NAMES, map(int, words), strict=True)))
+        return Consumption()
+    return Consumption(**dict(zip(_NAMES, map(int, words), strict=True)))
 
 
-def merged(records: Iterable[bytes]) -> Measured:
+def merged(records: Iterable[bytes]) -> Consumption:
     """Return the sum of records."""
-    found = Measured()
+    found = Consumption()
     for record in records:
         found = found.plus(unpack(record))
     return found
