@@ -13,7 +13,8 @@ from omega.pools.tree_file import from_document, read
 from omega.schedulers.fairshare import drf
 from omega.schedulers.fairshare.drf import fifo, fluid, task_by_task
 from omega.schedulers.fairshare.guarantees import guarantees, weights
-from omega.schedulers.fairshare.satisfaction import partition, starvation
+from omega.schedulers.fairshare.partition import partition
+from omega.schedulers.fairshare.satisfaction import starvation
 from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 from omega.schedulers.fairshare.update import Shares, fair_shares
 

@@ -4,6 +4,7 @@ A curve is a list of points (x, y) with x and y rising; y is a vector. Two point
 value at x is that of the first, the value just behind x that of the last. Behind its last point a curve is constant.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -72,7 +73,7 @@ class Curves:
     def take(self, chosen: Integers) -> "Curves":
         """Return those of the given numbers, in that order."""
         lengths = np.diff(self.starts)[chosen]
-        starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+        starts = starts_of(lengths)
         rows = np.repeat(self.starts[chosen] - starts[:-1], lengths) + np.arange(starts[-1])
         return Curves(self.x[rows], self.y[rows], starts)
 
@@ -105,21 +106,21 @@ class Curves:
         return found
 
 
-def join(curves: list[Curve]) -> Curves:
-    """Put single curves into one table."""
-    lengths = [len(curve.x) for curve in curves]
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    return Curves(np.concatenate([curve.x for curve in curves]), np.concatenate([curve.y for curve in curves]), starts)
+def starts_of(lengths: npt.ArrayLike) -> Integers:
+    """Return where each of some curves starts, one behind the other, and where the last one ends."""
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
 
 
-def append(first: Curves, second: Curves) -> Curves:
-    """Return the curves of both tables, those of `first` first."""
-    if not len(first):
-        return second
-    if not len(second):
-        return first
-    starts = np.concatenate((first.starts, second.starts[1:] + first.starts[-1]))
-    return Curves(np.concatenate((first.x, second.x)), np.concatenate((first.y, second.y)), starts)
+def join(parts: Sequence[Curve | Curves]) -> Curves:
+    """Put single curves and tables of curves into one table."""
+    lengths = [np.diff(part.starts) if isinstance(part, Curves) else [len(part.x)] for part in parts]
+    x, y = np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts])
+    return Curves(x, y, starts_of(np.concatenate(lengths)))
+
+
+def by_owner(owner: Integers, x: Floats, y: Floats, count: int) -> Curves:
+    """Return `count` curves of points that are sorted by their curve's index, `owner`."""
+    return Curves(x, y, starts_of(np.bincount(owner, minlength=count)))
 
 
 def clean(owner: Integers, x: Floats, y: Floats) -> tuple[Integers, Floats, Floats]:

@@ -13,7 +13,7 @@ from omega.cellstate.pools import Epoch, Leaf
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.fairshare.curves import Floats
-from omega.schedulers.fairshare.partition import Bounds, Thresholds
+from omega.schedulers.fairshare.partition import Bounds
 from omega.schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
 from omega.schedulers.fairshare.standings import EpochShares
 from omega.schedulers.fairshare.starvation import Stand, Starvation, StarvationRules, Status
@@ -38,6 +38,10 @@ class JobStand:
         """Return amounts as parts of the totals; 0 where there is nothing."""
         found: Floats = np.array(amounts, dtype=float) / np.where(self.totals > 0, self.totals, np.inf)
         return found
+
+    def wanting(self, unit: Floats) -> Stand:
+        """Return how the job stands for starvation, given the least unit that it wants next."""
+        return Stand(share=self.share, demand=self.demand, usage=self.usage, unit=unit, job=True)
 
     def amounts(self, parts: Floats, otherwise: float = 0.0) -> tuple[float, ...]:
         """Return parts of the totals as amounts to 9 digits: infinite parts infinite, `otherwise` without a total."""
@@ -138,11 +142,7 @@ class JobStandings:
         need = next((work.need(group) for group, left in enumerate(work.left) if left), ())
         self._rules[work.id] = rules
         self._units[work.id] = unit = stand.parts(need) if need else np.zeros(len(stand.totals))
-        self.starving.update_one(
-            now,
-            work.id,
-            Stand(share=stand.share, demand=stand.demand, usage=stand.usage, unit=unit, pending=work.remaining),
-        )
+        self.starving.update(now, work.id, stand.wanting(unit))
         left, lost_at = self._left.get(work.id, (work.remaining, -inf))
         self._left[work.id] = work.remaining, now if work.remaining > left else lost_at
         settled = self._settled_at(work.id, self.starving.since(work.id) or now) <= now
@@ -162,13 +162,7 @@ class JobStandings:
     def victim_starves(self, job: str, stand: JobStand, rules: StarvationRules, now: float) -> bool:
         """Follow the state of a job that may lose tasks; it loses none while it starves itself."""
         self._rules[job] = rules
-        self._victims.update_one(
-            now,
-            job,
-            Stand(
-                share=stand.share, demand=stand.demand, usage=stand.usage, unit=np.zeros(len(stand.share)), pending=1
-            ),
-        )
+        self._victims.update(now, job, stand.wanting(np.zeros(len(stand.share))))
         return self._victims.status(job) > Status.NORMAL
 
     def tasks_due(self, epoch: Epoch, job: str, need: Resources) -> float | None:
@@ -204,10 +198,7 @@ class JobStandings:
             for job in self.starving.followed():
                 stand = self.of(epoch, job)
                 if stand is not None:
-                    seen = Stand(
-                        share=stand.share, demand=stand.demand, usage=stand.usage, unit=self._units[job], pending=1
-                    )
-                    self.starving.update_one(now, job, seen)
+                    self.starving.update(now, job, stand.wanting(self._units[job]))
         for each in self._lost:
             if each.version is None:
                 each.version = snapshot.position.version
@@ -239,8 +230,11 @@ def _above(usage: Resources, share: Sequence[float], totals: Resources, threshol
 def bounds_of(
     stand: JobStand, *, threshold: float, aggressive: float, protected: dict[str, int], names: Sequence[str]
 ) -> Bounds:
-    """Return what a job keeps, by the settings of its pool; `protected`: amounts by resource, `names`: all."""
-    parts = stand.parts([protected.get(name, 0) for name in names])
-    shares = {name: float(parts[d]) for d, name in enumerate(names) if name in protected}
-    thresholds = Thresholds(threshold, aggressive, shares)
-    return Bounds(thresholds, thresholds.guard(names), stand.share, stand.demand)
+    """Return what a job keeps, by the settings of its pool; `names`: all resources.
+
+    `protected`: amounts below which it is left alone; if there are any, a resource that is not named protects always.
+    """
+    guard = stand.parts([protected.get(name, 0) for name in names])
+    if protected:
+        guard[[name not in protected for name in names]] = inf
+    return Bounds(stand.share, stand.demand, ordinary=threshold, aggressive=aggressive, guard=guard)

@@ -4,7 +4,7 @@ from itertools import combinations
 
 import numpy as np
 
-from omega.schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, clean
+from omega.schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, by_owner, clean
 
 
 def job_curves(*, demand: Floats, usage: Floats, limits: Floats, steps: np.ndarray) -> Curves:
@@ -41,8 +41,7 @@ def job_curves(*, demand: Floats, usage: Floats, limits: Floats, steps: np.ndarr
     edge[1:] &= below[:-1] | (owner[1:] != owner[:-1]) | ~started[:-1]  # the value at 1 is the lower one
     kept = below | edge
     owner, x, y = clean(owner[kept], x[kept], y[kept])
-    starts = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=count))))
-    return Curves(x, y, starts.astype(np.int64))
+    return by_owner(owner, x, y, count)
 
 
 def _corners(demand: Floats, usage: Floats, peak: Floats) -> Floats:

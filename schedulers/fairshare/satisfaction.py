@@ -1,4 +1,4 @@
-"""Satisfaction of pools and jobs (§8), starvation (§9) and the partition of a job's tasks for preemption (§10)."""
+"""Satisfaction of pools and jobs (§8) and starvation (§9)."""
 
 import numpy as np
 
@@ -73,33 +73,3 @@ def starvation(
     if aggressive is not None and now > begun + aggressive:
         return "aggressively_starving", begun
     return ("starving" if now > begun + ordinary else "normal"), begun
-
-
-def partition(
-    tasks: Floats, element: Triple, thresholds: tuple[float, float], protected: Floats | None = None
-) -> tuple[int, int]:
-    """Split a job's running tasks, oldest first: (non-preemptible, aggressively preemptible); the rest is preemptible.
-
-    `tasks`: share of each task (tasks, resources); `element`: fair share, demand and usage of the job, each
-    (resources,); `thresholds`: aggressive and ordinary preemption satisfaction threshold; `protected`: usage (as a
-    share) below which tasks are never preempted. The task that crosses a bound stays on the protected side.
-    """
-    share, demand, _ = element
-    aggressive, ordinary = thresholds
-    if bool((np.abs(share - demand) <= EPSILON).all()) and bool((demand > EPSILON).any()):
-        ordinary = np.inf
-    bound = np.zeros(len(share)) if protected is None else protected
-    used = np.zeros(len(share))
-    counts = [0, 0]
-    stage = 0
-    for task in tasks:
-        while stage < 2:
-            guard = stage == 0 and bool((used < bound).all())
-            with np.errstate(invalid="ignore"):
-                limit = np.nan_to_num(share * (aggressive, ordinary)[stage], nan=0.0)
-            if guard or below(bound=limit, usage=used, share=share, demand=demand):
-                counts[stage] += 1
-                break
-            stage += 1
-        used = used + task
-    return counts[0], counts[1]

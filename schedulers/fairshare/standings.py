@@ -7,11 +7,13 @@ satisfaction follows every placement. Amounts are in the cell's smallest units.
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
+import numpy as np
+
 from omega.cellstate.fairness import Threshold, amounts_of, is_below
 from omega.cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare, PreemptionSettings
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.fairshare.starvation import Stand, stand_of
+from omega.schedulers.fairshare.starvation import Stand
 
 Path = tuple[str, ...]
 """A leaf pool and its ancestors below the root, upward."""
@@ -181,7 +183,7 @@ class Standings:
         if known is not None:
             totals = self.shares.epoch.totals[known.tree]
             wanted = [max(want, part * all_) for want, part, all_ in zip(wanted, known.demand, totals, strict=True)]
-        return stand_of(share=share, demand=wanted, usage=used, unit=unit)
+        return Stand(share=np.array(share), demand=np.array(wanted), usage=np.array(used), unit=np.array(unit))
 
     def stands_below(self, name: str, need: Resources) -> bool:
         """Whether a pool stands below the share that it may claim, for one more task of this need."""

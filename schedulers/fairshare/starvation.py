@@ -5,11 +5,9 @@ no further unit fits under its share: with the tolerance as the end as well, the
 tasks alone.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-
-import numpy as np
 
 from omega.schedulers.fairshare.curves import Floats
 from omega.schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
@@ -37,16 +35,13 @@ DEFAULTS = StarvationRules()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
-    """How an element stands: fair share, demand and usage, as shares, and the least unit that it wants next.
-
-    `pending` counts tasks that want a machine (of a job; None: a pool).
-    """
+    """How a job or a pool stands: fair share, demand and usage, as shares, and the least unit that it wants next."""
 
     share: Floats
     demand: Floats
     usage: Floats
     unit: Floats
-    pending: int | None = None
+    job: bool = False
 
 
 def another_fits(stand: Stand) -> bool:
@@ -57,38 +52,24 @@ def another_fits(stand: Stand) -> bool:
 
 @dataclass(slots=True)
 class Starvation:
-    """The states of a tree's elements by name. Times compare strictly.
-
-    `rules` by element, DEFAULTS for others; `coefficient`: a job with fewer
-    pending tasks waits a shorter time, in proportion (1: never shorter).
-    """
+    """The states of a tree's elements by name. Times compare strictly. `rules` by element, DEFAULTS for others."""
 
     rules: Mapping[str, StarvationRules] = field(default_factory=dict)
-    coefficient: float = 1.0
     _since: dict[str, float] = field(default_factory=dict, repr=False)
     _status: dict[str, Status] = field(default_factory=dict, repr=False)
 
-    def update(self, now: float, stands: Mapping[str, Stand]) -> None:
-        """Take over how all elements stand at `now` (seconds); those that are not named are forgotten."""
-        for name in [name for name in self._since if name not in stands]:
-            self.forget(name)
-        for name, stand in stands.items():
-            self.update_one(now, name, stand)
-
-    def update_one(self, now: float, name: str, stand: Stand) -> None:
+    def update(self, now: float, name: str, stand: Stand) -> None:
         """Take over how one element stands at `now` (seconds)."""
         rules = self.rules.get(name, DEFAULTS)
-        job = stand.pending is not None
         starves = self._status.get(name, Status.NORMAL) > Status.NORMAL
-        low = is_below_fair_share(stand.share, stand.demand, stand.usage, rules.tolerance, job=job)
+        low = is_below_fair_share(stand.share, stand.demand, stand.usage, rules.tolerance, job=stand.job)
         if not (low or (starves and another_fits(stand))):
             self.forget(name)
             return
-        shorter = min(1.0, stand.pending / self.coefficient) if stand.pending is not None else 1.0
         since = self._since.setdefault(name, now)
-        if now > since + rules.aggressive_timeout * shorter:
+        if now > since + rules.aggressive_timeout:
             self._status[name] = Status.AGGRESSIVELY_STARVING
-        elif starves or now > since + rules.timeout * shorter:
+        elif starves or now > since + rules.timeout:
             self._status[name] = max(Status.STARVING, self._status.get(name, Status.STARVING))
 
     def forget(self, name: str) -> None:
@@ -114,10 +95,3 @@ class Starvation:
     def followed(self) -> list[str]:
         """Return the elements that are below their shares."""
         return list(self._since)
-
-
-def stand_of(
-    *, share: Sequence[float], demand: Sequence[float], usage: Sequence[float], unit: Sequence[float]
-) -> Stand:
-    """Return how a pool stands, from sequences."""
-    return Stand(share=np.array(share), demand=np.array(demand), usage=np.array(usage), unit=np.array(unit))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from omega.schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, Integers, clean
+from omega.schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, Integers, by_owner, clean, starts_of
 
 
 def by_suggestion(curves: Curves, guarantees: Floats, limits: Floats) -> Curves:
@@ -22,7 +22,7 @@ def by_suggestion(curves: Curves, guarantees: Floats, limits: Floats) -> Curves:
     heights = np.concatenate((np.zeros((len(x), 1)), y - guarantees[owner]), axis=1)
     owner, x, y, heights = _with_corners(owner, x, y, heights)
     height = _rising(owner, heights.max(1))
-    starts = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=len(curves)))))[:-1]
+    starts = starts_of(np.bincount(owner, minlength=len(curves)))[:-1]
     low = starts + np.bincount(owner, height <= TOLERANCE, len(curves)).astype(np.int64) - 1
     height[low] = 0.0
     # Where a curve begins behind a jump, the value before it holds at s = 0.
@@ -44,10 +44,6 @@ def by_suggestion(curves: Curves, guarantees: Floats, limits: Floats) -> Curves:
     return _until_one(*clean(owner, height, points), len(curves))
 
 
-def _table(owner: Integers, x: Floats, y: Floats, count: int) -> Curves:
-    return Curves(x, y, np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=count)))).astype(np.int64))
-
-
 def _closed(curves: Curves) -> Curves:
     """Return the curves without a jump at their end: the value there is the lower one."""
     ends = curves.x[curves.starts[1:] - 1]
@@ -55,7 +51,7 @@ def _closed(curves: Curves) -> Curves:
     inner = curves.x < ends[owner] - TOLERANCE
     place = np.arange(len(owner)) - curves.starts[:-1][owner]
     kept = place <= np.bincount(owner, inner, len(curves)).astype(np.int64)[owner]
-    return curves if kept.all() else _table(owner[kept], curves.x[kept], curves.y[kept], len(curves))
+    return curves if kept.all() else by_owner(owner[kept], curves.x[kept], curves.y[kept], len(curves))
 
 
 def _cut(curves: Curves, bounds: Floats) -> Curves:
@@ -79,7 +75,7 @@ def _cut(curves: Curves, bounds: Floats) -> Curves:
     y[at] = low + part[:, None] * rise
     ends[owner[at[wide]]] += 1
     kept = np.arange(len(x)) < ends[owner]
-    return _table(owner[kept], x[kept], y[kept], len(curves))
+    return by_owner(owner[kept], x[kept], y[kept], len(curves))
 
 
 def _with_corners(owner: Integers, x: Floats, y: Floats, heights: Floats) -> tuple[Integers, Floats, Floats, Floats]:
@@ -119,7 +115,7 @@ def _rising(owner: Integers, height: Floats) -> Floats:
 
 def _until_one(owner: Integers, x: Floats, y: Floats, count: int) -> Curves:
     """Return the curves on [0, 1]; at a jump at 1 the lower value holds."""
-    starts = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=count))))
+    starts = starts_of(np.bincount(owner, minlength=count))
     ends = starts[:-1] + np.bincount(owner, x < 1.0 - TOLERANCE, count).astype(np.int64)
     at = ends[ends < starts[1:]]  # the first points at 1 or beyond
     beyond = at[x[at] > 1.0 + TOLERANCE]
@@ -129,4 +125,4 @@ def _until_one(owner: Integers, x: Floats, y: Floats, count: int) -> Curves:
     y[beyond] = y[before] + part[:, None] * (y[beyond] - y[before])
     x[beyond] = 1.0
     kept = np.arange(len(x)) < (ends + 1)[owner]
-    return _table(owner[kept], x[kept], y[kept], count)
+    return by_owner(owner[kept], x[kept], y[kept], count)

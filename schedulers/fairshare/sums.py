@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from omega.schedulers.fairshare.curves import SAME, TOLERANCE, Curve, Curves, Floats, Integers, clean, join
+from omega.schedulers.fairshare.curves import SAME, TOLERANCE, Curve, Curves, Floats, Integers, by_owner, clean, join
 
 _HALVINGS, _NEAR, _ROUNDING = 100, 1e-8, 1e-13
 """Steps of a bisection; how far the slack of its bound may carry it past a jump; that slack."""
@@ -35,7 +35,7 @@ def totals(children: Curves, squeeze: Floats, groups: Integers, count: int) -> C
         else:
             found.append(_sums(part, groups[bounds[first] : bounds[last]] - first, last - first))
         first = last
-    return _until_one(_joined(found))
+    return _until_one(join(found))
 
 
 def _by_halves(curves: Curves) -> Curves:
@@ -44,15 +44,7 @@ def _by_halves(curves: Curves) -> Curves:
     if count <= 2 or count * len(curves.x) <= _PAIRS:
         return _sums(curves, np.zeros(count, np.int64), 1)
     half = count // 2
-    return _by_halves(_joined([_by_halves(curves.between(0, half)), _by_halves(curves.between(half, count))]))
-
-
-def _joined(tables: list[Curves]) -> Curves:
-    if len(tables) == 1:
-        return tables[0]
-    lengths = np.concatenate([np.diff(table.starts) for table in tables])
-    starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    return Curves(np.concatenate([table.x for table in tables]), np.concatenate([table.y for table in tables]), starts)
+    return _by_halves(join([_by_halves(curves.between(0, half)), _by_halves(curves.between(half, count))]))
 
 
 def _sums(curves: Curves, groups: Integers, count: int) -> Curves:
@@ -61,7 +53,7 @@ def _sums(curves: Curves, groups: Integers, count: int) -> Curves:
     empty = np.bincount(groups, minlength=count) == 0
     if empty.any():
         zero = Curve(np.zeros(1), np.zeros((1, width)))
-        curves = _joined([curves, join([zero] * int(empty.sum()))]) if len(curves) else join([zero] * count)
+        curves = join([curves, *[zero] * int(empty.sum())])
         groups = np.concatenate((groups, np.flatnonzero(empty)))
     owners = curves.owners()
     of_point = groups[owners]
@@ -82,8 +74,7 @@ def _sums(curves: Curves, groups: Integers, count: int) -> Curves:
     values[0::2], values[1::2] = low, high
     keep = np.ones(len(doubled), bool)
     keep[1::2] = (high - low).max(1, initial=0.0) > SAME
-    sizes = np.bincount(np.repeat(of_place, 2)[keep], minlength=count)
-    return Curves(doubled[keep], values[keep], np.concatenate(([0], np.cumsum(sizes))).astype(np.int64))
+    return by_owner(np.repeat(of_place, 2)[keep], doubled[keep], values[keep], count)
 
 
 def _at_places(
@@ -150,8 +141,7 @@ def chains(children: Curves, groups: Integers, count: int) -> Curves:
     child = np.concatenate((place[owners], place, np.zeros(len(none), np.int64)))
     order = np.lexsort((x, child, group))
     group, x, y = clean(group[order], x[order], y[order])
-    lengths = np.bincount(group, minlength=count)
-    return Curves(x, y, np.concatenate(([0], np.cumsum(lengths))).astype(np.int64))
+    return by_owner(group, x, y, count)
 
 
 def largest_factor(taken: Callable[[float], Floats], room: Floats, jumps: Floats) -> float:

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from omega.schedulers.fairshare.curves import Curve, Curves, Floats, Integers, append, cut, join
+from omega.schedulers.fairshare.curves import Curve, Curves, Floats, Integers, cut, join, starts_of
 from omega.schedulers.fairshare.fifo import fifo_order, for_guarantee
 from omega.schedulers.fairshare.guarantees import Guarantees, counted_on, guarantees, weights
 from omega.schedulers.fairshare.leaves import job_curves
@@ -142,7 +142,7 @@ class _Update:
     def _leaves(self) -> Curves:
         """Curves of all jobs, ordered by pool, within a pool as its members are."""
         order = self.order
-        self.leaf_starts = np.concatenate(([0], np.cumsum([len(part) for part in self.members])))
+        self.leaf_starts = starts_of([len(part) for part in self.members])
         stepped = [self._has_steps(number) for number in range(len(self.members))]
         steps = np.array([job.gang and stepped[self.tree.numbers[job.parent]] for job in self.tree.jobs], bool)
         if not len(order):
@@ -182,7 +182,7 @@ class _Update:
         groups = np.concatenate((above, groups))
         order = np.argsort(groups, kind="stable")
         squeeze = np.concatenate((self.pool_squeeze[pools], squeeze))
-        return append(inner, table).take(order), squeeze[order], groups[order]
+        return join([inner, table]).take(order), squeeze[order], groups[order]
 
     def prepare(self, top: int) -> None:
         """Compute the curves of a pool and of all pools below it that are not known, those of one height at once."""

@@ -204,7 +204,7 @@ class FairSharePreemption(Preemption):
         """Follow the state of a pool; `unit` is the least that one of its jobs wants next."""
         self._rules[name] = self._rules_of(name, found)
         self._units[name] = unit
-        self._starving.update_one(now, name, found.stand(name, unit))
+        self._starving.update(now, name, found.stand(name, unit))
         return self._starving.status(name)
 
     def job_starves(self, job: str, stand: JobStand, leaf: str, found: Standings) -> bool:
@@ -236,7 +236,7 @@ class FairSharePreemption(Preemption):
         if found is None:
             return
         for name in followed:
-            self._starving.update_one(now, name, found.stand(name, self._units[name]))
+            self._starving.update(now, name, found.stand(name, self._units[name]))
         if number != self._seen:
             self._seen = number
             for leaf, wanted in snapshot.usage.wanted_by_leaves().items():

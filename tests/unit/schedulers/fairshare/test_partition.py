@@ -1,39 +1,40 @@
 """The partition of a job's tasks: prefixes by start, the task that crosses a bound protected (§10)."""
 
-from typing import Any
+from math import inf
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omega.cellstate.errors import BadInput
-from omega.schedulers.fairshare.partition import Bounds, Preemptible, Thresholds
-from omega.schedulers.fairshare.satisfaction import partition
+from omega.schedulers.fairshare.partition import Bounds, Preemptible, partition
 
 N, A, Y = Preemptible.NO, Preemptible.AGGRESSIVELY, Preemptible.YES
 
 
-def split(share: float, demand: float, tasks: list[float], thresholds: Thresholds | None = None) -> list[Preemptible]:
-    thresholds = thresholds or Thresholds()
-    bounds = Bounds(thresholds, thresholds.guard(("cpu",)), np.array([share]), np.array([demand]))
+def split(
+    share: float, demand: float, tasks: list[float], thresholds: tuple[float, float] = (0.2, 1.0), guard: float = 0.0
+) -> list[Preemptible]:
+    bounds = Bounds(
+        np.array([share]), np.array([demand]),
+        aggressive=thresholds[0], ordinary=thresholds[1], guard=np.array([guard]),
+    )  # fmt: skip
     return [bounds.kind(np.array([sum(tasks[:number])])) for number in range(len(tasks))]
 
 
 def test_prefixes() -> None:
-    halves = Thresholds(1.0, 0.5)
+    halves = (0.5, 1.0)
     assert split(0.4, 1.0, [0.1] * 6, halves) == [N, N, A, A, Y, Y]
     assert split(0.35, 1.0, [0.1] * 6, halves) == [N, N, A, A, Y, Y], "tasks that cross 0.175 and 0.35 are protected"
     assert split(0.0, 1.0, [0.1] * 2) == [Y, Y]
 
 
 def test_a_job_that_gets_all_it_wants_has_no_task_in_the_last_partition() -> None:
-    assert split(0.3, 0.3, [0.1] * 4, Thresholds(1.0, 0.5)) == [N, N, A, A]
+    assert split(0.3, 0.3, [0.1] * 4, (0.5, 1.0)) == [N, N, A, A]
 
 
 def test_protected_amounts() -> None:
-    assert split(0.0, 1.0, [0.1] * 4, Thresholds(protected={"cpu": 0.25})) == [N, N, N, Y]
-    assert split(0.0, 1.0, [0.1] * 4, Thresholds(protected={"memory": 0.1})) == [N, N, N, N]
+    assert split(0.0, 1.0, [0.1] * 4, guard=0.25) == [N, N, N, Y]
+    assert split(0.0, 1.0, [0.1] * 4, guard=inf) == [N, N, N, N]
 
 
 @given(
@@ -44,22 +45,17 @@ def test_protected_amounts() -> None:
     st.integers(0, 200),
     st.integers(0, 60),
 )
-def test_it_agrees_with_the_function(
+def test_the_lists_are_prefixes_that_end_behind_their_bounds(
     tasks: list[int], share: int, more: int, aggressive: int, ordinary: int, guard: int
 ) -> None:
-    thresholds = Thresholds(max(aggressive, ordinary) / 100, aggressive / 100, {"cpu": guard / 100})
-    found = split(share / 100, (share + more) / 100, [task / 100 for task in tasks], thresholds)
-    element = (np.array([share / 100]), np.array([(share + more) / 100]), np.array([sum(tasks) / 100]))
-    first, second = partition(
-        np.array([[task / 100] for task in tasks]).reshape(-1, 1),
-        element,
-        (thresholds.aggressive, thresholds.ordinary),
-        np.array([guard / 100]),
-    )
-    assert (found.count(N), found.count(A)) == (first, second)
-
-
-@pytest.mark.parametrize("wrong", [{"ordinary": 0.1}, {"ordinary": -1.0}, {"aggressive": float("nan")}])
-def test_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(BadInput):
-        Thresholds(**wrong)
+    unit = 1 / 128  # its multiples are exact: neither side rounds
+    thresholds = (aggressive * unit, max(aggressive, ordinary) * unit)
+    element = (np.array([share * unit]), np.array([(share + more) * unit]), np.array([sum(tasks) * unit]))
+    sizes = np.array(tasks, float).reshape(-1, 1) * unit
+    counts, used, all_due = [0, 0, 0], 0, share > 0 and not more
+    for task in tasks:
+        protected = used < guard or used * 128 < share * aggressive
+        aggressively = all_due or used * 128 < share * max(aggressive, ordinary)
+        counts[0 if protected else 1 if aggressively else 2] += 1
+        used += task
+    assert partition(sizes, element, thresholds, np.array([guard * unit])) == (counts[0], counts[1])
