@@ -37,8 +37,8 @@ class _Victim:
     def before(self, resident: Resident, count: int) -> Floats:
         """Return the use of the job before the last `count` tasks of a run began."""
         taken = self.stand.parts([amount * count for amount in resident.need])
-        found: Floats = self.stand.usage - self.newer.get(resident.placement, 0.0) - taken
-        return found
+        standings: Floats = self.stand.usage - self.newer.get(resident.placement, 0.0) - taken
+        return standings
 
 
 class PartitionPlan(EvictionPlan):
@@ -49,13 +49,13 @@ class PartitionPlan(EvictionPlan):
     """
 
     def __init__(
-        self, policy: PlanningPolicy, work: Work, found: Standings, status: Status, pool: str = "", *,
+        self, policy: PlanningPolicy, work: Work, standings: Standings, status: Status, pool: str = "", *,
         everywhere: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(policy, work, found, pool or leaf_of_work(work), status)
+        super().__init__(policy, work, standings, pool or leaf_of_work(work), status)
         self.pool, self.everywhere, self.last = pool, everywhere, not everywhere
-        self.floors: dict[str, _Victim | None] = {}
-        stand = None if pool else policy.jobs.of_work(found.shares.epoch, work)
+        self.losing_jobs: dict[str, _Victim | None] = {}
+        stand = None if pool else policy.jobs.of_work(standings.shares.epoch, work)
         self._job = stand
         self._started = 0
         self.whole = False
@@ -85,20 +85,20 @@ class PartitionPlan(EvictionPlan):
     @property
     def assertion(self) -> Assertion:
         """Return the assertion of the transaction: the element's share, and the floor of each victim's job."""
-        found = self.found
+        standings = self.standings
         threshold = Threshold((), tuple(self.share()), job=self.work.id)
         if self._job is None:
-            threshold = found.threshold(self.own, found.share(self.own))
+            threshold = standings.threshold(self.own, standings.share(self.own))
         floors = []
         for job in dict.fromkeys(each.job for each in self.evicted.values()):
-            victim = self.floors.get(job)
+            victim = self.losing_jobs.get(job)
             if victim is not None:
                 kept = victim.bounds.kept(victim.least)
                 # A resource without a total neither keeps a task nor has it go.
                 floors += [
                     Floor(job, victim.stand.amounts(least, 0.0 if every else inf), every) for least, every in kept
                 ]
-        return Assertion(threshold, (), found.snapshot.lanes.complete_to, tuple(floors))
+        return Assertion(threshold, (), standings.snapshot.lanes.complete_to, tuple(floors))
 
     @override
     def _legal(self, taken: Resources, losses: EvictedAmounts) -> bool:
@@ -130,7 +130,7 @@ class PartitionPlan(EvictionPlan):
             return False
         if not self.everywhere:
             return path[0] == self.path[0]
-        shares = self.found.shares
+        shares = self.standings.shares
         same = shares.pools.tree_of(path[-1]).name == shares.pools.tree_of(self.path[-1]).name
         return same and not (self.pool and self.pool in path)
 
@@ -139,12 +139,12 @@ class PartitionPlan(EvictionPlan):
         below = resident.precedence < self.work.job.precedence and self._path(resident)[0] == self.path[0]
         if below and self.policy.by_precedence:
             return None
-        if resident.job not in self.floors:
-            self.floors[resident.job] = self._new_victim(resident)
-        return self.floors[resident.job]
+        if resident.job not in self.losing_jobs:
+            self.losing_jobs[resident.job] = self._new_victim(resident)
+        return self.losing_jobs[resident.job]
 
     def _new_victim(self, resident: Resident) -> _Victim:
-        shares, snapshot = self.found.shares, self.snapshot
+        shares, snapshot = self.standings.shares, self.snapshot
         rules = shares.preemption(self._path(resident)[0])
         stand = self.policy.jobs.of(shares.epoch, resident.job)
         size = snapshot.dimensions
@@ -172,7 +172,7 @@ class PartitionPlan(EvictionPlan):
         if spare <= 0 or resident.job == self.work.id or not self._within_reach(resident):
             return 0
         leaf = self._path(resident)[0]
-        if not self.admits(leaf) or self.policy.spares(resident, leaf, self.found, self.lost_tasks.get(leaf, 0)):
+        if not self.admits(leaf) or self.policy.spares(resident, leaf, self.standings, self.lost_tasks.get(leaf, 0)):
             return 0
         victim = self._victim(resident)
         if victim is None:
@@ -180,7 +180,7 @@ class PartitionPlan(EvictionPlan):
         if self.snapshot.now - self.policy.began(resident) < SETTLED_SECONDS:
             return 0
         if self.status is Status.AGGRESSIVELY_STARVING and self.policy.job_starves(
-            resident.job, victim.stand, leaf, self.found
+            resident.job, victim.stand, leaf, self.standings
         ):
             return 0
         gone = resident.tasks - spare

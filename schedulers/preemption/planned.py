@@ -17,11 +17,11 @@ class PlannedEvictions:
     `own` is the pool that gains; amounts in smallest units, machines and placements by their numbers.
     """
 
-    def __init__(self, policy: PlanningPolicy, work: Work, found: Standings, own: str) -> None:
+    def __init__(self, policy: PlanningPolicy, work: Work, standings: Standings, own: str) -> None:
         """Plan nothing yet."""
-        self.policy, self.work, self.found, self.own = policy, work, found, own
-        self.path = found.shares.path(leaf_of_work(work))
-        self.snapshot = found.snapshot
+        self.policy, self.work, self.standings, self.own = policy, work, standings, own
+        self.path = standings.shares.path(leaf_of_work(work))
+        self.snapshot = standings.snapshot
         self.group = next(group for group, left in enumerate(work.left) if left)
         self.need = work.need(self.group)
         self.victims: dict[int, list[tuple[int, int]]] = {}
@@ -44,11 +44,11 @@ class PlannedEvictions:
         return UnsettledEvictions(self.lost, gone, self.freed, self.evicted, self.path)
 
     def _path(self, resident: Resident) -> Path:
-        return self.found.shares.path(resident.pool or resident.user)
+        return self.standings.shares.path(resident.pool or resident.user)
 
     def _pool(self, resident: Resident) -> str:
         """Return the pool that is compared with the evictor's when it loses this task."""
-        pair = self.found.pair(self.path, self._path(resident))
+        pair = self.standings.pair(self.path, self._path(resident))
         return "" if pair is None else pair[1]
 
     def _unit(self, resident: Resident) -> Resources | None:
@@ -60,7 +60,7 @@ class PlannedEvictions:
         return tuple(amount * resident.together for amount in resident.need)
 
     def _free(self, machine: int) -> list[int]:
-        """Return the free amounts of a machine after the evictions in evictions."""
+        """Return the free amounts of a machine after the evictions in flight."""
         free = [int(room[machine]) for room in self.snapshot.room]
         for amounts in self.policy.freed(machine):
             free = [has + more for has, more in zip(free, amounts, strict=True)]
@@ -96,7 +96,7 @@ class PlannedEvictions:
         if unit is not None:
             times = 1 if resident.together else count
             amounts = tuple(amount * times for amount in unit)
-            self.found.move(self._path(resident), amounts, -1)
+            self.standings.move(self._path(resident), amounts, -1)
             self.lost.append((resident.pool or resident.user, amounts))
         if resident.together:
             self.strict.add(resident.job)

@@ -1,58 +1,157 @@
-"""The policy as a plan of evictions uses it: evictions in flight, damping, order of victims."""
+"""What plans of evictions use of their policy: parameters, evictions in flight, damping, the order of victims."""
 
-from typing import Protocol
+from bisect import bisect_left
+from collections import deque
+from dataclasses import dataclass, field
+from math import ceil, inf
 
+import numpy as np
+
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.pools import NOBODY
 from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.fairshare.job_standings import JobStand, JobStandings
 from omega.schedulers.fairshare.standings import Standings
+from omega.schedulers.fairshare.starvation import DEFAULTS, Starvation, StarvationRules
+from omega.schedulers.policies import Peers, Preemption
+from omega.schedulers.preemption.precedence import PrecedencePreemption
+from omega.schedulers.preemption.sets import UnsettledEvictions
+from omega.schedulers.preemption.stages import Backoff
+
+MOST_AGES = 256
+"""Maximum number of times with the newest task that was known then."""
+_SPREAD = 2_654_435_761
+"""A multiplier that scatters consecutive numbers (Knuth, multiplicative hashing)."""
 
 
-class PlanningPolicy(Protocol):
-    """The policy of a plan (plans.py); times in seconds, amounts in smallest units."""
+@dataclass(slots=True)
+class PlanningPolicy(Preemption):
+    """The policy of a plan (plans.py); times in seconds, amounts in smallest units.
 
-    @property
-    def jobs(self) -> JobStandings:
-        """How jobs stand within their pools."""
+    `within` evicts by precedence among the jobs of one pool, and everywhere while no pool is configured; None: never.
+    `looks` machines are looked up for an attempt, `most` of those known are considered.
+    """
 
-    @property
-    def members(self) -> tuple[int, int]:
-        """This scheduler's number among those of its kind, and how many they are."""
+    within: Preemption | None = field(default_factory=PrecedencePreemption)
+    looks: int = 256
+    most: int = 1024
+    newest_first: bool = True
+    """Whether victims are the newest tasks; else they are spread over all, in an order of their own."""
+    members: tuple[int, int] = field(default=(0, 1), init=False)
+    """Number of this scheduler among those of its kind, and their count: each begins with its own machines."""
+    jobs: JobStandings = field(default_factory=JobStandings, repr=False)
+    """How jobs stand within their pools."""
+    starvation: Starvation = field(default_factory=Starvation, init=False, repr=False)
+    """Of pools."""
+    backoff: Backoff = field(default_factory=Backoff, init=False, repr=False)
+    _unsettled: dict[str, UnsettledEvictions] = field(default_factory=dict, repr=False)
+    """Evictions with an unknown outcome, by the evicting job."""
+    _newest: deque[int] = field(default_factory=deque, repr=False)
+    _known_at: deque[float] = field(default_factory=deque, repr=False)
+    """Placements in rising order, and the times (seconds) by which they and all earlier ones had begun."""
+    _spent: dict[str, deque[float]] = field(default_factory=dict, repr=False)
+    """Times of accepted evictions by the pool that lost tasks, in the last minute."""
 
-    @property
-    def most(self) -> int:
-        """The maximum number of machines that a plan considers."""
+    def join(self, peers: Peers) -> None:
+        """Record the number of the scheduler among those of its kind."""
+        self.members = peers.number, peers.members
 
     @property
     def by_precedence(self) -> bool:
         """Whether precedence alone decides between jobs of different precedence of one pool."""
+        return self.within is not None
 
-    def gone(self) -> dict[int, int]:
-        """Return the number of tasks in the evictions in flight, by placement."""
+    def settled(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
+        """Process the outcome of a transaction with an assertion."""
+        evictions = self._unsettled.pop(transaction.job, None)
+        for claim, (placed, _) in zip(transaction.claims, outcome.claims, strict=True):
+            if not placed or not claim.evict:
+                continue
+            self.backoff.evicted(claim.machine, now)
+            for placement, count in claim.evict:
+                victim = evictions.victims.get(placement) if evictions is not None else None
+                if victim is not None:
+                    tasks = victim.together or ceil(count * placed / claim.count)
+                    leaf = leaf_of(victim.pool, victim.user) or NOBODY
+                    self._spent.setdefault(leaf, deque()).extend([now] * tasks)
+                    self.jobs.lost(victim.job, tuple(amount * tasks for amount in victim.need))
 
-    def gaining(self) -> set[str]:
-        """The pools that the evictions in flight are for."""
-
-    def freed(self, machine: int) -> list[Resources]:
-        """Return the amounts that the evictions in flight free on a machine."""
+    def job_starves(self, job: str, stand: JobStand, leaf: str, standings: Standings) -> bool:
+        """Whether a job that may lose tasks starves itself."""
+        return self.jobs.victim_starves(job, stand, rules_of(leaf, standings), standings.snapshot.now)
 
     def leaving(self, job: str, size: int) -> Resources:
         """Return the amounts that a job loses by the evictions in flight."""
+        gone = [0] * size
+        for evictions in self._unsettled.values():
+            for placement, count in evictions.gone.items():
+                victim = evictions.victims[placement]
+                if victim.job == job:
+                    for d, amount in enumerate(victim.need):
+                        gone[d] += amount * (victim.together or count)
+        return tuple(gone)
 
-    def job_starves(self, job: str, stand: JobStand, leaf: str, found: Standings) -> bool:
-        """Whether a job that may lose tasks starves itself."""
+    def gone(self) -> dict[int, int]:
+        """Return the number of tasks in the evictions in flight, by placement."""
+        tasks: dict[int, int] = {}
+        for evictions in self._unsettled.values():
+            for placement, count in evictions.gone.items():
+                tasks[placement] = tasks.get(placement, 0) + count
+        return tasks
 
-    def spares(self, resident: Resident, leaf: str, found: Standings, planned: int) -> bool:
-        """Whether damping keeps a task where it is; `planned`: tasks of its pool that are to go already."""
+    def gaining(self) -> set[str]:
+        """The pools that the evictions in flight are for."""
+        return {name for evictions in self._unsettled.values() for name in evictions.gaining}
 
-    def rests(self, machine: int, now: float, seconds: float | None) -> bool:
-        """Whether no task is evicted from a machine now, by a back-off of `seconds`."""
+    def freed(self, machine: int) -> list[Resources]:
+        """Return the amounts that the evictions in flight free on a machine."""
+        return [amounts for evictions in self._unsettled.values() for at, amounts in evictions.freed if at == machine]
+
+    def spares(self, resident: Resident, leaf: str, standings: Standings, planned: int) -> bool:
+        """Whether damping keeps a task where it is: it runs too short, or its pool lost too many in this minute.
+
+        `planned`: tasks of the pool that are to go already. Each scheduler counts its own evictions.
+        """
+        rules, now = standings.shares.preemption(leaf or NOBODY), standings.snapshot.now
+        least = max(rules.minimum_runtime or 0.0, 0.0)
+        if least and now - self.began(resident) < least:
+            return True
+        if rules.evictions_per_minute is None:
+            return False
+        spent = self._spent.setdefault(leaf or NOBODY, deque())
+        while spent and spent[0] <= now - 60.0:
+            spent.popleft()
+        return len(spent) + planned >= rules.evictions_per_minute
+
+    def learn_ages(self, snapshot: Snapshot) -> None:
+        """Record the newest known task: all older ones began before now."""
+        residents, known = snapshot.residents, np.flatnonzero(snapshot.residents.known(snapshot.number)).tolist()
+        newest = max((each.placement for machine in known for each in residents.on(machine)), default=0)
+        if not self._newest or newest > self._newest[-1]:
+            self._newest.append(newest)
+            self._known_at.append(snapshot.now)
+        while len(self._newest) > MOST_AGES:
+            self._newest.popleft(), self._known_at.popleft()
 
     def began(self, resident: Resident) -> float:
-        """The latest time at which a task may have begun."""
-
-    def below_since(self, pool: str) -> float | None:
-        """The time from which on a pool has been below its share; None while it is not."""
+        """The latest time at which a task may have begun (seconds)."""
+        at = bisect_left(self._newest, resident.placement)
+        return min(resident.started, self._known_at[at]) if at < len(self._newest) else resident.started
 
     def rank(self, resident: Resident) -> int:
         """The place of a task among the victims, smallest first."""
+        return -resident.placement if self.newest_first else resident.placement * _SPREAD % (1 << 32)
+
+
+def rules_of(name: str, standings: Standings) -> StarvationRules:
+    """Return when a pool starves."""
+    rules = standings.shares.preemption(name)
+    aggressive = rules.aggressive_starvation_timeout if rules.aggressive_starvation else inf
+    return StarvationRules(
+        tolerance=DEFAULTS.tolerance if rules.starvation_tolerance is None else rules.starvation_tolerance,
+        timeout=DEFAULTS.timeout if rules.starvation_timeout is None else rules.starvation_timeout,
+        aggressive_timeout=inf if aggressive is None else aggressive,
+    )

@@ -41,9 +41,9 @@ class EvictionPlan(PlannedEvictions):
     """Whether precedence within the pool is tried before it."""
 
     def __init__(
-        self, policy: PlanningPolicy, work: Work, found: Standings, own: str, status: Status = Status.STARVING
+        self, policy: PlanningPolicy, work: Work, standings: Standings, own: str, status: Status = Status.STARVING
     ) -> None:
-        super().__init__(policy, work, found, own)
+        super().__init__(policy, work, standings, own)
         self.status = status
         self.whole = True
         """Whether only pools lose tasks that keep their shares in full."""
@@ -55,11 +55,11 @@ class EvictionPlan(PlannedEvictions):
     @property
     def assertion(self) -> Assertion:
         """Return the assertion of the transaction."""
-        found = self.found
+        standings = self.standings
         return Assertion(
-            found.threshold(self.own, found.share(self.own)),
-            tuple(found.threshold(name, found.due(name)) for name in self.pools),
-            found.snapshot.lanes.complete_to,
+            standings.threshold(self.own, standings.share(self.own)),
+            tuple(standings.threshold(name, standings.due(name)) for name in self.pools),
+            standings.snapshot.lanes.complete_to,
         )
 
     def place(self, placement: Placement, rng: Random) -> list[Claim]:
@@ -88,18 +88,18 @@ class EvictionPlan(PlannedEvictions):
             default=0,
         )
         deficit = ceil(deficit / self.planners())
-        own = self.policy.jobs.lacking(self.found.shares.epoch, self.work, self.need)
+        own = self.policy.jobs.lacking(self.standings.shares.epoch, self.work, self.need)
         return min(self.work.left[self.group], MOST_STARTS, max(1, deficit if own is None else min(deficit, own)))
 
     # The evictor
 
     def used(self) -> Resources:
         """Return the amounts held by the evictor's pool, planned tasks included."""
-        return self.found.used(self.own)
+        return self.standings.used(self.own)
 
     def share(self) -> Sequence[float]:
         """The share that the evictor's pool may claim."""
-        return self.found.share(self.own)
+        return self.standings.share(self.own)
 
     def planners(self) -> int:
         """Return the number of schedulers that plan for the evictor at the same time."""
@@ -121,8 +121,8 @@ class EvictionPlan(PlannedEvictions):
         for machine, resident in self._candidates():
             if tasks >= quota or evictions >= MOST_EVICTIONS:
                 break
-            while tasks < quota and (found := self._for_task(machine, resident)) is not None:
-                tasks, evictions = tasks + 1, evictions + found
+            while tasks < quota and (number := self._for_task(machine, resident)) is not None:
+                tasks, evictions = tasks + 1, evictions + number
                 if evictions >= MOST_EVICTIONS:
                     break
         return tasks
@@ -165,13 +165,13 @@ class EvictionPlan(PlannedEvictions):
         """Add victims to what pools lose, before they are carried out."""
         for resident, count in chosen:
             pool, unit = self._pool(resident), self._unit(resident)
-            losses.held.setdefault(pool, self.found.used(pool))
+            losses.held.setdefault(pool, self.standings.used(pool))
             if unit is not None:
                 losses.units.setdefault(pool, []).extend([unit] * (1 if resident.together else count))
 
     def _legal(self, taken: Resources, losses: "EvictedAmounts") -> bool:
         """Return whether a set is legal on the snapshot, given the evictions planned before."""
-        sets = [PoolLoss(losses.held[name], self.found.due(name), units) for name, units in losses.units.items()]
+        sets = [PoolLoss(losses.held[name], self.standings.due(name), units) for name, units in losses.units.items()]
         return (
             bool(sets)
             and self._is_worth(taken, losses)
@@ -181,7 +181,7 @@ class EvictionPlan(PlannedEvictions):
 
     def _is_worth(self, taken: Resources, losses: EvictedAmounts) -> bool:
         """Return whether a set starts enough for its evictions, by the `eviction_cost` of the evictor's pool."""
-        cost = self.found.shares.preemption(self.path[0]).eviction_cost or 0.0
+        cost = self.standings.shares.preemption(self.path[0]).eviction_cost or 0.0
         return is_worth(cost, [unit for units in losses.units.values() for unit in units], taken, self.snapshot.total())
 
     def _matters(self, taken: Resources, losses: Sequence[PoolLoss]) -> bool:
@@ -195,33 +195,33 @@ class EvictionPlan(PlannedEvictions):
         used, share = self.used(), self.share()
         if all(not more or has + more <= part for has, more, part in zip(used, taken, share, strict=True)):
             return True
-        since = self.policy.below_since(self.own)
+        since = self.policy.starvation.since(self.own)
         waited = since is not None and self.snapshot.now - since >= SETTLED_SECONDS
         return waited and not self._yields and all(is_kept_in_full(loss) for loss in losses)
 
     @cached_property
     def _yields(self) -> bool:
         """Whether a sibling lacks a task like those of this job, or more, of its share."""
-        return self.found.lacks_below(self.path[self.path.index(self.own) + 1 :][:1], self.own, self.need)
+        return self.standings.lacks_below(self.path[self.path.index(self.own) + 1 :][:1], self.own, self.need)
 
     # Candidates
 
     def _candidates(self) -> Iterator[tuple[int, Resident]]:
         """Tasks of pools above their shares, on machines of one's own number first, the newest first."""
         policy, snapshot = self.policy, self.snapshot
-        rest = self.found.shares.preemption(self.path[0]).backoff
+        rest = self.standings.shares.preemption(self.path[0]).backoff
         known = np.flatnonzero(might_hold(self.work, snapshot) & snapshot.residents.known(snapshot.number))
         number, members = policy.members
-        found = []
+        candidates = []
         for machine in known[-policy.most :].tolist():
             here = snapshot.residents.on(machine)
-            if policy.rests(machine, snapshot.now, rest):
+            if policy.backoff.rests(machine, snapshot.now, rest):
                 self.rested = self.rested or any(self._most(each) for each in here)
                 continue
             foreign = machine % members != number
-            found += [(self._stage(each), foreign, self._rank(each), machine, each) for each in here]
-        found.sort(key=lambda each: each[:4])
-        for _, _, _, machine, resident in found:
+            candidates += [(self._stage(each), foreign, self._rank(each), machine, each) for each in here]
+        candidates.sort(key=lambda each: each[:4])
+        for _, _, _, machine, resident in candidates:
             if self._most(resident):
                 yield machine, resident
 
@@ -241,18 +241,18 @@ class EvictionPlan(PlannedEvictions):
     def _within_shares(self) -> set[int]:
         """Runs that are within the shares of their jobs: the oldest, as far as the machines are known."""
         part = float(self.snapshot.residents.known(self.snapshot.number).mean()) if self.snapshot.size else 1.0
-        epoch, jobs = self.found.shares.epoch, self.policy.jobs
+        epoch, jobs = self.standings.shares.epoch, self.policy.jobs
         runs = [run for each in self._runs.values() for run in each]
         return within_shares(runs, lambda run: jobs.tasks_due(epoch, run.job, run.need), part)
 
     @cached_property
     def _runs(self) -> dict[str, list[Resident]]:
         """The runs of each job on known machines."""
-        residents, found = self.snapshot.residents, dict[str, list[Resident]]()
+        residents, runs = self.snapshot.residents, dict[str, list[Resident]]()
         for machine in np.flatnonzero(residents.known(self.snapshot.number)).tolist():
             for each in residents.on(machine):
-                found.setdefault(each.job, []).append(each)
-        return found
+                runs.setdefault(each.job, []).append(each)
+        return runs
 
     def _most(self, resident: Resident) -> int:
         """Return how many tasks of a run may go now."""
@@ -261,18 +261,18 @@ class EvictionPlan(PlannedEvictions):
     def _eligible(self, resident: Resident) -> bool:
         """Return whether a task's pool is a sibling at this level, stands above its share, and may lose it."""
         path = self._path(resident)
-        pair = self.found.pair(self.path, path)
+        pair = self.standings.pair(self.path, path)
         if pair is None or pair[0] != self.own or pair[1] in self.gaining:
             return False
         if self.gone.get(resident.placement, 0) >= resident.tasks:
             return False
         leaf = path[0]
-        if not self.admits(leaf) or self.policy.spares(resident, leaf, self.found, self.lost_tasks.get(leaf, 0)):
+        if not self.admits(leaf) or self.policy.spares(resident, leaf, self.standings, self.lost_tasks.get(leaf, 0)):
             return False
         unit = self._unit(resident)
         if unit is None:
             return True  # the rest of a gang that goes already
-        used, share = self.found.used(pair[1]), self.found.due(pair[1])
+        used, share = self.standings.used(pair[1]), self.standings.due(pair[1])
         if is_kept_in_full(PoolLoss(used, share, [unit])):
             return True
         above = any(amount > 0 and has > part for has, part, amount in zip(used, share, unit, strict=True))
@@ -281,7 +281,7 @@ class EvictionPlan(PlannedEvictions):
 
     def admits(self, leaf: str) -> bool:
         """Return whether a pool's settings admit evictions for this evictor (rule 11)."""
-        rules = self.found.shares.preemption(leaf)
+        rules = self.standings.shares.preemption(leaf)
         if self.status is Status.AGGRESSIVELY_STARVING and rules.allow_aggressive_preemption is not False:
             return True
         return rules.allow_regular_preemption is not False
@@ -319,4 +319,4 @@ class EvictionPlan(PlannedEvictions):
 
     def _start(self) -> None:
         """Count one more task of the evictor."""
-        self.found.move(self.path, self.need)
+        self.standings.move(self.path, self.need)

@@ -1,4 +1,4 @@
-"""Sets of evictions: the next unit of the evictor, the losses of pools, and the evictions in evictions."""
+"""Sets of evictions: the next unit of the evictor, the losses of pools, and evictions with an unknown outcome."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import ceil
@@ -64,15 +64,15 @@ def within_shares(runs: Iterable[Resident], due: Callable[[Resident], float | No
 
     Of a job with an unknown share none are. `part`: the part of the machines on which the runs are.
     """
-    found, older = set[int](), dict[str, float]()
+    within, older = set[int](), dict[str, float]()
     for run in sorted(runs, key=lambda each: each.placement):
         if run.job not in older:
             tasks = due(run)
             older[run.job] = 0.0 if tasks is None else -tasks * part
         if older[run.job] < 0.0:
-            found.add(run.placement)
+            within.add(run.placement)
         older[run.job] += run.tasks
-    return found
+    return within
 
 
 def is_worth(cost: float, gone: Sequence[Resources], taken: Resources, totals: Resources) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 
 from omega.schedulers.fairshare.partition import Preemptible
 from omega.schedulers.fairshare.starvation import Status
-from omega.schedulers.preemption.stages import Backoff, Exchanges, least_for
+from omega.schedulers.preemption.stages import Backoff, least_for
 
 
 def test_stages() -> None:
@@ -15,7 +15,7 @@ def test_stages() -> None:
 
 
 def test_a_machine_rests_after_an_accepted_eviction() -> None:
-    rest = Backoff(0.5)
+    rest = Backoff()
     assert not rest.rests(1, 0.0)
     rest.evicted(1, 10.0)
     assert rest.rests(1, 10.499)
@@ -27,13 +27,19 @@ def test_a_machine_rests_after_an_accepted_eviction() -> None:
 
 def test_an_exchange_on_a_machine_is_an_eviction_by_somebody() -> None:
     """A number one higher and the same use: tasks went and others started in one transaction; else nothing is known."""
-    seen = Exchanges()
+    rest = Backoff()
+
+    def resting(now: float) -> list[int]:
+        rest.watch(rows, now)
+        return [machine for machine in range(rows.shape[1]) if rest.rests(machine, now)]
+
     rows = np.array(
         [[0, 1, 2, 3], [5, 5, 5, 5], [0, 0, 0, 0], [1, 1, 1, 1], [4, 4, 4, 4], [4, 4, 4, 4]], dtype=np.int64
     )
-    assert seen.seen(rows) == []
+    assert resting(0.0) == []
     rows[1] += [1, 1, 2, 0]
     rows[5, 1] = 3
-    assert seen.seen(rows) == [0], "use fell on the second, the third changed twice, the fourth not at all"
-    assert seen.seen(rows) == []
-    assert seen.seen(np.concatenate([rows, rows], axis=1)) == [], "machines that joined"
+    assert resting(1.0) == [0], "use fell on the second, the third changed twice, the fourth not at all"
+    assert resting(2.0) == []
+    rows = np.concatenate([rows, rows], axis=1)
+    assert resting(3.0) == [], "machines that joined"
