@@ -8,7 +8,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, fetch
 from omega.schedulers.loop import Arrived, Commit, Committed, Effect, Receive, Sync, Think, attempts
-from omega.schedulers.preemption.victims import Victims
+from omega.schedulers.preemption.victims import Victim
 from omega.schedulers.resizing import Measure, Measurements, Resize, Resized
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
@@ -25,7 +25,7 @@ class Planned:
     """The plan of a job: its claims and the victims they need."""
 
     claims: list[Claim] = field(default_factory=list)
-    victims: list[Victims] = field(default_factory=list)
+    victims: list[Victim] = field(default_factory=list)
     after: float = 0.0
     """Seconds from the beginning to the last claim: the time that policies wait, such as for a starving pool."""
 
@@ -87,12 +87,12 @@ class DryRun:
             results.append((transaction, Outcome(tuple((claim.count, Verdict.PLACED) for claim in claims))))
         return results
 
-    def _evict(self, claim: Claim) -> list[Victims]:
+    def _evict(self, claim: Claim) -> list[Victim]:
         residents = {each.placement: each for each in self.snapshot.residents.on(claim.machine)}
         found = []
         for placement, count in claim.evict:
             resident = residents[placement]
-            found.append(Victims(resident, count))
+            found.append(Victim(resident, count))
             self.snapshot.take(claim.machine, resident.need, -count)
             residents[placement] = replace(resident, tasks=resident.tasks - count)
         if found:

@@ -4,27 +4,15 @@ Schedulers use it for pools with automatic eviction (process/excess.py), command
 """
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from omega.cellstate.ranges import tail
 from omega.cellstate.residents import Resident
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.schedulers.preemption.victims import Victim
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import JobStore, OperatorStore, SchedulerStore
-
-
-class Victim(NamedTuple):
-    """The last `number` tasks of a run, to be evicted; all tasks of the job of a strict gang."""
-
-    resident: Resident
-    number: int
-
-    @property
-    def amounts(self) -> tuple[int, ...]:
-        """Number of evicted tasks, then their amounts by resource."""
-        tasks = self.resident.together or self.number
-        return tasks, *(amount * tasks for amount in self.resident.need)
 
 
 def total_of(victims: Iterable[Victim]) -> list[int]:

@@ -8,6 +8,7 @@ from omega.cellstate.transaction import Claim
 from omega.schedulers.fairshare.standings import Path, Standings
 from omega.schedulers.preemption.planning import PlanningPolicy
 from omega.schedulers.preemption.sets import UnsettledEvictions, leaf_of_work, with_victims
+from omega.schedulers.preemption.victims import Victim, add
 from omega.schedulers.work import Work
 
 
@@ -63,7 +64,7 @@ class PlannedEvictions:
         """Return the free amounts of a machine after the evictions in flight."""
         free = [int(room[machine]) for room in self.snapshot.room]
         for amounts in self.policy.freed(machine):
-            free = [has + more for has, more in zip(free, amounts, strict=True)]
+            add(free, amounts, 1)
         return free
 
     def _room(self, machine: int) -> list[int]:
@@ -73,12 +74,10 @@ class PlannedEvictions:
         return self.room[machine]
 
     def _occupy(self, machine: int, count: int = 1) -> None:
-        room, planned = self._room(machine), self.planned[machine]
-        for d, amount in enumerate(self.need):
-            room[d] -= amount * count
-            planned[d] += amount * count
+        add(self._room(machine), self.need, -count)
+        add(self.planned[machine], self.need, count)
 
-    def _carry_out(self, machine: int, chosen: Sequence[tuple[Resident, int]]) -> None:
+    def _carry_out(self, machine: int, chosen: Sequence[Victim]) -> None:
         """Count the victims of one task as gone, and the task as placed on the machine."""
         for resident, count in chosen:
             self._evict(machine, resident, count)
@@ -100,10 +99,8 @@ class PlannedEvictions:
             self.lost.append((resident.pool or resident.user, amounts))
         if resident.together:
             self.strict.add(resident.job)
-        amounts = tuple(amount * count for amount in resident.need)
-        self.freed.append((machine, amounts))
-        for d, amount in enumerate(amounts):
-            self.room[machine][d] += amount
+        self.freed.append((machine, tuple(amount * count for amount in resident.need)))
+        add(self.room[machine], resident.need, count)
 
     def _with_victims(self, claims: Sequence[Claim]) -> list[Claim]:
         """Name the victims of each claim, which the snapshot counts as taken."""

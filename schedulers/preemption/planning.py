@@ -20,6 +20,7 @@ from omega.schedulers.policies import Peers, Preemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.preemption.sets import UnsettledEvictions
 from omega.schedulers.preemption.stages import Backoff
+from omega.schedulers.preemption.victims import add
 
 MOST_AGES = 256
 """Maximum number of times with the newest task that was known then."""
@@ -90,8 +91,7 @@ class PlanningPolicy(Preemption):
             for placement, count in evictions.gone.items():
                 victim = evictions.victims[placement]
                 if victim.job == job:
-                    for d, amount in enumerate(victim.need):
-                        gone[d] += amount * (victim.together or count)
+                    add(gone, victim.need, victim.together or count)
         return tuple(gone)
 
     def gone(self) -> dict[int, int]:

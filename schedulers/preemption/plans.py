@@ -21,12 +21,8 @@ from omega.schedulers.policies import Placement, claims_of
 from omega.schedulers.preemption.planned import PlannedEvictions
 from omega.schedulers.preemption.planning import PlanningPolicy
 from omega.schedulers.preemption.precedence import might_hold
-from omega.schedulers.preemption.sets import (
-    EvictedAmounts,
-    is_worth,
-    within_shares,
-    without_needless,
-)
+from omega.schedulers.preemption.sets import EvictedAmounts, is_worth, within_shares
+from omega.schedulers.preemption.victims import Victim, add, without_needless
 from omega.schedulers.work import Work
 
 Mask = NDArray[np.bool_]
@@ -161,7 +157,7 @@ class EvictionPlan(PlannedEvictions):
                 break
         return wanted
 
-    def _count(self, chosen: Sequence[tuple[Resident, int]], losses: "EvictedAmounts") -> None:
+    def _count(self, chosen: Sequence[Victim], losses: EvictedAmounts) -> None:
         """Add victims to what pools lose, before they are carried out."""
         for resident, count in chosen:
             pool, unit = self._pool(resident), self._unit(resident)
@@ -169,7 +165,7 @@ class EvictionPlan(PlannedEvictions):
             if unit is not None:
                 losses.units.setdefault(pool, []).extend([unit] * (1 if resident.together else count))
 
-    def _legal(self, taken: Resources, losses: "EvictedAmounts") -> bool:
+    def _legal(self, taken: Resources, losses: EvictedAmounts) -> bool:
         """Return whether a set is legal on the snapshot, given the evictions planned before."""
         sets = [PoolLoss(losses.held[name], self.standings.due(name), units) for name, units in losses.units.items()]
         return (
@@ -288,11 +284,11 @@ class EvictionPlan(PlannedEvictions):
 
     # Victims for one task
 
-    def _enough(self, machine: int, first: Resident) -> list[tuple[Resident, int]] | None:
+    def _enough(self, machine: int, first: Resident) -> list[Victim] | None:
         """Return the newest eligible tasks on a machine that free what one more task lacks; None: not enough."""
         room = self._room(machine)
         lacking = [amount - free for amount, free in zip(self.need, room, strict=True)]
-        chosen: list[tuple[Resident, int]] = []
+        chosen: list[Victim] = []
         here = sorted(self.snapshot.residents.on(machine), key=lambda each: (self._stage(each), self._rank(each)))
         for resident in (first, *(each for each in here if each is not first)):
             if all(amount <= 0 for amount in lacking):
@@ -300,8 +296,8 @@ class EvictionPlan(PlannedEvictions):
             useful = [ceil(lack / need) for lack, need in zip(lacking, resident.need, strict=True) if lack > 0 and need]
             count = min(self._most(resident), max(useful)) if useful else 0
             if count > 0:
-                chosen.append((resident, count))
-                lacking = [lack - need * count for lack, need in zip(lacking, resident.need, strict=True)]
+                chosen.append(Victim(resident, count))
+                add(lacking, resident.need, -count)
         return without_needless(chosen, lacking) if all(amount <= 0 for amount in lacking) else None
 
     def _for_task(self, machine: int, first: Resident) -> int | None:

@@ -12,12 +12,11 @@ from omega.cellstate.fairness import leaf_of
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
 from omega.cellstate.residents import Resident
-from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.constraints.evaluation import permitted
 from omega.schedulers.policies import Placement, Preemption, claims_of
-from omega.schedulers.preemption.victims import fewest
+from omega.schedulers.preemption.victims import add, fewest
 from omega.schedulers.work import Work
 
 Prey = Mapping[int, Sequence[Resident]]
@@ -123,9 +122,9 @@ class _Trial:
     def succeeds(self, placement: Placement, rng: Random) -> bool:
         """Return whether anything can be placed; the snapshot is left unchanged."""
         mark = self.snapshot.mark()
-        found = len(self._place(list(self.prey), placement, rng)) > 0
+        claims = self._place(list(self.prey), placement, rng)
         self.snapshot.undo(mark)
-        return found
+        return len(claims) > 0
 
     def fewest_machines(self, placement: Placement, rng: Random) -> Sequence[Claim]:
         """Return claims with victims: the cheapest machines are offered, doubled until something is placed."""
@@ -171,20 +170,15 @@ class _Trial:
         room: dict[int, list[int]] = {}
         for claim in claims:
             here = room.setdefault(claim.machine, [int(amounts[claim.machine]) for amounts in self.snapshot.room])
-            _add(here, self.work.need(claim.group), claim.count)
+            add(here, self.work.need(claim.group), claim.count)
         left = {machine: {each.placement: each for each in self.prey.get(machine, ())} for machine in room}
-        found = []
+        complete = []
         for claim in claims:
             here, there = room[claim.machine], left[claim.machine]
-            _add(here, self.work.need(claim.group), -claim.count)
+            add(here, self.work.need(claim.group), -claim.count)
             victims = fewest(there.values(), tuple(-amount for amount in here)) or []
             for resident, count in victims:
-                _add(here, resident.need, count)
+                add(here, resident.need, count)
                 there[resident.placement] = replace(resident, tasks=resident.tasks - count)
-            found.append(claim._replace(evict=tuple((each.resident.placement, each.number) for each in victims)))
-        return found
-
-
-def _add(amounts: list[int], need: Resources, count: int) -> None:
-    for d, amount in enumerate(need):
-        amounts[d] += amount * count
+            complete.append(claim._replace(evict=tuple((each.resident.placement, each.number) for each in victims)))
+        return complete

@@ -9,6 +9,7 @@ from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Claim
 from omega.schedulers.fairshare.standings import Path
+from omega.schedulers.preemption.victims import add
 from omega.schedulers.work import Work
 
 
@@ -45,18 +46,6 @@ class EvictedAmounts:
     def __init__(self) -> None:
         self.held: dict[str, Resources] = {}
         self.units: dict[str, list[Resources]] = {}
-
-
-def without_needless(chosen: Sequence[tuple[Resident, int]], missing: Sequence[int]) -> list[tuple[Resident, int]]:
-    """Leave out victims that turned out not to be needed, the last chosen first; `missing` is 0 or less."""
-    kept, spare = list[tuple[Resident, int]](), [-amount for amount in missing]
-    for resident, count in reversed(chosen):
-        fits = [left // need for left, need in zip(spare, resident.need, strict=True) if need]
-        stay = min([count, *fits])
-        spare = [left - need * stay for left, need in zip(spare, resident.need, strict=True)]
-        if stay < count:
-            kept.append((resident, count - stay))
-    return kept[::-1]
 
 
 def within_shares(runs: Iterable[Resident], due: Callable[[Resident], float | None], part: float) -> set[int]:
@@ -96,33 +85,28 @@ def with_victims(
     left = {machine: list(chosen) for machine, chosen in victims.items()}
     for claim in claims:
         if claim.machine in left:
-            _add(room[claim.machine], work.need(claim.group), claim.count)
-    found = []
+            add(room[claim.machine], work.need(claim.group), claim.count)
+    complete = []
     for claim in claims:
         if claim.machine in left:
             here = room[claim.machine]
-            _add(here, work.need(claim.group), -claim.count)
+            add(here, work.need(claim.group), -claim.count)
             claim = claim._replace(evict=_taken_from(left[claim.machine], of, here))  # noqa: PLW2901
-        found.append(claim)
-    return found
+        complete.append(claim)
+    return complete
 
 
 def _taken_from(
     victims: list[tuple[int, int]], of: Mapping[int, Resident], room: list[int]
 ) -> tuple[tuple[int, int], ...]:
     """Take out the first victims that bring the room of a machine to 0 or more."""
-    found: list[tuple[int, int]] = []
+    taken: list[tuple[int, int]] = []
     for at, (placement, count) in enumerate(list(victims)):
         need = of[placement].need
         useful = [ceil(-free / amount) for free, amount in zip(room, need, strict=True) if free < 0 and amount]
         number = min(count, max(useful, default=0))
         victims[at] = placement, count - number
         if number:
-            found.append((placement, number))
-            _add(room, need, number)
-    return tuple(found)
-
-
-def _add(room: list[int], need: Resources, count: int) -> None:
-    for d, amount in enumerate(need):
-        room[d] += amount * count
+            taken.append((placement, number))
+            add(room, need, number)
+    return tuple(taken)

@@ -5,19 +5,18 @@ and of equals the newest go first, no more than needed. The choice depends on th
 task twice has no effect, so several processes may do the same at once.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import Epoch, Pools
-from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.residents import Resident
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.fetching import residents_on
-from omega.schedulers.over_limit import Victim, end_victims, fewest, over_limit, total_of
+from omega.schedulers.over_limit import end_victims, fewest, over_limit, total_of
+from omega.schedulers.preemption.victims import Victim
 
 OVER_SECONDS = 10.0
 """Time in seconds for which a machine may exceed its capacity before tasks are evicted."""
@@ -79,35 +78,34 @@ class Excess:
         over = set(np.flatnonzero((rows > 0).any(axis=0) & snapshot.allocated.any(axis=0)).tolist())
         self._since = {machine: self._since.get(machine, now) for machine in over}
         due = sorted(machine for machine, since in self._since.items() if now - since >= OVER_SECONDS)[:MOST_MACHINES]
-        found = []
-        for resident_list in _by_machine(residents_on(due, cell, now)).values():
-            machine = resident_list[0].machine
-            may_go = [each for each in resident_list if _allows(snapshot.pools, _leaf(each), "evict_over_capacity")]
-            found += fewest(may_go, (0, *map(int, rows[:, machine])))
-        return found
+        may_go: dict[int, list[Resident]] = {}
+        for each in residents_on(due, cell, now):
+            if _allows(snapshot.pools, _leaf(each), "evict_over_capacity"):
+                may_go.setdefault(each.machine, []).append(each)
+        chosen = (fewest(here, (0, *map(int, rows[:, machine]))) for machine, here in may_go.items())
+        return [victim for victims in chosen for victim in victims]
 
 
 def over_limits(cell: SchedulerStore, pools: Pools, epoch: Epoch, now: float) -> list[Victim]:
     """Return the tasks that bring pools back to their limits, where their settings permit it."""
     excess = {
-        name: [0 if most is None else has - most for most, has in zip(use.limits, _held(use), strict=True)]
+        name: [
+            0 if most is None else has - most
+            for most, has in zip(use.limits, (use.jobs, use.tasks, *use.amounts), strict=True)
+        ]
         for name, use in cell.pool_use().items()
         if _allows(pools, name, "evict_over_limit")
     }
-    found: list[Victim] = []
+    victims: list[Victim] = []
     for name in sorted(excess, key=lambda each: -len(pools.path(each))):  # sub-pools first: their parents gain as well
-        gone = [each for each in found if name in _path(pools, _leaf(each.resident))]
+        gone = [each for each in victims if name in _path(pools, _leaf(each.resident))]
         jobs, *amounts = excess[name]
         lacking = [more - less for more, less in zip(amounts, total_of(gone) or [0] * len(amounts), strict=True)]
         if jobs > 0 or any(more > 0 for more in lacking):
             below = _residents_of(cell, pools, epoch, name, now)
             left = [each for each in below if each.job not in {victim.resident.job for victim in gone}]
-            found += over_limit(left, (jobs, *lacking))
-    return found
-
-
-def _held(use: PoolUse) -> tuple[int, ...]:
-    return use.jobs, use.tasks, *use.amounts
+            victims += over_limit(left, (jobs, *lacking))
+    return victims
 
 
 def _allows(pools: Pools, name: str, setting: str) -> bool:
@@ -119,8 +117,7 @@ def _leaf(resident: Resident) -> str:
 
 
 def _path(pools: Pools, leaf: str) -> list[str]:
-    found = pools.path(leaf) or pools.path(pools.parent_of(leaf))
-    return [pool.name for pool in found]
+    return [pool.name for pool in pools.path(leaf) or pools.path(pools.parent_of(leaf))]
 
 
 def _residents_of(cell: SchedulerStore, pools: Pools, epoch: Epoch, name: str, now: float) -> list[Resident]:
@@ -136,10 +133,3 @@ def _residents_of(cell: SchedulerStore, pools: Pools, epoch: Epoch, name: str, n
     runs = (run for job in jobs.values() for group in job.groups for run in group.runs)
     machines = {machine for _, machine, leaving in runs if not leaving}
     return [each for each in residents_on(sorted(machines), cell, now) if each.job in jobs]
-
-
-def _by_machine(residents: Iterable[Resident]) -> Mapping[int, list[Resident]]:
-    found: dict[int, list[Resident]] = {}
-    for each in residents:
-        found.setdefault(each.machine, []).append(each)
-    return found
