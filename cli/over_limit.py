@@ -32,7 +32,7 @@ def settle(
 ) -> tuple[dict[str, int], int]:
     """Evict what is over a limit, or report it; return by how much the use is over now, and the evicted tasks."""
     from omega.cellstate.resources import format_amount
-    from omega.over_limit import evict
+    from omega.limits import evict
 
     evicted = evict(cell, excess, belongs, app.now_ms, app.by) if mode == "evict" else 0
     over = dict(excess())

@@ -14,8 +14,7 @@ from omega.cli.amounts import amount_options, named
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.cli.over_limit import over_option, settle
-from omega.limits import set_limits
-from omega.over_limit import excess_of_kind
+from omega.limits import excess_of_kind, set_limits
 from omega.queries.cells import kinds_of, limits_json
 
 if TYPE_CHECKING:

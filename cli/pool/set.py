@@ -27,7 +27,7 @@ def command(app: App, /, *, name: str, version: int | None, over: str, everybody
     A pool that moves takes its running jobs along. A limit below the present use ends nothing unless --over evict is
     given: the least important tasks of the pool are then evicted until the use is within the limit.
     """
-    from omega.over_limit import excess_of_pool, jobs_of_pool
+    from omega.limits import excess_of_pool, jobs_of_pool
     from omega.pools.changes import change, with_pool
     from omega.queries.pool_shares import not_in_effect
 

@@ -42,7 +42,6 @@ class AsyncClient:
     """
 
     def __init__(self, store: str | None = None, cell: str | None = None, *, user: str | None = None) -> None:
-        """Name a store and a cell as `omega.Client` does."""
         self._client = Client(store, cell, user=user)
 
     async def __aenter__(self) -> Self:

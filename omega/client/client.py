@@ -59,11 +59,9 @@ class Client:
         self._by = author(self.user)
 
     def __enter__(self) -> Self:
-        """Return the client; it is closed when the block ends."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the client."""
         self.close()
 
     def close(self) -> None:

@@ -67,15 +67,23 @@ def _rule_of_job(field: str) -> Callable[[str], str]:
     return check
 
 
-def _form(rule: "re.Pattern[str]", what: str) -> Callable[[str], str]:
-    """Return a validator of a text's form; `what` describes the valid form."""
+def _reading(read: Callable[[Any], Any], *, as_written: bool = False) -> Callable[[Any], Any]:
+    """Return a validator that reads a value, and returns it as read or, for schedulers, as written."""
 
-    def check(value: str) -> str:
-        if not rule.fullmatch(value.strip()):
-            raise ValueError(f"{value!r} is not {what}")
-        return value.strip()
+    def check(value: Any) -> Any:
+        try:
+            result = read(value)
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+        return value if as_written else result
 
     return check
+
+
+def _pool_path(value: str) -> str:
+    if not _POOL.fullmatch(value.strip()):
+        raise ValueError(f"{value!r} is not a path of pools; write for example analytics/adhoc")
+    return value.strip()
 
 
 def _amount(value: Any) -> str | int | float:
@@ -83,15 +91,6 @@ def _amount(value: Any) -> str | int | float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is not an amount; write for example 500m, 2, 256Mi or 1Gi")  # noqa: TRY004 - pydantic's
     return value
-
-
-def _milliseconds(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{value!r} is not a duration; write for example 30s, 5m, 1h30m or 250ms")  # noqa: TRY004 - pydantic's
-    try:
-        return parse_duration(value)
-    except BadInput as error:
-        raise ValueError(str(error)) from None
 
 
 def _bytes(value: Any) -> int:
@@ -122,16 +121,13 @@ def _gang(value: Any) -> Gang:
     return GANGS[value]
 
 
-def _array(value: Any) -> Array | None:
+def _array(value: Any) -> Array:
     """Read ``0-99``, or ``{range: 1-10, step: 2}``."""
     said = value if isinstance(value, dict) else {"range": value}
     text, step = said.get("range"), said.get("step", 1)
     if not isinstance(text, str) or type(step) is not int or set(said) - {"range", "step"}:
         raise ValueError(f"{value!r} is not an array; write 0-99, or range: 1-10 with step: 2")
-    try:
-        return parse_array(text, step)
-    except BadInput as error:
-        raise ValueError(str(error)) from None
+    return parse_array(text, step)
 
 
 def _waits(value: Any) -> Any:
@@ -140,28 +136,15 @@ def _waits(value: Any) -> Any:
     return [{"job": entry} if isinstance(entry, str) else entry for entry in entries]
 
 
-def _demand(read: Callable[[Any], object]) -> Callable[[Any], Any]:
-    """Return a validator of an entry for schedulers, which is passed on as written."""
-
-    def check(value: Any) -> Any:
-        try:
-            read(value)
-        except BadInput as error:
-            raise ValueError(str(error)) from None
-        return value
-
-    return check
-
-
 Variable = Annotated[str, AfterValidator(_variable)]
 Size = Annotated[int, BeforeValidator(_bytes)]
-Duration = Annotated[int, BeforeValidator(_milliseconds)]
+Duration = Annotated[int, BeforeValidator(_reading(parse_duration))]
 Amount = Annotated[Any, AfterValidator(_amount)]
-Constraint = Annotated[Any, AfterValidator(_demand(read_constraint))]
-Domain = Annotated[Any, AfterValidator(_demand(read_spread))]
-Near = Annotated[Any, AfterValidator(_demand(partial(read_relations, "near")))]
-Apart = Annotated[Any, AfterValidator(_demand(partial(read_relations, "apart_from")))]
-PoolPath = Annotated[str, AfterValidator(_form(_POOL, "a path of pools; write for example analytics/adhoc"))]
+Constraint = Annotated[Any, AfterValidator(_reading(read_constraint, as_written=True))]
+Domain = Annotated[Any, AfterValidator(_reading(read_spread, as_written=True))]
+Near = Annotated[Any, AfterValidator(_reading(partial(read_relations, "near"), as_written=True))]
+Apart = Annotated[Any, AfterValidator(_reading(partial(read_relations, "apart_from"), as_written=True))]
+PoolPath = Annotated[str, AfterValidator(_pool_path)]
 
 
 class Strict(BaseModel):
@@ -227,7 +210,7 @@ class Tasks(Strict):
     time_limit: Duration = 0
     grace: Duration | None = None
     log_limit: Size = 0
-    array: Annotated[Any, AfterValidator(_array)] = None
+    array: Annotated[Any, AfterValidator(_reading(_array))] = None
 
     @model_validator(mode="after")
     def _counted_once(self) -> Self:
@@ -246,16 +229,16 @@ class Tasks(Strict):
 
     def extra(self) -> dict[str, Any]:
         """Return the group's fields for schedulers and executors, for `TaskGroup.extra`."""
-        found = {name: value for name in (*UNCHANGED, *FIELDS) if (value := getattr(self, name))}
+        fields = {name: value for name in (*UNCHANGED, *FIELDS) if (value := getattr(self, name))}
         if self.locality is not None:
-            found["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
+            fields["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
         if self.restart is not None:
-            found["restart"] = self.restart.model_dump(exclude={"lost"} if self.restart.lost == BUDGET else None)
+            fields["restart"] = self.restart.model_dump(exclude={"lost"} if self.restart.lost == BUDGET else None)
         if self.grace is not None:
-            found["grace"] = self.grace
+            fields["grace"] = self.grace
         if self.array is not None:
-            found["array"] = self.array.extra()
-        return found
+            fields["array"] = self.array.extra()
+        return fields
 
 
 Need = Callable[[tuple[str | int, ...], Tasks], Resources]
@@ -290,12 +273,12 @@ class JobForm(Strict):
     def extra(self) -> dict[str, Any]:
         """Return the job's fields for schedulers and executors, for `JobSpec.extra`."""
         names = ("pool", "user", "environment", "directory", "simulate")
-        found = {name: value for name in names if (value := getattr(self, name))}
+        fields = {name: value for name in names if (value := getattr(self, name))}
         if self.expected_duration is not None:
-            found["expected_duration"] = self.expected_duration / 1000
-        found |= {"update": self.update.model_dump()} if self.update else {}
-        found |= {"on_abandon": "keep"} if self.on_abandon == "keep" else {}
-        return found | ({"after": [wait.model_dump() for wait in self.after]} if self.after else {})
+            fields["expected_duration"] = self.expected_duration / 1000
+        fields |= {"update": self.update.model_dump()} if self.update else {}
+        fields |= {"on_abandon": "keep"} if self.on_abandon == "keep" else {}
+        return fields | ({"after": [wait.model_dump() for wait in self.after]} if self.after else {})
 
 
 def fields_at(path: tuple[str | int, ...], job: type[JobForm] = JobForm) -> list[str]:
@@ -311,4 +294,4 @@ def _within(annotation: Any) -> type[Strict] | None:
     """Return the model in an annotation: ``list[Tasks]``, ``Locality | None``."""
     if isinstance(annotation, type) and issubclass(annotation, Strict):
         return annotation
-    return next((found for each in get_args(annotation) if (found := _within(each))), None)
+    return next((model for each in get_args(annotation) if (model := _within(each))), None)

@@ -50,38 +50,42 @@ def computed(tree: Tree, seconds: float | None = None, method: str = METHODS[0])
 def _tree_document(tree: Tree, shares: Shares) -> dict[str, Any]:
     least, local, own = shares.satisfaction
     elements: dict[str, Any] = {}
+    of_pools = {
+        "fair_share": shares.pools,
+        "demand_share": shares.pool_demand,
+        "usage_share": shares.pool_usage,
+        "limits_share": shares.limits,
+        "strong": shares.strong,
+        "integral": shares.integral,
+        "weight_proportional": np.maximum(shares.pools - shares.strong - shares.integral, 0.0),
+        "promised": shares.promised_pools,
+        "strong_guarantee_share": shares.guaranteed,
+        "estimated_guarantee": shares.estimated[0],
+        "promised_fair_share": shares.expected[0],
+        "volume": shares.volume,
+    }
     for name, number in tree.numbers.items():
-        rest = shares.pools[number] - shares.strong[number] - shares.integral[number]
-        elements[name] = {
-            "fair_share": _named(tree, shares.pools[number]),
-            "demand_share": _named(tree, shares.pool_demand[number]),
-            "usage_share": _named(tree, shares.pool_usage[number]),
-            "limits_share": _named(tree, shares.limits[number]),
-            "strong": _named(tree, shares.strong[number]),
-            "integral": _named(tree, shares.integral[number]),
-            "weight_proportional": _named(tree, np.maximum(rest, 0.0)),
-            "promised": _named(tree, shares.promised_pools[number]),
-            "strong_guarantee_share": _named(tree, shares.guaranteed[number]),
-            "estimated_guarantee": _named(tree, shares.estimated[0][number]),
-            "promised_fair_share": _named(tree, shares.expected[0][number]),
-            "volume": _named(tree, shares.volume[number]),
+        elements[name] = {field: _named(tree, vectors[number]) for field, vectors in of_pools.items()} | {
             "weight": float(shares.weights[number]),
             "satisfaction": _ratio(least[number]),
             "local_satisfaction": _ratio(local[number]),
             "dominant_resource": _dominant(tree, shares.pools[number]),
         }
+    nothing = np.zeros_like(shares.jobs)
+    of_jobs = {
+        "fair_share": shares.jobs,
+        "demand_share": shares.job_demand,
+        "usage_share": shares.job_usage,
+        "limits_share": shares.job_limits,
+        "strong": nothing,
+        "integral": nothing,
+        "weight_proportional": shares.jobs,
+        "promised": shares.promised_jobs,
+        "estimated_guarantee": shares.estimated[1],
+        "promised_fair_share": shares.expected[1],
+    }
     for index, job in enumerate(tree.jobs):
-        elements[job.name] = {
-            "fair_share": _named(tree, shares.jobs[index]),
-            "demand_share": _named(tree, shares.job_demand[index]),
-            "usage_share": _named(tree, shares.job_usage[index]),
-            "limits_share": _named(tree, shares.job_limits[index]),
-            "strong": _named(tree, np.zeros(len(tree.resources))),
-            "integral": _named(tree, np.zeros(len(tree.resources))),
-            "weight_proportional": _named(tree, shares.jobs[index]),
-            "promised": _named(tree, shares.promised_jobs[index]),
-            "estimated_guarantee": _named(tree, shares.estimated[1][index]),
-            "promised_fair_share": _named(tree, shares.expected[1][index]),
+        elements[job.name] = {field: _named(tree, vectors[index]) for field, vectors in of_jobs.items()} | {
             "weight": float(shares.job_weights[index]),
             "satisfaction": _ratio(own[index]),
             "local_satisfaction": _ratio(own[index]),

@@ -1,6 +1,6 @@
 """The log of a cell as events: facts with their words named, read version by version."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
@@ -116,6 +116,30 @@ KINDS_BY_WORD = {"done": "ended", "enlist": "register", "leave": "deregister", "
 _WORDS = {kind: word for word, kind in KINDS_BY_WORD.items()}
 
 _Read = tuple[str | None, int | None, int | None, dict[str, Any]]
+"""Job, machine, count and details of a fact."""
+_Reader = Callable[[Sequence[str], "Dimensions"], _Read]
+_NUMBERS = ("count", "group", "incarnation", "machine", "number", "of_version", "placement", "precedence")
+_VALUES: Mapping[str, Callable[[str], Any]] = {
+    **dict.fromkeys(_NUMBERS, int),
+    "verdict": lambda word: Verdict(int(word)).name.lower(),
+    "removed": lambda word: word == "-",
+}
+
+
+def _named(fields: str, more: str | None = None) -> _Reader:
+    """Return a reader of facts with these words; with `more`, others may follow, the first under that name."""
+    required = fields.split()
+    names = required + (more or "").split()
+
+    def read(words: Sequence[str], _: "Dimensions") -> _Read:
+        if len(words) < len(required) or (more is None and len(words) > len(required)):
+            raise ValueError(f"{len(words)} words instead of {fields!r}")
+        values = {name: _VALUES.get(name, str)(word) for name, word in zip(names, words, strict=False)}
+        if "tasks" in values:
+            values["count"] = ranges.count(values["tasks"])
+        return values.pop("job", None), values.pop("machine", None), values.pop("count", None), values
+
+    return read
 
 
 def _tasks(words: Sequence[str], dimensions: "Dimensions") -> _Read:
@@ -125,11 +149,6 @@ def _tasks(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     if reason not in ("", "-"):
         more["reason"] = reason
     return job, int(machine), ranges.count(tasks), more
-
-
-def _conflict(words: Sequence[str], _: "Dimensions") -> _Read:
-    job, machine, verdict, count = words
-    return job, int(machine), int(count), {"verdict": Verdict(int(verdict)).name.lower()}
 
 
 def _assert(words: Sequence[str], dimensions: "Dimensions") -> _Read:
@@ -147,15 +166,6 @@ def _assert(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     return words[0], None, None, {"asserted": pools}
 
 
-def _submit(words: Sequence[str], _: "Dimensions") -> _Read:
-    job, name, kind, precedence, count = words
-    return job, None, int(count), {"name": name, "job_kind": kind, "precedence": int(precedence)}
-
-
-def _stop(words: Sequence[str], _: "Dimensions") -> _Read:
-    return words[0], None, int(words[1]), {"reason": words[2]} if len(words) > 2 else {}
-
-
 def _resize(words: Sequence[str], _: "Dimensions") -> _Read:
     job, group, total, waiting, stopped = words
     change = int(waiting) - int(stopped)
@@ -164,31 +174,6 @@ def _resize(words: Sequence[str], _: "Dimensions") -> _Read:
 
 def _stalled(words: Sequence[str], _: "Dimensions") -> _Read:
     return words[0], None, None, {"reason": " ".join(words[1:])}
-
-
-def _drop(words: Sequence[str], _: "Dimensions") -> _Read:
-    job, group, count, how = words
-    return job, None, int(count), {"group": int(group), "how": how}
-
-
-def _fail(words: Sequence[str], _: "Dimensions") -> _Read:
-    job, group, tasks, how = words
-    return job, None, ranges.count(tasks), {"group": int(group), "tasks": tasks, "reason": how}
-
-
-def _requeue(words: Sequence[str], _: "Dimensions") -> _Read:
-    job, group, tasks = words
-    return job, None, ranges.count(tasks), {"group": int(group), "tasks": tasks}
-
-
-def _late(words: Sequence[str], _: "Dimensions") -> _Read:
-    placement, machine, job, group, tasks, how = words
-    more = {"placement": int(placement), "group": int(group), "tasks": tasks, "how": how}
-    return job, int(machine), ranges.count(tasks), more
-
-
-def _hold(words: Sequence[str], _: "Dimensions") -> _Read:
-    return words[0], None, None, {"other": words[1]} if len(words) > 1 else {}
 
 
 def _done(words: Sequence[str], _: "Dimensions") -> _Read:
@@ -210,10 +195,6 @@ def _machine(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     return None, int(index), None, {"capacity": dimensions.numbers([int(word) for word in value.split(",")])}
 
 
-def _member(words: Sequence[str], _: "Dimensions") -> _Read:
-    return None, None, None, {"member": words[0], "incarnation": int(words[1])}
-
-
 def _limit(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     kind, jobs, lowest, highest, *amounts = [None if word == "-" else word for word in words]
     numbers = [None if amount is None else int(amount) for amount in amounts]
@@ -223,50 +204,29 @@ def _limit(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     return None, None, None, more
 
 
-def _pool(words: Sequence[str], _: "Dimensions") -> _Read:
-    return None, None, None, {"pool": words[0], "number": int(words[1]), "removed": words[2] == "-"}
-
-
-def _epoch(words: Sequence[str], _: "Dimensions") -> _Read:
-    return None, None, None, {"number": int(words[0]), "of_version": int(words[1])}
-
-
-def _restore(words: Sequence[str], _: "Dimensions") -> _Read:
-    return None, None, None, {"of_version": int(words[0])}
-
-
 def _unread(words: Sequence[str], _: "Dimensions") -> _Read:
     return None, None, None, {"words": list(words)}
 
 
-_READERS = {
+_READERS: Mapping[str, _Reader] = {
     **dict.fromkeys(("place", "left", *ENDINGS), _tasks),
-    "conflict": _conflict,
+    "conflict": _named("job machine verdict count"),
     "assert": _assert,
-    "submit": _submit,
-    "stop": _stop,
-    "abandon": _stop,
+    "submit": _named("job name job_kind precedence count"),
+    **dict.fromkeys(("stop", "abandon"), _named("job count", "reason")),
     "done": _done,
-    "hold": _hold,
-    "release": _hold,
-    "awaited": _hold,
-    "met": _hold,
-    "update": _hold,
-    "updated": _hold,
+    **dict.fromkeys(("hold", "release", "awaited", "met", "update", "updated", "attempt"), _named("job", "other")),
     "stalled": _stalled,
     "resize": _resize,
-    "drop": _drop,
-    "attempt": _hold,
-    "fail": _fail,
-    "requeue": _requeue,
-    "late": _late,
+    "drop": _named("job group count how"),
+    "fail": _named("job group tasks reason"),
+    "requeue": _named("job group tasks"),
+    "late": _named("placement machine job group tasks how"),
     "join": _join,
     "machine": _machine,
-    "enlist": _member,
-    "leave": _member,
-    "lapse": _member,
+    **dict.fromkeys(("enlist", "leave", "lapse"), _named("member incarnation", "")),
     "limit": _limit,
-    "restore": _restore,
-    "pool": _pool,
-    "epoch": _epoch,
+    "restore": _named("of_version", ""),
+    "pool": _named("pool number removed", ""),
+    "epoch": _named("number of_version", ""),
 }

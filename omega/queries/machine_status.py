@@ -22,7 +22,6 @@ class MachineStatus:
     """A machine with all its stored data; each part is read once, on first use."""
 
     def __init__(self, cell: "Queries", machine: "Machine") -> None:
-        """Take a machine of a cell as it was read."""
         self.cell, self.machine = cell, machine
 
     @cached_property

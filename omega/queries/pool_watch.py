@@ -21,7 +21,6 @@ class PoolWatch:
     _after: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Note the version at the beginning."""
         self._after = extent(self.cell).newest
 
     def add(self, document: Mapping[str, Any], now_ms: int) -> None:

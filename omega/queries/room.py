@@ -27,7 +27,6 @@ class PoolLimits:
     """The limits of the pools of a cell; they are read once, when first needed."""
 
     def __init__(self, cell: "Queries") -> None:
-        """Take a cell."""
         self.cell = cell
 
     @cached_property
@@ -60,7 +59,6 @@ class Room:
     _reasons: dict[Hashable, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Read limits of pools when they are needed."""
         self._pool_limits = PoolLimits(self.cell)
 
     def reason(self, job: Job) -> str:

@@ -9,7 +9,7 @@ from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, PreemptionSettings
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Mode, Position
-from omega.over_limit import evict, excess_of_pool, jobs_of_pool
+from omega.limits import evict, excess_of_pool, jobs_of_pool
 from omega.schedulers.process.excess import OVER_SECONDS, Excess
 from tests.contract.conftest import AnyCell, Member
 from tests.contract.test_epochs import next_epoch

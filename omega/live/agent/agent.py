@@ -28,9 +28,8 @@ from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.kept import Kept
+from omega.live.agent.kept import Kept, give_notice
 from omega.live.agent.lease_file import now
-from omega.live.agent.notice import give_notice
 from omega.live.agent.orders import Site, order
 from omega.live.agent.output import Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, PlacementKey

@@ -46,6 +46,18 @@ def mark(place: Path) -> bytes:
     return f"{MARK}={place}".encode()
 
 
+def task_group(place: Path, table: Table) -> set[int]:
+    """Return the processes of a task's original session and group, unless their ids were reused."""
+    try:
+        group, since, _ = (place / "running").read_text().split()
+    except (OSError, ValueError):
+        return set()
+    leader = table.get(int(group))
+    if leader is not None and leader.started != since:
+        return set()
+    return {pid for pid, each in table.items() if int(group) in (each.group, each.session)}
+
+
 @dataclass(slots=True)
 class Foreign:
     """A task with a supervisor that is not a child of this guard; `seen` are its processes: id → start."""
@@ -58,7 +70,6 @@ class Guard:
     """Watches the tasks in `top`/tasks. `channel` leads to the agent; None for a guard that a supervisor started."""
 
     def __init__(self, top: Path, channel: socket.socket | None, lock: int) -> None:
-        """Take the shared lock; watches nothing yet."""
         self.top, self.channel, self.lock = top, channel, lock
         self.own: dict[int, Path] = {}
         self.orders: dict[Path, dict[str, Any]] = {}
@@ -135,7 +146,7 @@ class Guard:
 
         def find(table: Table) -> set[int]:
             roots = {pid for pid, since in task.seen.items() if pid in table and table[pid].started == since}
-            roots |= self._group(place, table) | (known & table.keys())
+            roots |= task_group(place, table) | (known & table.keys())
             return below({*roots, supervisor} - {0}, table) | roots - {supervisor}
 
         self._kill(place, task.order, find)
@@ -144,17 +155,6 @@ class Guard:
                 os.kill(supervisor, signal.SIGKILL)
         if not alive:
             self._forget(place)
-
-    def _group(self, place: Path, table: Table) -> set[int]:
-        """Return the processes of the task's original session and group, unless their ids were reused."""
-        try:
-            group, since, _ = (place / "running").read_text().split()
-        except (OSError, ValueError):
-            return set()
-        leader = table.get(int(group))
-        if leader is not None and leader.started != since:
-            return set()
-        return {pid for pid, each in table.items() if int(group) in (each.group, each.session)}
 
     # Supervisors
 
@@ -247,7 +247,7 @@ class Guard:
                     self._kill_foreign(place, task, supervisor_too=False)
                 continue
             roots = {pid for pid, since in task.seen.items() if pid in table and table[pid].started == since}
-            found = below({*roots, _number(place / "supervisor")} - {0}, table) | roots | self._group(place, table)
+            found = below({*roots, _number(place / "supervisor")} - {0}, table) | roots | task_group(place, table)
             task.seen = {pid: table[pid].started for pid in found if pid in table}
 
     def _forget(self, place: Path) -> None:

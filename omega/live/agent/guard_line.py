@@ -27,7 +27,6 @@ class GuardLine:
     """The guard of the agent with the files in `top`, started on first use. For one thread."""
 
     def __init__(self, top: Path) -> None:
-        """Create it without starting a guard."""
         self.top = top
         self.process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None

@@ -4,19 +4,23 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omega.cellstate.consumption import Consumption
+from omega.cellstate.lanes import lane_of
+from omega.cellstate.model import JobState
+from omega.cellstate.ports import Queries
 from omega.cellstate.task_ends import EndKind
 from omega.file_lock import held
-from omega.live.agent.guard import mark
+from omega.live.agent.guard import mark, task_group
 from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.lease_file import NOTICE, now
 from omega.live.agent.places import PlacementKey
-from omega.live.agent.process_tree import kill_all, marked, started
+from omega.live.agent.process_tree import kill_all, marked
 
 LONGEST_REASON = 200
 """Characters of a reason that the store keeps; commands may be long."""
@@ -36,7 +40,7 @@ class Kept:
     leaving: bool = False
     unlisted: bool = False
     warned: bool = False
-    """Whether the time between its warning and its end was decided (notice.py)."""
+    """Whether the time between its warning and its end was decided (`give_notice`)."""
 
     @classmethod
     def start(cls, key: PlacementKey, place: Path, order: dict[str, Any], line: GuardLine, store: str = "") -> "Kept":
@@ -69,26 +73,18 @@ class Kept:
             with suppress(OSError, ValueError):
                 os.kill(int((self.place / "supervisor").read_text()), signal.SIGTERM)
 
-    def allow(self, seconds: float) -> None:
-        """Set the time from the task's warning to its end, instead of its grace."""
-        (self.place / NOTICE).write_text(f"{seconds}")
-
     def result(self) -> dict[str, Any]:
         """Return the result after the supervisor's end; kills the processes of a killed supervisor."""
         try:
-            found: dict[str, Any] = json.loads((self.place / "result").read_text())
+            result: dict[str, Any] = json.loads((self.place / "result").read_text())
         except (OSError, ValueError):
             self._sweep()
             return GONE
-        return found
+        return result
 
     def _sweep(self) -> None:
         """Kill processes of a killed supervisor that no guard killed: by group, session and marks."""
-        with suppress(OSError, ValueError):
-            group, began, _ = (self.place / "running").read_text().split()
-            if started(int(group)) in ("", began):
-                kill_all(lambda table: {pid for pid, each in table.items() if int(group) in (each.group, each.session)})
-        kill_all(lambda table: marked(mark(self.place)) & table.keys())
+        kill_all(lambda table: task_group(self.place, table) | (marked(mark(self.place)) & table.keys()))
 
     @property
     def ended_ago(self) -> float:
@@ -98,18 +94,41 @@ class Kept:
     @property
     def measured(self) -> Consumption | None:
         """Return the measured use of the ended task; None without a report of its supervisor."""
-        found = self.result().get("measured")
-        return Consumption(**found) if found else None
+        used = self.result().get("measured")
+        return Consumption(**used) if used else None
 
     def ending(self) -> tuple[EndKind, str]:
         """Return the result as reported to the store."""
-        found = self.result()
+        result = self.result()
         if self.leaving:
             return EndKind.LEFT, ""
-        if found["how"] == "finished":
+        if result["how"] == "finished":
             return EndKind.FINISHED, ""
-        if found["how"] == "failed":
-            reason = " ".join(found["reason"].split())
+        if result["how"] == "failed":
+            reason = " ".join(result["reason"].split())
             reason = reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
-            return EndKind.FAILED, reason if found["attempts"] == 1 else f"{reason} after {found['attempts']} attempts"
+            return EndKind.FAILED, reason if result[
+                "attempts"
+            ] == 1 else f"{reason} after {result['attempts']} attempts"
         return EndKind.LOST, "agent"
+
+
+def give_notice(cell: Queries, leaving: Iterable[Kept]) -> None:
+    """Write the time from warning (SIGTERM) to end of tasks that are about to be warned, once for each task.
+
+    The pool of an evicted task whose job continues may state it (`allocation_timeout`, docs/pool-rules.md); otherwise
+    the `grace` of the job applies. The evicting task holds the room and starts when the store has this task's end.
+    """
+    new = [kept for kept in leaving if not kept.warned]
+    if not new:
+        return
+    pools = cell.pools()
+    jobs = cell.jobs_by_id(sorted({kept.key.job for kept in new})) if pools.configured else {}
+    for kept in new:
+        job = jobs.get(kept.key.job)
+        if job is not None and job.state in (JobState.ACTIVE, JobState.HELD):
+            lane = lane_of(job.kind, job.precedence, job.spec)
+            seconds = pools.preemption(pools.pool_of(lane.pool, lane.user)).allocation_timeout
+            if seconds is not None:
+                (kept.place / NOTICE).write_text(f"{seconds}")
+        kept.warned = True

@@ -46,7 +46,6 @@ class Bell:
     """Wakes the agent: a socket that signals and other threads write to."""
 
     def __init__(self) -> None:
-        """Create a bell that has not rung, without a stop request."""
         self.stopped = False
         self._ear, self._rope = socket.socketpair()
         for end in (self._ear, self._rope):
@@ -111,7 +110,6 @@ class AgentLoop:
     """Runs one agent until its bell is asked to stop."""
 
     def __init__(self, agent: Agent, bell: Bell) -> None:
-        """Create it; the agent is not registered yet."""
         self.agent, self.bell = agent, bell
         self.log = log.bind(member=agent.executor)
         self.come = self.away = False
@@ -195,10 +193,6 @@ def _away(error: Exception) -> str:
     return "store away" if isinstance(error, StoreError) else "refused" if isinstance(error, Refused) else "no room"
 
 
-def _nobody(agent: Agent) -> None:
-    """Ignore the agent's registration."""
-
-
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
     """`amounts` and `attributes` override detected ones; tasks run as user `run_as`, else as the agent's."""
@@ -210,7 +204,7 @@ class AgentOptions:
 
 
 def run_agent(
-    url: str, cell: str, name: str, state: Path, options: AgentOptions, came: Callable[[Agent], None] = _nobody
+    url: str, cell: str, name: str, state: Path, options: AgentOptions, came: Callable[[Agent], None] = lambda _: None
 ) -> None:
     """Offer this computer to a cell until a signal; `state` is the state directory.
 
@@ -226,11 +220,12 @@ def run_agent(
     lock = places.lock()
     own = connect_cell(url, cell)
     try:
-        found = {"cpu": f"{offer.cpu_millicores()}m", "memory": f"{offer.memory_mib()}Mi"}
-        wanted = {each: text for each, text in found.items() if each in own.dimensions.names} | dict(options.amounts)
-        machine = MachineSpec(
-            name, own.dimensions.parse_capacity(wanted), offer.attributes() | dict(options.attributes)
+        detected = {"cpu": f"{offer.cpu_millicores()}m", "memory": f"{offer.memory_mib()}Mi"}
+        amounts = {each: text for each, text in detected.items() if each in own.dimensions.names} | dict(
+            options.amounts
         )
+        capacity = own.dimensions.parse_capacity(amounts)
+        machine = MachineSpec(name, capacity, offer.attributes() | dict(options.attributes))
         agent = Agent(own, machine, places, options.lease_ms, cgroups=Cgroups.prepare(f"{cell}-{name}"), user=user)
         agent.find()
         numbers = {

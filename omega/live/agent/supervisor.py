@@ -7,7 +7,7 @@ restarted agent finds it. Standard library only.
     lock         held while the supervisor lives; the kernel releases it, also after kill -9
     supervisor   its process id
     killed       made by the guard before it kills the task at the end of the lease
-    notice       seconds from the agent's request to end on, where they are not the order's grace (notice.py)
+    notice       seconds from the agent's request to end on, where they are not the order's grace (kept.py)
     running      the task's process group, when its leader started, the number of the attempt
     stdout.0, stderr.0, …    its output (task_output.py)
     result       the task's result, written once; blank before, with the room it needs

@@ -37,8 +37,8 @@ class Recorded(NamedTuple):
     @property
     def lives(self) -> bool:
         """Return whether this process still runs."""
-        found = processes().get(self.pid)
-        return found is not None and found.started == self.started and not found.ended
+        process = processes().get(self.pid)
+        return process is not None and process.started == self.started and not process.ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,25 +59,25 @@ class ProcessRecord:
     def note(self, pids: dict[str, int]) -> None:
         """Record the current processes by member."""
         pids = {OWNER: os.getpid(), **pids}
-        found = [Recorded(member, pid, started(pid)) for member, pid in pids.items()]
-        write(self.path, json.dumps({"boot": _boot(), "processes": found}))
+        recorded = [Recorded(member, pid, started(pid)) for member, pid in pids.items()]
+        write(self.path, json.dumps({"boot": _boot(), "processes": recorded}))
+
+    def _read(self) -> tuple[str, list[Recorded]]:
+        """Return the boot and the processes of the record; none of a file that cannot be read."""
+        try:
+            document = json.loads(self.path.read_text("utf-8"))
+            return document["boot"], [Recorded(*each) for each in document["processes"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            return "", []
 
     def living(self) -> list[Recorded]:
         """Return the recorded processes that still run."""
-        try:
-            said = json.loads(self.path.read_text("utf-8"))
-            found = [Recorded(*each) for each in said["processes"]] if said["boot"] == _boot() else []
-        except (OSError, ValueError, KeyError, TypeError):
-            return []
-        return [each for each in found if each.lives]
+        boot, recorded = self._read()
+        return [each for each in recorded if boot == _boot() and each.lives]
 
     def agents(self) -> list[str]:
         """Return the names of its agents, running or not."""
-        try:
-            members = [each[0] for each in json.loads(self.path.read_text("utf-8"))["processes"]]
-        except (OSError, ValueError, KeyError, TypeError):
-            return []
-        return [member.partition("/")[2] for member in members if member.startswith("agent/")]
+        return [each.member.partition("/")[2] for each in self._read()[1] if each.member.startswith("agent/")]
 
     def end(self) -> None:
         """Remove the record; call it when all recorded processes have ended."""
