@@ -1,25 +1,8 @@
-"""Errors of layer 0.
-
-    OmegaError                 something a person can act on: what, where, what to do
-    ├── BadInput               the request itself is wrong (a file, an amount, a name)
-    ├── Refused                the cell's state forbids the request
-    │   ├── Duplicate          the name or id is taken
-    │   ├── Overtaken          it was modified concurrently
-    │   └── Fenced             this incarnation of a scheduler may no longer commit
-    └── StoreError             the store cannot serve the request
-        ├── Unreachable        no answer from the server
-        ├── StoreFull          the server is out of memory (``OOM``)
-        ├── CellGone           the cell was deleted or replaced
-        ├── ReadOnly           the server is a replica or refuses writes
-        ├── Unreadable         a record that this version of Omega did not write
-        └── Unsuitable         wrong version, wrong policy, or a newer schema
-
-A rejected claim is not an error: it is a `Verdict`.
-"""
+"""Errors of layer 0. A rejected claim is not an error: it is a `Verdict`."""
 
 
 class OmegaError(Exception):
-    """Base of every error shown to a person as ``error: what, where, what to do``."""
+    """Something a person can act on: the base of every error shown as ``error: what, where, what to do``."""
 
 
 class BadInput(OmegaError):

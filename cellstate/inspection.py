@@ -1,15 +1,16 @@
-"""Readings of the audit beside machines and jobs: the directories, and records that cannot be read.
+"""Readings of the audit: changed machines and jobs, the directories, and records that cannot be read.
 
 A directory is read at another version than the rest. The audit therefore reports a contradiction only when two
 independent readings show it at the same place.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
-from omega.cellstate.replies import Rows
+from omega.cellstate.model import Job, Run
+from omega.cellstate.replies import KindUse, Rows
 
 
 class Damage(NamedTuple):
@@ -116,3 +117,32 @@ class Inspection:
     def executors_by_number(self) -> dict[int, str]:
         """Names of the executors."""
         return {number: name for name, number in self.executors.items()}
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangedRecords:
+    """Machines, jobs and counters of a cell, all at `version`.
+
+    It has at least everything that the facts after the requested version, up to the version `seen`, name; the reading
+    is complete when `seen` is `version`. `first` is the oldest version in the log (`version` + 1 when it is empty),
+    `length` the number of versions in it, `placements` the last placement id.
+    """
+
+    version: int
+    seen: int
+    first: int
+    length: int
+    placements: int
+    rows: Rows
+    runs: list[Run]
+    """The runs on the machines in `rows`."""
+    jobs: list[Job]
+    """Without the parts that only schedulers and executors read."""
+    queued: frozenset[str]
+    """Those of the jobs that are in the queue of their kind."""
+    holders: Mapping[str, str]
+    """The names of the jobs, and the id of the live job that has each; "" when none has."""
+    absent: frozenset[str]
+    """Ids in facts that are no longer kept."""
+    kinds: Mapping[str, KindUse]
+    """Those with limits."""

@@ -144,14 +144,6 @@ class Heartbeat(NamedTuple):
     runs: list[Run]
 
 
-class AgentRecord(NamedTuple):
-    """A registered agent: its incarnation, whether its lease holds, and the length of a lease."""
-
-    incarnation: int
-    lives: bool
-    lease_ms: int
-
-
 def executor_of(agent: str) -> str:
     """Return the name of an agent's executor and member, given its machine."""
     return f"agent/{agent}"

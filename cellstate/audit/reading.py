@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.audited import Audited, ChangedRecords
-from omega.cellstate.inspection import Damage
+from omega.cellstate.inspection import ChangedRecords, Damage
 from omega.cellstate.model import Job, Run
+from omega.cellstate.ports import Audited
 from omega.cellstate.replies import KindUse
 from omega.cellstate.transaction import Position
 

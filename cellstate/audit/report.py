@@ -14,9 +14,9 @@ from omega.cellstate.audit.directories import DIRECTORIES
 from omega.cellstate.audit.reading import CellState, read
 from omega.cellstate.audit.replay import Replay
 from omega.cellstate.audit.rules import RULES, Violation
-from omega.cellstate.audited import Audited
 from omega.cellstate.inspection import Damage, Inspection
 from omega.cellstate.model import MachineState
+from omega.cellstate.ports import Audited
 
 __all__ = ["Report", "Violation", "verify"]
 

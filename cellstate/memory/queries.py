@@ -4,12 +4,11 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.audited import ChangedRecords
 from omega.cellstate.consumption import STREAM
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.errors import Refused
 from omega.cellstate.executors import ExecutorRecord, is_agent
-from omega.cellstate.inspection import Damage
+from omega.cellstate.inspection import ChangedRecords, Damage
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.lanes import Lane
 from omega.cellstate.memory.delta import rows_of
@@ -27,7 +26,7 @@ from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
-from omega.cellstate.replies import AgentRecord, EpochMark, Fact, KindUse, Reply
+from omega.cellstate.replies import EpochMark, Fact, KindUse, Reply
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.transaction import Position
 
@@ -228,9 +227,9 @@ class MemoryQueries(Cell):
         return executor_records(self.ledger)
 
     @override
-    def agents(self) -> dict[str, AgentRecord]:
+    def agents(self) -> dict[str, ExecutorRecord]:
         found = self.executor_records().items()
-        return {name.partition("/")[2]: AgentRecord(*record[1:]) for name, record in found if is_agent(name)}
+        return {name.partition("/")[2]: record for name, record in found if is_agent(name)}
 
     @override
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:

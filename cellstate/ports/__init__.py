@@ -5,17 +5,15 @@ Times are milliseconds of the caller's clock; a cell has no clock except for the
 
 from typing import Any, Protocol
 
+from omega.cellstate.ports.clients import JobStore, OperatorStore
 from omega.cellstate.ports.executors import ExecutorStore, ShardStore
-from omega.cellstate.ports.housekeeping import Housekeeping
-from omega.cellstate.ports.jobs import JobStore
-from omega.cellstate.ports.operators import OperatorStore
-from omega.cellstate.ports.queries import JobQueries, MachineQueries, Queries
+from omega.cellstate.ports.parts import Housekeeping
+from omega.cellstate.ports.queries import Audited, JobQueries, MachineQueries, Queries, Session
 from omega.cellstate.ports.schedulers import SchedulerStore
-from omega.cellstate.ports.session import Session
 
 __all__ = [
-    "Cell", "ExecutorStore", "Housekeeping", "JobQueries", "JobStore", "MachineQueries", "OperatorStore", "Queries",
-    "SchedulerStore", "Session", "ShardStore", "StoredCell",
+    "Audited", "Cell", "ExecutorStore", "Housekeeping", "JobQueries", "JobStore", "MachineQueries", "OperatorStore",
+    "Queries", "SchedulerStore", "Session", "ShardStore", "StoredCell",
 ]  # fmt: skip
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from omega.cellstate.ports.housekeeping import Housekeeping
-from omega.cellstate.ports.parts import JoinMachines
+from omega.cellstate.ports.parts import Housekeeping, JoinMachines
 from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Heartbeat, Membership
 from omega.cellstate.shards import Errand, Worker

@@ -5,6 +5,8 @@ from typing import Protocol
 
 from omega.cellstate.model import Job, JobState, Limits, MachineSpec
 from omega.cellstate.pools import Pools
+from omega.cellstate.ports.queries import Queries
+from omega.cellstate.replies import Housekept
 from omega.cellstate.task_ends import TaskEnd
 
 
@@ -102,4 +104,26 @@ class SetPools(Protocol):
         a pool with live jobs would be removed or get pools below it; BadInput for pools that break a rule of
         pools/rules.py. A pool that moves takes its running tasks along: its use counts below its new ancestors at once,
         and an ancestor above its limit takes nothing until the limit is met again. Equal pools change nothing.
+        """
+
+
+class Housekeeping(Queries, EndTasks, DrainDeadlines, NotifySchedulers, Protocol):
+    """What any live scheduler or agent does for the whole cell."""
+
+    def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:
+        """End tasks of stopped and abandoned jobs, at most `most` runs; queue lost tasks again (semantics 24, 26).
+
+        Any live scheduler calls it, repeatedly while more is due.
+        """
+
+    def retire(self, now_ms: int, most: int = 1_000) -> int:
+        """Delete finished jobs older than the cell keeps them, at most `most`; returns their number.
+
+        `now_ms` is the server's clock (`Session.store_ms`), never a client's (semantics 30).
+        """
+
+    def reap_executors(self, at_ms: int, by: str) -> list[str]:
+        """Requeue the tasks of executors with expired leases; return their names. Any process may call it.
+
+        Not within one lease of a start of the store: after an outage every lease has expired (semantics 17).
         """

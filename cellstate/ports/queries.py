@@ -1,20 +1,50 @@
-"""Reads of a cell. Every caller may read."""
+"""The connection of a process to a cell, and reads of the cell. Every caller may read."""
 
 from collections.abc import Container, Mapping, Sequence
 from typing import Any, Protocol
 
-from omega.cellstate.audited import Audited
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.executors import ExecutorRecord
+from omega.cellstate.inspection import ChangedRecords, Damage, Inspection
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
-from omega.cellstate.ports.session import Session
-from omega.cellstate.replies import AgentRecord, EpochMark, Fact, KindUse, Reply
+from omega.cellstate.replies import EpochMark, Fact, KindUse, Reply
+from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Progress, ShardDurations
-from omega.cellstate.transaction import Position
+from omega.cellstate.transaction import Intake, Position
+
+
+class Session(Protocol):
+    """The connection of a process to one cell: whether the cell exists, and the clock of its store."""
+
+    name: str
+    dimensions: Dimensions
+    url: str
+    """Where its store is; "" for a cell in memory."""
+
+    def account(self) -> str:
+        """Return the connection's user of the server when it is one person's; "" for the default and for roles."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+    def check_exists(self, *, any_schema: bool = False) -> str:
+        """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
+
+    def check_there(self) -> None:
+        """Raise CellGone, which a process at work waits for, when there is no such cell now, or not one like it."""
+
+    def store_ms(self) -> int:
+        """Return the server's clock, the one that all agents share, in milliseconds since 1970."""
+
+    def store_run(self) -> str:
+        """Return the id of the server's run; another run may have less data (semantics 16)."""
+
+    def store_older_than(self, milliseconds: int) -> bool:
+        """Return whether the server has been up for so long, and the cell was not restored recently."""
 
 
 class MachineQueries(Protocol):
@@ -54,7 +84,7 @@ class MachineQueries(Protocol):
     def deadlines(self) -> dict[int, int]:
         """Return the drained machines with a deadline for their tasks, and milliseconds until it; below 0 when past."""
 
-    def agents(self) -> Mapping[str, AgentRecord]:
+    def agents(self) -> Mapping[str, ExecutorRecord]:
         """Return every registered agent by its name."""
 
     def executor_records(self) -> Mapping[str, ExecutorRecord]:
@@ -130,7 +160,36 @@ class JobQueries(Protocol):
         """Return the marks of the workers that finished the first `count` shards of a phase (`Worker.mark`)."""
 
 
-class Queries(MachineQueries, JobQueries, Audited, Session, Protocol):
+class Audited(Session, MachineQueries, JobQueries, Protocol):
+    """A cell that can be audited. All methods only read, and raise StoreError.
+
+    A live cell changes while it is read. Every change writes a fact that names the machines and jobs it changed, so a
+    reading in chunks becomes exact once all records named meanwhile are read again in one call (semantics 18).
+    """
+
+    unreadable: dict[tuple[str, str], str]
+    """Records that could not be read and were left out: (key, field) → reason."""
+
+    def sync(self, since: Position, intake: Intake | None = None) -> Reply:
+        """Return the machines changed since a position; with `intake` also the next jobs of a scheduler."""
+
+    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
+        """Return the facts of at most `most` versions after `since`; with `kinds` only those with such a first word."""
+
+    def unusable(self) -> list[Damage]:
+        """Return keys of another type than a cell's, and counters that are no numbers: scripts fail on them."""
+
+    def inspect(self) -> Inspection | None:
+        """Read all other keys and fields of the cell; None without a store."""
+
+    def changed_records(self, since: int, most: int = 5000) -> ChangedRecords:
+        """Read the records that the facts after version `since` name, in one call.
+
+        Facts are read up to `most` machines and jobs; with 0 only the counters are read.
+        """
+
+
+class Queries(Audited, Protocol):
     """All reads of a cell."""
 
     def kinds(self) -> Mapping[str, KindUse]:
@@ -150,9 +209,6 @@ class Queries(MachineQueries, JobQueries, Audited, Session, Protocol):
 
     def pool_use(self) -> Mapping[str, PoolUse]:
         """Return the use of pools that carry limits, by name."""
-
-    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
-        """Return the facts of at most `most` versions after `since`; with `kinds` only those with such a first word."""
 
     def log_length(self) -> int:
         """How many versions are in the log."""

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from omega.cellstate.pools import Epoch
-from omega.cellstate.ports.housekeeping import Housekeeping
-from omega.cellstate.ports.parts import ChangeTotals, StopJobs
+from omega.cellstate.ports.parts import ChangeTotals, Housekeeping, StopJobs
 from omega.cellstate.replies import Awaited, CommitRequest, Membership, Reply
 
 

@@ -7,7 +7,7 @@ from omega.cellstate.executors import ExecutorRecord, is_agent, portions
 from omega.cellstate.model import MachineState, check_executor, check_nonce
 from omega.cellstate.override import override
 from omega.cellstate.redis.reads import RedisReads
-from omega.cellstate.replies import AgentRecord, Membership
+from omega.cellstate.replies import Membership
 
 _CHUNK = 1_000
 """Number of machines brought up in one call."""
@@ -85,12 +85,9 @@ class RedisExecutors(RedisReads):
         }
 
     @override
-    def agents(self) -> dict[str, AgentRecord]:
-        return {
-            name.partition("/")[2]: AgentRecord(*record[1:])
-            for name, record in self.executor_records().items()
-            if is_agent(name)
-        }
+    def agents(self) -> dict[str, ExecutorRecord]:
+        found = self.executor_records().items()
+        return {name.partition("/")[2]: record for name, record in found if is_agent(name)}
 
     def reap_executors(self, at_ms: int, by: str) -> list[str]:
         """Requeue the tasks of executors with expired leases; return their names. Any process may call it.

@@ -15,7 +15,7 @@ from omega.cellstate.replies import Fact, KindUse
 from omega.cellstate.transaction import Basis, Intake, Position
 
 if TYPE_CHECKING:
-    from omega.cellstate.audited import ChangedRecords
+    from omega.cellstate.inspection import ChangedRecords
 
 _CHUNK = 10_000
 """Approximate number of machines per chunk of a full read: 3 ms of the server's time."""
@@ -306,7 +306,7 @@ class RedisReads(RedisCalls):
     def changed_records(self, since: int, most: int = 5000) -> "ChangedRecords":
         size = len(self.dimensions)
         values = {"dims": size, "since": since, "most": most}
-        from omega.cellstate.audited import ChangedRecords  # noqa: PLC0415 - most commands need no log
+        from omega.cellstate.inspection import ChangedRecords  # noqa: PLC0415 - most commands need no log
         from omega.cellstate.redis.raw_changed_records import RawChangedRecords  # noqa: PLC0415
 
         raw = RawChangedRecords.of(self._run("changed_records", values, extra=self._known.get("pending", set())))

@@ -4,8 +4,9 @@ import pytest
 
 from omega.cellstate.consumption import Consumption, merged
 from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused
+from omega.cellstate.executors import ExecutorRecord
 from omega.cellstate.model import MachineSpec, MachineState
-from omega.cellstate.replies import AgentRecord, Membership
+from omega.cellstate.replies import Membership
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Member, Stand, job, requeue_lost
 
@@ -40,7 +41,7 @@ def test_a_name_belongs_to_one_live_agent(stand: Stand, cell: AnyCell) -> None:
     assert cell.register_agent("h1", "n1", LEASE_MS, 1) == first, "sent again, or back after a crash, with its nonce"
     with pytest.raises(Duplicate, match="agent h1: another one lives under this name"):
         cell.register_agent("h1", "n2", LEASE_MS, 1)
-    assert cell.agents() == {"h1": AgentRecord(first.incarnation, True, LEASE_MS)}
+    assert cell.agents() == {"h1": ExecutorRecord(4, first.incarnation, True, LEASE_MS)}
     with pytest.raises(BadInput):
         cell.register_agent("no such/name", "n1", LEASE_MS, 0)
 

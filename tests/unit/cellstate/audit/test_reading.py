@@ -8,7 +8,7 @@ import pytest
 from omega.cellstate.audit import Report, Violation, verify
 from omega.cellstate.audit.reading import read
 from omega.cellstate.audit.report import Log
-from omega.cellstate.audited import ChangedRecords
+from omega.cellstate.inspection import ChangedRecords
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Fact, Reply

@@ -1,12 +1,21 @@
-"""Changes of jobs by users."""
+"""Calls of clients: changes of jobs by users, changes of machines by operators."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from omega.cellstate.model import Job, JobSpec, TaskGroup
-from omega.cellstate.ports.parts import ChangeTotals, EndTasks, SetLimits, SetPools, StopJobs
+from omega.cellstate.model import Job, JobSpec, MachineState, TaskGroup
+from omega.cellstate.ports.parts import (
+    ChangeTotals,
+    DrainDeadlines,
+    EndTasks,
+    JoinMachines,
+    SetLimits,
+    SetPools,
+    StopJobs,
+)  # fmt: skip
 from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Submitted
+from omega.cellstate.resources import Resources
 
 
 class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, SetLimits, SetPools, Protocol):
@@ -35,3 +44,23 @@ class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, SetLimits, SetPools, P
         `settle`: meanwhile `resize` moves tasks from old groups to new ones (schedulers/rolling.py). Refused when the
         job does not exist, has ended, or has too many groups.
         """
+
+
+class OperatorStore(Queries, EndTasks, DrainDeadlines, JoinMachines, SetLimits, SetPools, Protocol):
+    """The port of commands that change machines, limits and pools."""
+
+    def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
+        """Change a machine's state; returns the number of requeued tasks.
+
+        When a machine is set down or removed, its tasks are pending again at once. While its executor lives they are
+        also leaving, until it acknowledges their end or its lease expires (semantics 23). Setting a machine up makes it
+        offline while its executor does not live. BadInput for `OFFLINE`.
+        """
+
+    def set_machine_capacity(
+        self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
+    ) -> int:
+        """Change a machine's capacity, with the evictions it needs; Refused when it would be over."""
+
+    def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
+        """Change attributes of a machine; None removes one. Refused when there is no such machine."""
