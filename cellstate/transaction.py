@@ -84,58 +84,17 @@ class Claim(
         return self[:3], {"seen": self.seen, "evict": self.evict}
 
 
-class Singles(Sequence[Claim]):
-    """Claims of one task of a group on each of these machines, in order, in compact form.
+class ClaimColumns(Sequence[Claim]):
+    """Claims of tasks of one group in compact form, in order: their machines, and the tasks on each (None: one each).
 
     `seen` are the machines' sequence numbers at the sync, for coarse detection; none counts as 0.
     """
 
-    __slots__ = ("group", "machines", "seen")
-
-    def __init__(self, machines: list[int], group: int = 0, seen: list[int] | None = None) -> None:
-        """Create claims; a machine may be named several times, once per task."""
-        self.machines, self.group, self.seen = machines, group, seen
-
-    def __len__(self) -> int:
-        return len(self.machines)
-
-    def __iter__(self) -> Iterator[Claim]:
-        group = self.group
-        if self.seen is None:
-            return (Claim(machine, group, 1) for machine in self.machines)
-        return (Claim(machine, group, 1, seen=seen) for machine, seen in zip(self.machines, self.seen, strict=True))
-
-    @overload
-    def __getitem__(self, index: int) -> Claim: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> "Singles": ...
-
-    def __getitem__(self, index: int | slice) -> "Claim | Singles":
-        """Return a claim, or some of them."""
-        if isinstance(index, slice):
-            return Singles(self.machines[index], self.group, None if self.seen is None else self.seen[index])
-        return Claim(self.machines[index], self.group, 1, seen=0 if self.seen is None else self.seen[index])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and tuple(self) == tuple(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(self))
-
-    def __repr__(self) -> str:
-        return f"Singles({self.machines}, group={self.group}, seen={self.seen})"
-
-
-class Columns(Sequence[Claim]):
-    """Claims of tasks of one group: their machines and how many tasks each, in order, in compact form.
-
-    `seen` as in `Singles`.
-    """
-
     __slots__ = ("counts", "group", "machines", "seen")
 
-    def __init__(self, machines: list[int], counts: list[int], group: int = 0, seen: list[int] | None = None) -> None:
+    def __init__(
+        self, machines: list[int], counts: list[int] | None = None, *, group: int = 0, seen: list[int] | None = None
+    ) -> None:
         """Create claims; a machine may be named several times."""
         self.machines, self.counts, self.group, self.seen = machines, counts, group, seen
 
@@ -143,22 +102,24 @@ class Columns(Sequence[Claim]):
         return len(self.machines)
 
     def __iter__(self) -> Iterator[Claim]:
-        group, seen = self.group, self.seen or [0] * len(self.machines)
-        columns = zip(self.machines, self.counts, seen, strict=True)
+        group, size = self.group, len(self.machines)
+        columns = zip(self.machines, self.counts or [1] * size, self.seen or [0] * size, strict=True)
         return (Claim(machine, group, count, seen=number) for machine, count, number in columns)
 
     @overload
     def __getitem__(self, index: int) -> Claim: ...
 
     @overload
-    def __getitem__(self, index: slice) -> "Columns": ...
+    def __getitem__(self, index: slice) -> "ClaimColumns": ...
 
-    def __getitem__(self, index: int | slice) -> "Claim | Columns":
+    def __getitem__(self, index: int | slice) -> "Claim | ClaimColumns":
         """Return a claim, or some of them."""
-        seen = self.seen
+        counts, seen = self.counts, self.seen
         if isinstance(index, slice):
-            return Columns(self.machines[index], self.counts[index], self.group, None if seen is None else seen[index])
-        return Claim(self.machines[index], self.group, self.counts[index], seen=0 if seen is None else seen[index])
+            part, numbers = None if counts is None else counts[index], None if seen is None else seen[index]
+            return ClaimColumns(self.machines[index], part, group=self.group, seen=numbers)
+        count, number = 1 if counts is None else counts[index], 0 if seen is None else seen[index]
+        return Claim(self.machines[index], self.group, count, seen=number)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -167,14 +128,12 @@ class Columns(Sequence[Claim]):
         return hash(tuple(self))
 
     def __repr__(self) -> str:
-        return f"Columns({self.machines}, {self.counts}, group={self.group}, seen={self.seen})"
+        return f"ClaimColumns({self.machines}, {self.counts}, group={self.group}, seen={self.seen})"
 
 
 def machines_claimed(claims: Sequence[Claim]) -> Sequence[int]:
     """Return the machine of each claim."""
-    return (
-        claims.machines if type(claims) is Columns or type(claims) is Singles else [claim.machine for claim in claims]
-    )
+    return claims.machines if type(claims) is ClaimColumns else [claim.machine for claim in claims]
 
 
 class Transaction(NamedTuple):

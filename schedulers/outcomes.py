@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from omega.cellstate.model import MOST_CLAIMS
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Singles, Transaction, Verdict
+from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
 from omega.cellstate.usage import Usage, times
 from omega.schedulers.work import Work
 
@@ -69,10 +69,8 @@ def transaction(rules: CommitRules, work: Work, claims: Sequence[Claim], snapsho
 
 def book(work: Work, claims: Sequence[Claim], usage: Usage) -> None:
     """Count the claimed tasks of a job as use of its user and pool."""
-    if type(claims) is Singles:
-        counts = {claims.group: len(claims)}
-    elif type(claims) is Columns:
-        counts = {claims.group: sum(claims.counts)}
+    if type(claims) is ClaimColumns:
+        counts = {claims.group: len(claims) if claims.counts is None else sum(claims.counts)}
     else:
         counts = {}
         for claim in claims:
@@ -84,7 +82,7 @@ def book(work: Work, claims: Sequence[Claim], usage: Usage) -> None:
 
 def seen(claims: Sequence[Claim], numbers: NDArray[np.int64]) -> Sequence[Claim]:
     """Add the numbers of the machines at the sync, which coarse detection compares."""
-    if type(claims) is Singles or type(claims) is Columns:
+    if type(claims) is ClaimColumns:
         claims.seen = [int(numbers[machine]) for machine in claims.machines]
         return claims
     return tuple([claim._replace(seen=int(numbers[claim.machine])) for claim in claims])
@@ -98,7 +96,7 @@ def admitted(work: Work) -> Work:
 
 def count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:
     """Apply accepted claims; return the verdicts of the others, and PLACED when some or all were accepted."""
-    if type(claims) is Columns or type(claims) is Singles:
+    if type(claims) is ClaimColumns:
         placed = outcome.placed
         work.left[claims.group] -= placed
         work.placed += placed

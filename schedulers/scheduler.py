@@ -9,7 +9,7 @@ from random import Random
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Singles, Transaction, Verdict
+from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, wanted
 from omega.schedulers.instruments import Instrument, announce, report_blocked
 from omega.schedulers.ordering.precedence import PrecedenceFifo
@@ -280,7 +280,7 @@ class Scheduler:
             else:
                 part = work if work.admitted is None else admitted(work)
                 claims = arranged(self.placement, part, snapshot, self.rng)
-            if size := len(claims.machines if type(claims) is Columns or type(claims) is Singles else claims):
+            if size := len(claims.machines if type(claims) is ClaimColumns else claims):
                 transactions.append(transaction(self, work, claims, snapshot, size))
                 left -= size
                 continue
@@ -370,7 +370,7 @@ class Scheduler:
                 continue
             if work.requeued_by is not None:
                 self.queue.tried(work)
-            if outcome.accepted and (type(claims) is Columns or type(claims) is Singles) and not sizes:
+            if outcome.accepted and type(claims) is ClaimColumns and not sizes:
                 left, placed = work.left, outcome.placed
                 left[claims.group] -= placed
                 work.placed += placed

@@ -48,7 +48,7 @@ class Work:
     submitted: float = 0.0
     """When the job was submitted."""
     places: dict[int, int] = field(default_factory=dict)
-    """Tasks placed by this scheduler, by machine; not kept for claims in compact form (`Singles`, `Columns`)."""
+    """Tasks placed by this scheduler, by machine; not kept for claims in compact form (`ClaimColumns`)."""
     requeued_by: object = None
     """The reason it was requeued, until its next attempt (schedulers/queue)."""
     admitted: list[int] | None = None

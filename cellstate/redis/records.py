@@ -27,7 +27,7 @@ from omega.cellstate.model import (
 from omega.cellstate.redis.link import NO_STRINGS, BulkStrings, Numbers, bulk_string, bulk_strings
 from omega.cellstate.replies import Rows
 from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
-from omega.cellstate.transaction import Claim, Columns, Detection, Mode, Outcome, Transaction, Verdict
+from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
 
 UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error, msgpack.UnpackException, BadInput,
@@ -134,7 +134,13 @@ def write_transactions(transactions: Sequence[Transaction]) -> BulkStrings:
     parts: list[str] = []
     count, length, incremental, gang, machine_word = 0, _LENGTHS, *_usual, _machine_words
     for job, claims, mode, detection, assertion in transactions:
-        if type(claims) is Columns and detection is _FINE and not claims.group and assertion is None:
+        if (
+            type(claims) is ClaimColumns
+            and claims.counts
+            and detection is _FINE
+            and not claims.group
+            and assertion is None
+        ):
             machines, usual = claims.machines, incremental if mode is _INCREMENTAL else gang
             size = len(machines)
             if size == 1:
@@ -265,7 +271,8 @@ def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outc
             outcomes.append(_outcome(part))
             continue
         claims = transaction[1]
-        counts = claims.counts if type(claims) is Columns else [claim.count for claim in claims]
+        counts = claims.counts if type(claims) is ClaimColumns else None
+        counts = counts or [claim.count for claim in claims]
         outcomes.append(placed[counts[0]] if len(counts) == 1 else placed[tuple(counts)])
     return outcomes
 

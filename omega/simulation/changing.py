@@ -14,7 +14,7 @@ from omega.cellstate.model import BUCKETS, Job, Run
 from omega.cellstate.override import override
 from omega.cellstate.resources import Resources
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.transaction import Outcome, Placed, Singles, Transaction
+from omega.cellstate.transaction import ClaimColumns, Outcome, Placed, Transaction
 from omega.schedulers.resizing import PLAN, Measure, Measurements, Resize, Resized, measure, resize
 from omega.schedulers.work import Work
 from omega.simulation.drive import SimulatedScheduler
@@ -161,7 +161,7 @@ class ChangingWorld(World):
 
     def _victims(self, transaction: Transaction) -> list[Run]:
         """Return the runs that may lose tasks, before the commit."""
-        if isinstance(transaction.claims, Singles):
+        if isinstance(transaction.claims, ClaimColumns):
             return []
         named = {placement for claim in transaction.claims for placement, _ in claim.evict}
         if not named:

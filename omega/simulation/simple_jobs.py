@@ -17,7 +17,7 @@ from omega.cellstate.model import JobSpec, JobState
 from omega.cellstate.packing import packed
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources
 from omega.cellstate.task_ends import TaskEnd
-from omega.cellstate.transaction import Detection, Mode, Outcome, Placed, Singles, Transaction, all_placed
+from omega.cellstate.transaction import ClaimColumns, Detection, Mode, Outcome, Placed, Transaction, all_placed
 from omega.simulation.packed_snapshot import PackedSnapshot
 
 _ACTIVE, _GANG, _COARSE = JobState.ACTIVE, Mode.GANG, Detection.COARSE
@@ -167,7 +167,7 @@ class SimpleJobs:
         """
         job_id, claims, mode, detection, asserted = transaction
         job = self._jobs.get(job_id)
-        if job is None or job.first or type(claims) is not Singles or asserted is not None:
+        if job is None or job.first or type(claims) is not ClaimColumns or claims.counts or asserted is not None:
             return None
         machines, total, need = claims.machines, job.tasks, job.need
         if len(machines) != total or claims.group or (job.spec.gang and mode is not _GANG):

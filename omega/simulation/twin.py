@@ -19,12 +19,11 @@ from omega.cellstate.model import JobSpec, JobState
 from omega.cellstate.transaction import (
     PLACED_ONE,
     Claim,
-    Columns,
+    ClaimColumns,
     Detection,
     Mode,
     Outcome,
     Placed,
-    Singles,
     Transaction,
     Verdict,
     all_placed,
@@ -132,9 +131,7 @@ class SimulatedTwin(MemoryCell):
             return None
         if asserted is not None:
             return None
-        if type(claims) is Singles:
-            machines, number, counts, seen = claims.machines, claims.group, None, claims.seen
-        elif type(claims) is Columns:
+        if type(claims) is ClaimColumns:
             machines, number, counts, seen = claims.machines, claims.group, claims.counts, claims.seen
         else:
             split = _columns(claims)

@@ -13,7 +13,7 @@ from omega.cellstate.model import Job
 from omega.cellstate.override import override
 from omega.cellstate.packing import FIELD, MASK, packed_need
 from omega.cellstate.resources import Resources
-from omega.cellstate.transaction import Claim, Mode, Outcome, Singles, Transaction, Verdict, all_placed
+from omega.cellstate.transaction import Claim, ClaimColumns, Mode, Outcome, Transaction, Verdict, all_placed
 from omega.simulation.drive import Architecture, Results, SimulatedScheduler
 from omega.simulation.engine import microseconds
 from omega.simulation.packed_snapshot import PackedSnapshot
@@ -240,7 +240,7 @@ class TwoLevel(Architecture):
         for transaction in transactions:
             work = simulated.scheduler.working[transaction.job]
             claims = transaction.claims
-            if isinstance(claims, Singles):
+            if isinstance(claims, ClaimColumns) and claims.counts is None:
                 total = len(claims)
                 taken, outcome = packed_need(work.need(claims.group)) * total, all_placed(total)
             else:

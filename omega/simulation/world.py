@@ -11,7 +11,7 @@ from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.replies import ANY_JOB, Awaited
 from omega.cellstate.resources import Resources
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.transaction import Outcome, Placed, Singles, Transaction
+from omega.cellstate.transaction import ClaimColumns, Outcome, Placed, Transaction
 from omega.schedulers.work import keeps_running
 from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine
@@ -82,7 +82,7 @@ class World:
             self.placements += 1
             if self.awaiting:
                 self._notify_of(job)
-        if outcome.accepted and type(claims) is Singles:
+        if outcome.accepted and type(claims) is ClaimColumns and claims.counts is None:
             self.digest.placed(now, number, job.order, group=claims.group, machines=claims.machines)
         else:
             self.digest.decided(now, number, job.order, transaction, outcome)

@@ -8,7 +8,7 @@ import numpy as np
 
 from omega.cellstate.model import Gang
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.transaction import Claim, Columns, Singles
+from omega.cellstate.transaction import Claim, ClaimColumns
 from omega.schedulers.placement.domains import places_of
 from omega.schedulers.policies import Placement, claims_of
 from omega.schedulers.work import Work
@@ -24,7 +24,7 @@ def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) 
     Deciding whether any order fits would take exponential time; this finds the order of a bin packer.
     """
     claims = placement.place(work, snapshot, rng)
-    if type(claims) is not Columns and type(claims) is not Singles:
+    if type(claims) is not ClaimColumns:
         claims = claims_of(placement, claims)
     if work.job.gang is _NO_GANG or len(claims):
         return claims

@@ -8,7 +8,7 @@ import numpy as np
 
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.transaction import Claim, Columns
+from omega.cellstate.transaction import Claim, ClaimColumns
 from omega.schedulers.draws import sampler_of
 from omega.schedulers.fitting import fitting
 from omega.schedulers.work import Work
@@ -60,7 +60,7 @@ class FirstFit:
                         snapshot.undo(snapshot.mark() - len(machines))
                         machines.clear()
                         counts.clear()
-                claims = _new(Columns)  # field by field, in two thirds of the time of a call of the class
+                claims = _new(ClaimColumns)  # field by field, in two thirds of the time of a call of the class
                 claims.machines, claims.counts, claims.group, claims.seen = machines, counts, 0, None
                 found.append(claims)
                 size += len(machines)
@@ -78,7 +78,7 @@ class FirstFit:
         if left and self._search(need, left, snapshot, start, machines, counts) and work.gang:
             snapshot.undo(snapshot.mark() - len(machines))
             return []
-        return Columns(machines, counts, group)
+        return ClaimColumns(machines, counts, group=group)
 
     def _search(
         self, need: Resources, left: int, snapshot: Snapshot, start: int, machines: list[int], counts: list[int]

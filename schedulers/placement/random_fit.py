@@ -7,7 +7,7 @@ from random import Random
 from omega.cellstate.model import MOST_CLAIMS, Gang
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.transaction import Claim, Singles
+from omega.cellstate.transaction import Claim, ClaimColumns
 from omega.schedulers.draws import Draws, sampler_of
 from omega.schedulers.work import Work
 
@@ -30,14 +30,15 @@ class RandomFit:
         left, job = work.left, work.job
         gang = job.gang is not _NO_GANG
         if len(left) == 1 and not gang:
-            return Singles(self._draw(job.groups[0].need, left[0], snapshot, rng))
+            return ClaimColumns(self._draw(job.groups[0].need, left[0], snapshot, rng))
         claims: list[Claim] = []
         mark = snapshot.mark()
         for group, wanted in enumerate(left):
             machines = self._draw(work.need(group), min(wanted, MOST_CLAIMS - len(claims)), snapshot, rng)
             if len(left) == 1 and len(machines) == wanted:
-                return Singles(machines)
-            claims += Singles(machines, group, [int(snapshot.number[machine]) for machine in machines])
+                return ClaimColumns(machines)
+            seen = [int(snapshot.number[machine]) for machine in machines]
+            claims += ClaimColumns(machines, group=group, seen=seen)
             if gang and len(machines) < wanted:
                 snapshot.undo(mark)
                 return []

@@ -23,7 +23,7 @@ from omega.cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, M
 from omega.cellstate.packing import packed
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.transaction import Claim, Detection, Mode, Outcome, Placed, Position, Singles, Transaction
+from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Placed, Position, Transaction
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin
@@ -113,7 +113,7 @@ class Simulated(RuleBasedStateMachine):
         seen = [self.port.ledger.M[machine].number - (data.draw(st.integers(0, 9)) == 7) for machine in machines]
         mode, detection = data.draw(st.sampled_from(Mode)), data.draw(st.sampled_from(Detection))
         if data.draw(st.booleans(), "singles"):
-            singles = Singles(machines, group, data.draw(st.sampled_from([seen, seen, None])))
+            singles = ClaimColumns(machines, group=group, seen=data.draw(st.sampled_from([seen, seen, None])))
             return Transaction(job, singles, mode, detection)
         runs = [run.placement for run in self.port.runs(machines[:1])] + [99]
         victims = ((data.draw(st.sampled_from(runs)), 2),) if data.draw(st.integers(0, 3)) == 2 else ()
@@ -132,7 +132,7 @@ class Simulated(RuleBasedStateMachine):
         seen = [self.port.ledger.M[machine].number for machine in machines]
         seen[-1] -= data.draw(st.integers(0, 5)) == 3
         mode = Mode.GANG if j.gang else data.draw(st.sampled_from(Mode))
-        claims: Singles | tuple[Claim, ...] = Singles(machines, group, seen)
+        claims: ClaimColumns | tuple[Claim, ...] = ClaimColumns(machines, group=group, seen=seen)
         if data.draw(st.booleans(), "as claims"):
             claims = tuple(claims)
         elif data.draw(st.booleans(), "in one"):

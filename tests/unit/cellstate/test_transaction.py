@@ -4,7 +4,7 @@ from copy import copy
 from itertools import product
 
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.transaction import CONFLICTS, Claim, Columns, Outcome, Position, Verdict
+from omega.cellstate.transaction import CONFLICTS, Claim, ClaimColumns, Outcome, Position, Verdict
 
 
 def test_the_order_of_verdicts_is_their_precedence() -> None:
@@ -46,10 +46,10 @@ def test_a_claim_can_be_copied() -> None:
 
 
 def test_claims_in_columns_are_the_same_claims() -> None:
-    for seen in (None, [7, 8, 9]):
-        columns = Columns([3, 1, 3], [2, 5, 1], 4, seen)
-        numbers = seen or [0, 0, 0]
-        claims = [Claim(3, 4, 2, seen=numbers[0]), Claim(1, 4, 5, seen=numbers[1]), Claim(3, 4, 1, seen=numbers[2])]
+    for counts, seen in product((None, [2, 5, 1]), (None, [7, 8, 9])):
+        columns = ClaimColumns([3, 1, 3], counts, group=4, seen=seen)
+        tasks, numbers = counts or [1, 1, 1], seen or [0, 0, 0]
+        claims = [Claim(machine, 4, tasks[i], seen=numbers[i]) for i, machine in enumerate([3, 1, 3])]
         assert (list(columns), len(columns), columns[1], list(columns[1:])) == (claims, 3, claims[1], claims[1:])
         assert columns == tuple(claims)
         assert hash(columns) == hash(tuple(claims))

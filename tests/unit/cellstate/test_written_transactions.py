@@ -11,7 +11,7 @@ from omega.cellstate.model import MOST_CLAIMS
 from omega.cellstate.redis.link import BulkStrings, bulk_strings
 from omega.cellstate.redis.records import MOST_USUAL, _usual, write_endings, write_transactions
 from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
-from omega.cellstate.transaction import Claim, Columns, Detection, Mode, Singles, Transaction
+from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Transaction
 
 LONGEST = "x" * 64
 FINE, COARSE = Detection.FINE, Detection.COARSE
@@ -49,8 +49,8 @@ def test_claims_in_compact_form_are_written_as_others(
 ) -> None:
     machines = [99_999, 0, 5][: len(counts)]
     for seen in (None, [1, 1 << 50, 3][: len(counts)]):
-        compact = [Columns(machines, counts, group, seen)]
-        compact += [Singles(machines, group, seen)] if set(counts) == {1} else []  # type: ignore[list-item]
+        compact = [ClaimColumns(machines, counts, group=group, seen=seen)]
+        compact += [ClaimColumns(machines, group=group, seen=seen)] if set(counts) == {1} else []
         for each in compact:
             for assertion in (None, Assertion(Threshold(("a",), (2.0,)), ())):
                 found = Transaction(LONGEST, each, mode, detection, assertion)
@@ -58,14 +58,14 @@ def test_claims_in_compact_form_are_written_as_others(
 
 
 def test_several_transactions_follow_one_another() -> None:
-    each = [Transaction(f"j{i}", Columns([i], [i])) for i in range(1, 40)]
+    each = [Transaction(f"j{i}", ClaimColumns([i], [i])) for i in range(1, 40)]
     assert words(*each) == [word for one in each for word in words(one)]
 
 
 @pytest.mark.parametrize("size", [0, MOST_CLAIMS + 1])
 def test_the_number_of_claims_is_bounded(size: int) -> None:
     with pytest.raises(BadInput, match="claims in a transaction"):
-        write_transactions([Transaction("a", Singles([0] * size))])
+        write_transactions([Transaction("a", ClaimColumns([0] * size))])
 
 
 def test_ends_in_columns_are_written_as_others() -> None:
@@ -85,5 +85,5 @@ def test_words_of_a_command() -> None:
 
 def test_texts_of_transactions_are_kept_up_to_a_bound() -> None:
     for more in range(MOST_USUAL + 10):
-        write_transactions([Transaction("j", Columns([0, 1], [1, 1 + more], 0))])
+        write_transactions([Transaction("j", ClaimColumns([0, 1], [1, 1 + more]))])
     assert max(map(len, _usual)) <= MOST_USUAL

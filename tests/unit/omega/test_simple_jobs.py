@@ -8,7 +8,7 @@ import pytest
 from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.transaction import Claim, Mode, Outcome, Placed, Singles, Transaction, Verdict
+from omega.cellstate.transaction import Claim, ClaimColumns, Mode, Outcome, Placed, Transaction, Verdict
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin
@@ -43,7 +43,7 @@ class Both:
         self.full.submit(specs, 1, BY)
 
     def place(self, job: str, *machines: int, group: int = 0, mode: Mode = Mode.INCREMENTAL) -> tuple[Outcome, Any]:
-        claims = Singles(list(machines), group)
+        claims = ClaimColumns(list(machines), group=group)
         outcome, placed = self.quick.carry_out("batch/0", Transaction(job, claims, mode), None, 2)
         written = [each.placed() if isinstance(each, SimpleJob) else each for each in placed]
         assert (outcome, written) == self.full.carry_out("batch/0", Transaction(job, claims, mode), None, 2)
@@ -190,7 +190,7 @@ def test_machines_of_a_placement_count_as_changed_for_a_watching_snapshot(
         cell.bring_up_to_date(copy)
         copy.watching = watching
         machines = copy.take_each((1, 1), [0, 2])
-        outcome, _ = cell.carry_out("batch/0", Transaction("a", Singles(machines)), copy, 2)
+        outcome, _ = cell.carry_out("batch/0", Transaction("a", ClaimColumns(machines)), copy, 2)
         copy.settle(stands=outcome.accepted)
         cell.bring_up_to_date(copy)
         found.append((copy.freed().tolist(), copy.rest, copy.numbers, copy.followed, copy.changes))

@@ -9,7 +9,7 @@ from omega.cellstate.memory.lanes import pending_of
 from omega.cellstate.model import After, Gang, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.transaction import Claim, Mode, Singles, Transaction, Verdict
+from omega.cellstate.transaction import Claim, ClaimColumns, Mode, Transaction, Verdict
 from omega.simulation.twin import SimulatedTwin
 
 
@@ -20,7 +20,7 @@ def test_a_machine_that_is_over_is_down_and_not_full() -> None:
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 9),))], 0, "ada")
     assert cell.carry_out("batch/0", Transaction("a", (Claim(0, 0, 2),)), None, 0)[0].accepted
     cell.join("e0", [MachineSpec("m0", (3, 3))], 0)
-    outcome, placed = cell.carry_out("batch/0", Transaction("a", Singles([1, 0, 1])), None, 0)
+    outcome, placed = cell.carry_out("batch/0", Transaction("a", ClaimColumns([1, 0, 1])), None, 0)
     assert [verdict for _, verdict in outcome.claims] == [Verdict.PLACED, Verdict.DOWN, Verdict.PLACED]
     assert sum(each.tasks for each in placed) == 2
 
@@ -30,17 +30,17 @@ def test_a_job_whose_tasks_are_leaving_is_kept_until_they_left() -> None:
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
-    assert cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)[0].accepted
+    assert cell.carry_out("batch/0", Transaction("a", ClaimColumns([0])), None, 0)[0].accepted
     (leaving,) = cell.runs([0])
     assert cell.end([TaskEnd(0, leaving.placement, EndKind.STOPPED)], 1, "ada") == [1]
-    _, placed = cell.carry_out("batch/0", Transaction("a", Singles([1])), None, 1)
+    _, placed = cell.carry_out("batch/0", Transaction("a", ClaimColumns([1])), None, 1)
     assert cell.finish_placed(placed[0], 2) == 1
     assert [job.id for job in cell.jobs()] == ["a"]
     assert [run.leaving for run in cell.runs([0, 1])] == [True]
     cell.end([TaskEnd(0, leaving.placement, EndKind.LEFT)], 3, "e0")
     assert cell.runs([0, 1]) == []
     cell.submit([JobSpec("b", "b", "batch", (TaskGroup((2, 2), 1),))], 4, "ada")
-    _, placed = cell.carry_out("batch/0", Transaction("b", Singles([1])), None, 4)
+    _, placed = cell.carry_out("batch/0", Transaction("b", ClaimColumns([1])), None, 4)
     assert cell.finish_placed(placed[0], 5) == 1
     assert cell.jobs() == [], "the next end of a job deletes it too"
 
@@ -51,10 +51,10 @@ def test_a_gang_is_incomplete_while_a_lost_task_of_it_is_delayed(short: bool) ->
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 3),), gang=Gang.YES)], 0, "ada")
-    cell.carry_out("batch/0", Transaction("a", Singles([0, 0, 0]), Mode.GANG), None, 0)
+    cell.carry_out("batch/0", Transaction("a", ClaimColumns([0, 0, 0]), Mode.GANG), None, 0)
     cell.end([TaskEnd(0, 1, EndKind.LOST)], 1, "e0")
     cell.end([TaskEnd(0, 2, EndKind.EVICTED)], 2, "e0")
-    again = Transaction("a", Singles([0]), Mode.GANG)
+    again = Transaction("a", ClaimColumns([0]), Mode.GANG)
     outcome, _ = cell.carry_out("batch/0", again, None, 3) if short else cell.general_path(again, 3, "batch/0")
     assert outcome.claims == ((0, Verdict.INCOMPLETE),)
 
@@ -63,7 +63,7 @@ def test_a_job_that_is_not_there_is_unknown() -> None:
     cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
-    outcome, placed = cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)
+    outcome, placed = cell.carry_out("batch/0", Transaction("a", ClaimColumns([0])), None, 0)
     assert (outcome.claims, placed) == (((0, Verdict.UNKNOWN),), [])
 
 
@@ -72,7 +72,7 @@ def test_a_cell_with_a_log_notes_every_placement() -> None:
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
-    assert cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)[0].accepted
+    assert cell.carry_out("batch/0", Transaction("a", ClaimColumns([0])), None, 0)[0].accepted
     assert cell.facts()[-1].words[0] == "place"
 
 
@@ -82,8 +82,8 @@ def test_a_job_with_lost_tasks_does_not_end_with_its_running_ones(keep_jobs: int
     cell.register_executor("e0", "n", 600_000, 0)
     cell.join("e0", [MachineSpec("m0", (4, 4)), MachineSpec("m1", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 2),))], 0, "ada")
-    _, placed = cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)
-    _, rest = cell.carry_out("batch/0", Transaction("a", Singles([1])), None, 0)
+    _, placed = cell.carry_out("batch/0", Transaction("a", ClaimColumns([0])), None, 0)
+    _, rest = cell.carry_out("batch/0", Transaction("a", ClaimColumns([1])), None, 0)
     assert cell.end([TaskEnd(1, run.placement, EndKind.LOST) for run in cell.runs([1])], 1, "e0") == [1]
     assert cell.finish_placed(placed[0], 2) == 1
     (job,) = cell.jobs()
@@ -97,7 +97,7 @@ def test_the_end_of_a_job_queues_those_that_wait_for_it(keep_jobs: int) -> None:
     cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
     cell.submit([JobSpec("a", "a", "batch", (TaskGroup((2, 2), 1),))], 0, "ada")
     cell.submit([JobSpec("b", "b", "batch", (TaskGroup((2, 2), 1),), after=(After("a"),))], 0, "ada")
-    _, placed = cell.carry_out("batch/0", Transaction("a", Singles([0])), None, 0)
+    _, placed = cell.carry_out("batch/0", Transaction("a", ClaimColumns([0])), None, 0)
     assert cell.counters()["arrivals"] == 2
     assert cell.finish_placed(placed[0], 1) == 1
     assert cell.counters()["arrivals"] == 3, "it arrives anew"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from omega.cellstate.fairness import Assertion, Threshold
-from omega.cellstate.transaction import Claim, Columns, Outcome, Singles, Transaction, Verdict
+from omega.cellstate.transaction import Claim, ClaimColumns, Outcome, Transaction, Verdict
 from omega.schedulers.instruments import WAITS_KEPT, Figures, Instrument, Waits
 from omega.schedulers.loop import Reread
 from omega.schedulers.scheduler import Scheduler
@@ -149,13 +149,13 @@ def test_they_count_what_the_loop_announces_beside_listeners_that_hear_little() 
     assert (figures.transactions, figures.conflicts, figures.conflict_fraction) == (4, 3, 3.0)
 
 
-@pytest.mark.parametrize("form", [Columns([4, 7], [2, 1]), Singles([7, 4]), (Claim(7, 0, 1), Claim(4, 0, 1))])
+@pytest.mark.parametrize("form", [ClaimColumns([4, 7], [2, 1]), ClaimColumns([7, 4]), (Claim(7, 0, 1), Claim(4, 0, 1))])
 def test_outcomes_of_a_call_are_counted_as_one_by_one(form: Sequence[Claim]) -> None:
     """Machines that rejected claims before are no longer listed once a claim on them is accepted."""
-    rejected = Transaction("a", Columns([4, 5], [1, 1])), Outcome(((0, Verdict.FULL), (0, Verdict.FULL)))
+    rejected = Transaction("a", ClaimColumns([4, 5], [1, 1])), Outcome(((0, Verdict.FULL), (0, Verdict.FULL)))
     counts = [claim.count for claim in form]
     accepted = Transaction("b", form), Outcome(tuple((count, Verdict.PLACED) for count in counts))
-    elsewhere = Transaction("c", Columns([9], [3])), Outcome(((3, Verdict.PLACED),))
+    elsewhere = Transaction("c", ClaimColumns([9], [3])), Outcome(((3, Verdict.PLACED),))
     together, single = Figures(), Figures()
     for results in ([rejected], [elsewhere, accepted], [elsewhere, rejected, accepted], [rejected]):
         together.committed_all(results, 1.0)
