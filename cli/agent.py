@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from omega.cli import render, units
-from omega.cli.amounts import amount_options, named
 from omega.cli.app import App
-from omega.cli.attributes import attribute_option
-from omega.cli.process_options import process_options
+from omega.cli.options import amount_options, attribute_option, named, process_options
 
 if TYPE_CHECKING:
     from omega.live.agent.agent import Agent

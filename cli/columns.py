@@ -1,9 +1,9 @@
 """Selectable output columns of lists: any field of the JSON document, as a table or as JSON."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -11,10 +11,7 @@ from omega.cellstate.errors import BadInput
 from omega.cli import render
 from omega.cli.app import App
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Columns = tuple[str, ...]
-
-
 WIDE, NAME = ("*",), ("name",)
 """Columns of ``-o wide`` and of ``-o name``."""
 
@@ -28,17 +25,15 @@ def _split(ctx: click.Context, _: click.Parameter, text: str | None) -> Columns:
     return tuple(name.strip() for name in text.split(",") if name.strip()) if text else ()
 
 
-def columns_option(command: Command) -> Command:
-    """Add --output NAME,… to a command, which receives `columns`."""
-    return click.option(
-        "--output",
-        "--columns",
-        "-o",
-        "columns",
-        metavar="json|wide|name|FIELD,…",
-        callback=_split,
-        help="Print JSON, all fields, only ids or names, or these fields (nested ones: a.b).",
-    )(command)
+columns_option = click.option(
+    "--output",
+    "--columns",
+    "-o",
+    "columns",
+    metavar="json|wide|name|FIELD,…",
+    callback=_split,
+    help="Print JSON, all fields, only ids or names, or these fields (nested ones: a.b).",
+)
 
 
 def answered(app: App, document: Mapping[str, Any], rows: str, columns: Columns) -> bool:

@@ -2,14 +2,13 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from omega.cellstate.errors import BadInput
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.figures import scheduler_table, seconds, verified
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
@@ -99,7 +98,7 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float) -> i
     with render.busy("checking every invariant", quiet=app.as_json):
         report = verify(cell)
     if app.as_json:
-        result: dict[str, Any] = {
+        document = {
             "cell": {"name": cell.name, "machines": len(replay.workload.machines)},
             "seconds": spent,
             "jobs": replay.jobs,
@@ -109,31 +108,44 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float) -> i
             "schedulers": figures,
             "verify": report.as_json(),
         }
-        render.document(result)
+        render.document(document)
         return 0 if report.ok else 1
     placed = sum(each["tasks"] for each in figures.values())
     render.line()
     tasks = f"all {placed:,}" if placed == replay.tasks else f"{placed:,} of {replay.tasks:,}"
     waiting = f"{pending:,} jobs are pending" if pending else "no job is pending"
-    render.line(f"{tasks} tasks placed in {seconds(spent)}; {waiting}")
+    render.line(f"{tasks} tasks placed in {units.seconds(spent)}; {waiting}")
     render.line()
-    scheduler_table(figures)
+    render.records(
+        [
+            {
+                "scheduler": member,
+                ">jobs": each["jobs"],
+                ">tasks": each["tasks"],
+                ">transactions": each["transactions"],
+                ">wait mean / p90": f"{units.seconds(each['wait_mean'])} / {units.seconds(each['wait_p90'])}",
+                ">busy": f"{each['busyness']:.2f}",
+                ">conflict fraction": f"{each['conflict_fraction']:.3f}",
+                ">abandoned": each["abandoned"],
+            }
+            for member, each in sorted(figures.items())
+        ]
+    )
     render.line()
-    render.line(f"cell verify  {verified(report)}")
+    checked = " · ".join(f"{report.checked[name]:,} {name}" for name in ("machines", "tasks", "jobs"))
+    verdict = "ok" if report.ok else f"{len(report.violations)} violations"
+    render.line(f"cell verify  {verdict} · {checked}")
     for violation in report.violations[:10]:
         render.line(f"  invariant {violation.invariant}: {violation.what} · {violation.where}")
-    if app.store is None and (advice := _allocator_advice()):
-        render.note(advice)
+    if app.store is None:
+        from omega.embedded import server as embedded
+        from omega.embedded.program import allocator_advice
+
+        if advice := allocator_advice(embedded.status().allocator, restart=True):
+            render.note(advice)
     further = ("job list", "machine list", "events", "top")
-    render.line("next: " + " · ".join(f"omega --cell {cell.name} {words}" for words in further))
+    render.line("next: " + " · ".join(f"omega --cell {cell.name} {name}" for name in further))
     return 0 if report.ok else 1
-
-
-def _allocator_advice() -> str | None:
-    from omega.embedded import server as embedded
-    from omega.embedded.program import allocator_advice
-
-    return allocator_advice(embedded.status().allocator, restart=True)
 
 
 @click.command("demo")

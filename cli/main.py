@@ -19,8 +19,8 @@ CHECKOUT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))  # noqa:
 HARNESS = os.path.exists(os.path.join(CHECKOUT, "benchmarks/command"))  # noqa: PTH110, PTH118
 """Whether the commands of `omega bench` are here: only in a checkout (not pathlib: it is slow to import)."""
 COMMANDS: dict[str, Entry] = {
-    "up": ("omega.cli.up", "Start a cell, schedulers and machines on this computer."),
-    "down": ("omega.cli.down", "Stop the processes that omega up started."),
+    "up": ("omega.cli.up:up", "Start a cell, schedulers and machines on this computer."),
+    "down": ("omega.cli.up:down", "Stop the processes that omega up started."),
     "demo": ("omega.cli.demo", "Run a realistic workload end to end in under a minute."),
     "store": ("omega.cli.store", "Manage the store: status, start, stop, backup, restore."),
     "cell": ("omega.cli.cell", "Create, list, verify and delete cells; set limits."),

@@ -1,7 +1,7 @@
 """The option --over of commands that set limits, and what they print when the use exceeds one."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import OperatorStore
 
-Command = TypeVar("Command", bound=Callable[..., object])
-over_option: Callable[[Command], Command] = click.option(
+over_option = click.option(
     "--over",
     type=click.Choice(("keep", "evict")),
     default="keep",

@@ -153,6 +153,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]], spare: Seque
         note(f"… too narrow here for {left_out}")
 
 
+def records(rows: Sequence[Mapping[str, object]], spare: Sequence[str] = ()) -> None:
+    """Print rows that map the same headings to values, as `table` does; nothing when there are none."""
+    if rows:
+        table(list(rows[0]), [list(row.values()) for row in rows], spare)
+
+
 def _fitting(names: Sequence[str], rows: Sequence[Sequence[str]], spare: Sequence[str], width: int) -> list[int]:
     """Return the columns that fit the given number of characters."""
     widths = [max(map(len, column)) + GAP for column in zip(names, *rows, strict=True)]

@@ -1,4 +1,4 @@
-"""``omega up``: a complete cell on this computer, until Ctrl-C."""
+"""``omega up``: a complete cell on this computer, until Ctrl-C; ``omega down`` stops its processes."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,7 @@ import click
 from omega.cellstate.errors import Refused
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.attributes import Dealt, attribute_option, of_machine
-from omega.cli.process_options import process_options
+from omega.cli.options import AttributeValues, attribute_option, attributes_of, process_options
 from omega.cli.scheduler_choice import further
 from omega.client.defaults import DEFAULT_CELL
 from omega.live.simulated import DEFAULT_EXECUTOR
@@ -42,14 +41,14 @@ def _at(member: str, figures: Mapping[str, Any]) -> str:
     return f"{member}, pid {figures['pid']} on {figures['host']}" if figures.get("pid") else member
 
 
-def _join(cell: "StoredCell", machines: int, cpu: str, memory: str, dealt: Dealt) -> None:
+def _join(cell: "StoredCell", machines: int, cpu: str, memory: str, attributes: AttributeValues) -> None:
     """Add the missing simulated machines."""
     from omega.cellstate.model import MachineSpec
     from omega.live.simulated.executor import SimulatedExecutor
 
     capacity = cell.dimensions.parse_capacity({"cpu": cpu, "memory": memory})
     there = {machine.name for machine in cell.machines()}
-    wanted = [MachineSpec(f"m{number}", capacity, of_machine(dealt, number)) for number in range(machines)]
+    wanted = [MachineSpec(f"m{number}", capacity, attributes_of(attributes, number)) for number in range(machines)]
     SimulatedExecutor(cell, DEFAULT_EXECUTOR, time.time).join(
         [machine for machine in wanted if machine.name not in there]
     )
@@ -117,7 +116,7 @@ def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: fl
 )
 @click.option("--cpu", default="16", show_default=True, help="Cores of each simulated machine.")
 @click.option("--memory", default="64Gi", show_default=True, help="Memory of each simulated machine.")
-@attribute_option("dealt")
+@attribute_option("attributes")
 @click.option(
     "--speed", default=1.0, show_default=True, type=click.FloatRange(0.01), help="Speed-up of simulated tasks."
 )
@@ -126,7 +125,7 @@ def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: fl
 )
 @process_options
 @click.pass_obj
-def command(
+def up(
     app: App,
     *,
     batch: int,
@@ -136,7 +135,7 @@ def command(
     machines: int | None,
     cpu: str,
     memory: str,
-    dealt: Dealt,
+    attributes: AttributeValues,
     speed: float,
     seconds: float | None,
 ) -> None:
@@ -156,7 +155,7 @@ def command(
     members = [f"{kind}/{n}" for kind, number in kinds.items() for n in range(number)]
     members += [f"agent/{default_name()}"] if machines is None else []
     if machines:
-        _join(cell, machines, cpu, memory, dealt)
+        _join(cell, machines, cpu, memory, attributes)
     members += [f"simulated/{DEFAULT_EXECUTOR}"] if _simulated(cell, expected=machines is not None) else []
     state = state_directory()
     record = ProcessRecord.begin(state, name)
@@ -182,3 +181,30 @@ def command(
             _watch(app, cell, group, seconds)
         except KeyboardInterrupt:
             render.note("stopping; the cell's state stays in the store")
+
+
+@click.command("down")
+@click.pass_obj
+def down(app: App) -> None:
+    """Stop the processes that omega up started on this computer, and their tasks; the cell's state stays in the store.
+
+    The processes are found by a record in the state directory, also after omega up was killed. Without --cell, the
+    processes of all cells are stopped. The store keeps running (omega store stop stops it); it need not be reachable.
+    """
+    from omega.embedded.places import state_directory
+    from omega.live.processes.record import end_all, records
+
+    state = state_directory()
+    ended = [
+        {"cell": record.cell, "member": found.member, "pid": found.pid, "killed": killed}
+        for record in records(state, app.cell_name)
+        for found, killed in end_all(record, state)
+    ]
+    if app.as_json:
+        render.document({"ended": ended})
+        return
+    for each in ended:
+        how = "killed: it did not stop in time" if each["killed"] else "ended"
+        render.line(f"{each['member']} (pid {each['pid']}) of cell {each['cell']}: {how}")
+    if not ended:
+        render.line("no processes of omega up are running")

@@ -10,9 +10,9 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Dimensions, format_amount, shown
 from omega.cli import render
-from omega.cli.amounts import amount_options, named
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
+from omega.cli.options import amount_options, named
 from omega.cli.over_limit import over_option, settle
 from omega.limits import excess_of_kind, set_limits
 from omega.queries.cells import kinds_of, limits_json

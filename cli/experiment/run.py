@@ -1,41 +1,32 @@
-"""``omega experiment run``."""
+"""``omega experiment run``, ``check`` and ``list``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.sim.executor import executor_options, finish
+from omega.cli.columns import Columns, answered, columns_option
+from omega.cli.options import combined
+from omega.cli.sim.executor import finish
+from omega.cli.sim.options import executor_options, results_option
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def experiment_options(function: F) -> F:
-    """Add the options that `run` and `check` share."""
-    for option in (
-        click.option(
-            "--results",
-            default=Path("figures/results.jsonl"),
-            show_default=True,
-            metavar="FILE.jsonl",
-            type=click.Path(dir_okay=False, path_type=Path),
-            help="File of finished simulations, shared with omega sim figure.",
-        ),
-        click.option("--seeds", type=click.IntRange(1, 1_000), help="Number of seeds (default: 5; 1 with --small)."),
-        click.option(
-            "--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: as the figure's)."
-        ),
-        click.option("--small", is_flag=True, help="Run the small form, which takes seconds; tests use it."),
-        click.argument("names", nargs=-1, metavar="[NAME…]"),
-    ):
-        function = option(function)
-    return executor_options(function)
+experiment_options = combined(
+    executor_options,
+    click.argument("names", nargs=-1, metavar="[NAME…]"),
+    click.option("--small", is_flag=True, help="Run the small form, which takes seconds; tests use it."),
+    click.option(
+        "--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: as the figure's)."
+    ),
+    click.option("--seeds", type=click.IntRange(1, 1_000), help="Number of seeds (default: 5; 1 with --small)."),
+    results_option("figures/results.jsonl", ", shared with omega sim figure"),
+)
 
 
-def found(
+def _documents(
     app: App,
     *,
     names: Sequence[str],
@@ -90,11 +81,51 @@ def show(document: Mapping[str, Any]) -> None:
 @click.command()
 @experiment_options
 @click.pass_obj
-def command(app: App, /, **asked: Any) -> None:
+def run(app: App, /, **asked: Any) -> None:
     """Run the experiments NAME (default: all) and print their measurements."""
-    documents = found(app, **asked)
+    documents = _documents(app, **asked)
     if app.as_json:
         render.document({"experiments": documents})
         return
     for document in documents:
         show(document)
+
+
+@click.command()
+@experiment_options
+@click.pass_context
+def check(ctx: click.Context, /, **asked: Any) -> None:
+    """Check the claims of the experiments NAME (default: all).
+
+    Exits 1 when a claim does not hold. A claim that cannot be measured does not count.
+    """
+    documents = _documents(ctx.obj, **asked)
+    failed = [document for document in documents if document["verdict"] == "does not hold"]
+    if ctx.obj.as_json:
+        render.document({"ok": not failed, "experiments": documents})
+    else:
+        render.table(
+            ("experiment", "verdict", "measured"), [(d["name"], d["verdict"], d["measured"]) for d in documents]
+        )
+        render.line()
+        for document in failed:
+            show(document)
+        counts = Counter(document["verdict"] for document in documents)
+        render.line(" · ".join(f"{count} {verdict}" for verdict, count in counts.items()))
+    ctx.exit(1 if failed else 0)
+
+
+@click.command()
+@columns_option
+@click.pass_obj
+def list_(app: App, columns: Columns) -> None:
+    """List the experiments: name, figure, claim and expected result."""
+    from omega.experiments.catalogue import EXPERIMENTS
+
+    document = {"experiments": [experiment.as_json() for experiment in EXPERIMENTS.values()]}
+    if answered(app, document, "experiments", columns):
+        return
+    render.table(
+        ("name", ">figure", "claim", "expected"),
+        [(each.name, str(each.figure), each.claim, each.expectation) for each in EXPERIMENTS.values()],
+    )

@@ -1,39 +1,40 @@
-"""``omega job hold`` and ``release``; commands that change jobs find the jobs and print the results in the same way."""
+"""``omega job hold``, ``release``, ``resize`` and ``stop``."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cli import render
+from omega.changes import RUNS_PER_CALL, change_json, check_owner, end, stopped_json
+from omega.changes import resize as resized
+from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.job.options import jobs_options, one_only
+from omega.cli.job.options import check_option, force_option, jobs_options, one_only
+from omega.queries.finding import find_job
+from omega.queries.job_state import state
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.ports import JobStore, StoredCell
 
 
 def change(app: App, asked: Sequence[str], done: str, make: "Callable[[JobStore, Job], Job]", *, force: bool) -> None:
-    """Find jobs, `make` a change of each, and print its result; `done` is the word for it. Refused: see check_owner."""
-    from omega.changes import change_json, check_owner
-    from omega.queries.finding import find_job
-    from omega.queries.job_state import state
-
+    """Find jobs, `make` a change of each, and print its result; `done` is the word for it."""
     cell = app.open(to_change=True)
-    answers = []
-    found_jobs = {found.id: found for found in (find_job(cell, name) for name in asked)}
-    check_owner(app.user, cell, found_jobs.values(), force=force)
-    for job in found_jobs.values():
-        after = make(cell, job)
-        answers.append((job, after))
+    changes = [(job, make(cell, job)) for job in _own_jobs(app, cell, asked, force=force)]
     if app.as_json:
-        found = [change_json(job, after) for job, after in answers]
-        render.document({"cell": cell.name, "jobs": found})
+        render.document({"cell": cell.name, "jobs": [change_json(job, after) for job, after in changes]})
         return
-    for job, after in answers:
+    for job, after in changes:
         already = " already" if job.modified == after.modified else ""
         render.line(f"job  {job.id}  {job.name}  {done}{already} · {state(after)} · modify index {after.modified}")
+
+
+def _own_jobs(app: App, cell: "StoredCell", asked: Sequence[str], *, force: bool) -> "Collection[Job]":
+    """Return the jobs of these names or ids, each once. Raises Refused for jobs of others, see check_owner."""
+    jobs = {job.id: job for job in (find_job(cell, name) for name in asked)}.values()
+    check_owner(app.user, cell, jobs, force=force)
+    return jobs
 
 
 @click.command()
@@ -52,3 +53,65 @@ def release(app: App, jobs: Sequence[str], check: int | None, force: bool) -> No
     """Release held jobs: schedulers place them again. Jobs that wait for other jobs stay pending."""
     one_only(jobs, check)
     change(app, jobs, "released", lambda cell, job: cell.release(job.id, app.now_ms(), app.by, check), force=force)
+
+
+_MOST = 10_000_000
+_MOST_DIGITS = 15
+
+
+@click.command()
+@click.argument("job")
+@click.argument("words", nargs=-1, required=True, metavar="[GROUP] COUNT")
+@check_option
+@force_option
+@click.pass_obj
+def resize(app: App, job: str, words: Sequence[str], check: int | None, force: bool) -> None:
+    """Change the number of tasks of a GROUP of JOB to COUNT.
+
+    GROUP is a task group's name or position; a job with one group needs none.
+
+    Added tasks are pending. Pending tasks are removed first; then the newest running tasks are stopped.
+    """
+    *named, number = words
+    if len(named) > 1 or not number.isdecimal() or len(number) > _MOST_DIGITS or int(number) > _MOST:
+        raise click.UsageError(f"give [GROUP] COUNT, with a COUNT from 0 to {_MOST:,}")
+    count, group = int(number), named[0] if named else None
+
+    change(
+        app,
+        [job],
+        f"resized to {count:,}",
+        lambda cell, job: resized(cell, job, group, count, app.now_ms(), app.by, check),
+        force=force,
+    )
+
+
+@click.command()
+@jobs_options
+@click.pass_obj
+def stop(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
+    """Stop jobs: unplaced tasks end at once, running ones after that. Repeating the command changes nothing."""
+    one_only(jobs, check)
+    cell = app.open(to_change=True)
+    answers: list[dict[str, Any]] = []
+    named = _own_jobs(app, cell, jobs, force=force)
+    # All jobs are stopped before any task ends: the room of one must not go to another that is to be stopped.
+    stopped = {job.id: cell.stop(job.id, app.now_ms(), app.by, check=check) for job in named}
+    for job in named:
+        total = sum(group.placed for group in job.groups)
+        with render.progress(quiet=app.as_json) as bars:
+            bar = bars.add_task(f"stopping {job.name}", total=total, more="tasks", visible=total > RUNS_PER_CALL)
+            ended = 0
+            for count in end(cell, stopped[job.id], app.now_ms, app.by):
+                ended += count
+                bars.advance(bar, count)
+        after = cell.job(job.id) or job
+        answers.append(stopped_json(job, after, ended))
+    if app.as_json:
+        render.document({"cell": cell.name, "jobs": answers})
+        return
+    for answer in answers:
+        how = f"{answer['state']}" + (" already" if answer["state"] == answer["before"] else "")
+        what = f" · {units.count(answer['ended'], 'running task')} ended" if answer["ended"] else ""
+        what += f" · {units.count(answer['unplaced'], 'unplaced task')} stopped" if answer["unplaced"] else ""
+        render.line(f"job  {answer['id']}  {answer['name']}  {how}{what}")

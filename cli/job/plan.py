@@ -6,7 +6,7 @@ import click
 
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.job.reading import read_file
+from omega.cli.job.options import read_file
 from omega.queries.plans import PlannedJob, plan_jobs
 from omega.submission import check_names, check_pools, jobs_of, stamped
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.cellstate.errors import Duplicate
-from omega.cli.amounts import amount_options, named, pairs
 from omega.cli.app import App
 from omega.cli.job.options import hold_option
 from omega.cli.job.submit import submit
+from omega.cli.options import amount_options, named, pairs
 from omega.queries.finding import find_job
 from omega.submission import new_id
 

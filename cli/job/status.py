@@ -1,9 +1,29 @@
 """``omega job status``."""
 
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from omega.cli import render
+from omega.cli import render, units
 from omega.cli.app import App
+from omega.cli.event_text import sentences
+from omega.cli.job.update import told
+from omega.cli.mapreduce import progress
+from omega.queries.events import Event
+from omega.queries.job_history import Past
+from omega.queries.job_state import COUNTS, counts, group_names, state
+from omega.queries.job_status import JobStatus, losses, waits_for
+from omega.queries.mapreduce import PLAN
+from omega.queries.names import Names
+from omega.schedulers.rolling import targets
+
+if TYPE_CHECKING:
+    from omega.cellstate.consumption import Consumption
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
 
 MOST_ROWS = 20
 MOST_TOLD = 10
@@ -25,8 +45,150 @@ def command(app: App, job: str, verbose: bool) -> None:
     if app.as_json:
         render.document(status.as_json(app.now_ms()))
         return
-    from omega.cli.job.status_text import show, show_past, show_runs
-
     show(status, app.now_ms())
     show_runs(status, most=len(status.runs) if verbose else MOST_ROWS)
     show_past(cell, status.past, most=MOST_EVENTS if verbose else MOST_TOLD)
+
+
+TOLD = ("groups", "after", "targets", "update", PLAN)
+"""Fields of a job's spec that have lines of their own."""
+
+
+def _measured(used: "Consumption") -> str:
+    """Return what ended tasks used, all together; "" where nothing was measured."""
+    if not used.tasks:
+        return ""
+    peak = f"at most {used.peak_bytes / (1 << 20):,.0f} MiB in one process"
+    cpu, run = f"{used.cpu_ms / 1000:,.1f} s", units.age(used.run_ms / 1000)
+    return f"{units.count(used.tasks, 'ended task')}: {cpu} of CPU time in {run}, {peak}"
+
+
+def show(status: JobStatus, now_ms: int) -> None:
+    """Print the facts about a job."""
+    cell, job, past, sums, reason = status.cell, status.job, status.past, status.summary, status.room.reason(status.job)
+    ways = ", ".join(f"{number:,} {name}" for name, number in sums.items() if number)
+    gang = {"NO": "", "YES": " · gang", "STRICT": " · strict gang"}[job.gang.name]
+    rank = f" · precedence {job.precedence:,}" if job.precedence else ""
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.submitted_ms / 1000))
+    render.facts(
+        {
+            "job": f"{job.name} ({job.id}) · {job.kind}{rank}{gang}",
+            "state": state(job) + (f" · {reason}" if reason else ""),
+            "submitted": f"{began} ({units.age((now_ms - job.submitted_ms) / 1000)} ago)",
+            "modify index": job.modified,
+            "tasks": f"{counts(job.groups)['total']:,} · {ways}",
+            "history": _history(job, past),
+            "failed": units.listing([f"{units.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
+            "lost": units.listing(list(loss_lines(losses(cell, job)))),
+            "measured": _measured(status.measured),
+            "update": told(status.update),
+            "evicted": _evictions(cell, past.evicted_for, "for"),
+            "made room": _evictions(cell, past.evicted, "of"),
+        }
+        | {"waits for": waits_for(cell, job)}
+        | progress.facts(cell, job)
+        | {name.replace("_", " "): str(value) for name, value in job.spec.items() if name not in TOLD}
+    )
+    from omega.arrays import shown
+
+    render.line()
+    durations = any(group.duration_ms for group in job.groups)
+    rows = []
+    said = job.spec.get("groups") or [{}] * len(job.groups)
+    current = {target.group for target in targets(job)}
+    for i, (each, name, extra) in enumerate(zip(job.groups, group_names(job), said, strict=True)):
+        if i not in current and not each.total and not any(leaving for _, _, leaving in each.runs):
+            continue
+        numbers = counts([each])
+        took = [units.seconds(each.duration_ms / 1000)] if durations else []
+        called = name + shown(extra, each.indices) + ("" if i in current else " (old)")
+        need = units.amounts(cell.dimensions, each.need)
+        rows.append((called, need, *took, *(numbers[word] for word in COUNTS)))
+    headings = ("group", "each task", ">duration") if durations else ("group", "each task")
+    render.table((*headings, *(f">{word}" for word in COUNTS)), rows, ("duration", "stopped", "failed"))
+
+
+def _history(job: "Job", past: Past) -> str:
+    if not past.attempts:
+        return "nothing placed yet" if past.complete else "not in the log any more"
+    first = ""
+    if past.first_placed_ms is not None:
+        first = f" · first placed after {units.seconds(max(0, past.first_placed_ms - job.submitted_ms) / 1000)}"
+    rest = "" if past.complete else " · the log does not have all of it"
+    attempts, conflicts = units.count(len(past.attempts), "transaction"), units.count(len(past.conflicts), "conflict")
+    again = f" · {units.count(past.again, 'task')} placed again" if past.again else ""
+    return f"{attempts} by {units.listing(list(past.by))}, {conflicts}{again}{first}{rest}"
+
+
+def show_past(cell: "Queries", past: Past, most: int) -> None:
+    """Print the last `most` lines of the history of a job."""
+    rows = _past_lines(past, Names(cell), most)
+    if rows:
+        render.line()
+        render.table((">after", ">version", "by", "what"), rows)
+
+
+def _evictions(cell: "Queries", found: Mapping[str, int], how: str) -> str:
+    names = Names(cell)
+    said = [f"{units.count(tasks, 'task')} {how} {names.job(job_id)}" for job_id, tasks in found.items()]
+    return units.listing(said)
+
+
+def show_runs(status: JobStatus, most: int) -> None:
+    """Print a table of at most `most` runs."""
+    job, runs, names = status.job, status.runs, status.machine_names
+    if not runs:
+        return
+    groups = dict(enumerate(group_names(job)))
+    rows = [
+        (
+            str(run.placement),
+            names.get(run.machine, str(run.machine)),
+            groups.get(run.group, "?"),
+            run.tasks,
+            "leaving" if run.leaving else "running",
+        )
+        for run in runs[:most]
+    ]
+    render.line()
+    render.table((">placement", "machine", "group", "tasks", "state"), rows)
+    if len(runs) > most:
+        render.note(f"… {units.count(len(runs) - most, 'more run')} (--verbose)")
+
+
+def loss_lines(found: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line for each: ``tasks 3,5 of web: lost 2 times of at most 10, placed again in 3.2 s``."""
+    for each in found:
+        delay = f", delayed for {units.seconds(each['delay_ms'] / 1000)}" if each["delay_ms"] else ""
+        times = units.count(each["lost"], "time")
+        yield f"tasks {each['tasks']} of group {each['name']}: lost {times} of at most {each['budget']}{delay}"
+
+
+QUIET = frozenset({"finished", "left", "ended", "awaited", "met"})
+"""Kinds of event that are printed as a number only."""
+
+
+def _past_lines(past: Past, names: Names, most: int) -> list[tuple[str, str, str, str]]:
+    """Return (time since submission, version, author, text) of the last `most` versions that are worth a line."""
+    told = [event for event in past.events if event.kind not in QUIET]
+    found = []
+    for version, together in groupby(told, lambda event: event.version):
+        same = list(together)
+        conflicts = [event for event in same if event.kind == "conflict"]
+        others = [event for event in same if event.kind != "conflict"]
+        said = [text + _won(past, conflicts, names) for _, text in sentences(conflicts, names)]
+        said += [text for _, text in sentences(others, names)]
+        after = units.seconds(max(0, same[0].at_ms - past.job.submitted_ms) / 1000)
+        found.append((after, str(version), same[0].by, " · ".join(said)))
+    return found[-most:]
+
+
+def _won(past: Past, conflicts: Iterable[Event], names: Names) -> str:
+    """Return which transactions won the conflicts."""
+    said: dict[str, None] = {}
+    for event in conflicts:
+        won = past.winners.get((event.version, event.machine))
+        if won is not None:
+            what = f"placed {names.job(won.job)}" if won.kind == "place" else "changed the machine"
+            said[f"{won.by} {what} there before, version {won.version}"] = None
+    return f" ({', '.join(said)})" if said else ""

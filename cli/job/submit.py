@@ -8,8 +8,7 @@ import click
 
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.job.options import check_option, follow_options, hold_option
-from omega.cli.job.reading import read_file
+from omega.cli.job.options import check_option, follow_option, hold_option, read_file
 from omega.queries.job_warnings import unserved, warnings
 from omega.submission import CHUNK, check_new, jobs_of, named, stamped, submitted_json
 from omega.submission import submit as place
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True, metavar="FILE…")
 @hold_option
 @check_option
-@follow_options
+@follow_option
 @click.pass_context
 def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | None, follow: bool | None) -> None:
     """Submit the jobs in YAML or JSON files (- for stdin): all of them, or none after an error.

@@ -11,8 +11,7 @@ from omega.cellstate.errors import BadInput
 from omega.changes import update
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.job.options import check_option, follow_options, force_option
-from omega.cli.job.reading import read_file
+from omega.cli.job.options import check_option, follow_option, force_option, read_file
 from omega.queries.job_status import progress, update_progress
 from omega.submission import jobs_of
 
@@ -26,7 +25,7 @@ PAUSE_SECONDS = 0.25
 @click.argument("file", metavar="FILE")
 @check_option
 @force_option
-@follow_options
+@follow_option
 @click.pass_context
 def command(ctx: click.Context, file: str, check: int | None, follow: bool | None, force: bool) -> None:
     """Replace the tasks of a running job step by step by those in FILE (- for stdin).

@@ -9,7 +9,7 @@ from omega.cellstate.resources import Dimensions, format_amount
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.event_text import clock
-from omega.cli.job.status_text import loss_lines
+from omega.cli.job.status import loss_lines
 from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.finding import find_job
 from omega.queries.job_state import state

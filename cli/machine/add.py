@@ -7,11 +7,10 @@ import click
 
 from omega.cellstate.errors import Duplicate
 from omega.cli import render, units
-from omega.cli.amounts import amount_options, named
 from omega.cli.app import App
-from omega.cli.attributes import Dealt, attribute_option, of_machine
-from omega.cli.cell.create import JOIN_CHUNK
-from omega.cli.offline import lives, note_offline
+from omega.cli.cell.lifecycle import JOIN_CHUNK
+from omega.cli.machine.simulate import lives, note_offline
+from omega.cli.options import AttributeValues, amount_options, attribute_option, attributes_of, named
 from omega.live.simulated import DEFAULT_EXECUTOR
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @amount_options("of each machine")
-@attribute_option("dealt")
+@attribute_option("attributes")
 @click.option("--count", type=click.IntRange(1, 1_000_000), metavar="N", help="Add N machines: NAME0, NAME1, …")
 @click.option(
     "--executor", default=DEFAULT_EXECUTOR, show_default=True, metavar="NAME", help="Executor that simulates them."
@@ -34,7 +33,7 @@ def command(
     cpu: str | None,
     memory: str | None,
     others: Mapping[str, str],
-    dealt: Dealt,
+    attributes: AttributeValues,
     count: int | None,
     executor: str,
 ) -> None:
@@ -54,7 +53,7 @@ def command(
     cell = app.open(to_change=True)
     capacity = cell.dimensions.parse_capacity(amounts)
     wanted = [f"{names[0]}{i}" for i in range(count)] if count is not None else list(dict.fromkeys(names))
-    specs = [MachineSpec(name, capacity, of_machine(dealt, i)) for i, name in enumerate(wanted)]
+    specs = [MachineSpec(name, capacity, attributes_of(attributes, i)) for i, name in enumerate(wanted)]
     fresh = _fresh(cell, specs)
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines", total=len(fresh), more="", visible=len(fresh) > JOIN_CHUNK)

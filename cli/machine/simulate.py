@@ -1,13 +1,17 @@
-"""``omega machine simulate``."""
+"""``omega machine simulate``, and the hint to run it for machines whose executor does not run."""
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.process_options import process_options
+from omega.cli.options import process_options
 from omega.live.simulated import DEFAULT_EXECUTOR
+
+if TYPE_CHECKING:
+    from omega.cellstate.ports import Queries
 
 
 @click.command()
@@ -33,3 +37,15 @@ def command(app: App, executor: str, speed: float) -> None:
     cell = app.open()
     render.note(f"executor {executor} runs in cell {cell.name}; Ctrl-C stops it")
     run_simulated_executor(cell, executor, speed, StopRequest())
+
+
+def lives(cell: "Queries", executor: str) -> bool:
+    """Return whether an executor holds its lease."""
+    known = cell.executor_records()
+    return executor in known and known[executor].lives
+
+
+def note_offline(executor: str) -> None:
+    """Print that machines are offline, and the command that starts their executor."""
+    option = "" if executor == DEFAULT_EXECUTOR else f" --executor {executor}"
+    render.note(f"offline: executor {executor} does not run; start it with omega machine simulate{option}")

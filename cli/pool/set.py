@@ -1,4 +1,4 @@
-"""``omega pool set``."""
+"""``omega pool set`` and ``remove``."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -59,3 +59,19 @@ def command(app: App, /, *, name: str, version: int | None, over: str, everybody
         return
     what = "created" if name not in before.by_name else "unchanged" if pool == before.by_name[name] else "changed"
     render.note(f"pool {name}: {what}; the pools have version {after.version}")
+
+
+@click.command()
+@click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@settings.version_option
+@click.pass_obj
+def remove(app: App, *, names: tuple[str, ...], version: int | None) -> None:
+    """Remove pools without live jobs and without pools below them."""
+    from omega.pools.changes import change, without
+
+    cell = app.open(to_change=True)
+    _, after = change(cell, lambda pools: without(pools, names), app.now_ms(), app.by, version)
+    if app.as_json:
+        render.document({"cell": cell.name, "version": after.version, "removed": list(names)})
+        return
+    render.note(f"removed {', '.join(names)}; the pools have version {after.version}")

@@ -1,6 +1,6 @@
 """Options of ``omega pool set``, and pools as table rows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -9,9 +9,8 @@ import click
 from omega.cellstate.errors import BadInput
 from omega.cellstate.pools.settings import Amounts, Integral, Pool, PreemptionSettings, Setting, table
 from omega.cellstate.resources import Dimensions, format_amount, shown
-from omega.cli.amounts import pairs
+from omega.cli.options import combined, pairs
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 Settings = TypeVar("Settings", Pool, Integral, PreemptionSettings)
 NONE = "none"
 YES, NO = ("true", "yes", "on"), ("false", "no", "off")
@@ -28,13 +27,6 @@ def amounts(given: Mapping[str, str], known: Amounts, dimensions: Dimensions, ea
     kept = {name: amount for name, amount in known.items() if name not in given}
     parsed(dict.fromkeys(given, "0"), dimensions, what)  # reports unknown names among those to remove
     return kept | parsed({name: text for name, text in given.items() if text != NONE}, dimensions, what)
-
-
-def options(function: Command) -> Command:
-    """Add an option for each setting of a pool, in the order of the table."""
-    for each in reversed(_with_options()):
-        function = click.option(f"--{each.option}", each.name, **_form(each))(function)
-    return function
 
 
 def _with_options() -> list[Setting]:
@@ -62,6 +54,10 @@ def _form(each: Setting) -> dict[str, Any]:
     default = f" (default: {each.without})" if each.without else ""
     kind = click.Choice(each.choices) if each.choices else each.value_type
     return {"metavar": each.metavar or None, "type": kind, "help": f"{each.meaning}{bounds}{default}."}
+
+
+options = combined(*(click.option(f"--{each.option}", each.name, **_form(each)) for each in _with_options()))
+"""An option for each setting of a pool, in the order of the table."""
 
 
 def changed(settings: Settings, given: Mapping[str, Any], dimensions: Dimensions) -> Settings:
@@ -108,11 +104,6 @@ def text_of(amounts: Mapping[str, int]) -> str:
     return " ".join(f"{name} {format_amount(name, amount)}" for name, amount in amounts.items())
 
 
-def users_of(pool: Pool) -> str:
-    """Return the users that may submit to a pool, by its own list, as text."""
-    return ", ".join(pool.users) or "all"
-
-
 def percent(share: float) -> str:
     """Return a share in per cent."""
     return f"{100 * share:.1f}%"
@@ -123,35 +114,30 @@ def largest(shares: Mapping[str, float], dominant: str | None) -> float:
     return max(shares.values(), default=0.0) if dominant is None else shares[dominant]
 
 
-def table_row(row: Mapping[str, Any]) -> Sequence[object]:
-    """Return the table row of a pool (`omega pool list`)."""
+def table_row(row: Mapping[str, Any]) -> dict[str, object]:
+    """Return the row of a pool for a table (`omega pool list`)."""
     dominant, satisfaction = row["dominant_resource"], row["satisfaction"]
-    return (
-        "  " * row["depth"] + row["name"], f"{row['weight']:g}", text_of(row["guarantee"]) or "–",
-        text_of(row["limits"]) or "–", percent(largest(row["demand"], dominant)),
-        percent(largest(row["usage"], dominant)), percent(largest(row["fair_share"], dominant)),
-        f"{satisfaction:.2f}" if isinstance(satisfaction, float) else satisfaction, dominant or "–", row["status"],
-    )  # fmt: skip
+    return {
+        "pool": "  " * row["depth"] + row["name"],
+        ">weight": f"{row['weight']:g}",
+        "guarantee": text_of(row["guarantee"]) or "–",
+        "limit": text_of(row["limits"]) or "–",
+        ">demand": percent(largest(row["demand"], dominant)),
+        ">usage": percent(largest(row["usage"], dominant)),
+        ">fair share": percent(largest(row["fair_share"], dominant)),
+        ">satisfaction": f"{satisfaction:.2f}" if isinstance(satisfaction, float) else satisfaction,
+        "dominant": dominant or "–",
+        "status": row["status"],
+    }
 
 
-COLUMNS = (
-    "pool",
-    ">weight",
-    "guarantee",
-    "limit",
-    ">demand",
-    ">usage",
-    ">fair share",
-    ">satisfaction",
-    "dominant",
-    "status",
-)
 SPARE = ("limit", "guarantee", "dominant", "demand")
 
 
-def version_option(function: Command) -> Command:
-    """Add --check VERSION: change the pools only if they were not changed since that version."""
-    return click.option(
-        "--check", "version", metavar="VERSION", type=click.IntRange(0),
-        help="Change the pools only if they are still of this version.",
-    )(function)  # fmt: skip
+version_option = click.option(
+    "--check",
+    "version",
+    metavar="VERSION",
+    type=click.IntRange(0),
+    help="Change the pools only if they are still of this version.",
+)

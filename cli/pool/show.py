@@ -41,7 +41,7 @@ def command(app: App, *, name: str) -> None:
         "pool": name, "parent": row["parent"], "tree": row["tree"],
         "mode": "fair_share (ephemeral)" if row["ephemeral"] else row["mode"], "weight": f"{row['weight']:g}",
         "guarantee": settings.text_of(row["guarantee"]), "limits": _limits(row),
-        "users": settings.users_of(pool) if pool else "", "reclaim": row["reclaim"],
+        "users": (", ".join(pool.users) or "all") if pool else "", "reclaim": row["reclaim"],
     }  # fmt: skip
     facts |= {field.replace("_", " "): _said(own[field]) for field in own if field not in ("name", *facts)}
     facts |= {

@@ -14,8 +14,8 @@ from omega.cellstate.errors import Duplicate, StoreError
 from omega.cellstate.override import override
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.process_options import process_options
-from omega.cli.scheduler.list import show
+from omega.cli.options import process_options
+from omega.cli.scheduler.status import show_table
 from omega.cli.scheduler_choice import kind_of
 from omega.queries.schedulers import describe
 
@@ -70,7 +70,7 @@ def command(
     if app.as_json:
         render.document({"cell": cell.name, "schedulers": found})
     else:
-        show(found)
+        show_table(found)
 
 
 def free_names(cell: "Queries", kind: str, number: int) -> list[str]:

@@ -1,13 +1,65 @@
-"""``omega scheduler status``."""
+"""``omega scheduler list`` and ``status``, and the table of schedulers that other commands print."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.queries.schedulers import OVER_AND_OVER, status
+from omega.cli.columns import Columns, answered, columns_option
+from omega.queries.schedulers import FIGURES, OVER_AND_OVER, describe, status
+
+
+@click.command()
+@click.option("--all", "everybody", is_flag=True, help="Include schedulers that left.")
+@columns_option
+@click.pass_obj
+def list_(app: App, everybody: bool, columns: Columns) -> None:
+    """List the schedulers: jobs, placed tasks, waits, busyness, queued and blocked jobs.
+
+    Conflicts: transactions with a conflict / transactions (those with ÷ those without). Waits: mean / p90.
+    """
+    cell = app.open()
+    schedulers = describe(cell, everybody)
+    if answered(app, {"cell": cell.name, "schedulers": schedulers}, "schedulers", columns):
+        return
+    if schedulers:
+        show_table(schedulers)
+    else:
+        render.note("no schedulers; start one with omega scheduler run batch")
+
+
+def show_table(schedulers: Sequence[dict[str, Any]]) -> None:
+    """Print a table of schedulers."""
+    rows, given_up = [], any(each["abandoned"] for each in schedulers)
+    for each in schedulers:
+        wait, figures = each["wait_seconds"], {name: "" if each[name] is None else each[name] for name in FIGURES}
+        fraction = "" if each["conflict_fraction"] is None else f" ({units.fraction(each['conflict_fraction'])})"
+        rows.append(
+            {
+                "scheduler": each["member"],
+                "state": _state(each),
+                ">jobs": figures["jobs"],
+                ">tasks": figures["tasks"],
+                ">conflicts": f"{each['conflicts']:,}/{each['transactions']:,}{fraction}" if fraction else "",
+                ">wait/p90": ""
+                if wait["mean"] is None
+                else f"{units.seconds(wait['mean'])}/{units.seconds(wait['p90'])}",
+                ">busy": "" if each["busyness"] is None else f"{each['busyness']:.2f}",
+                ">queued": figures["queued"],
+                ">blocked": figures["blocked"],
+            }
+            | ({">abandoned": figures["abandoned"]} if given_up else {})
+        )
+    render.records(rows, ("jobs", "blocked"))
+
+
+def _state(each: Mapping[str, Any]) -> str:
+    """Return the state, of a scheduler without a lease with the time since its last heartbeat."""
+    last = each["heartbeat_at_ms"]
+    silent = each["state"] == "lapsed" and last is not None
+    return f"lapsed {units.age((App.now_ms() - last) / 1000)}" if silent else str(each["state"])
 
 
 @click.command()
@@ -19,13 +71,13 @@ def command(app: App, name: str | None) -> None:
     Warns about machines that reject many claims in a row: this indicates a fault, not contention.
     """
     cell = app.open()
-    found = status(cell, name)
+    schedulers = status(cell, name)
     if app.as_json:
-        render.document({"cell": cell.name, "schedulers": found})
+        render.document({"cell": cell.name, "schedulers": schedulers})
         return
-    if not found:
+    if not schedulers:
         render.note("no schedulers; start one with omega scheduler run batch")
-    for number, each in enumerate(found):
+    for number, each in enumerate(schedulers):
         if number:
             render.line()
         show(each)

@@ -1,19 +1,19 @@
 """``omega sim``: the event-driven simulator."""
 
-import click
-
 from omega.cli.lazy import Lazy
 
-TABLE = {
-    "run": ("omega.cli.sim.run", "Simulate one architecture on one workload."),
-    "mapreduce": ("omega.cli.sim.mapreduce", "Compare sizing policies of MapReduce jobs (Omega §6)."),
-    "hierarchies": ("omega.cli.sim.hierarchies", "Compare two forms of hierarchical dominant resource fairness."),
-    "sweep": ("omega.cli.sim.sweep", "Vary parameters, resumably, on all cores or a Dask cluster."),
-    "figure": ("omega.cli.sim.figure", "Draw figure 2 to 10, 15 or 16 of the Omega paper."),
-    "report": ("omega.cli.sim.report", "Compare every claim of the paper with measurements: docs/reproduction.md."),
-}
-
-
-@click.group(cls=Lazy, table=TABLE)
-def command() -> None:
-    """Simulate cells and compare scheduling architectures, in virtual time."""
+command = Lazy(
+    name="sim",
+    help="Simulate cells and compare scheduling architectures, in virtual time.",
+    table={
+        "run": ("omega.cli.sim.run", "Simulate one architecture on one workload."),
+        "mapreduce": ("omega.cli.sim.mapreduce", "Compare sizing policies of MapReduce jobs (Omega §6)."),
+        "hierarchies": (
+            "omega.cli.sim.figure:hierarchies",
+            "Compare two forms of hierarchical dominant resource fairness.",
+        ),
+        "sweep": ("omega.cli.sim.sweep", "Vary parameters, resumably, on all cores or a Dask cluster."),
+        "figure": ("omega.cli.sim.figure", "Draw figure 2 to 10, 15 or 16 of the Omega paper."),
+        "report": ("omega.cli.sim.report", "Compare every claim of the paper with measurements: docs/reproduction.md."),
+    },
+)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, ProcessPoolExecutor
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,23 +22,8 @@ if TYPE_CHECKING:
     from omega.experiments.configuration import Configuration
     from omega.experiments.results import Record, Results
 
-F = TypeVar("F", bound=Callable[..., Any])
 DASK = "dask://"
 ANSWER_SECONDS = 5.0
-
-
-def executor_options(function: F) -> F:
-    """Add --executor and --workers."""
-    for option in (
-        click.option(
-            "--workers", type=click.IntRange(1), metavar="N", help="Number of local processes (default: one per core)."
-        ),
-        click.option(
-            "--executor", "where", metavar="dask://HOST:PORT", help="Run on a Dask cluster (default: local processes)."
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 def _cores() -> int:

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from omega.cli.options import F, combined
+
 if TYPE_CHECKING:
     from omega.experiments.configuration import Configuration
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 SECONDS = click.FloatRange(min=0)
 FORMS = (".svg", ".png")
@@ -23,6 +23,28 @@ figure_output = click.option(
     help="Directory of the figure, written as SVG and PNG.",
 )
 
+executor_options = combined(
+    click.option(
+        "--executor", "where", metavar="dask://HOST:PORT", help="Run on a Dask cluster (default: local processes)."
+    ),
+    click.option(
+        "--workers", type=click.IntRange(1), metavar="N", help="Number of local processes (default: one per core)."
+    ),
+)
+
+
+def results_option(default: str | None, text: str) -> Callable[[F], F]:
+    """Add --results to a command, which keeps its simulations in that file."""
+    return click.option(
+        "--results",
+        default=default,
+        show_default=default is not None,
+        metavar="FILE.jsonl",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help=f"File of finished simulations{text}.",
+    )
+
+
 machines_of_figure = click.option(
     "--machines",
     type=click.IntRange(1),
@@ -31,7 +53,7 @@ machines_of_figure = click.option(
 )
 
 
-_CONFIGURATION = (
+configuration_options = combined(
     click.option(
         "--architecture",
         metavar="NAME",
@@ -103,13 +125,6 @@ _CONFIGURATION = (
     ),
 )
 """An option for every parameter of a Configuration; omitted options keep their defaults."""
-
-
-def configuration_options(function: F) -> F:
-    """Add an option for every parameter of a Configuration."""
-    for option in reversed(_CONFIGURATION):
-        function = option(function)
-    return function
 
 
 def configuration(given: Mapping[str, Any]) -> "Configuration":

@@ -10,8 +10,8 @@ import click
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.several import Several
-from omega.cli.sim.executor import executor_options, finish, writable
-from omega.cli.sim.options import machines_of_figure
+from omega.cli.sim.executor import finish, writable
+from omega.cli.sim.options import executor_options, machines_of_figure, results_option
 
 if TYPE_CHECKING:
     from omega.experiments.configuration import Configuration
@@ -68,14 +68,7 @@ def _simulations(
     type=click.Path(file_okay=False, path_type=Path),
     help="Directory of its figures, written as SVG.",
 )
-@click.option(
-    "--results",
-    default="figures/results.jsonl",
-    show_default=True,
-    metavar="FILE.jsonl",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File of finished simulations.",
-)
+@results_option("figures/results.jsonl", "")
 @click.option("--seeds", type=click.IntRange(1, 1_000), help="Number of seeds per claim (default: 5).")
 @click.option(
     "--revision", default="", metavar="TEXT", help="Revision of the sources to print on the page, such as a commit."

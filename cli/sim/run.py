@@ -118,18 +118,18 @@ def command(
         else:
             result = chosen.run(cell=cell, progress=show)
         seconds = time.perf_counter() - began
-    drawn = _drawn(result.pools, chosen, figures, quiet=app.as_json) if figures else []
+    paths = _draw(result.pools, chosen, figures, quiet=app.as_json) if figures else []
     document = {**result.as_json(), "wall_seconds": seconds, "workload": workload.about.strip().splitlines()}
     document["configuration"] = chosen.as_json()
     if app.as_json:
         render.document(document)
     else:
         _show(document, list(result.kinds), evictions=bool(own) or result.pools is not None)
-        for path in drawn:
+        for path in paths:
             render.line(str(path))
 
 
-def _drawn(history: "PoolHistory | None", chosen: "Configuration", directory: Path, *, quiet: bool) -> list[Path]:
+def _draw(history: "PoolHistory | None", chosen: "Configuration", directory: Path, *, quiet: bool) -> list[Path]:
     from omega.experiments.plots.pool_history import draw_history
 
     if history is None:
@@ -146,43 +146,25 @@ def _show(document: Mapping[str, Any], kinds: Sequence[str], *, evictions: bool)
     for text in document["workload"]:
         render.line(text)
     render.line()
-    render.table(
-        (
-            "kind",
-            ">jobs",
-            ">scheduled",
-            ">abandoned",
-            ">tasks",
-            *([">evicted"] if evictions else []),
-            ">wait mean / p90",
-            ">busyness",
-            ">no conflict",
-            ">conflict fraction",
-        ),
-        [_row(kind, document[kind], evictions=evictions) for kind in kinds],
-    )
+    render.records([_row(kind, document[kind], evictions=evictions) for kind in kinds])
     if len(document["schedulers"]) > MOST_UNLISTED:
         render.line()
-        render.table(
-            ("scheduler", ">jobs", ">attempts", ">wait mean", ">busyness", ">conflict fraction"),
+        render.records(
             [
-                (
-                    name,
-                    each["jobs_scheduled"],
-                    each["attempts"],
-                    units.seconds(each["wait_mean"]),
-                    f"{each['busyness_median']:.3f}",
-                    f"{each['conflict_fraction']:.4f}",
-                )
+                {
+                    "scheduler": name,
+                    ">jobs": each["jobs_scheduled"],
+                    ">attempts": each["attempts"],
+                    ">wait mean": units.seconds(each["wait_mean"]),
+                    ">busyness": f"{each['busyness_median']:.3f}",
+                    ">conflict fraction": f"{each['conflict_fraction']:.4f}",
+                }
                 for name, each in document["schedulers"].items()
-            ],
+            ]
         )
     if pools := document.get("pools"):
         render.line()
-        render.table(
-            ("pool", ">usage", ">fair share", "dominant", ">satisfaction", ">evicted", ">wasted"),
-            [_pool_row(name, of) for name, of in pools.items()],
-        )
+        render.records([_pool_row(name, of) for name, of in pools.items()])
     used = " · ".join(f"{share:.0%} {name}" for name, share in document["utilisation"].items())
     render.line()
     render.line(f"{document['architecture']}, {document['days']:g} days, seed {document['seed']}: in use {used}")
@@ -191,29 +173,29 @@ def _show(document: Mapping[str, Any], kinds: Sequence[str], *, evictions: bool)
     )
 
 
-def _pool_row(name: str, of: Mapping[str, Any]) -> tuple[object, ...]:
+def _pool_row(name: str, of: Mapping[str, Any]) -> dict[str, object]:
     satisfaction = of["satisfaction_mean"]
-    return (
-        name,
-        f"{of['usage_mean']:.1%}",
-        f"{of['fair_share_mean']:.1%}",
-        of["dominant_resource"],
-        "–" if satisfaction is None else f"{satisfaction:.2f}",
-        of["tasks_evicted"],
-        units.seconds(of["wasted_seconds"]),
-    )
+    return {
+        "pool": name,
+        ">usage": f"{of['usage_mean']:.1%}",
+        ">fair share": f"{of['fair_share_mean']:.1%}",
+        "dominant": of["dominant_resource"],
+        ">satisfaction": "–" if satisfaction is None else f"{satisfaction:.2f}",
+        ">evicted": of["tasks_evicted"],
+        ">wasted": units.seconds(of["wasted_seconds"]),
+    }
 
 
-def _row(kind: str, of: Mapping[str, Any], *, evictions: bool) -> tuple[object, ...]:
-    return (
-        kind,
-        of["jobs_submitted"],
-        of["jobs_scheduled"],
-        of["jobs_abandoned"],
-        of["tasks_scheduled"],
-        *([of["tasks_evicted"]] if evictions else []),
-        f"{units.seconds(of['wait_mean'])} / {units.seconds(of['wait_p90'])}",
-        f"{of['busyness_median']:.4f} ± {of['busyness_mad']:.4f}",
-        f"{of['busyness_no_conflict_median']:.4f}",
-        f"{of['conflict_fraction']:.4f}",
-    )
+def _row(kind: str, of: Mapping[str, Any], *, evictions: bool) -> dict[str, object]:
+    return {
+        "kind": kind,
+        ">jobs": of["jobs_submitted"],
+        ">scheduled": of["jobs_scheduled"],
+        ">abandoned": of["jobs_abandoned"],
+        ">tasks": of["tasks_scheduled"],
+        **({">evicted": of["tasks_evicted"]} if evictions else {}),
+        ">wait mean / p90": f"{units.seconds(of['wait_mean'])} / {units.seconds(of['wait_p90'])}",
+        ">busyness": f"{of['busyness_median']:.4f} ± {of['busyness_mad']:.4f}",
+        ">no conflict": f"{of['busyness_no_conflict_median']:.4f}",
+        ">conflict fraction": f"{of['conflict_fraction']:.4f}",
+    }

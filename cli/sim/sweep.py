@@ -10,8 +10,8 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.cli.several import Several
-from omega.cli.sim.executor import executor_options, finish, writable
-from omega.cli.sim.options import configuration, configuration_options
+from omega.cli.sim.executor import finish, writable
+from omega.cli.sim.options import configuration, configuration_options, executor_options, results_option
 
 if TYPE_CHECKING:
     from omega.experiments.results import Record
@@ -43,14 +43,7 @@ METRICS = ("wait", "busyness", "conflict_fraction", "jobs_abandoned")
     metavar="FILE.svg|FILE.png",
     help="Draw the metrics over the first parameter.",
 )
-@click.option(
-    "--results",
-    default="omega-sweep.jsonl",
-    show_default=True,
-    metavar="FILE.jsonl",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File of finished simulations, which are not run again.",
-)
+@results_option("omega-sweep.jsonl", ", which are not run again")
 @columns_option
 @executor_options
 @configuration_options

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -14,6 +15,8 @@ from omega.cli import render, units
 from omega.cli.app import App
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from omega.cellstate.backup import Backup, Told
     from omega.cellstate.ports import Queries
 
@@ -67,6 +70,7 @@ def backup(app: App, file: str, force: bool) -> None:
 def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, Any]]:
     from omega.cellstate.backup import file as backup_file
     from omega.cellstate.backup import read_backup
+    from omega.cli.version import number
 
     written = []
     with render.progress(quiet=app.as_json) as bars:
@@ -74,7 +78,7 @@ def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, A
             cell = app.open(name)
             told = _bar(bars, f"reading {name}", _size(cell))
             found = read_backup(cell, app.now_ms(), told)
-            size = backup_file.write(found, stream, _program())
+            size = backup_file.write(found, stream, f"omega {number()}")
             written.append(_as_json(found) | {"bytes": size})
     return written
 
@@ -87,18 +91,8 @@ def _size(cell: "Queries") -> int:
     return 3 * found.machines + 2 * found.jobs + found.versions
 
 
-def _bar(bars: Any, text: str, total: int) -> "Told":
-    bar = bars.add_task(text, total=total, more="records")
-    return lambda count: bars.update(bar, advance=count)
-
-
-def _program() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return f"omega {version('omega-scheduler')}"
-    except PackageNotFoundError:
-        return "omega"
+def _bar(bars: "Progress", text: str, total: int) -> "Told":
+    return partial(bars.advance, bars.add_task(text, total=total, more="records"))
 
 
 def _as_json(found: "Backup") -> dict[str, Any]:

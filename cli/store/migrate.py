@@ -29,8 +29,7 @@ def migrate(app: App, names: tuple[str, ...]) -> None:
     with closing(connect(app.url, timeout=60.0)) as client, render.progress(quiet=app.as_json) as bars:
         for name in chosen:
             bar = bars.add_task(f"migrating {name}", total=None, more="records")
-            told = partial(_advance, bars, bar)
-            old = bring(client, name, app.now_ms(), app.by, url=app.shown_url, told=told)
+            old = bring(client, name, app.now_ms(), app.by, url=app.shown_url, told=partial(bars.advance, bar))
             done.append({"cell": name, "from": old or SCHEMA, "to": SCHEMA, "migrated": old is not None})
     if app.as_json:
         render.document({"cells": done})
@@ -38,7 +37,3 @@ def migrate(app: App, names: tuple[str, ...]) -> None:
     for each in done:
         what = f"migrated from schema {each['from']} to {each['to']}" if each["migrated"] else "has the present schema"
         render.line(f"cell {each['cell']}: {what}")
-
-
-def _advance(bars: Any, bar: Any, count: int) -> None:
-    bars.update(bar, advance=count)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from omega.cli.job.exit_code import code_of
+from omega.cli.job.follow import code_of
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""``omega pool import``, ``export`` and ``plan``: pools as files."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.pool import settings
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@settings.version_option
+@click.pass_obj
+def import_(app: App, *, file: Path, version: int | None) -> None:
+    """Replace all pools and trees by those of FILE (YAML or JSON; docs/pool-settings.md lists the fields).
+
+    If FILE names a version, or --check does, the import is refused when the pools have another one.
+    """
+    from omega.pools.changes import change
+    from omega.pools.file import read
+
+    cell = app.open(to_change=True)
+    wanted, named = read(file, cell.dimensions)
+    before, after = change(
+        cell, lambda pools: replace(wanted, version=pools.version), app.now_ms(), app.by,
+        named if version is None else version,
+    )  # fmt: skip
+    old, new = before.by_name, after.by_name
+    counts = {
+        "added": len(new.keys() - old.keys()),
+        "changed": sum(name in old and replace(old[name], number=pool.number) != pool for name, pool in new.items()),
+        "removed": len(old.keys() - new.keys()),
+    }
+    if app.as_json:
+        render.document({"cell": cell.name, "version": after.version, **counts})
+        return
+    said = ", ".join(f"{count} {what}" for what, count in counts.items())
+    render.note(f"{said}; the pools have version {after.version}")
+
+
+@click.command()
+@click.pass_obj
+def export(app: App) -> None:
+    """Print all pools and trees as YAML that omega pool import reads, with their version."""
+    from omega.pools.file import as_document, dump
+
+    pools = app.open().pools()
+    if app.as_json:
+        render.document(as_document(pools))
+    else:
+        render.page(dump(pools).rstrip("\n"))
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.pass_obj
+def plan(app: App, *, file: Path) -> None:
+    """Show the fair shares before and after an import of FILE, for the present jobs. Nothing is changed."""
+    from omega.pools.changes import check_all
+    from omega.pools.file import read
+    from omega.queries.pool_shares import plan_json
+
+    cell = app.open()
+    wanted, _ = read(file, cell.dimensions)
+    check_all(cell, wanted)
+    document = plan_json(cell, wanted)
+    if app.as_json:
+        render.document(document)
+        return
+
+    def shown(shares: Mapping[str, float] | None) -> str:
+        return "–" if shares is None else settings.percent(max(shares.values(), default=0.0))
+
+    shares = ("demand", "usage", "before", "after")
+    rows = [
+        ("  " * row["depth"] + row["name"], row["change"], *(shown(row[name]) for name in shares))
+        for row in document["pools"]
+    ]
+    render.table(("pool", "change", ">demand", ">usage", ">fair share before", ">after"), rows)
+    for name in document["in_use"]:
+        render.note(f"warning: pool {name}: has live jobs and would be no leaf any more: the import will be refused")
