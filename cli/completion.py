@@ -6,7 +6,6 @@ Completion never starts a store, never waits long and never fails: unavailable n
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem, get_completion_class
@@ -14,11 +13,8 @@ from click.shell_completion import CompletionItem, get_completion_class
 from omega.cli import render
 from omega.cli.app import App
 
-if TYPE_CHECKING:
-    from omega.cellstate.ports import Queries
-
-Found = Iterable[tuple[str, str]]
-"""Candidates and their descriptions."""
+Candidates = Iterable[tuple[str, str]]
+"""Words and their descriptions."""
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 SHELLS = ("bash", "zsh", "fish")
 MOST = 500
@@ -47,39 +43,17 @@ def command(app: App, shell: str) -> None:
         render.page(text)
 
 
-def _app(ctx: click.Context) -> App:
-    return ctx.find_object(App) or App()
-
-
-def _reachable(app: App) -> bool:
-    """Return whether the store can be queried: a named one, or the embedded one if it runs."""
-    if app.store is None:
-        from omega.embedded import server as embedded
-
-        return embedded.running()
-    return True
-
-
-def _from_cell(ask: "Callable[[Queries], Found]") -> Completer:
-    """Return a completer that queries the cell."""
-
-    def ask_app(app: App) -> Found:
-        return ask(app.open())
-
-    return _from_store(ask_app)
-
-
 _UNQUOTED = re.compile(r"[\w.@:/+-]+", re.ASCII)
 """Text that a shell reads literally; otherwise any writer of the store could offer ``$(command)``."""
 
 
-def _from_store(ask: Callable[[App], Found]) -> Completer:
+def _from_store(ask: Callable[[App], Candidates]) -> Completer:
     """Return a completer that queries the store and yields nothing on failure."""
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        app = _app(ctx)
+        app = ctx.find_object(App) or App()
         try:
-            found = sorted(set(ask(app))) if _reachable(app) else []
+            found = sorted(set(ask(app))) if app.store is not None or _embedded_runs() else []
         except Exception:  # noqa: BLE001 - a completing shell must not print a traceback
             found = []
         return [
@@ -91,22 +65,28 @@ def _from_store(ask: Callable[[App], Found]) -> Completer:
     return complete
 
 
-def _jobs(cell: "Queries") -> Found:
+def _embedded_runs() -> bool:
+    from omega.embedded import server as embedded
+
+    return embedded.running()
+
+
+def _jobs(app: App) -> Candidates:
     from omega.queries.jobs import names_and_ids
 
-    return names_and_ids(cell)
+    return names_and_ids(app.open())
 
 
-def _machines(cell: "Queries") -> Found:
+def _machines(app: App) -> Candidates:
     from omega.queries.machines import names_and_states
 
-    return names_and_states(cell)
+    return names_and_states(app.open())
 
 
-def _schedulers(cell: "Queries") -> Found:
+def _schedulers(app: App) -> Candidates:
     from omega.queries.schedulers import names_and_states
 
-    return names_and_states(cell)
+    return names_and_states(app.open())
 
 
 def _kinds(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -123,9 +103,9 @@ def _files(_: click.Context, __: click.Parameter, incomplete: str) -> list[Compl
     return [CompletionItem(incomplete, type="file")]
 
 
-complete_jobs = _from_cell(_jobs)
-complete_machines = _from_cell(_machines)
-complete_schedulers = _from_cell(_schedulers)
+complete_jobs = _from_store(_jobs)
+complete_machines = _from_store(_machines)
+complete_schedulers = _from_store(_schedulers)
 complete_cells = _from_store(lambda app: ((name, "cell") for name in app.cells()))
 
 COMPLETERS: dict[tuple[str, str], Completer] = {
@@ -165,5 +145,5 @@ def _complete(
     ctx: click.Context,
     incomplete: str,
 ) -> list[CompletionItem]:
-    found = completer(ctx, parameter)
-    return own(ctx, incomplete) if found is None else found(ctx, parameter, incomplete)
+    of_store = completer(ctx, parameter)
+    return own(ctx, incomplete) if of_store is None else of_store(ctx, parameter, incomplete)

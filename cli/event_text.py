@@ -21,7 +21,7 @@ _UPDATES = {
     "attempt": "placed nothing of",
 }
 _OF_LOST = {"fail": "failed, not placed again", "requeue": "pending again", "late": "reported late"}
-_CHANGES = frozenset({"hold", "release", "awaited", "met", "resize", "drop", *_UPDATES})
+_CHANGES = frozenset({"hold", "release", "awaited", "met", "resize", *_UPDATES})
 _STATES = {None: "ended", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
 
 
@@ -33,8 +33,8 @@ def lines(events: Iterable[Event], names: Names, now_ms: int | None = None) -> I
 
 def sentences(events: Iterable[Event], names: Names) -> Iterator[tuple[list[Event], str]]:
     """Yield the events of every version, and their common text."""
-    for _, together in groupby(events, lambda event: event.version):
-        same = list(together)
+    for _, of_version in groupby(events, lambda event: event.version):
+        same = list(of_version)
         for event in same:
             names.add_event(event)
         yield same, " · ".join(_sentences(same, names))
@@ -54,15 +54,15 @@ def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
     for event in events:
         own = [event.more.get(word) for word in ("verdict", "member", "state", "job_kind")]
         sorts.setdefault((event.kind, *own, _sort_of_reason(event)), []).append(event)
-    for together in sorts.values():
+    for alike in sorts.values():
         by_job: dict[str | None, list[Event]] = {}
-        for event in together:
+        for event in alike:
             by_job.setdefault(event.job, []).append(event)
         if len(by_job) > MOST_JOBS:
-            yield _of_many(together, len(by_job), names)
+            yield _sentence(alike, len(by_job), names)
         else:
             for same in by_job.values():
-                yield _sentence(same, names)
+                yield _sentence(same, 1, names)
 
 
 def _sort_of_reason(event: Event) -> str:
@@ -70,83 +70,57 @@ def _sort_of_reason(event: Event) -> str:
     return str(event.more.get("reason", "")).partition(":")[0]
 
 
-def _of_many(same: Sequence[Event], jobs: int, names: Names) -> str:
-    kind, count = same[0].kind, sum(event.count or 0 for event in same)
-    machines = [names.machine(event.machine) for event in same if event.machine is not None]
-    tasks = f"{units.count(count, 'task')} of {units.count(jobs, 'job')}"
-    if kind == "ended":
-        return f"{units.count(jobs, 'job')} {_STATES[same[0].more.get('state')]}"
-    if kind in ("hold", "release"):
-        return f"{_VERBS[kind]} {units.count(jobs, 'job')}"
-    if kind in _UPDATES:
-        return f"{_UPDATES[kind]} {units.count(jobs, 'job')}"
-    if kind in ("awaited", "met"):
-        return f"{units.count(jobs, 'job')} {'awaited' if kind == 'awaited' else 'no longer waiting'}"
-    if kind == "drop":
-        return f"{tasks} not placed again (optional)"
-    if kind == "assert":
-        return f"compared shares of pools for {units.count(jobs, 'job')}"
-    if kind in _OF_LOST:
-        return f"{tasks} {_OF_LOST[kind]}"
-    if kind in ("submit", "stop", "abandon"):
-        return f"{_VERBS[kind]} {units.count(jobs, 'job')}, {units.count(count, 'task')}"
-    if kind == "place":
-        return f"placed {tasks} on {_where(machines)}"
-    if kind == "conflict":
-        return f"conflicts of {units.count(jobs, 'job')} on {_where(machines)}: {same[0].more['verdict']}"
-    reason = _sort_of_reason(same[0])
-    return f"{tasks} {_VERBS[kind]} on {_where(machines)}{f': {reason}' if reason else ''}"
-
-
-def _sentence(same: Sequence[Event], names: Names) -> str:
-    first = same[0]
-    kind, job, count = first.kind, first.job, sum(event.count or 0 for event in same)
+def _sentence(same: Sequence[Event], jobs: int, names: Names) -> str:
+    """Return the text of events of one sort: of one job, with its name and reason, or of several jobs."""
+    first, one = same[0], jobs == 1
+    kind, count = first.kind, sum(event.count or 0 for event in same)
     where = _where([names.machine(event.machine) for event in same if event.machine is not None])
-    tasks = units.count(count, "task")
+    who, tasks = names.job(first.job) if one else units.count(jobs, "job"), units.count(count, "task")
     if kind == "place":
-        return f"placed {tasks} of {names.job(job)} on {where}"
+        return f"placed {tasks} of {who} on {where}"
     if kind in ENDINGS or kind == "left":
-        return f"{tasks} of {names.job(job)} {_VERBS[kind]} on {where}{_why(first, names)}"
+        reason = _sort_of_reason(first)
+        why = _why(first, names) if one else f": {reason}" if reason else ""
+        return f"{tasks} of {who} {_VERBS[kind]} on {where}{why}"
     if kind == "conflict":
-        return f"conflict of {names.job(job)} on {where}: {first.more['verdict']}"
-    if kind == "submit":
+        return f"{'conflict' if one else 'conflicts'} of {who} on {where}: {first.more['verdict']}"
+    if kind == "submit" and one:
         more = f", precedence {first.more['precedence']}" if first.more["precedence"] else ""
-        return f"submitted {names.job(job)}, {tasks} of kind {first.more['job_kind']}{more}"
-    if kind in ("stop", "abandon"):
+        return f"submitted {who}, {tasks} of kind {first.more['job_kind']}{more}"
+    if kind in ("stop", "abandon") and one:
         _, _, awaited = str(first.more.get("reason", "")).partition("after:")
         why = f": {names.job(awaited)} did not finish" if awaited else ""
-        return f"{_VERBS[kind]} {names.job(job)}" + (f", {tasks} unplaced" if count else "") + why
+        return f"{_VERBS[kind]} {who}" + (f", {tasks} unplaced" if count else "") + why
+    if kind in ("submit", "stop", "abandon"):
+        return f"{_VERBS[kind]} {who}, {tasks}"
     if kind in _OF_LOST:
-        how = first.more.get("reason") or first.more.get("how")
-        return f"{tasks} of {names.job(job)} {_OF_LOST[kind]}{f': {how}' if how else ''}"
-    if kind in _CHANGES:
-        return _changed(same, tasks, names)
+        how = (first.more.get("reason") or first.more.get("how")) if one else None
+        return f"{tasks} of {who} {_OF_LOST[kind]}{f': {how}' if how else ''}"
+    if kind == "drop":
+        return f"{tasks} of {who} not placed again (optional)"
     if kind == "assert":
-        return f"compared shares of pools for {names.job(job)}"
+        return f"compared shares of pools for {who}"
     if kind == "ended":
-        return f"{names.job(job)} {_STATES[first.more.get('state')]}"
+        return f"{who} {_STATES[first.more.get('state')]}"
+    if kind in _CHANGES:
+        return _changed(same, who, names, one=one)
     return _about_cell(same, where)
 
 
-def _changed(same: Sequence[Event], tasks: str, names: Names) -> str:
-    """Return the text of a job's change by a user or by another job's end, or of its optional tasks."""
+def _changed(same: Sequence[Event], who: str, names: Names, *, one: bool) -> str:
+    """Return the text of a job's change by a user or by another job's end."""
     first = same[0]
-    kind, job, other = first.kind, first.job, first.more.get("other")
+    kind, other = first.kind, first.more.get("other")
     if kind in ("hold", "release"):
-        after = f", now that {names.job(other)} has ended" if other else ""
-        return f"{_VERBS[kind]} {names.job(job)}{after}"
+        return f"{_VERBS[kind]} {who}" + (f", now that {names.job(other)} has ended" if one and other else "")
     if kind in _UPDATES:
-        return f"{_UPDATES[kind]} {names.job(job)}{_why(first, names)}"
+        return f"{_UPDATES[kind]} {who}" + (_why(first, names) if one else "")
     if kind == "awaited":
-        return f"{names.job(other)} waits for {names.job(job)}"
+        return f"{names.job(other)} waits for {who}" if one else f"{who} awaited"
     if kind == "met":
-        return f"{names.job(job)} no longer waits for {names.job(other)}"
-    if kind == "resize":
-        totals = ", ".join(
-            f"group {event.more['group']} to {units.count(event.more['total'], 'task')}" for event in same
-        )
-        return f"resized {names.job(job)}: {totals}"
-    return f"{tasks} of {names.job(job)} not placed again (optional)"
+        return f"{who} no longer waits for {names.job(other)}" if one else f"{who} no longer waiting"
+    totals = (f"group {event.more['group']} to {units.count(event.more['total'], 'task')}" for event in same)
+    return f"resized {who}: {', '.join(totals)}"
 
 
 def _why(event: Event, names: Names) -> str:

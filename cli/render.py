@@ -197,9 +197,11 @@ def _grid(rows: Sequence[Sequence[tuple[str, str]]], right: Sequence[bool]) -> N
     """Print rows of (text, style) in columns, aligned as `right` states; a row is as high as its highest text."""
     lines = [[text.split("\n") for text, _ in row] for row in rows]
     widths = [max((_letters(text) for row in lines for text in row[i]), default=0) for i in range(len(right))]
-    if sum(widths) + GAP * (len(widths) - 1) > _width():
-        _folded(rows, right)
-        return
+    too_wide = sum(widths) + GAP * (len(widths) - 1) - _width()
+    if too_wide > 0:
+        for _ in range(too_wide):
+            widths[widths.index(max(widths))] -= 1
+        lines = [[_folded(texts, width) for texts, width in zip(row, widths, strict=True)] for row in lines]
     colour = colourful(sys.stdout)
     for row, styles in zip(lines, rows, strict=True):
         for at in range(max(map(len, row), default=0)):
@@ -219,21 +221,12 @@ def _styled(text: str, style: str) -> str:
     return click.style(text, bold=True) if style == "bold" else click.style(text, fg=style)
 
 
-def _folded(rows: Sequence[Sequence[tuple[str, str]]], right: Sequence[bool]) -> None:
-    """Print rows that are too wide for the terminal, with folded texts."""
-    from rich.table import Table
+def _folded(texts: Sequence[str], width: int) -> list[str]:
+    """Return lines of at most `width` columns of a terminal, at least one."""
     from rich.text import Text
 
-    grid = Table.grid(padding=(0, GAP, 0, 0))
-    for aligned_right in right:
-        grid.add_column(justify="right" if aligned_right else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(Text(text, style=style) for text, style in row))
-    screen = console()
-    with screen.capture() as captured:
-        screen.print(grid)
-    for text in captured.get().splitlines():
-        click.echo(text.rstrip(), color=colourful(sys.stdout))
+    folded = (Text(text).wrap(console(), max(width, 1), overflow="fold") for text in texts)
+    return [line.plain.rstrip() for text_lines in folded for line in text_lines]
 
 
 @contextmanager
