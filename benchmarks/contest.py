@@ -18,7 +18,7 @@ from benchmarks.store import Saved, Store
 from omega.cellstate.errors import StoreError
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.transaction import Position
-from omega.live.processes.supervisor import ProcessSupervisor, supervised
+from omega.live.processes.supervisor import ProcessSupervisor
 
 LEASE_MS = 3_000
 """A heartbeat per second: a reading is at most that old and carries its age."""
@@ -100,7 +100,7 @@ def run_contest(
     The measurement begins once this many jobs are `blocked`.
     """
     prepared.filled.restore()
-    with supervised(
+    with ProcessSupervisor(
         store.url, store.cell, store.directory / "logs", lease_ms=LEASE_MS, settings=contest.settings
     ) as group:
         group.start(f"simulated/{BENCH_EXECUTOR}")

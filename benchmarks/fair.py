@@ -20,7 +20,7 @@ from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.pools import DEFAULT_PREEMPTION, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.replies import Fact
-from omega.live.processes.supervisor import ProcessSupervisor, supervised
+from omega.live.processes.supervisor import ProcessSupervisor
 
 LEASE_MS = 3_000
 TASK = (1_000, 1_024)
@@ -90,7 +90,7 @@ def _run(store: Store, settings: Settings) -> dict[str, Any]:
     pools = [Pool(name, guarantee={"cpu": TASK[0] * n}) for name, n in zip(names, settings.guarantees, strict=True)]
     cell.set_pools(Pools(tuple(pools), (PoolTree(preemption=preemption),)), 0, now_ms(), "bench")
     members = [f"batch/{i}" for i in range(settings.schedulers)]
-    with supervised(store.url, store.cell, store.directory / f"logs-{store.cell}", lease_ms=LEASE_MS) as group:
+    with ProcessSupervisor(store.url, store.cell, store.directory / f"logs-{store.cell}", lease_ms=LEASE_MS) as group:
         for member in (f"simulated/{BENCH_EXECUTOR}", *members):
             group.start(member)
         group.wait_ready(cell)

@@ -170,7 +170,7 @@ def command(
 ) -> None:
     """Run a store, a cell, scheduler processes and a realistic mixed workload; verify the result."""
     from omega.embedded.places import state_directory
-    from omega.live.processes.supervisor import supervised
+    from omega.live.processes.supervisor import ProcessSupervisor
     from omega.live.workload_replay import WorkloadReplay
 
     with render.busy("reading the workload", quiet=app.as_json):
@@ -180,7 +180,7 @@ def command(
     speed = speed or (TRACE_SPEED if trace else 1.0)
     replay = WorkloadReplay(cell, workload, time.time, time.sleep, speed)
     logs = state_directory() / "logs" / name
-    with supervised(app.url, name, logs, lease_ms=LEASE_MS, speed=speed) as group:
+    with ProcessSupervisor(app.url, name, logs, lease_ms=LEASE_MS, speed=speed) as group:
         _start(app, cell, group, replay, batch, service)
         with render.progress(quiet=app.as_json) as bars:
             spent = _watch(bars, replay)

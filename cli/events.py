@@ -9,7 +9,7 @@ import click
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
-from omega.queries.event_list import Filter, Gap, Lost, Tail, job_id, list_events
+from omega.queries.event_list import Filter, Missing, Tail, job_id, list_events
 from omega.queries.events import KINDS, Event, current_kind
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class _Printer:
         self.as_json = as_json
         self.names = Names(cell)
 
-    def print(self, found: Sequence[Event | Gap | Lost]) -> None:
+    def print(self, found: Sequence[Event | Missing]) -> None:
         """Print events, and the gaps between them."""
         if self.as_json:
             for each in found:
@@ -88,9 +88,9 @@ class _Printer:
         from omega.cli.event_text import lines
 
         for each in found:
-            if isinstance(each, Gap):
+            if isinstance(each, Missing) and each.why == "gap":
                 render.note(f"versions {each.first:,} to {each.last:,} are no longer in the log; it keeps the newest")
-            elif isinstance(each, Lost):
+            elif isinstance(each, Missing):
                 render.note(f"the store lost versions {each.first:,} to {each.last:,}; events continue after them")
         for text in lines((each for each in found if isinstance(each, Event)), self.names, App.now_ms()):
             render.line(text)

@@ -146,7 +146,7 @@ def up(
     from omega.embedded.places import state_directory
     from omega.live.agent.offer import default_name
     from omega.live.processes.record import ProcessRecord
-    from omega.live.processes.supervisor import supervised
+    from omega.live.processes.supervisor import ProcessSupervisor
 
     name = app.cell_name or DEFAULT_CELL
     numbers, choices = further(schedulers)  # raises before any process starts
@@ -159,7 +159,7 @@ def up(
     members += [f"simulated/{DEFAULT_EXECUTOR}"] if _simulated(cell, expected=machines is not None) else []
     state = state_directory()
     record = ProcessRecord.begin(state, name)
-    with supervised(app.url, name, state / "logs" / name, speed=speed, record=record, choices=choices) as group:
+    with ProcessSupervisor(app.url, name, state / "logs" / name, speed=speed, record=record, choices=choices) as group:
         for member in members:
             group.start(member)
         group.wait_ready(cell)

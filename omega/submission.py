@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import BadInput, Duplicate, Overtaken, Refused
 from omega.queries.finding import find_job
+from omega.queries.wording import listing
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
@@ -125,14 +126,8 @@ def check_pools(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
             raise Refused(f"{where} {pool!r} is not configured; {advice}")
         closed = pools.closed_to(name, user)
         if closed is not None:
-            raise Refused(
-                f"job {spec.name}: user {user} may not submit to pool {name}; {closed.name} admits"
-                f" {_some(closed.users)}"
-            )
-
-
-def _some(users: "Sequence[str]") -> str:
-    return ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else "")
+            users = listing(closed.users, 5)
+            raise Refused(f"job {spec.name}: user {user} may not submit to pool {name}; {closed.name} admits {users}")
 
 
 def named(cell: "JobStore", specs: "Sequence[JobSpec]", user: str) -> "list[JobSpec]":

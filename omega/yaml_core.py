@@ -12,8 +12,8 @@ import yaml
 MOST_DIGITS = 40
 """Digits of a whole number; no field takes more than 15."""
 
-NULL, BOOLEAN, INTEGER, FLOAT, TEXT, MERGE = (
-    f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "merge")
+NULL, BOOLEAN, INTEGER, FLOAT, TEXT, MERGE, SEQUENCE, MAPPING = (
+    f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float", "str", "merge", "seq", "map")
 )
 _RESOLVED = (
     (NULL, "~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -68,15 +68,7 @@ _CONSTRUCTORS = {
     INTEGER: _integer,
     FLOAT: _float,
     MERGE: yaml.SafeLoader.yaml_constructors[TEXT],
-    **{
-        tag: yaml.SafeLoader.yaml_constructors[tag]
-        for tag in (
-            TEXT,
-            "tag:yaml.org,2002:seq",
-            "tag:yaml.org,2002:map",
-            None,
-        )
-    },
+    **{tag: yaml.SafeLoader.yaml_constructors[tag] for tag in (TEXT, SEQUENCE, MAPPING, None)},
 }
 
 

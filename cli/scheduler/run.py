@@ -127,12 +127,12 @@ def _announcement(text: str) -> "Instrument":
 def _run_supervised(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], number: int) -> list[str]:
     """Run several processes until a signal, or until one of them ends."""
     from omega.embedded.places import state_directory
-    from omega.live.processes.supervisor import supervised
+    from omega.live.processes.supervisor import ProcessSupervisor
 
     names = free_names(cell, kind, number)
     stopping = threading.Event()
     logs = state_directory() / "logs" / cell.name
-    with supervised(app.url, cell.name, logs, settings=chosen) as group, _signals(stopping.set):
+    with ProcessSupervisor(app.url, cell.name, logs, settings=chosen) as group, _signals(stopping.set):
         for member in names:
             group.start(member)
         group.wait_ready(cell)

@@ -26,7 +26,7 @@ from omega.queries import (
     schedulers,
 )
 from omega.queries.finding import find_job
-from omega.queries.job_status import JobStatus, progress
+from omega.queries.job_status import JobStatus, progress, update_progress
 from omega.queries.recent import recently
 
 if TYPE_CHECKING:
@@ -198,8 +198,7 @@ class Client:
                 raise BadInput(f"{len(specs)} jobs; update one at a time")
             found, change = changes.update(cell, specs[0], check, self.user, _now_ms, self._by, force=force)
             about = {"id": found.id, "name": found.name, "replaces": change.replaced, "modify_index": found.modified}
-            now = progress(cell.job(found.id) or found, cell.updates().get(found.id, ""))
-            return {"cell": cell.name, "jobs": [about | now]}
+            return {"cell": cell.name, "jobs": [about | (update_progress(cell, found.id) or progress(found, ""))]}
 
     def _found(self, cell: "JobStore", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
         if check is not None and len(asked) != 1:

@@ -9,7 +9,6 @@ The state directory is ``$OMEGA_STATE``, else ``$XDG_STATE_HOME/omega``, else ``
 
 import os
 import stat
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
@@ -39,50 +38,21 @@ def state_directory(directory: Path | None = None) -> Path:
         raise StoreError(f"no state directory: {error}; set OMEGA_STATE to a directory of your own") from None
 
 
-@dataclass(frozen=True, slots=True)
 class Places:
     """The files of one embedded store, all derived from its state directory."""
 
-    state: Path
-
-    @property
-    def socket(self) -> Path:
-        """The path of the socket, short enough for the kernel."""
-        path = self.state / "store.sock"
-        if len(os.fsencode(path)) <= LONGEST_SOCKET:
-            return path
-        digest = sha256(os.fsencode(self.state)).hexdigest()[:16]
-        return SOCKETS / f"omega-{os.geteuid()}-{digest}" / "store.sock"
-
-    @property
-    def url(self) -> str:
-        """The URL of the store."""
-        return "unix://" + quote(str(self.socket))
-
-    @property
-    def lock(self) -> Path:
-        """The file locked by the running server, or by the process about to start it."""
-        return self.state / "store.lock"
-
-    @property
-    def data(self) -> Path:
-        """The server's directory."""
-        return self.state / "store"
-
-    @property
-    def log(self) -> Path:
-        """The server's log."""
-        return self.data / "store.log"
-
-    @property
-    def pid(self) -> Path:
-        """The file with the server's process id."""
-        return self.data / "store.pid"
-
-    @property
-    def program(self) -> Path:
-        """The file that names the server program which served the data last."""
-        return self.data / "program"
+    def __init__(self, state: Path) -> None:
+        self.state, self.data = state, state / "store"
+        self.log, self.pid = self.data / "store.log", self.data / "store.pid"
+        self.lock = state / "store.lock"
+        """Locked by the running server, or by the process about to start it."""
+        self.program = self.data / "program"
+        """Names the server program which served the data last."""
+        self.socket = state / "store.sock"
+        if len(os.fsencode(self.socket)) > LONGEST_SOCKET:
+            digest = sha256(os.fsencode(state)).hexdigest()[:16]
+            self.socket = SOCKETS / f"omega-{os.geteuid()}-{digest}" / "store.sock"
+        self.url = "unix://" + quote(str(self.socket))
 
     def check(self) -> bool:
         """Return whether the store's directories exist. Raises StoreError when one is not the user's alone."""
@@ -109,13 +79,13 @@ class Places:
 
 def _check(directory: Path, forbidden: int) -> None:
     """Raise StoreError unless `directory` is a real one, ours, and has none of the `forbidden` mode bits."""
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode):
+    facts = directory.lstat()
+    if not stat.S_ISDIR(facts.st_mode):
         wrong, remedy = "is not a directory", "move it away"
-    elif found.st_uid != os.geteuid():
-        wrong, remedy = f"belongs to user {found.st_uid}, not to you ({os.geteuid()})", "set OMEGA_STATE to another"
-    elif found.st_mode & forbidden:
-        wrong, remedy = f"is open to others (mode {stat.S_IMODE(found.st_mode):o})", f"run chmod 700 {directory}"
+    elif facts.st_uid != os.geteuid():
+        wrong, remedy = f"belongs to user {facts.st_uid}, not to you ({os.geteuid()})", "set OMEGA_STATE to another"
+    elif facts.st_mode & forbidden:
+        wrong, remedy = f"is open to others (mode {stat.S_IMODE(facts.st_mode):o})", f"run chmod 700 {directory}"
     else:
         return
     raise StoreError(f"refused {directory} for the embedded store: it {wrong}; {remedy}")

@@ -92,12 +92,13 @@ def parse(name: str, text: str, content: str = "a job, with at least name and ta
         raise BadInput(f"{name}: not readable as YAML or JSON: {error}; fix it there") from None
 
 
-def _yaml(name: str, text: str) -> Document:
+def _yaml(name: str, text: str, value: Any = None) -> Document:
+    """Read YAML; `value` is what JSON of the same text holds."""
     _check_size(name, text)
     loader = Loader(text)
     try:
         root = _compose(name, loader)
-        return Document(name, loader.construct_document(root), root)
+        return Document(name, loader.construct_document(root) if value is None else value, root)
     finally:
         loader.dispose()
 
@@ -105,14 +106,8 @@ def _yaml(name: str, text: str) -> Document:
 def _json(name: str, text: str) -> Document:
     """Read JSON. Lines are unknown in a file with tabs between values or some escapes, which are no YAML."""
     value = json.loads(text, parse_int=_json_integer, parse_constant=_json_constant)
-    as_yaml = text.replace("\t", " ")
     try:
-        _check_size(name, as_yaml)
-        loader = Loader(as_yaml)
-        try:
-            return Document(name, value, _compose(name, loader))
-        finally:
-            loader.dispose()
+        return _yaml(name, text.replace("\t", " "), value)
     except yaml.YAMLError:
         json.loads(text, parse_int=_json_integer, object_pairs_hook=lambda pairs: _json_once(name, pairs))
         _check_depth(name, value, MOST_DEPTH)

@@ -65,7 +65,7 @@ class TaskLog:
             (
                 (key.placement, places.task(key))
                 for places in all_places(state_directory(), self.cell.name)
-                for key in places.found()
+                for key in places.task_keys()
                 if key[:3] == (self.job.id, self.group, self.task)
             ),
             default=None,

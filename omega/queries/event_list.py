@@ -1,8 +1,8 @@
 """Parts of the log as lists of events: the first after a version, the last, and what comes next."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from omega.cellstate.errors import Refused
 from omega.queries.events import CHUNK, Event, events, extent, since_time
@@ -16,26 +16,19 @@ WINDOW = 2_000
 Wanted: TypeAlias = Callable[[Event], bool]
 
 
-class Gap(NamedTuple):
-    """Versions that are no longer in the log: the first and the last of them."""
+class Missing(NamedTuple):
+    """Versions without events, from the first to the last of them.
 
+    ``gap``: they are no longer in the log; ``lost``: the store lost them after they were read, in a failover.
+    """
+
+    why: Literal["gap", "lost"]
     first: int
     last: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return the gap as plain values."""
-        return {"gap": {"from": self.first, "to": self.last}}
-
-
-class Lost(NamedTuple):
-    """Versions that were read, and that the store then lost, in a failover for example."""
-
-    first: int
-    last: int
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the loss as plain values."""
-        return {"lost": {"from": self.first, "to": self.last}}
+        """Return the versions as plain values."""
+        return {self.why: {"from": self.first, "to": self.last}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +58,7 @@ class EventList:
     events: list[Event]
     first_version: int
     at: int
-    gap: Gap | None
+    gap: Missing | None
 
 
 def list_events(cell: "Queries", since: int | None, limit: int, wanted: Wanted) -> EventList:
@@ -73,41 +66,34 @@ def list_events(cell: "Queries", since: int | None, limit: int, wanted: Wanted) 
     kept = extent(cell)
     if since is None:
         return EventList(_last(cell, kept.first - 1, kept.newest, limit, wanted), kept.first, kept.newest, None)
-    gap = Gap(since + 1, kept.first - 1) if since + 1 < kept.first else None
-    found = _first(cell, max(since, kept.first - 1), kept.newest, limit, wanted)
-    at = found[-1].version if found and len(found) >= limit else kept.newest
-    return EventList(found, kept.first, at, gap)
+    gap = Missing("gap", since + 1, kept.first - 1) if since + 1 < kept.first else None
+    first = _first(cell, max(since, kept.first - 1), kept.newest, limit, wanted)
+    at = first[-1].version if first and len(first) >= limit else kept.newest
+    return EventList(first, kept.first, at, gap)
 
 
 def _first(cell: "Queries", after: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:
-    found: list[Event] = []
+    first: list[Event] = []
     for event in events(cell, after, newest):
-        if len(found) >= limit and (not found or event.version != found[-1].version):
+        if len(first) >= limit and (not first or event.version != first[-1].version):
             break
         if wanted(event):
-            found.append(event)
-    return found
+            first.append(event)
+    return first
 
 
 def _last(cell: "Queries", oldest: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:
     """Return the last `limit` events, found by going back window by window."""
-    found: list[Event] = []
-    for after, to in _windows(oldest, newest):
-        if len(found) >= limit:
-            break
-        found = [event for event in events(cell, after, to) if wanted(event)] + found
-    start = max(0, len(found) - limit)
-    while 0 < start < len(found) and found[start - 1].version == found[start].version:
-        start -= 1
-    return found[start:]
-
-
-def _windows(oldest: int, newest: int) -> Iterator[tuple[int, int]]:
+    last: list[Event] = []
     width = 50
-    while newest > oldest:
-        yield max(oldest, newest - width), newest
+    while newest > oldest and len(last) < limit:
+        last = [*filter(wanted, events(cell, max(oldest, newest - width), newest)), *last]
         newest -= width
         width = min(WINDOW, 2 * width)
+    start = max(0, len(last) - limit)
+    while 0 < start < len(last) and last[start - 1].version == last[start].version:
+        start -= 1
+    return last[start:]
 
 
 class JobTail:
@@ -122,9 +108,8 @@ class JobTail:
         """Return the next events of the job."""
         newest = self.cell.counters()["version"]
         self.at = max(self.at, newest - self.most_behind)
-        found = [event for event in events(self.cell, self.at, newest) if event.job == self.job]
-        self.at = newest
-        return found
+        after, self.at = self.at, newest
+        return [event for event in events(self.cell, after, newest) if event.job == self.job]
 
 
 @dataclass(slots=True)
@@ -142,17 +127,17 @@ class Tail:
             after = kept.newest if newest else kept.first - 1
         return cls(after, wanted)
 
-    def read(self, cell: "Queries") -> tuple[list[Event | Gap | Lost], bool]:
+    def read(self, cell: "Queries") -> tuple[list[Event | Missing], bool]:
         """Return what comes next, and whether that was all. Missing versions have an entry of their own."""
         kept = extent(cell)
-        found: list[Event | Gap | Lost] = []
+        entries: list[Event | Missing] = []
         if self.at > kept.newest:
-            found.append(Lost(kept.newest + 1, self.at))
+            entries.append(Missing("lost", kept.newest + 1, self.at))
             self.at = kept.newest
         if self.at + 1 < kept.first:
-            found.append(Gap(self.at + 1, kept.first - 1))
+            entries.append(Missing("gap", self.at + 1, kept.first - 1))
             self.at = kept.first - 1
         to = min(kept.newest, self.at + CHUNK)
-        found += [event for event in events(cell, self.at, to) if self.wanted(event)]
+        entries += [event for event in events(cell, self.at, to) if self.wanted(event)]
         self.at = to
-        return found, to == kept.newest
+        return entries, to == kept.newest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from omega.cellstate.resources import format_amount
 from omega.queries.room import Room
 from omega.queries.wording import amounts, count
-from omega.queries.working_copy import as_work, live_kinds, look_up, working_copy
+from omega.queries.working_copy import as_work, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
@@ -26,7 +26,7 @@ def warnings(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
 
 def unserved(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
     """Warnings about kinds of jobs, just submitted, of which no scheduler is live (``NO_SCHEDULER``)."""
-    kinds = sorted({spec.kind for spec in specs} - live_kinds(cell)) if specs else []
+    kinds = sorted({spec.kind for spec in specs} - kinds_of(cell.members())) if specs else []
     return [f"no scheduler of kind {kind} is live; start one with omega scheduler run {kind}" for kind in kinds]
 
 
@@ -38,17 +38,17 @@ class _Warnings:
 
     def all(self) -> list[str]:
         """Return every warning, job by job."""
-        found: list[str] = []
+        lines: list[str] = []
         kinds = self.cell.kinds()
         gangs: dict[Hashable, int] = {}
         for spec in self.specs:
-            found += self._precedence(spec, kinds.get(spec.kind))
+            lines += self._precedence(spec, kinds.get(spec.kind))
             sizes = list(self._sizes(spec))
             demands = list(self._demands(spec))
-            found += sizes + demands + list(self._simulated(spec))
+            lines += sizes + demands + list(self._simulated(spec))
             if spec.gang and not (sizes or demands):
-                found += self._gang(spec, gangs)
-        return found
+                lines += self._gang(spec, gangs)
+        return lines
 
     @cached_property
     def empty(self) -> "Snapshot":

@@ -59,46 +59,43 @@ class MachineStatus:
     def events(self) -> list[Event]:
         """Its last events, oldest first, as far as the end of the log has them."""
         kept = extent(self.cell)
-        found = events(self.cell, max(kept.first - 1, kept.newest - MOST_VERSIONS), kept.newest)
-        return [each for each in found if each.machine == self.machine.index][-MOST_EVENTS:]
+        last = events(self.cell, max(kept.first - 1, kept.newest - MOST_VERSIONS), kept.newest)
+        return [each for each in last if each.machine == self.machine.index][-MOST_EVENTS:]
 
     @cached_property
+    def _rejections(self) -> list[tuple[str, int, int]]:
+        return [
+            (member, int(count), int(in_a_row))
+            for member, figures in self.cell.figures().items()
+            for index, count, in_a_row in figures.get("rejecting_machines", [])
+            if index == self.machine.index
+        ]
+
+    @property
     def rejected(self) -> dict[str, int]:
         """Rejected claims on it by scheduler; each scheduler reports the machines that reject most."""
-        found = {}
-        for member, figures in self.cell.figures().items():
-            for index, count, *_ in figures.get("rejecting_machines", []):
-                if index == self.machine.index:
-                    found[member] = int(count)
-        return found
+        return {member: count for member, count, _ in self._rejections}
 
-    @cached_property
+    @property
     def rejected_in_a_row(self) -> dict[str, int]:
         """Consecutive rejected claims by scheduler, since the last accepted one, where there are many."""
-        found = {}
-        for member, figures in self.cell.figures().items():
-            for index, _, row in figures.get("rejecting_machines", []):
-                if index == self.machine.index and row >= OVER_AND_OVER:
-                    found[member] = int(row)
-        return found
+        return {member: in_a_row for member, _, in_a_row in self._rejections if in_a_row >= OVER_AND_OVER}
 
     def as_json(self, *, verbose: bool) -> dict[str, Any]:
         """Return the machine as plain values; `verbose` adds needs of tasks, rejections and events."""
         agent = self.agent
-        found = (
-            {"cell": self.cell.name}
-            | machine_json(self.cell.dimensions, self.machine, self.tasks)
-            | {
-                "agent": None if agent is None else {"incarnation": agent.incarnation, "live": agent.lives},
-                "state_since_ms": self.since_ms,
-                "rejected_in_a_row": self.rejected_in_a_row,
-                "deadline_ms": self.deadline_ms,
-                "runs": [self._run(run, verbose=verbose) for run in self.runs],
-            }
-        )
+        document = {
+            "cell": self.cell.name,
+            **machine_json(self.cell.dimensions, self.machine, self.tasks),
+            "agent": None if agent is None else {"incarnation": agent.incarnation, "live": agent.lives},
+            "state_since_ms": self.since_ms,
+            "rejected_in_a_row": self.rejected_in_a_row,
+            "deadline_ms": self.deadline_ms,
+            "runs": [self._run(run, verbose=verbose) for run in self.runs],
+        }
         if verbose:
-            found |= {"rejections": self.rejected, "events": [event.as_json() for event in self.events]}
-        return found
+            document |= {"rejections": self.rejected, "events": [event.as_json() for event in self.events]}
+        return document
 
     def _run(self, run: "Run", *, verbose: bool) -> dict[str, Any]:
         job = self.jobs.get(run.job)

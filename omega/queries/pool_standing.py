@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 MOST_HOLDERS = 3
 """Pools above their fair share that are named."""
+FIELDS = (
+    "name", "parent", "tree", "mode", "ephemeral", "weight", "guarantee", "reclaim", "fair_share", "usage", "demand",
+    "satisfaction", "dominant_resource", "status", "fair_share_amounts", "usage_amounts",
+)  # a table # fmt: skip
+"""What is stated of the pool itself, as `pools_json` has it."""
 _SMALL = 1e-9
 
 
@@ -39,25 +44,7 @@ def standing(cell: "Queries", job: "Job") -> dict[str, Any] | None:
         for resource, amount in zip(cell.dimensions.names, group.need, strict=True)
         if amount
     }
-    kept = (
-        "name",
-        "parent",
-        "tree",
-        "mode",
-        "ephemeral",
-        "weight",
-        "guarantee",
-        "reclaim",
-        "fair_share",
-        "usage",
-        "demand",
-        "satisfaction",
-        "dominant_resource",
-        "status",
-        "fair_share_amounts",
-        "usage_amounts",
-    )
-    return {field: own[field] for field in kept} | {
+    return {field: own[field] for field in FIELDS} | {
         "epoch": document["epoch"] and document["epoch"]["number"],
         "starvation_timeout": pools.preemption(name).starvation_timeout,
         "beyond": _beyond(cell, job, own),
@@ -74,13 +61,13 @@ def _beyond(cell: "Queries", job: "Job", own: Mapping[str, Any]) -> dict[str, in
     """By how much a gang would lift its pool above its fair share; empty for other jobs."""
     if not job.gang:
         return {}
-    found = {}
+    beyond = {}
     for at, resource in enumerate(cell.dimensions.names):
         wanted = sum(group.need[at] * group.unplaced for group in job.groups)
         over = own["usage_amounts"][resource] + wanted - round(own["fair_share_amounts"][resource])
         if wanted and over > 0:
-            found[resource] = over
-    return found
+            beyond[resource] = over
+    return beyond
 
 
 def _limits(cell: "Queries", pools: Pools, name: str, needs: Mapping[str, int]) -> Iterator[dict[str, Any]]:
@@ -98,7 +85,7 @@ def _limits(cell: "Queries", pools: Pools, name: str, needs: Mapping[str, int]) 
 def _holders(
     pools: Pools, own: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]], needs: Mapping[str, int]
 ) -> list[dict[str, Any]]:
-    found = []
+    holders = []
     for row in rows.values():
         if row["name"] == own["name"] or row["tree"] != own["tree"] or row["name"] in pools.children:
             continue
@@ -109,19 +96,16 @@ def _holders(
         }
         if over:
             most = max(row["usage"][resource] - row["fair_share"][resource] for resource in over)
-            found.append((most, {"pool": row["name"], "over": over}))
-    found.sort(key=lambda each: -each[0])
-    return [each for _, each in found[:MOST_HOLDERS]]
+            holders.append((most, {"pool": row["name"], "over": over}))
+    holders.sort(key=lambda each: -each[0])
+    return [each for _, each in holders[:MOST_HOLDERS]]
 
 
 def sentences(stands: Mapping[str, Any]) -> Iterator[str]:
     """Yield how a pool stands, for people."""
     dominant = stands["dominant_resource"]
     at = dominant or next(iter(stands["usage"]), "")
-    used, fair = (
-        format_amount(at, stands["usage_amounts"][at]),
-        format_amount(at, round(stands["fair_share_amounts"][at])),
-    )
+    used, fair = (format_amount(at, round(stands[field][at])) for field in ("usage_amounts", "fair_share_amounts"))
     kind = "ephemeral pool" if stands["ephemeral"] else "pool"
     guarantee = stands["guarantee"].get(at)
     more = f", guaranteed {format_amount(at, guarantee)}" if guarantee else ""

@@ -60,11 +60,6 @@ def look_up(cell: "Queries", snapshot: "Snapshot", works: "Sequence[Work]") -> N
         fetch(asked, cell, snapshot)
 
 
-def live_kinds(cell: "Queries") -> frozenset[str]:
-    """Return the kinds of which a scheduler is live."""
-    return kinds_of(cell.members())
-
-
 def kinds_of(members: "Members") -> frozenset[str]:
     """Return the kinds of the live schedulers among these members of a cell."""
     return frozenset(name.partition("/")[0] for name, (_, alive, _) in members.items() if alive)
@@ -85,25 +80,13 @@ def as_work(spec: "JobSpec", order: int = 0) -> "Work":
     from omega.schedulers.work import Work
 
     groups = [
-        GroupStatus(
-            need=group.need,
-            duration_ms=group.duration_ms,
-            total=group.count,
-            unplaced=group.count,
-            waiting=f"0-{group.count - 1}",
-        )
+        GroupStatus(need=group.need, duration_ms=group.duration_ms, total=n, unplaced=n, waiting=f"0-{n - 1}")
         for group in spec.groups
+        for n in (group.count,)
     ]
     extra = opaque(spec.extra, spec.groups)
     job = Job(
-        id=spec.id,
-        name=spec.name,
-        kind=spec.kind,
-        precedence=spec.precedence,
-        order=order,
-        gang=spec.gang,
-        groups=groups,
-        spec=extra,
-        commands=runs_commands(extra),
-    )
+        id=spec.id, name=spec.name, kind=spec.kind, precedence=spec.precedence, order=order, gang=spec.gang,
+        groups=groups, spec=extra, commands=runs_commands(extra),
+    )  # fmt: skip
     return Work.of(job)

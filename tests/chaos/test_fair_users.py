@@ -10,7 +10,7 @@ import pytest
 from omega.cellstate import ranges
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.live.processes.supervisor import supervised
+from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import DEFAULT_EXECUTOR, check, made_cell, submit, until
 
 pytestmark = [pytest.mark.server, pytest.mark.chaos]
@@ -48,7 +48,7 @@ def test_two_to_one(
         )
         running, looks = Counter[str](), 0
         choices = {"drf": {"OMEGA_SCHEDULER": "drf:drf"}}
-        with supervised(store_url, cell.name, tmp_path, choices=choices) as group:
+        with ProcessSupervisor(store_url, cell.name, tmp_path, choices=choices) as group:
             for member in (f"simulated/{DEFAULT_EXECUTOR}", *(f"drf/{i}" for i in range(schedulers))):
                 group.start(member)
             group.wait_ready(cell)

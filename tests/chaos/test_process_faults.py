@@ -78,7 +78,7 @@ class Ladder:
 
     def running(self) -> list[Path]:
         """Directories of its tasks that run."""
-        found = [self.places.task(key) for key in self.places.found()]
+        found = [self.places.task(key) for key in self.places.task_keys()]
         return [place for place in found if held(place / "lock") and (place / "running").exists()]
 
     def pids(self, part: str) -> list[int]:

@@ -13,7 +13,7 @@ from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.live.agent.agent import Agent
 from omega.live.agent.places import AgentPlaces
-from omega.live.agent.process import AgentLoop, Bell
+from omega.live.agent.process import AgentLoop, WakeUp
 from tests.cli.conftest import Omega, eventually, join, scheduler
 
 pytestmark = pytest.mark.server
@@ -26,12 +26,12 @@ def agent(cell: RedisCell, state: Path) -> Iterator[Agent]:
     own = RedisCell.connect(cell.url, cell.name)
     places = AgentPlaces(state, cell.name, "h1")
     places.make()
-    made, bell = Agent(own, MachineSpec("h1", (4_000, 4_096)), places, LEASE_MS), Bell()
-    watch = AgentLoop(made, bell)
+    made, wake_up = Agent(own, MachineSpec("h1", (4_000, 4_096)), places, LEASE_MS), WakeUp()
+    watch = AgentLoop(made, wake_up)
 
     def work() -> None:
-        with bell.ringing():
-            while not bell.stopped:
+        with wake_up.opened():
+            while not wake_up.stopped:
                 watch.step()
                 time.sleep(0.02)
             watch.end()
@@ -41,7 +41,7 @@ def agent(cell: RedisCell, state: Path) -> Iterator[Agent]:
     try:
         yield made
     finally:
-        bell.stop()
+        wake_up.stop()
         thread.join(30)
         own.close()
 

@@ -20,7 +20,7 @@ from omega.cellstate.replies import Fact
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import Answer, connect, ping
 from omega.embedded import server as embedded
-from omega.live.processes.supervisor import TIME, ProcessSupervisor, supervised
+from omega.live.processes.supervisor import TIME, ProcessSupervisor
 from omega.live.simulated.executor import SimulatedExecutor
 from omega.schedulers.sharing import owned
 from tests.conftest import absent, find_server, socket_directory, wait_for
@@ -181,7 +181,7 @@ def started_processes(
     cell: RedisCell, url: str, logs: Path, *members: str, lease_ms: int = LEASE_MS, speed: float = 1.0
 ) -> Iterator[ProcessSupervisor]:
     """Members at work on a cell; all ended afterwards, also those that were halted."""
-    with supervised(url, cell.name, logs, lease_ms=lease_ms, speed=speed) as group:
+    with ProcessSupervisor(url, cell.name, logs, lease_ms=lease_ms, speed=speed) as group:
         try:
             for member in members:
                 group.start(member)

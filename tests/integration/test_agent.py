@@ -16,7 +16,7 @@ from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.agent import Agent
-from omega.live.agent.process import AgentLoop, AgentOptions, Bell, run_agent
+from omega.live.agent.process import AgentLoop, AgentOptions, WakeUp, run_agent
 from tests.integration.agent_ground import Ground, alive, gone, grounded, look_until
 from tests.integration.stage import all_facts, until
 
@@ -67,7 +67,7 @@ def test_many_tasks_start_a_few_at_a_time(ground: Ground, monkeypatch: pytest.Mo
     started = list[int]()
     for _ in range(3):
         agent.look()
-        started.append(len(list(agent.places.found())))
+        started.append(len(list(agent.places.task_keys())))
         assert agent.behind == (started[-1] < 5), "the next look comes at once"
     assert started == [2, 4, 5]
     look_until(agent, lambda: ground.group(name).finished == 5, "all of them ended")
@@ -251,12 +251,12 @@ def test_only_the_newest_directories_of_ended_tasks_are_kept(
     for _ in range(3):
         name = ground.run("echo", "twenty letters in all")
         look_until(agent, lambda: ground.group(name).finished, "it finished")  # noqa: B023
-    assert len(list(agent.places.found())) == kept
+    assert len(list(agent.places.task_keys())) == kept
     assert {place.stat().st_mode & 0o777 for place in (agent.places.top, agent.places.tasks)} == {0o700}
 
 
 def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent, bell = ground.agent(), Bell()
+    agent, wake_up = ground.agent(), WakeUp()
     name = ground.run("true")
     beat, end, failed = agent.cell.renew_executor, agent.cell.end, list[str]()
 
@@ -267,15 +267,15 @@ def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.
         return beat(*arguments)
 
     def told(*arguments: Any) -> list[int]:
-        bell.stop()
+        wake_up.stop()
         return end(*arguments)
 
     monkeypatch.setattr(agent.cell, "renew_executor", away)
     monkeypatch.setattr(agent.cell, "end", told)
     monkeypatch.setattr("omega.live.agent.process.AWAY_SECONDS", 0.01)
-    watch = AgentLoop(agent, bell)
+    watch = AgentLoop(agent, wake_up)
     watch.come = True
-    with bell.listening():
+    with wake_up.on_signals():
         watch.run()
     assert len(failed) == 2
     assert (ground.group(name).finished, ground.cell.agents()) == (1, {})
@@ -284,34 +284,34 @@ def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.
 def test_a_name_that_another_agent_took_meanwhile_is_waited_for_and_the_tasks_end(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent, bell = ground.agent(), Bell()
+    agent, wake_up = ground.agent(), WakeUp()
     name = ground.run(*SLEEP)
     agent.look()
     pid = ground.pid(name)
-    watch = AgentLoop(agent, bell)
+    watch = AgentLoop(agent, wake_up)
     watch.come = True
 
     def taken(*_: object) -> None:
         if not alive(pid):
-            bell.stop()
+            wake_up.stop()
         raise Duplicate("agent a: another one lives under this name")
 
     monkeypatch.setattr(Agent, "look", taken)
     monkeypatch.setattr("omega.live.agent.process.AWAY_SECONDS", 0.01)
-    with bell.listening():
+    with wake_up.on_signals():
         watch.run()
     assert not alive(pid)
 
 
 def test_who_leaves_ends_its_tasks_and_takes_its_machine_along(ground: Ground) -> None:
-    agent, bell = ground.agent(), Bell()
+    agent, wake_up = ground.agent(), WakeUp()
     name = ground.run(*SLEEP)
     agent.look()
     pid = ground.pid(name)
-    watch = AgentLoop(agent, bell)
+    watch = AgentLoop(agent, wake_up)
     watch.come = True
-    with bell.listening():
-        bell.stop()
+    with wake_up.on_signals():
+        wake_up.stop()
         watch.run()
     assert not alive(pid)
     assert (ground.group(name).unplaced, ground.cell.machines(), ground.cell.agents()) == (1, [], {})

@@ -16,7 +16,7 @@ from omega.cellstate.keys import ROLES
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
-from omega.live.processes.supervisor import supervised
+from omega.live.processes.supervisor import ProcessSupervisor
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.cli.conftest import Omega
 from tests.integration.stage import Server, check, own_server, simple_job, submit, unfinished, until
@@ -63,8 +63,8 @@ def test_every_role_does_its_work(guarded: Guarded, tmp_path: Path) -> None:
         [MachineSpec(f"m{number}", (4_000, 4_096)) for number in range(4)]
     )
     with (
-        supervised(guarded.url("scheduler"), "prod", tmp_path / "s", lease_ms=500) as schedulers,
-        supervised(guarded.url("executor"), "prod", tmp_path / "e", lease_ms=500) as executors,
+        ProcessSupervisor(guarded.url("scheduler"), "prod", tmp_path / "s", lease_ms=500) as schedulers,
+        ProcessSupervisor(guarded.url("executor"), "prod", tmp_path / "e", lease_ms=500) as executors,
     ):
         executors.start("simulated/yard")
         schedulers.start("batch/0")
@@ -92,8 +92,8 @@ def test_an_agent_needs_no_more_than_an_executor(
     person.run("cell", "create", "prod")
     cell = RedisCell.connect(guarded.url("person"), "prod")
     with (
-        supervised(guarded.url("scheduler"), "prod", tmp_path / "s", lease_ms=500) as schedulers,
-        supervised(guarded.url("executor"), "prod", tmp_path / "e", lease_ms=500) as executors,
+        ProcessSupervisor(guarded.url("scheduler"), "prod", tmp_path / "s", lease_ms=500) as schedulers,
+        ProcessSupervisor(guarded.url("executor"), "prod", tmp_path / "e", lease_ms=500) as executors,
     ):
         executors.start("agent/h1")
         schedulers.start("batch/0")

@@ -9,7 +9,7 @@ from omega.cellstate.model import JobState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.jobfile.reader import JobFile, load
-from omega.live.processes.supervisor import supervised
+from omega.live.processes.supervisor import ProcessSupervisor
 from tests.integration.stage import check, made_cell
 from tests.mapreduce.crowd import until
 from tests.mapreduce.words import ADD, EACH, answer, counted, script
@@ -61,7 +61,7 @@ def test_words_counted_by_agents(store_url: str, texts: list[Path], tmp_path: Pa
     settings = {"OMEGA_STATE": str(tmp_path / "state")}
     with (
         made_cell(store_url, "mr-live") as cell,
-        supervised(store_url, cell.name, tmp_path / "logs", settings=settings) as group,
+        ProcessSupervisor(store_url, cell.name, tmp_path / "logs", settings=settings) as group,
     ):
         group.start("mapreduce/0")
         group.start("agent/h1")

@@ -13,7 +13,7 @@ from omega.cellstate.server import connect
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Mode, Position, Transaction, Verdict
 from omega.jobfile.reader import JobFile, load
-from omega.live.processes.supervisor import supervised
+from omega.live.processes.supervisor import ProcessSupervisor
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.integration.stage import until
 
@@ -146,7 +146,7 @@ def test_processes_do_the_work(store_url: str, tmp_path: Path) -> None:
     jobs = load([JobFile("jobs.yaml", text)], cell.dimensions, new_id=iter(["j1", "j2"]).__next__)
 
     # Each member is a process of its own: two batch schedulers share their jobs, a service scheduler has its own.
-    with supervised(store_url, "at-work", tmp_path) as group:
+    with ProcessSupervisor(store_url, "at-work", tmp_path) as group:
         for member in ("batch/0", "batch/1", "service/0", "simulated/executor"):
             group.start(member)
         group.wait_ready(cell)

@@ -102,7 +102,7 @@ class Agent:
     def find(self) -> None:
         """Adopt the tasks that an earlier agent of this name left running."""
         told = list[tuple[float, Path]]()
-        for key in self.places.found():
+        for key in self.places.task_keys():
             place = self.places.task(key)
             try:
                 told.append(((place / "told").stat().st_mtime, place))
@@ -134,7 +134,7 @@ class Agent:
     def leave(self) -> None:
         """Deregister the agent and its machine; tasks that have not ended return to pending."""
         if self.lease.membership is not None:
-            self.renew()
+            self.lease.renew(self.cell)
             self._report()
             self.cell.deregister_executor(self.lease.membership, self.ms(), self.executor, reaped=False)
 
@@ -171,10 +171,6 @@ class Agent:
         """Return whether the current guard does not watch some tasks."""
         return any(kept.guard != self.guard.pid for kept in self.kept.values())
 
-    def renew(self) -> Heartbeat:
-        """Renew the lease; the reply lists the machine's runs. Raises Fenced, StoreError."""
-        return self.lease.renew(self.cell)
-
     def _compare(self, runs: Sequence[Run]) -> dict[PlacementKey, Run]:
         """Mark each local task as listed or not; returns the listed runs by key."""
         listed = {
@@ -188,7 +184,7 @@ class Agent:
 
     def _reconcile(self) -> Heartbeat:
         """Start and stop tasks to match the listed runs; does not restart tasks with an end that was just reported."""
-        heartbeat = self.renew()
+        heartbeat = self.lease.renew(self.cell)
         listed = self._compare(heartbeat.runs)
         give_notice(self.cell, (kept for kept in self.kept.values() if kept.leaving))
         for kept in self.kept.values():
@@ -260,8 +256,8 @@ class Agent:
                 key = kept.key
                 endings[ago].append(TaskEnd(self._index, key.placement, how, str(key.task), reason, key.job))
         self.cell.keep_tails(self._tails.last(over) | self._measured(over))
-        for ago, together in sorted(endings.items(), reverse=True):
-            self.cell.end(together, self.ms() - 1000 * ago, self.executor)
+        for ago, ended in sorted(endings.items(), reverse=True):
+            self.cell.end(ended, self.ms() - 1000 * ago, self.executor)
         for kept in over:
             with suppress(OSError):  # full disk: the end is reported again, without effect
                 (kept.place / "told").touch()

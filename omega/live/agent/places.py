@@ -93,7 +93,7 @@ class AgentPlaces:
             path.chmod(0o600)
         return path.read_text("utf-8")
 
-    def found(self) -> Iterator[PlacementKey]:
+    def task_keys(self) -> Iterator[PlacementKey]:
         """Yield the keys of existing task directories."""
         for entry in sorted(self.tasks.iterdir()) if self.tasks.is_dir() else []:
             try:

@@ -42,64 +42,64 @@ FOUND_SECONDS = 0.25
 """Poll interval for the end of tasks of an earlier agent, which no guard reports."""
 
 
-class Bell:
+class WakeUp:
     """Wakes the agent: a socket that signals and other threads write to."""
 
     def __init__(self) -> None:
         self.stopped = False
-        self._ear, self._rope = socket.socketpair()
-        for end in (self._ear, self._rope):
+        self._reading, self._writing = socket.socketpair()
+        for end in (self._reading, self._writing):
             end.setblocking(False)
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the agent."""
         with suppress(BlockingIOError, OSError):
-            self._rope.send(b".")
+            self._writing.send(b".")
 
     def wait(self, seconds: float, also: int = -1) -> bool:
-        """Wait at most `seconds`; returns whether the bell rang or the descriptor `also` is readable."""
-        heard = [self._ear.fileno(), *([also] if also >= 0 else [])]
+        """Wait at most `seconds`; returns whether the agent was woken or the descriptor `also` is readable."""
+        heard = [self._reading.fileno(), *([also] if also >= 0 else [])]
         ready, _, _ = select.select(heard, [], [], max(0.0, seconds))
         with suppress(BlockingIOError):
-            while self._ear.recv(4096):
+            while self._reading.recv(4096):
                 pass
         return bool(ready)
 
     def stop(self, *_: object) -> None:
         """Ask the agent to stop."""
         self.stopped = True
-        self.ring()
+        self.wake()
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
+    def on_signals(self) -> Iterator[None]:
         """Let termination signals stop the agent and SIGCHLD wake it during the block."""
         before = {number: signal.signal(number, self.stop) for number in leave_signals()}
-        before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: self.ring())
+        before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: self.wake())
         try:
-            with self.ringing():
+            with self.opened():
                 yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
     @contextmanager
-    def ringing(self) -> Iterator[None]:
-        """Open the bell's socket during the block, without signals."""
+    def opened(self) -> Iterator[None]:
+        """Open the sockets during the block, without signals."""
         try:
             yield
         finally:
-            self._ear.close()
-            self._rope.close()
+            self._reading.close()
+            self._writing.close()
 
 
-def wait_at_mailbox(url: str, cell: str, executor: str, bell: Bell) -> None:
+def wait_at_mailbox(url: str, cell: str, executor: str, wake_up: WakeUp) -> None:
     """Ring whenever an executor's mailbox has messages; their contents are not used."""
     own: ExecutorStore | None = None
-    while not bell.stopped:
+    while not wake_up.stopped:
         try:
             own = own or connect_cell(url, cell)
             if own.receive(own.executor_number(executor), wait_seconds=RING_SECONDS):
-                bell.ring()
+                wake_up.wake()
         except (StoreError, Refused):
             threading.Event().wait(AWAY_SECONDS)  # the agent's thread gets the same error and reports it
     if own is not None:
@@ -107,10 +107,10 @@ def wait_at_mailbox(url: str, cell: str, executor: str, bell: Bell) -> None:
 
 
 class AgentLoop:
-    """Runs one agent until its bell is asked to stop."""
+    """Runs one agent until it is asked to stop."""
 
-    def __init__(self, agent: Agent, bell: Bell) -> None:
-        self.agent, self.bell = agent, bell
+    def __init__(self, agent: Agent, wake_up: WakeUp) -> None:
+        self.agent, self.wake_up = agent, wake_up
         self.log = log.bind(member=agent.executor)
         self.come = self.away = False
         self.looked = 0.0
@@ -121,7 +121,7 @@ class AgentLoop:
         Tasks continue until the deadline of the lease, which stops them when nothing renews it. They stop at once when
         the cell answers and another agent has this name: then no run is listed (semantics 16).
         """
-        while not self.bell.stopped:
+        while not self.wake_up.stopped:
             try:
                 self.step()
             except (StoreError, Refused, OSError) as error:  # OSError: full disk
@@ -130,7 +130,7 @@ class AgentLoop:
                 if isinstance(error, Refused):
                     self.agent.stop()
                 self.away = True
-                self.bell.wait(AWAY_SECONDS)
+                self.wake_up.wait(AWAY_SECONDS)
             else:
                 if self.away:
                     self.log.warning("goes on")
@@ -160,25 +160,25 @@ class AgentLoop:
                 left = min(left, SOON_SECONDS)
             elif self.agent.unwatched:
                 left = min(left, FOUND_SECONDS)
-            rang = self.bell.wait(left, self.agent.guard.fileno())
+            woken = self.wake_up.wait(left, self.agent.guard.fileno())
             self.agent.guard.hear()
-            if rang or self.agent.waiting:
+            if woken or self.agent.waiting:
                 return
 
     def until_gone(self) -> None:
         """Wait until tasks that the cell does not list have ended."""
         while any(kept.unlisted and kept.lives for kept in self.agent.kept.values()):
-            self.bell.wait(FOUND_SECONDS)
+            self.wake_up.wait(FOUND_SECONDS)
 
     def end(self) -> None:
         """Stop all tasks and deregister; an unavailable store detects it by the lease."""
         while any(kept.lives for kept in self.agent.kept.values()):
             self.agent.stop()
-            self.bell.wait(FOUND_SECONDS)
+            self.wake_up.wait(FOUND_SECONDS)
             if now() - self.looked > self.agent.lease_ms / 1000 / BEATS:
                 self.looked = now()
                 with suppress(StoreError, Fenced):
-                    self.agent.renew()
+                    self.agent.lease.renew(self.agent.cell)
         if self.come:
             with suppress(StoreError, Fenced):
                 self.agent.leave()
@@ -240,14 +240,14 @@ def run_agent(
 
 
 def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> None:
-    bell = Bell()
-    with bell.listening():
-        watch = AgentLoop(agent, bell)
+    wake_up = WakeUp()
+    with wake_up.on_signals():
+        watch = AgentLoop(agent, wake_up)
         watch.step()
         came(agent)
         if agent.cgroups.why_not:
             watch.log.warning("no cgroups", why=agent.cgroups.why_not)
-        mailbox = threading.Thread(target=wait_at_mailbox, args=(url, cell, agent.executor, bell), daemon=True)
+        mailbox = threading.Thread(target=wait_at_mailbox, args=(url, cell, agent.executor, wake_up), daemon=True)
         mailbox.start()
         stop = threading.Event()
 
@@ -259,4 +259,4 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
             watch.run()
         finally:
             stop.set()
-            bell.stop()  # the mailbox thread ends with the process
+            wake_up.stop()  # the mailbox thread ends with the process

@@ -133,7 +133,7 @@ def _end_tasks(places: AgentPlaces) -> None:
     """End the tasks of an ended agent, which their supervisors would otherwise run until the lease ends."""
     if held(places.top / "lock"):
         return  # another agent of this name was started since
-    kept = [Kept(key, places.task(key)) for key in places.found()]
+    kept = [Kept(key, places.task(key)) for key in places.task_keys()]
     deadline = time.monotonic() + LEAVING_SECONDS
     while (left := [each for each in kept if each.lives]) and time.monotonic() < deadline:
         for each in left:

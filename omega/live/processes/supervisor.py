@@ -7,10 +7,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import MachineState
@@ -31,7 +31,10 @@ LEAVING_SECONDS = 10.0
 
 @dataclass(slots=True)
 class ProcessSupervisor:
-    """Processes of one cell. `logs` has a file with the error stream of each."""
+    """Processes of one cell; as a context manager it ends them all. `logs` has a file with the error stream of each.
+
+    Inside the block a signal to leave raises KeyboardInterrupt, as Ctrl-C does.
+    """
 
     url: str
     cell: str
@@ -47,6 +50,23 @@ class ProcessSupervisor:
     members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
     record: ProcessRecord | None = None
     """Where the processes are recorded, for `omega down`."""
+    _interrupting: Sequence[int] = ()
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._interrupting = [each for each in leave_signals() if signal.getsignal(each) is signal.SIG_DFL]
+        for each in self._interrupting:
+            signal.signal(each, signal.default_int_handler)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.stop()
+            if self.record is not None:
+                self.record.end()
+        finally:
+            for each in self._interrupting:
+                signal.signal(each, signal.SIG_DFL)
 
     def start(self, member: str) -> int:
         """Start ``batch/0``, ``simulated/NAME``, ``agent/NAME`` and so on; returns the process id."""
@@ -157,40 +177,3 @@ def _joined(cell: Queries, agent: str) -> bool:
 def _called(member: str) -> str:
     """Return a member's name in messages: ``scheduler batch/0``, ``agent/h1``."""
     return member if member.startswith("agent/") else f"scheduler {member}"
-
-
-@contextmanager
-def supervised(
-    url: str,
-    cell: str,
-    logs: Path,
-    *,
-    lease_ms: int = LEASE_MS,
-    speed: float = 1.0,
-    settings: Mapping[str, str] | None = None,
-    record: ProcessRecord | None = None,
-    choices: Mapping[str, Mapping[str, str]] | None = None,
-) -> Iterator[ProcessSupervisor]:
-    """Yield a ProcessSupervisor and end all its processes on exit. A signal to leave raises KeyboardInterrupt."""
-    group = ProcessSupervisor(url, cell, logs, lease_ms, speed, settings or {}, choices or {}, record=record)
-    with _interrupting():
-        try:
-            yield group
-        finally:
-            group.stop()
-            if record is not None:
-                record.end()
-
-
-@contextmanager
-def _interrupting() -> Iterator[None]:
-    """Let termination signals raise KeyboardInterrupt, as Ctrl-C does."""
-    main = threading.current_thread() is threading.main_thread()
-    deadly = [each for each in leave_signals() if signal.getsignal(each) is signal.SIG_DFL] if main else []
-    for each in deadly:
-        signal.signal(each, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        for each in deadly:
-            signal.signal(each, signal.SIG_DFL)
