@@ -1,6 +1,6 @@
 """Executors run the tasks placed on their machines: agents run commands, simulated executors let time pass."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 AGENT = "agent/"
@@ -20,6 +20,11 @@ class ExecutorRecord(NamedTuple):
 def is_agent(executor: str) -> bool:
     """Return whether an executor, by its name, is an agent."""
     return executor.startswith(AGENT)
+
+
+def agents_of(executors: Mapping[str, ExecutorRecord]) -> dict[str, ExecutorRecord]:
+    """Return those of the executors that are agents, by the name of their machine."""
+    return {name.removeprefix(AGENT): record for name, record in executors.items() if is_agent(name)}
 
 
 def number_of(executor: str, known: int) -> int:

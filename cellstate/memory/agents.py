@@ -31,8 +31,9 @@ def register_agent(ledger: Ledger, agent: str, nonce: str, lease_ms: int, at_ms:
     return begin_to_serve(ledger, member, nonce, lease_ms, at_ms)
 
 
-def renew_executor(ledger: Ledger, membership: Membership, machine: int | None) -> Heartbeat:
+def renew_executor(ledger: Ledger, membership: Membership, lease_ms: int, machine: int | None) -> Heartbeat:
     """Renew an executor's lease and return its machine's runs; Fenced when the lease expired."""
+    del lease_ms  # leases do not expire by themselves
     known = ledger.registered.get(membership.member)
     if known is None or not known.lives or known.incarnation != membership.incarnation:
         raise Fenced(f"{membership.member}: its lease lapsed; its tasks go elsewhere")

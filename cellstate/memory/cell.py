@@ -1,14 +1,13 @@
 """The complete twin: the calls of the ports, each carried out on the ledger by the function of its script."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.memory.agents import keep_tails, register_agent, renew_executor
 from omega.cellstate.memory.commit import commit
 from omega.cellstate.memory.done import retire
 from omega.cellstate.memory.end import end
-from omega.cellstate.memory.executors import deregister_executor, register_executor
+from omega.cellstate.memory.executors import deregister_executor, executor_records, register_executor
 from omega.cellstate.memory.housekeeping import housekeep
 from omega.cellstate.memory.jobs import hold, note_attempts, release, resize, stop, submit
 from omega.cellstate.memory.ledger import Ledger
@@ -16,29 +15,27 @@ from omega.cellstate.memory.limits import set_limits
 from omega.cellstate.memory.log_entries import write
 from omega.cellstate.memory.machines import join, set_machine_attributes, set_machine_capacity, set_machine_state
 from omega.cellstate.memory.pools import publish_epoch, set_pools
+from omega.cellstate.memory.queries import MemoryQueries, over_ledger
 from omega.cellstate.memory.schedulers import deregister_scheduler, register_scheduler, renew_scheduler
-from omega.cellstate.memory.session import MemorySession
 from omega.cellstate.memory.shards import claim_shard, end_shard
 from omega.cellstate.memory.sync import sync
 from omega.cellstate.memory.updates import settle, update
-from omega.cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.model import MOST_CLAIMS
 from omega.cellstate.override import override
-from omega.cellstate.pools import Epoch, Pools
-from omega.cellstate.replies import Awaited, CommitRequest, Heartbeat, Housekept, Membership, Reply, Submitted
-from omega.cellstate.resources import Dimensions, Resources
-from omega.cellstate.shards import Errand, Worker
-from omega.cellstate.task_ends import TaskEnd
-from omega.cellstate.transaction import Intake, Position
+from omega.cellstate.replies import Awaited, CommitRequest, Membership, Reply
+from omega.cellstate.resources import Dimensions
 
 
-class MemoryCell(MemorySession):
+class MemoryCell(MemoryQueries):
     """A cell in memory; see `Cell` for the methods of the port.
 
-    Finished jobs are kept as in the store. Only `expire` ends a lease. Without `log` it keeps no facts, without
+    Finished jobs are kept as in the store. No lease ends by itself. Without `log` it keeps no facts, without
     `mailboxes` no messages (the simulator reads none). With `release_moves_number` False ended tasks do not change
     a machine's sequence number, as in the authors' simulator; only for comparisons with it. `tag` returns the tag of
     each version; a count by default.
     """
+
+    url = ""
 
     def __init__(
         self, name: str = "memory", dimensions: Dimensions | None = None, *, keep_jobs: int = 10_000,
@@ -90,15 +87,11 @@ class MemoryCell(MemorySession):
         self.begin(request)
         return self.finish()
 
-    @override
-    def sync(self, since: Position, intake: Intake | None = None) -> Reply:
-        return sync(self.ledger, since, intake)
+    sync = over_ledger(sync)
 
     # Tasks
 
-    @override
-    def end(self, endings: Sequence[TaskEnd], at_ms: int, by: str) -> list[int]:
-        return end(self.ledger, endings, at_ms, by)
+    end = over_ledger(end)
 
     def receive(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
         """Return messages for an executor, oldest first, without waiting. See ExecutorStore.receive for their form."""
@@ -108,33 +101,21 @@ class MemoryCell(MemorySession):
 
     def receive_lines(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
         """Return messages for an executor, a line each, without waiting. See ExecutorStore.receive_lines."""
-        found = (message.split(" ") for message in self.receive(executor, most, wait_seconds))
-        return [
-            f"+ {words[3]} {words[4]} {words[6]} {words[7]} {words[1]} {words[2]} {words[5]}"
-            if words[0] == "+"
-            else " ".join(words)
-            for words in found
-        ]
+        order = 0, 3, 4, 6, 7, 1, 2, 5
+        parts = (message.split(" ") for message in self.receive(executor, most, wait_seconds))
+        return [" ".join(part[i] for i in order) if part[0] == "+" else " ".join(part) for part in parts]
 
     # Schedulers
 
-    @override
-    def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        return register_scheduler(self.ledger, member, nonce, at_ms)
-
-    @override
-    def renew_scheduler(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
-        return renew_scheduler(self.ledger, membership, figures)
-
-    @override
-    def deregister_scheduler(self, membership: Membership, at_ms: int, *, reaped: bool = False) -> bool:
-        return deregister_scheduler(self.ledger, membership, at_ms, reaped=reaped)
+    register_scheduler = over_ledger(register_scheduler)
+    renew_scheduler = over_ledger(renew_scheduler)
+    deregister_scheduler = over_ledger(deregister_scheduler)
 
     def wait_for_work(self, member: str, seconds: float) -> bool:
         """Return whether there is work for this scheduler; takes the token and never waits."""
-        found = member in self.ledger.wakes
+        woken = member in self.ledger.wakes
         self.ledger.wakes.discard(member)
-        return found
+        return woken
 
     @override
     def set_blocked(self, member: str, *, blocked: bool, awaited: Awaited = ()) -> None:
@@ -145,122 +126,87 @@ class MemoryCell(MemorySession):
 
     # Machines and their executors
 
-    @override
-    def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
-        return join(self.ledger, executor, machines, at_ms)
-
-    @override
-    def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
-        return set_machine_state(self.ledger, index, state, at_ms, by)
-
-    @override
-    def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
-        set_machine_attributes(self.ledger, index, changes, at_ms, by)
-
-    @override
-    def set_machine_capacity(
-        self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
-    ) -> int:
-        return set_machine_capacity(self.ledger, index, capacity, at_ms, by, evict)
-
-    @override
-    def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        return register_executor(self.ledger, executor, nonce, lease_ms, at_ms)
-
-    @override
-    def register_agent(self, agent: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        return register_agent(self.ledger, agent, nonce, lease_ms, at_ms)
-
-    @override
-    def renew_executor(self, membership: Membership, lease_ms: int, machine: int | None) -> Heartbeat:
-        return renew_executor(self.ledger, membership, machine)
-
-    @override
-    def deregister_executor(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
-        return deregister_executor(self.ledger, membership, at_ms, by, reaped=reaped)
-
-    @override
-    def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
-        keep_tails(self.ledger, tails)
+    join = over_ledger(join)
+    set_machine_state = over_ledger(set_machine_state)
+    set_machine_attributes = over_ledger(set_machine_attributes)
+    set_machine_capacity = over_ledger(set_machine_capacity)
+    register_executor = over_ledger(register_executor)
+    register_agent = over_ledger(register_agent)
+    renew_executor = over_ledger(renew_executor)
+    deregister_executor = over_ledger(deregister_executor)
+    keep_tails = over_ledger(keep_tails)
 
     # Jobs
 
-    @override
-    def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
-        return submit(self.ledger, jobs, at_ms, by, held=held)
-
-    @override
-    def stop(
-        self, job_id: str, at_ms: int, by: str, state: JobState = JobState.STOPPED, check: int | None = None, *,
-        keep: bool = False,
-    ) -> Job:  # fmt: skip
-        return stop(self.ledger, job_id, at_ms, by, state, check, keep=keep)
-
-    @override
-    def note_attempts(self, jobs: Sequence[str], at_ms: int, by: str) -> int:
-        return note_attempts(self.ledger, jobs, at_ms, by)
-
-    @override
-    def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
-        return hold(self.ledger, job_id, at_ms, by, check)
-
-    @override
-    def release(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
-        return release(self.ledger, job_id, at_ms, by, check)
-
-    @override
-    def resize(
-        self, job_id: str, totals: Mapping[int, int], at_ms: int, by: str, check: int | None = None,
-        seen: Mapping[int, int] | None = None, placed: Mapping[int, int] | None = None,
-    ) -> Job:  # fmt: skip
-        return resize(self.ledger, job_id, totals, at_ms, by, check, seen, placed)
-
-    @override
-    def update(
-        self, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
-        check: int | None = None,
-    ) -> Job:  # fmt: skip
-        return update(self.ledger, job_id, groups, extra, at_ms, by, check)
-
-    @override
-    def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
-        return settle(self.ledger, job_id, reason, at_ms, by)
-
-    @override
-    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
-        return claim_shard(self.ledger, job_id, worker, maps, reduces, at_ms)
-
-    @override
-    def end_shard(
-        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
-        failed_ms: int | None = None,
-    ) -> bool:  # fmt: skip
-        return end_shard(self.ledger, job_id, name, worker, phase, shard, milliseconds, failed_ms=failed_ms)
+    submit = over_ledger(submit)
+    stop = over_ledger(stop)
+    note_attempts = over_ledger(note_attempts)
+    hold = over_ledger(hold)
+    release = over_ledger(release)
+    resize = over_ledger(resize)
+    update = over_ledger(update)
+    settle = over_ledger(settle)
+    claim_shard = over_ledger(claim_shard)
+    end_shard = over_ledger(end_shard)
 
     # Limits and pools
 
-    @override
-    def set_limits(self, kind: str, limits: Limits, at_ms: int, by: str) -> None:
-        set_limits(self.ledger, kind, limits, at_ms, by)
+    set_limits = over_ledger(set_limits)
+    set_pools = over_ledger(set_pools)
+    publish_epoch = over_ledger(publish_epoch)
 
-    @override
-    def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
-        return set_pools(self.ledger, pools, check, at_ms, by)
+    # Time, and the connection, which is always there
 
-    @override
-    def publish_epoch(self, epoch: Epoch, period_ms: int, at_ms: int) -> int:
-        return publish_epoch(self.ledger, epoch, period_ms, at_ms)
-
-    # Time
-
-    @override
-    def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:
-        # `at_ms` stands for the server's time.
-        return housekeep(self.ledger, at_ms, by, most)
-
-    @override
-    def retire(self, now_ms: int, most: int = 1_000) -> int:
-        return retire(self.ledger, now_ms, most)
+    housekeep = over_ledger(housekeep)
+    retire = over_ledger(retire)
 
     def close(self) -> None:
         """Do nothing: there is no connection."""
+
+    @override
+    def account(self) -> str:
+        # No user is verified here.
+        return ""
+
+    @override
+    def check_exists(self, *, any_schema: bool = False) -> str:
+        return ",".join(self.ledger.dimensions.names)
+
+    def check_there(self) -> None:
+        """Do nothing: the cell is always there."""
+
+    @override
+    def store_ms(self) -> int:
+        return self.ledger.now_ms
+
+    @override
+    def store_run(self) -> str:
+        # There is one run.
+        return "memory"
+
+    @override
+    def store_older_than(self, milliseconds: int) -> bool:
+        return True
+
+    def may_wake(self, members: Iterable[str]) -> None:
+        """Do nothing: every scheduler is known here."""
+
+    def read_live_schedulers(self) -> None:
+        """Do nothing: every scheduler is known here."""
+
+    @override
+    def rouse(self, member: str) -> None:
+        self.ledger.wakes.add(member)
+
+    @override
+    def set_deadline(self, machine: int, milliseconds: int | None) -> None:
+        self.ledger.drains.pop(machine, None)
+        if milliseconds is not None:
+            self.ledger.drains[machine] = self.ledger.now_ms + milliseconds
+
+    @override
+    def reap_executors(self, at_ms: int, by: str) -> list[str]:
+        return [
+            name for name, record in executor_records(self.ledger).items()
+            if deregister_executor(self.ledger, Membership(name, record.incarnation), at_ms, by)
+        ]  # fmt: skip

@@ -1,16 +1,15 @@
 """Reads of a cell in memory: the reading half of the port. Nothing here changes anything."""
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from omega.cellstate.consumption import STREAM
-from omega.cellstate.demands import JobDemand
 from omega.cellstate.errors import Refused
-from omega.cellstate.executors import ExecutorRecord, is_agent
+from omega.cellstate.executors import ExecutorRecord, agents_of
 from omega.cellstate.inspection import ChangedRecords, Damage
 from omega.cellstate.keys import SCHEMA
-from omega.cellstate.lanes import Lane
 from omega.cellstate.memory.delta import rows_of
 from omega.cellstate.memory.executors import executor_records
 from omega.cellstate.memory.lanes import lanes_of, pending_of
@@ -21,19 +20,33 @@ from omega.cellstate.memory.port_values import described_of, job_of, machine_of,
 from omega.cellstate.memory.records import KindRow, limits_of
 from omega.cellstate.memory.shards import finishers, progress
 from omega.cellstate.memory.start import may_start
-from omega.cellstate.model import Described, Job, Machine, MachineState, Run
+from omega.cellstate.model import Described, Job, Machine, MachineState
 from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from omega.cellstate.pools import Epoch, Pools
-from omega.cellstate.pools.records import PoolUse
-from omega.cellstate.replies import EpochMark, Fact, KindUse, Reply
-from omega.cellstate.shards import Progress, ShardDurations
-from omega.cellstate.transaction import Position
+from omega.cellstate.replies import Fact, KindUse
+from omega.cellstate.shards import ShardDurations
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Cell
 else:
     Cell = object  # as in the store; tests/contract/test_ports.py compares what is there at run time
+
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def over_ledger(
+    rule: Callable[Concatenate[Ledger, Parameters], Result],
+) -> Callable[Concatenate["MemoryQueries", Parameters], Result]:
+    """Return a function over the ledger as a method of the port."""
+
+    @wraps(rule)
+    def method(self: "MemoryQueries", /, *args: Parameters.args, **options: Parameters.kwargs) -> Result:
+        return rule(self.ledger, *args, **options)
+
+    return method
 
 
 class MemoryQueries(Cell):
@@ -43,6 +56,16 @@ class MemoryQueries(Cell):
         """Read this ledger."""
         self.ledger = ledger
         self.unreadable: dict[tuple[str, str], str] = {}
+
+    runs = over_ledger(runs_of)
+    may_start = over_ledger(may_start)
+    executor_records = over_ledger(executor_records)
+    lanes = over_ledger(lanes_of)
+    pool_use = over_ledger(pool_use)
+    demands = over_ledger(demands_of)
+    epoch_mark = over_ledger(epoch_mark)
+    progress = over_ledger(progress)
+    finishers = over_ledger(finishers)
 
     def executor_number(self, executor: str) -> int:
         """Return the number of an executor's mailbox; Refused when it never joined a machine."""
@@ -55,8 +78,8 @@ class MemoryQueries(Cell):
         return self._kinds(lambda k: not k.unrestricted or k.jobs > 0)
 
     def _kinds(self, wanted: Callable[[KindRow], bool]) -> dict[str, KindUse]:
-        found = (k for _, k in sorted(self.ledger.K.items()) if wanted(k))
-        return {k.name: KindUse(limits_of(k), k.jobs, self.ledger.spread(k.used)) for k in found}
+        rows = (k for _, k in sorted(self.ledger.K.items()) if wanted(k))
+        return {k.name: KindUse(limits_of(k), k.jobs, self.ledger.spread(k.used)) for k in rows}
 
     @override
     def machines(self) -> list[Machine]:
@@ -68,27 +91,22 @@ class MemoryQueries(Cell):
 
     @override
     def machines_at(self, indices: Sequence[int]) -> list[Machine]:
-        found = {machine.index: machine for machine in self.machines()}
-        return [found[index] for index in indices if index in found]
+        rows = (self.ledger.M[index] for index in indices if index in self.ledger.M)
+        return [machine_of(m) for m in rows if m.state is not MachineState.GONE]
 
     def machine_index(self, name: str) -> int | None:
         """Return the index of a machine by its name."""
         return self.ledger.indices.get(name)
 
     @override
-    def runs(self, indices: Sequence[int]) -> list[Run]:
-        return runs_of(self.ledger, indices)
-
-    @override
     def job(self, job_id: str) -> Job | None:
-        found = self.ledger.J.get(job_id)
-        return None if found is None else job_of(self.ledger, found)
+        j = self.ledger.J.get(job_id)
+        return None if j is None else job_of(self.ledger, j)
 
     @override
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
-        return {
-            job_id: job_of(self.ledger, self.ledger.J[job_id], spec=False) for job_id in ids if job_id in self.ledger.J
-        }
+        rows = (self.ledger.J[job_id] for job_id in ids if job_id in self.ledger.J)
+        return {j.id: job_of(self.ledger, j, spec=False) for j in rows}
 
     def job_count(self) -> int:
         """Return how many jobs are stored."""
@@ -202,10 +220,6 @@ class MemoryQueries(Cell):
         )  # fmt: skip
 
     @override
-    def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
-        return may_start(self.ledger, asked)
-
-    @override
     def machines_of(self, executor: str) -> list[tuple[int, MachineState]]:
         number = self.executor_number(executor)
         return [(index, m.state) for index, m in sorted(self.ledger.M.items()) if m.executor == number]
@@ -223,13 +237,8 @@ class MemoryQueries(Cell):
         return len(self.ledger.entries)
 
     @override
-    def executor_records(self) -> dict[str, ExecutorRecord]:
-        return executor_records(self.ledger)
-
-    @override
     def agents(self) -> dict[str, ExecutorRecord]:
-        found = self.executor_records().items()
-        return {name.partition("/")[2]: record for name, record in found if is_agent(name)}
+        return agents_of(self.executor_records())
 
     @override
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
@@ -253,37 +262,12 @@ class MemoryQueries(Cell):
         return self.ledger.ticks
 
     @override
-    def lanes(self, numbers: Iterable[int] | None = None) -> dict[int, tuple[int, Lane]]:
-        return lanes_of(self.ledger, numbers)
-
-    @override
     def pools(self) -> Pools:
         return self.ledger.pool_settings
 
     @override
-    def pool_use(self) -> dict[str, PoolUse]:
-        return pool_use(self.ledger)
-
-    @override
-    def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
-        return demands_of(self.ledger, since)
-
-    @override
     def epoch(self) -> Epoch | None:
         return self.ledger.last_epoch
-
-    @override
-    def epoch_mark(self) -> EpochMark:
-        # The time now is that of the last epoch.
-        return epoch_mark(self.ledger)
-
-    @override
-    def progress(self, job_id: str) -> Progress | None:
-        return progress(self.ledger, job_id)
-
-    @override
-    def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
-        return finishers(self.ledger, job_id, phase, count)
 
     @override
     def durations(self, name: str) -> ShardDurations | None:

@@ -12,8 +12,9 @@ from omega.cellstate.model import check_member, check_nonce
 from omega.cellstate.replies import Membership
 
 
-def register_scheduler(ledger: Ledger, member: str, nonce: str, at_ms: int) -> Membership:
+def register_scheduler(ledger: Ledger, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
     """Register a scheduler's name; Duplicate when a live one has it."""
+    del lease_ms  # leases do not expire by themselves
     check_nonce(nonce)
     known = ledger.schedulers.get(check_member(member))
     if known and known.nonce == nonce:
@@ -29,8 +30,9 @@ def register_scheduler(ledger: Ledger, member: str, nonce: str, at_ms: int) -> M
     return Membership(member, ledger.incarnations)
 
 
-def renew_scheduler(ledger: Ledger, membership: Membership, figures: Mapping[str, Any]) -> list[str]:
+def renew_scheduler(ledger: Ledger, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
     """Renew the lease and store `figures`; return the live members. Fenced when it expired."""
+    del lease_ms
     known = ledger.schedulers.get(membership.member)
     if known is None or not known.lives or known.incarnation != membership.incarnation:
         raise Fenced(f"scheduler {membership.member}: its lease lapsed; register again")

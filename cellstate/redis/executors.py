@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from omega.cellstate.errors import Duplicate, Fenced
-from omega.cellstate.executors import ExecutorRecord, is_agent, portions
+from omega.cellstate.executors import ExecutorRecord, agents_of, is_agent, portions
 from omega.cellstate.model import MachineState, check_executor, check_nonce
 from omega.cellstate.override import override
 from omega.cellstate.redis.reads import RedisReads
@@ -86,8 +86,7 @@ class RedisExecutors(RedisReads):
 
     @override
     def agents(self) -> dict[str, ExecutorRecord]:
-        found = self.executor_records().items()
-        return {name.partition("/")[2]: record for name, record in found if is_agent(name)}
+        return agents_of(self.executor_records())
 
     def reap_executors(self, at_ms: int, by: str) -> list[str]:
         """Requeue the tasks of executors with expired leases; return their names. Any process may call it.

@@ -33,8 +33,8 @@ def methods(of: type) -> dict[str, Any]:
 
 
 def parameters(of: Any) -> list[tuple[str, Any, bool]]:
-    """Name, kind and optionality of each parameter."""
-    found = inspect.signature(of).parameters.values()
+    """Name, kind and optionality of each parameter behind the first, which is the cell."""
+    _, *found = inspect.signature(of).parameters.values()
     return [(each.name, each.kind, each.default is not inspect.Parameter.empty) for each in found]
 
 
