@@ -7,17 +7,7 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE, span_add, span_split
 from omega.cellstate.memory.records import ShardFailures, ShardTable
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER
-from omega.cellstate.shards import (
-    MAP,
-    MOST_IN_A_ROW,
-    REDUCE,
-    RETRY_MS,
-    TRIES,
-    Errand,
-    Progress,
-    ShardDurations,
-    Worker,
-)
+from omega.cellstate.shards import MAP, MOST_IN_A_ROW, REDUCE, RETRY_MS, TRIES, Errand, Progress, ShardDurations, Worker
 
 
 def claim_shard(ledger: Ledger, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:

@@ -14,16 +14,7 @@ import msgpack
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.lanes import BASE, Lane
-from omega.cellstate.model import (
-    MOST_CLAIMS,
-    MOST_PRECEDENCE,
-    Described,
-    Limits,
-    Machine,
-    MachineState,
-    Pairs,
-    Run,
-)
+from omega.cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Described, Limits, Machine, MachineState, Pairs, Run
 from omega.cellstate.redis.link import NO_STRINGS, BulkStrings, Numbers, bulk_string, bulk_strings
 from omega.cellstate.replies import Rows
 from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
