@@ -24,8 +24,8 @@ local rows = {}
 for field, words in gmatch(totals, '(t%d+) ([^;]+)') do
   local row = redis.call('HGET', pools_key, field)
   if row then
-    local now_held = pools.read_lender(field, row)
-    rows[#rows + 1], rows[#rows + 2] = field, pools.lender_record(pools.read_lender(field, words).bound, now_held.used)
+    rows[#rows + 1] = field
+    rows[#rows + 1] = pools.record(pools.read_book(field, words).bound, pools.read_book(field, row).used)
   end
 end
 store(pools_key, rows)

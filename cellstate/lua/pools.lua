@@ -21,7 +21,7 @@ local function jobs_in_closed()
   local names = redis.call('HKEYS', lanenames_key)
   table.sort(names)
   for i = 1, #names do
-    local leaf = sub(pools.leaf_of({ name = names[i] }), 2)
+    local leaf = pools.leaf_of({ name = names[i] })
     if shut[leaf] then return leaf end
   end
   return nil
@@ -42,7 +42,7 @@ in_chunks('HDEL', pools_key, fields)
 local function sum_up()
   local limited, sums, books, occupied = {}, {}, {}, {}
   for field, words in gmatch(lenders, '([kt]%d+) ([^;]+)') do
-    pools.lenders[field], occupied[#occupied + 1] = pools.read_lender(field, words), field
+    pools.books[field], occupied[#occupied + 1] = pools.read_book(field, words), field
   end
   for number, words in gmatch(limits, '(%d+) ([^;]+)') do
     limited[#limited + 1], sums[number] = { number, words }, {}
@@ -53,7 +53,7 @@ local function sum_up()
   local all = redis.call('HGETALL', lanes_key)
   for i = 1, #all, 2 do
     if all[i] ~= 'spare' then
-      local leaf = pools.leaf_of({ name = sub(all[i + 1], BYTES + 1) })
+      local leaf = 'c' .. pools.leaf_of({ name = sub(all[i + 1], BYTES + 1) })
       if chains[leaf] == nil then
         chains[leaf] = redis.call('HGET', pools_key, leaf) or redis.call('HGET', pools_key, 'c') or ''
       end
@@ -75,8 +75,8 @@ local function sum_up()
     books[2 * i - 1], books[2 * i] = 'b' .. number, pools.record(limit, sums[number])
   end
   for _, field in ipairs(occupied) do
-    local k = pools.lenders[field]
-    books[#books + 1], books[#books + 2] = field, pools.lender_record(k.bound, k.used)
+    local k = pools.books[field]
+    books[#books + 1], books[#books + 2] = field, pools.record(k.bound, k.used)
   end
   store(pools_key, books)
 end

@@ -57,7 +57,7 @@ local refusals = {}
 if meta.pools > 0 then
   local leaves, lists, users = {}, {}, {}
   for i, a in ipairs(asked) do
-    leaves[i] = pools.leaf_of({ name = a.lane_name })
+    leaves[i] = 'c' .. pools.leaf_of({ name = a.lane_name })
     lists[i], users[i] = 'u' .. sub(leaves[i], 2), match(a.lane_name, ',([^ ,]*),[^ ,]*$')
   end
   local chains = fetch(pools_key, leaves)

@@ -11,60 +11,41 @@
 
 local pools = { limited = false }
 do
-  local by_leaf, books, changed, lenders = {}, {}, {}, {}
-  local WIDTH = 2 + R
+  local by_leaf, books, changed = {}, {}, {}
 
   -- The leaf of a lane: its pool, else its user's.
   local function leaf_of(l)
     local pool, user = match(l.name, ' ([^ ,]*),([^ ,]*),[^ ,]*$')
-    return 'c' .. (pool ~= '' and pool or user)
+    return pool ~= '' and pool or user
   end
 
-  local function read_book(number, row)
-    local b, words = { number = number, changed = false, limit = {}, used = {}, held = {} }, {}
+  -- A record by its field: its bounds, its use, and the running copy of that in a commit.
+  local function read_book(field, row)
+    local b, words = { field = field, changed = false, bound = {}, used = {}, held = {} }, {}
     for word in gmatch(row, '%S+') do words[#words + 1] = tonumber(word) or false end
-    for i = 1, WIDTH do
-      b.limit[i], b.used[i] = words[i], words[WIDTH + i]
-      b.held[i] = b.used[i]  -- the running copy of a commit
+    local width = sub(field, 1, 1) == 'b' and 2 + R or R
+    for i = 1, width do
+      b.bound[i], b.used[i], b.held[i] = words[i], words[width + i], words[width + i]
     end
     return b
   end
 
-  -- A pool that lends in part, or a tree (name: its field): what it keeps or has, and what is occupied of it.
-  local function read_lender(name, row)
-    local found, words = { name = name, changed = false, bound = {}, used = {}, held = {} }, {}
-    for word in gmatch(row, '%S+') do words[#words + 1] = tonumber(word) or false end
-    for d = 1, R do
-      found.bound[d], found.used[d] = words[d], words[R + d]
-      found.held[d] = found.used[d]
-    end
-    return found
+  -- The fields that a chain names: limits; pools that lend in part; their tree, false when there are none.
+  local function fields_of(text)
+    local own, keepers, tree = match(text, '^([^/]*)/?([^:]*):?(.*)$')
+    local limits, lent = {}, {}
+    for number in gmatch(own, '%d+') do limits[#limits + 1] = 'b' .. number end
+    for number in gmatch(keepers, '%d+') do lent[#lent + 1] = 'k' .. number end
+    return limits, lent, tree ~= '' and 't' .. tree
   end
 
+  -- The loaded records of a chain; one that is missing bounds nothing.
   local function chain_of(text)
-    local own, keepers, tree = match(text, '^([^/]*)/?([^:]*):?(.*)$')
-    local chain = {}
-    for number in gmatch(own, '%d+') do chain[#chain + 1] = books[number] end
-    if tree ~= '' then
-      chain.lent = {}
-      for number in gmatch(keepers, '%d+') do chain.lent[#chain.lent + 1] = lenders['k' .. number] end
-      chain.tree = lenders['t' .. tree]
-    end
+    local limits, lent, tree = fields_of(text)
+    local chain = { lent = {}, tree = tree and books[tree] }
+    for _, field in ipairs(limits) do chain[#chain + 1] = books[field] or nil end
+    for _, field in ipairs(lent) do chain.lent[#chain.lent + 1] = books[field] or nil end
     return chain
-  end
-
-  -- What a chain names and is not loaded yet: fields of the hash.
-  local function want(text, wanted)
-    local own, keepers, tree = match(text, '^([^/]*)/?([^:]*):?(.*)$')
-    for number in gmatch(own, '%d+') do
-      if books[number] == nil then wanted[#wanted + 1], books[number] = 'b' .. number, false end
-    end
-    for number in gmatch(tree ~= '' and keepers or '', '%d+') do
-      if lenders['k' .. number] == nil then wanted[#wanted + 1], lenders['k' .. number] = 'k' .. number, false end
-    end
-    if tree ~= '' and lenders['t' .. tree] == nil then
-      wanted[#wanted + 1], lenders['t' .. tree] = 't' .. tree, false
-    end
   end
 
   -- Give loaded lanes their chain: the books of the pools whose limits bind their jobs.
@@ -73,7 +54,7 @@ do
     for i = 1, #numbers do
       local l = all[numbers[i]]
       if l and not l.chain then
-        l.leaf = leaf_of(l)
+        l.leaf = 'c' .. leaf_of(l)
         if by_leaf[l.leaf] == nil then fields[#fields + 1], by_leaf[l.leaf] = l.leaf, false end
       end
     end
@@ -81,19 +62,13 @@ do
       local rows = fetch(pools_key, fields)
       for i = 2, #fields do
         by_leaf[fields[i]] = rows[i] or rows[1] or ''
-        want(by_leaf[fields[i]], wanted)
+        local limits, lent, tree = fields_of(by_leaf[fields[i]])
+        answering(answering(wanted, limits), lent)
+        if tree then wanted[#wanted + 1] = tree end
       end
+      wanted = missing(wanted, books)
       rows = fetch(pools_key, wanted)
-      for i = 1, #wanted do
-        local number = sub(wanted[i], 2)
-        if not rows[i] then
-          -- a record that is missing bounds nothing
-        elseif sub(wanted[i], 1, 1) == 'b' then
-          books[number] = read_book(number, rows[i])
-        else
-          lenders[wanted[i]] = read_lender(wanted[i], rows[i])
-        end
-      end
+      for i = 1, #wanted do books[wanted[i]] = rows[i] and read_book(wanted[i], rows[i]) end
     end
     for i = 1, #numbers do
       local l = all[numbers[i]]
@@ -108,7 +83,7 @@ do
   local function occupy_up(chain, d, more, what)
     for i = 1, #chain.lent do
       local k = chain.lent[i]
-      if k and more ~= 0 then
+      if more ~= 0 then
         local kept, before = k.bound[d] or 0, k[what][d]
         k[what][d] = before + more
         more = math.max(kept, before + more) - math.max(kept, before)
@@ -124,7 +99,7 @@ do
     local left = math.max(0, tree.bound[d] - tree.held[d])
     for i = 1, #chain.lent do
       local k = chain.lent[i]
-      if k then left = left + math.max(0, (k.bound[d] or 0) - k.held[d]) end
+      left = left + math.max(0, (k.bound[d] or 0) - k.held[d])
     end
     return left
   end
@@ -133,7 +108,7 @@ do
   function pools.admits(chain, g, fresh, vacated)
     local most = math.huge
     for i = 1, #chain do
-      local limit, held = chain[i].limit, chain[i].held
+      local limit, held = chain[i].bound, chain[i].held
       if fresh and limit[1] and held[1] - (vacated and vacated[chain[i]] or 0) >= limit[1] then return 0 end
       if limit[2] then most = math.min(most, math.max(0, limit[2] - held[2])) end
       for d = 1, R do
@@ -178,9 +153,7 @@ do
     end
     if l.chain.tree then
       note(l.chain.tree)
-      for i = 1, #l.chain.lent do
-        if l.chain.lent[i] then note(l.chain.lent[i]) end
-      end
+      for i = 1, #l.chain.lent do note(l.chain.lent[i]) end
       for d = 1, R do occupy_up(l.chain, d, g[NEED + d] * count, 'used') end
     end
   end
@@ -192,33 +165,22 @@ do
     end
   end
 
-  local function bounds_and_use(bound, used, width)
-    local words = {}
+  function pools.record(bound, used)
+    local words, width = {}, #used
     for i = 1, width do
       words[i], words[width + i] = bound[i] and format('%.0f', bound[i]) or '-', format('%.0f', used[i])
     end
     return concat(words, ' ')
   end
 
-  function pools.record(limit, used)
-    return bounds_and_use(limit, used, WIDTH)
-  end
-
-  -- The record of a pool that lends in part, or of a tree.
-  function pools.lender_record(bound, used)
-    return bounds_and_use(bound, used, R)
-  end
-
   function pools.write()
     local rows = {}
     for i = 1, #changed do
       local b = changed[i]
-      rows[2 * i - 1] = b.name or 'b' .. b.number
-      rows[2 * i] = b.name and pools.lender_record(b.bound, b.used) or pools.record(b.limit, b.used)
+      rows[2 * i - 1], rows[2 * i] = b.field, pools.record(b.bound, b.used)
     end
     store(pools_key, rows)
   end
 
-  pools.leaf_of, pools.read_lender, pools.chain_of = leaf_of, read_lender, chain_of
-  pools.lenders, pools.occupy_up = lenders, occupy_up
+  pools.leaf_of, pools.read_book, pools.chain_of, pools.books, pools.occupy_up = leaf_of, read_book, chain_of, books, occupy_up
 end

@@ -15,15 +15,9 @@ function shares.use()
   if shares.used then return end
   shares.used = true
 
-  -- The leaf pool of a lane: that of its jobs, or else the one of their user.
-  local function leaf_of(l)
-    local pool, user = match(l.name, ' ([^ ,]*),([^ ,]*),[^ ,]*$')
-    return pool ~= '' and pool or user
-  end
-
   function shares.leaf(j)
     local l = L[j.lane]
-    return l and leaf_of(l)
+    return l and pools.leaf_of(l)
   end
 
   local function zeros()
@@ -102,7 +96,7 @@ function shares.use()
     for _, threshold in ipairs(pools_of) do
       local held = zeros()
       for _, l in pairs(L) do
-        if l and threshold.leaves[leaf_of(l)] then
+        if l and threshold.leaves[pools.leaf_of(l)] then
           for d = 1, R do held[d] = held[d] + l[WANTED + R + d] end
         end
       end
