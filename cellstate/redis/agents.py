@@ -66,14 +66,14 @@ class RedisAgents(RedisExecutors):
 
     @override
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
-        found: bytes | None = self._command(self.client.hget, self._prefix + "output", f"{job} {group} {task} {stream}")
-        return found
+        ((_, output),) = self._fields("output", [f"{job} {group} {task} {stream}"])
+        return output
 
     @override
     def measured(self, job: str) -> list[bytes]:
         key, pattern = self._prefix + "output", f"{job} * {STREAM}"
-        found = self._command(lambda: dict(self.client.hscan_iter(key, match=pattern, count=TAILS)))
-        return [found[field] for field in sorted(found)]
+        outputs = self._command(lambda: dict(self.client.hscan_iter(key, match=pattern, count=TAILS)))
+        return [outputs[field] for field in sorted(outputs)]
 
     # Deadlines of drained machines
 
@@ -86,10 +86,10 @@ class RedisAgents(RedisExecutors):
 
     @override
     def deadlines(self) -> dict[int, int]:
-        found = self._command(self.client.hgetall, self._prefix + "drains")
-        now = self.store_ms() if found else 0
-        read = {machine: self._record("drains", machine, int, until) for machine, until in found.items()}
-        return {int(machine): until - now for machine, until in read.items() if until is not None and machine.isdigit()}
+        drains = self._hash("drains")
+        now = self.store_ms() if drains else 0
+        untils = self._readable("drains", drains.items(), int)
+        return {int(machine): until - now for machine, until in untils if machine.isdecimal()}
 
     # Housekeeping; its time is the server's
 
@@ -101,14 +101,13 @@ class RedisAgents(RedisExecutors):
 
     def chores(self) -> dict[str, int]:
         """Return the jobs that are due for housekeeping: from when, in ms of the server's clock."""
-        found = self._command(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True)
-        return {job_id.decode(): int(when) for job_id, when in found}
+        chores = self._command(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True)
+        return {job_id.decode(): int(when) for job_id, when in chores}
 
     @override
     def placed_by(self) -> tuple[tuple[int, int], ...]:
-        found = self._command(self.client.hget, self._prefix + "meta", "ticks")
-        read = self._record("meta", "ticks", _ticks, found or b"")
-        return read or ()
+        ticks = self._command(self.client.hget, self._prefix + "meta", "ticks")
+        return self._record("meta", "ticks", _ticks, ticks or b"") or ()
 
 
 def _ticks(text: bytes) -> tuple[tuple[int, int], ...]:

@@ -1,8 +1,8 @@
 """Calls of a cell's scripts on a server: keys, arguments, tags, errors as messages."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import uuid4
 
 import redis
@@ -16,9 +16,9 @@ from omega.cellstate.redis.scripts import Script, script
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.server import translate
 
+Name = TypeVar("Name", int, str)
 Read = TypeVar("Read")
 Arguments = ParamSpec("Arguments")
-
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
@@ -71,13 +71,9 @@ class RedisCalls(StoredCell):
             raise translate(error, self.url) from error
 
     def _record(
-        self,
-        key: str,
-        field: str | bytes,
-        read: Callable[Arguments, Read],
-        *args: Arguments.args,
+        self, key: str, field: str | bytes, read: Callable[Arguments, Read], *args: Arguments.args,
         **options: Arguments.kwargs,
-    ) -> Read | None:
+    ) -> Read | None:  # fmt: skip
         """Return `read` of a record; None when that fails, which is noted in `unreadable`."""
         try:
             return read(*args, **options)
@@ -86,16 +82,30 @@ class RedisCalls(StoredCell):
             self.unreadable[key, name] = str(error) or type(error).__name__
             return None
 
+    def _readable(
+        self, key: str, records: Iterable[tuple[bytes, bytes]], read: Callable[Concatenate[bytes, Arguments], Read],
+        *args: Arguments.args, **options: Arguments.kwargs,
+    ) -> Iterator[tuple[str, Read]]:  # fmt: skip
+        """Yield the fields and what `read` returns of their records, without those that cannot be read."""
+        for field, record in records:
+            value = self._record(key, field, read, record, *args, **options)
+            if value is not None:
+                yield field.decode(errors="replace"), value
+
+    def _hash(self, key: str) -> dict[bytes, bytes]:
+        """Return all fields of a hash and their values."""
+        return cast("dict[bytes, bytes]", self._command(self.client.hgetall, self._prefix + key))
+
+    def _fields(self, key: str, fields: Sequence[Name], most: int = 4_000) -> Iterator[tuple[Name, bytes | None]]:
+        """Yield fields of a hash and their values, `most` per command."""
+        for start in range(0, len(fields), most):
+            chunk = list(fields[start : start + most])
+            yield from zip(chunk, self._command(self.client.hmget, self._prefix + key, chunk), strict=True)
+
     def _run(
-        self,
-        name: str,
-        values: Mapping[str, object],
-        rest: Sequence[object] = (),
-        *,
-        member: str = "",
-        extra: Iterable[str] = (),
-        own: Mapping[str, str] | None = None,
-    ) -> list[Any]:
+        self, name: str, values: Mapping[str, object], rest: Sequence[object] = (), *, member: str = "",
+        extra: Iterable[str] = (), own: Mapping[str, str] | None = None,
+    ) -> list[Any]:  # fmt: skip
         """Call a script, again with further keys when it requests them. Raises StoreError.
 
         `own`: names of those of the script's keys that belong to one job, or one name.

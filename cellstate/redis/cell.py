@@ -94,9 +94,9 @@ class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, 
         from omega.cellstate.redis.inspection import RedisInspection  # noqa: PLC0415 - only the audit needs it
 
         # A connection of its own kind: it reads, and nobody calls the rest of the port on it.
-        found = RedisInspection(self.client, self.name, self.dimensions, self.url)  # type: ignore[abstract]
-        found.unreadable = self.unreadable
-        return found
+        inspection = RedisInspection(self.client, self.name, self.dimensions, self.url)  # type: ignore[abstract]
+        inspection.unreadable = self.unreadable
+        return inspection
 
     # Creating and opening a cell
 
@@ -185,8 +185,8 @@ class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, 
     def delete(self) -> None:
         """Delete the cell with all its keys, a few hundred at a time."""
         self._command(self.client.srem, keys.CELLS, self.name)
-        found = self.client.scan_iter(match=self._prefix.replace("[", "\\[") + "*", count=500)
-        while chunk := self._command(list, islice(found, 500)):
+        scan = self.client.scan_iter(match=self._prefix.replace("[", "\\[") + "*", count=500)
+        while chunk := self._command(list, islice(scan, 500)):
             self._command(self.client.unlink, *chunk)
 
     # Transactions
@@ -283,7 +283,7 @@ class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, 
             ids = b" ".join(names).decode().split(" ")
             if jobs := read_alike(ids, records_, specs, size):
                 return PendingJobs(arrivals, jobs)
-        found: list[PendingJob] = []
+        pending: list[PendingJob] = []
         for name, arrival, record, spec in zip(names, arrivals, records_, specs, strict=True):
             if record:
                 job_id = name.decode()
@@ -292,8 +292,8 @@ class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, 
                 except records.UNREADABLE:
                     self._job(job_id, record, spec)  # it is noted
                 else:
-                    found.append(_new(PendingJob, (int(arrival), job)))
-        return found
+                    pending.append(_new(PendingJob, (int(arrival), job)))
+        return pending
 
     # Members
 

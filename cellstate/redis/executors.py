@@ -71,17 +71,11 @@ class RedisExecutors(RedisReads):
 
     @override
     def executor_records(self) -> dict[str, ExecutorRecord]:
-        found = self._command(self.client.hgetall, self._prefix + "agents")
-        known: dict[str, tuple[int, int]] = {}
-        for name, record in sorted(found.items()):
-            words = self._record("agents", name, _incarnation_and_lease, record)
-            if words is not None:
-                known[name.decode()] = words
-        numbers = self._command(self.client.hmget, self._prefix + "executors", list(known)) if known else []
+        known = dict(self._readable("agents", sorted(self._hash("agents").items()), _incarnation_and_lease))
         lives = self._leases(list(known))
         return {
-            name: ExecutorRecord(int(number or 0), incarnation, name in lives, lease_ms)
-            for (name, (incarnation, lease_ms)), number in zip(known.items(), numbers, strict=True)
+            name: ExecutorRecord(int(number or 0), known[name][0], name in lives, known[name][1])
+            for name, number in self._fields("executors", list(known))
         }
 
     @override

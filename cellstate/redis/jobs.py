@@ -105,8 +105,7 @@ class RedisJobs(RedisPages):
 
     @override
     def updates(self) -> dict[str, str]:
-        found = self._command(self.client.hgetall, self._prefix + "updates")
-        return {job_id.decode(): state.decode() for job_id, state in sorted(found.items())}
+        return {job_id.decode(): state.decode() for job_id, state in sorted(self._hash("updates").items())}
 
     def _alter(
         self, name: str, job_id: str, at_ms: int, by: str, check: int | None, more: Mapping[str, object],

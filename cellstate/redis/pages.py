@@ -17,53 +17,50 @@ class RedisPages(RedisReads):
 
     def _job_records(self) -> dict[bytes, bytes]:
         """Return the records of all jobs by id, as stored. A scan may return a job twice, then the later is newer."""
-        found: dict[bytes, bytes] = {}
+        jobs: dict[bytes, bytes] = {}
         cursor = None
         while cursor != 0:
             cursor, chunk = self._command(self.client.hscan, self._prefix + "jobs", cursor or 0, count=_CHUNK)
-            found |= chunk
-        return found
+            jobs |= chunk
+        return jobs
 
     @override
     def job_heads(self) -> list[JobHead]:
-        size, found = len(self.dimensions), []
-        for field, record in self._job_records().items():
+        return [head for head, _ in self._heads(self._job_records())]
+
+    def _heads(self, jobs: Mapping[bytes, bytes]) -> Iterator[tuple[JobHead, bytes]]:
+        """Yield the jobs in short, with their records."""
+        size = len(self.dimensions)
+        for field, record in jobs.items():
             job_id = field.decode(errors="replace")
             head = self._record("jobs", job_id, job_records.read_head, job_id, record, size)
             if head is not None:
-                found.append(head)
-        return found
+                yield head, record
 
     @override
     def job_page(
         self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
     ) -> JobPage:  # fmt: skip
-        found = self._ordered(self._job_records()) if keep is None else self._kept(self._job_records(), keep)
-        found.sort(reverse=True)
+        rows = self._ordered(self._job_records()) if keep is None else self._kept(self._job_records(), keep)
+        rows.sort(reverse=True)
         if user is not None:
-            found = [row for row, job in self._with_specs(found, runs=False) if job.spec.get("user") == user]
-        older = [row for row in found if before is None or row[0] < before]
+            rows = [row for row, job in self._with_specs(rows, runs=False) if job.spec.get("user") == user]
+        older = [row for row in rows if before is None or row[0] < before]
         shown = older[:most]
         jobs = [job for _, job in self._with_specs(shown)]
         left = len(older) - len(shown)
-        return JobPage(len(found), jobs[::-1], shown[-1][0] if shown and left else None, left)
+        return JobPage(len(rows), jobs[::-1], shown[-1][0] if shown and left else None, left)
 
-    def _ordered(self, found: Mapping[bytes, bytes]) -> list[tuple[int, str, bytes]]:
+    def _ordered(self, jobs: Mapping[bytes, bytes]) -> list[tuple[int, str, bytes]]:
         """Return order of submission, id and record of each job."""
         try:
-            return [(job_records.read_order(record), field.decode(), record) for field, record in found.items()]
+            return [(job_records.read_order(record), field.decode(), record) for field, record in jobs.items()]
         except records.UNREADABLE:  # one by one, to note which
-            return self._kept(found, lambda _: True)
+            return self._kept(jobs, lambda _: True)
 
-    def _kept(self, found: Mapping[bytes, bytes], keep: Keep) -> list[tuple[int, str, bytes]]:
+    def _kept(self, jobs: Mapping[bytes, bytes], keep: Keep) -> list[tuple[int, str, bytes]]:
         """Return order of submission, id and record of the jobs that pass a filter."""
-        size, kept = len(self.dimensions), []
-        for field, record in found.items():
-            job_id = field.decode(errors="replace")
-            head = self._record("jobs", job_id, job_records.read_head, job_id, record, size)
-            if head is not None and keep(head):
-                kept.append((head.order, job_id, record))
-        return kept
+        return [(head.order, head.id, record) for head, record in self._heads(jobs) if keep(head)]
 
     def _with_specs(
         self, rows: Sequence[tuple[int, str, bytes]], *, runs: bool = True
@@ -79,17 +76,12 @@ class RedisPages(RedisReads):
 
     @override
     def machines_at(self, indices: Sequence[int]) -> list[Machine]:
-        size, found = len(self.dimensions), []
-        for start in range(0, len(indices), _CHUNK):
-            chunk = [str(index) for index in indices[start : start + _CHUNK]]
-            texts = self._command(self.client.hmget, self._prefix + "machines", chunk)
-            statics = self._command(self.client.hmget, self._prefix + "static", chunk)
-            for index, text, static in zip(chunk, texts, statics, strict=True):
-                whole = b"".join(self._whole_rows({index.encode(): text}, records.row_bytes(size))) if text else b""
-                if not whole:
-                    continue
-                row = records.read_row(whole, size)
-                machine = self._record("static", index, records.read_machine, row, static or b"", size)
+        size, machines = len(self.dimensions), []
+        rows, statics = self._fields("machines", indices, _CHUNK), self._fields("static", indices, _CHUNK)
+        for (index, row), (_, static) in zip(rows, statics, strict=True):
+            for whole in self._whole_rows({b"%d" % index: row}, records.row_bytes(size)) if row else ():
+                values = records.read_row(whole, size)
+                machine = self._record("static", str(index), records.read_machine, values, static or b"", size)
                 if machine is not None and machine.state is not MachineState.GONE:
-                    found.append(machine)
-        return found
+                    machines.append(machine)
+        return machines

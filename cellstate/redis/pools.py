@@ -33,8 +33,7 @@ class RedisPools(RedisReads):
     """The version of the pools as read last for an epoch; the pools, if some lend in part."""
 
     def _pool_fields(self) -> dict[str, bytes]:
-        found = self._command(self.client.hgetall, self._prefix + "pools")
-        return {name.decode(errors="replace"): value for name, value in found.items()}
+        return {name.decode(errors="replace"): value for name, value in self._hash("pools").items()}
 
     @override
     def pools(self) -> "Pools":
@@ -47,8 +46,8 @@ class RedisPools(RedisReads):
 
         try:
             trees = unpack_trees(fields["trees"]) if "trees" in fields else (PoolTree(),)
-            found = [unpack_pool(data) for name, data in fields.items() if name[0] == "p"]
-            return Pools(tuple(sorted(found, key=_number)), trees, int(fields.get("version", b"0")))
+            pools = sorted((unpack_pool(data) for name, data in fields.items() if name[0] == "p"), key=_number)
+            return Pools(tuple(pools), trees, int(fields.get("version", b"0")))
         except records.UNREADABLE as error:
             raise Unreadable(f"cell {self.name}: its pools cannot be read ({error}); import them again") from error
 
@@ -117,11 +116,11 @@ class RedisPools(RedisReads):
             known = {}  # numbers of lanes are given to others
         now = dict[bytes, tuple[bytes, JobDemand | None]]()
         for job_id, record in jobs.items():
-            found = known.get(job_id)
-            if found is None or found[0] != record:
+            read = known.get(job_id)
+            if read is None or read[0] != record:
                 name = job_id.decode(errors="replace")
-                found = record, self._record("jobs", name, read_demand, name, record, size, named)
-            now[job_id] = found
+                read = record, self._record("jobs", name, read_demand, name, record, size, named)
+            now[job_id] = read
         self._demanded = named, now
         return sorted((demand for _, demand in now.values() if demand is not None), key=_order)
 
@@ -136,21 +135,16 @@ class RedisPools(RedisReads):
         number, at_ms, published = (int(word or 0) for word in epoch)
         now = int(seconds) * 1000 + int(micros) // 1000
         return EpochMark(
-            number=number,
-            at_ms=at_ms,
-            published=published,
-            version=int(version or 0),
-            pools_version=int(pools or 0),
-            configured=int(state or 0) > 0,
-            now_ms=now,
-        )
+            number=number, at_ms=at_ms, published=published, version=int(version or 0),
+            pools_version=int(pools or 0), configured=int(state or 0) > 0, now_ms=now,
+        )  # fmt: skip
 
     @override
     def epoch(self) -> "Epoch | None":
         # Raises Unreadable for a record that is none.
         from omega.cellstate.pools.epoch_records import unpack  # noqa: PLC0415
 
-        fields = self._command(self.client.hgetall, self._prefix + "epoch")
+        fields = self._hash("epoch")
         if not fields:
             return None
         try:
@@ -191,11 +185,9 @@ class RedisPools(RedisReads):
 
         fields, size = self._pool_fields(), len(self.dimensions)
         named = {f"b{pool.number}": pool.name for pool in self._read_pools(fields).pools}
-        found = {
-            named[name]: self._record("pools", name, read_use, value.decode(), size)
-            for name, value in sorted(fields.items(), key=lambda pair: (len(pair[0]), pair[0])) if name in named
-        }  # fmt: skip
-        return {name: use for name, use in found.items() if use is not None}
+        rows = sorted((len(name), name.encode(), value) for name, value in fields.items() if name in named)
+        uses = self._readable("pools", (row[1:] for row in rows), lambda row: read_use(row.decode(), size))
+        return {named[field]: use for field, use in uses}
 
 
 def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]) -> JobDemand | None:

@@ -31,13 +31,9 @@ class RawChangedRecords:
         end = 9 + _OF_MACHINE * machines
         last = end + _OF_JOB * jobs
         return cls(
-            version=version,
-            seen=seen,
-            first=first,
-            length=length,
-            placements=placements,
+            version=version, seen=seen, first=first, length=length, placements=placements,
             machines=[tuple(reply[i : i + _OF_MACHINE]) for i in range(9, end, _OF_MACHINE)],
             jobs=[(reply[i].decode(), *reply[i + 1 : i + _OF_JOB]) for i in range(end, last, _OF_JOB)],
             placed=[(reply[i], reply[i + 1]) for i in range(last, last + 2 * chunks, 2)],
             kinds=[(reply[i], reply[i + 1]) for i in range(last + 2 * chunks, len(reply), 2)],
-        )
+        )  # fmt: skip

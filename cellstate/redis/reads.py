@@ -79,30 +79,22 @@ class RedisReads(RedisCalls):
 
     def _lane_rows(self) -> Iterator[bytes]:
         """Yield the rows of all lanes."""
-        found = self._command(self.client.hgetall, self._prefix + "lanes")
-        size = len(self.dimensions)
-        read = (
-            self._record("lanes", number, records.lane_row, record, size)
-            for number, record in found.items() if number != b"spare"
-        )  # fmt: skip
-        return (row for each in read if each is not None and (row := each[0]))
+        rows = self._readable("lanes", self._lane_records(), records.lane_row, len(self.dimensions))
+        return (row for _, (row, *_) in rows)
+
+    def _lane_records(self) -> Iterator[tuple[bytes, bytes]]:
+        return (each for each in self._hash("lanes").items() if each[0] != b"spare")
 
     @override
     def lanes(self, numbers: Sequence[int] | None = None) -> dict[int, tuple[int, Lane]]:
+        chosen: Iterable[tuple[bytes, bytes]]
         if numbers is None:
-            found = self._command(self.client.hgetall, self._prefix + "lanes")
-        elif not numbers:
-            return {}
+            chosen = self._lane_records()
         else:
-            chosen = [str(number) for number in numbers]
-            found = dict(zip(chosen, self._command(self.client.hmget, self._prefix + "lanes", chosen), strict=True))
-        size, lanes = len(self.dimensions), dict[int, tuple[int, Lane]]()
-        for number, record in found.items():
-            if record and number not in (b"spare", "spare"):
-                read = self._record("lanes", number, records.lane_row, record, size)
-                if read is not None:
-                    lanes[int(number)] = read[1:]
-        return lanes
+            fields = self._fields("lanes", [str(number) for number in numbers])
+            chosen = ((field.encode(), record) for field, record in fields if record)
+        rows = self._readable("lanes", chosen, records.lane_row, len(self.dimensions))
+        return {int(number): (serial, lane) for number, (_, serial, lane) in rows}
 
     @override
     def store_run(self) -> str:
@@ -123,46 +115,36 @@ class RedisReads(RedisCalls):
             pipe.hgetall(self._prefix + "lanes")
             limited, lanes = self._command(pipe.execute)
         uses, without = self._kinds(limited.items()), KindUse.none(size)
-        for number, record in lanes.items():
-            read = None if number == b"spare" else self._record("lanes", number, records.lane_use, record, size)
-            if read is not None and read[1] and read[0].encode() not in limited:
-                kind, jobs, used = read
+        lanes.pop(b"spare", None)
+        for _, (kind, jobs, used) in self._readable("lanes", lanes.items(), records.lane_use, size):
+            if jobs and kind.encode() not in limited:
                 known = uses.get(kind, without)
                 total = tuple(map(sum, zip(known.used, used, strict=True)))
                 uses[kind] = known._replace(jobs=known.jobs + jobs, used=total)
         return dict(sorted(uses.items()))
 
-    def _kinds(self, found: Iterable[tuple[bytes, bytes]]) -> dict[str, KindUse]:
-        size, uses = len(self.dimensions), {}
-        for name, text in found:
-            use = self._record("kinds", name, _kind, text, size)
-            if use is not None:
-                uses[name.decode()] = use
-        return uses
+    def _kinds(self, kinds: Iterable[tuple[bytes, bytes]]) -> dict[str, KindUse]:
+        return dict(self._readable("kinds", kinds, _kind, len(self.dimensions)))
 
     @override
     def machines(self) -> list[Machine]:
         rows, _ = records.apart(self._read_all()[1])
         latest = {int(row[0]): row for row in rows}
-        static = self._command(self.client.hgetall, self._prefix + "static")
-        size, found = len(self.dimensions), []
+        static = self._hash("static")
+        size, machines = len(self.dimensions), []
         for i, row in sorted(latest.items()):
             text = static.get(str(i).encode(), b"")
             machine = self._record("static", str(i), records.read_machine, row, text, size)
             if machine is not None and machine.state is not MachineState.GONE:
-                found.append(machine)
-        return found
+                machines.append(machine)
+        return machines
 
     @override
     def described(self, indices: Sequence[int]) -> list[Described]:
-        found: list[Described] = []
-        for start in range(0, len(indices), 4000):
-            chunk = [str(index) for index in indices[start : start + 4000]]
-            statics = self._command(self.client.hmget, self._prefix + "static", chunk)
-            for index, static in zip(chunk, statics, strict=True):
-                known = self._record("static", index, records.read_described, static or b"")
-                found.append(known or ("", ()))
-        return found
+        return [
+            self._record("static", str(index), records.read_described, static or b"") or ("", ())
+            for index, static in self._fields("static", indices)
+        ]
 
     def machine_count(self) -> int:
         """Return the number of machines that ever joined."""
@@ -179,13 +161,7 @@ class RedisReads(RedisCalls):
 
     @override
     def runs(self, indices: Sequence[int]) -> list[Run]:
-        found: list[Run] = []
-        for start in range(0, len(indices), 4000):
-            chunk = indices[start : start + 4000]
-            texts = self._command(self.client.hmget, self._prefix + "runs", [str(i) for i in chunk])
-            for index, text in zip(chunk, texts, strict=True):
-                found += self._runs_of(index, text) if text else []
-        return found
+        return [run for index, text in self._fields("runs", indices) if text for run in self._runs_of(index, text)]
 
     def _runs_of(self, index: int, text: bytes) -> list[Run]:
         return self._record("runs", str(index), lambda: records.read_runs(index, text.decode())) or []
@@ -205,12 +181,8 @@ class RedisReads(RedisCalls):
     def _apart(self, jobs: Mapping[str, bytes]) -> dict[str, dict[int, str]]:
         """Return the runs of jobs in chunks outside these records, by job and group."""
         wanted = [(job_id, *each) for job_id, record in jobs.items() for each in self._chunk_fields(job_id, record)]
-        found: dict[bytes, bytes] = {}
-        for start in range(0, len(wanted), 1000):
-            fields = [field.encode() for _, _, field in wanted[start : start + 1000]]
-            texts = self._command(self.client.hmget, self._prefix + "placed", fields)
-            found |= {field: text for field, text in zip(fields, texts, strict=True) if text}
-        return joined_chunks(wanted, found)
+        texts = self._fields("placed", [field for *_, field in wanted], 1_000)
+        return joined_chunks(wanted, {field: text for field, text in texts if text})
 
     def _chunk_fields(self, job_id: str, record: bytes) -> list[tuple[int, str]]:
         try:
@@ -226,17 +198,10 @@ class RedisReads(RedisCalls):
 
     @override
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
-        found: dict[str, Job] = {}
-        for start in range(0, len(ids), 4000):
-            chunk = ids[start : start + 4000]
-            texts = self._command(self.client.hmget, self._prefix + "jobs", chunk)
-            known = {job_id: text for job_id, text in zip(chunk, texts, strict=True) if text}
-            apart = self._apart(known)
-            for job_id, text in known.items():
-                job = self._job(job_id, text, b"", apart.get(job_id, {}))
-                if job is not None:
-                    found[job_id] = job
-        return found
+        stored = {job_id: record for job_id, record in self._fields("jobs", ids) if record}
+        apart = self._apart(stored)
+        jobs = ((job_id, self._job(job_id, record, b"", apart.get(job_id, {}))) for job_id, record in stored.items())
+        return {job_id: job for job_id, job in jobs if job is not None}
 
     def job_count(self) -> int:
         """Return the number of stored jobs."""
@@ -249,24 +214,24 @@ class RedisReads(RedisCalls):
     @override
     def jobs(self) -> list[Job]:
         # Read a few thousand at a time.
-        found: list[Job | None] = []
+        read: list[Job | None] = []
         scan = self.client.hscan_iter(self._prefix + "jobs", count=2000)
         while chunk := self._command(dict, islice(scan, 2000)):
             specs = self._command(self.client.hmget, self._prefix + "specs", list(chunk))
             named = {job_id.decode(errors="replace"): record for job_id, record in chunk.items()}
             apart = self._apart(named)
             for (job_id, record), spec in zip(named.items(), specs, strict=True):
-                found.append(self._job(job_id, record, spec or b"", apart.get(job_id, {})))
-        return sorted({job.id: job for job in found if job is not None}.values(), key=lambda job: job.order)
+                read.append(self._job(job_id, record, spec or b"", apart.get(job_id, {})))
+        return sorted({job.id: job for job in read if job is not None}.values(), key=lambda job: job.order)
 
     @override
     def pending(self, most: int | None = None) -> dict[str, list[str]]:
-        found = {}
+        queues = {}
         for key in self._command(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500)):
             pairs = self._command(self.client.zrange, key, 0, -1 if most is None else most - 1, withscores=True)
             arrived = sorted((int(score) & (1 << 33) - 1, member.decode()[2:]) for member, score in pairs)
-            found[key.decode().removeprefix(self._prefix + "pending:")] = [job_id for _, job_id in arrived]
-        return found
+            queues[key.decode().removeprefix(self._prefix + "pending:")] = [job_id for _, job_id in arrived]
+        return queues
 
     def queue_depths(self) -> dict[str, int]:
         """Return the number of pending jobs of each kind."""
@@ -277,30 +242,25 @@ class RedisReads(RedisCalls):
     @override
     def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
         entries = self._command(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
-        found: list[Fact] = []
-        for key, fields in entries:
-            found += self._record("log", key, _facts, key, fields, kinds) or []
-        return found
+        return [fact for key, fields in entries for fact in self._record("log", key, _facts, key, fields, kinds) or ()]
 
     def job_id(self, name: str) -> str | None:
         """Return the id of the live job of a name."""
-        found = self._command(self.client.hget, self._prefix + "jobnames", name)
-        return None if found is None else found.decode() or name
+        job_id = self._command(self.client.hget, self._prefix + "jobnames", name)
+        return None if job_id is None else job_id.decode() or name
 
     @override
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
-        if not names:
-            return {}
-        found = self._command(self.client.hmget, self._prefix + "jobnames", list(names))
-        return {name: job_id.decode() or name for name, job_id in zip(names, found, strict=True) if job_id is not None}
+        ids = self._fields("jobnames", names)
+        return {name: job_id.decode() or name for name, job_id in ids if job_id is not None}
 
     def job_names(self) -> dict[str, str]:
         """Return the names of live jobs, and their ids; reads a few thousand at a time."""
         scan = self.client.hscan_iter(self._prefix + "jobnames", count=2000)
-        found: dict[str, str] = {}
+        ids: dict[str, str] = {}
         while chunk := self._command(dict, islice(scan, 2000)):
-            found.update((name.decode(), (job_id or name).decode()) for name, job_id in chunk.items())
-        return found
+            ids.update((name.decode(), (job_id or name).decode()) for name, job_id in chunk.items())
+        return ids
 
     @override
     def changed_records(self, since: int, most: int = 5000) -> "ChangedRecords":
@@ -311,61 +271,56 @@ class RedisReads(RedisCalls):
 
         raw = RawChangedRecords.of(self._run("changed_records", values, extra=self._known.get("pending", set())))
         fields = [(job_id, *each) for job_id, text, *_ in raw.jobs for each in self._chunk_fields(job_id, text)]
-        apart = joined_chunks(fields, dict(raw.placed))
+        apart = joined_chunks(fields, {field.decode(): runs for field, runs in raw.placed})
         read = {job_id: self._job(job_id, text, b"", apart.get(job_id, {})) for job_id, text, *_ in raw.jobs if text}
-        found = {job_id: job for job_id, job in read.items() if job is not None}
+        jobs = {job_id: job for job_id, job in read.items() if job is not None}
         rows = {index: row for index, row, *_ in raw.machines if row}
         return ChangedRecords(
             version=raw.version, seen=raw.seen, first=raw.first, length=raw.length, placements=raw.placements,
             rows=records.read_rows(b"".join(self._whole_rows(rows, records.row_bytes(size))), size),
             runs=[run for index, _, text, _ in raw.machines for run in self._runs_of(int(index), text)],
-            jobs=list(found.values()),
+            jobs=list(jobs.values()),
             queued=frozenset(job_id for job_id, _, queued, *_ in raw.jobs if queued == b"1"),
-            holders={found[job_id].name: holder.decode() for job_id, _, _, holder, _ in raw.jobs if job_id in found},
-            absent=frozenset(job_id for job_id, *_ in raw.jobs if job_id not in found),
+            holders={jobs[job_id].name: holder.decode() for job_id, _, _, holder, _ in raw.jobs if job_id in jobs},
+            absent=frozenset(job_id for job_id, *_ in raw.jobs if job_id not in jobs),
             kinds=self._kinds(raw.kinds),
         )  # fmt: skip
 
     def counters(self) -> dict[str, int]:
         """Return the cell's version, floor and other counters; a missing one is 0."""
-        found = self._command(self.client.hgetall, self._prefix + "meta")
-        read = {
-            name.decode(): self._record("meta", name, int, value)
-            for name, value in found.items() if name not in (b"resources", b"ticks")
-        }  # fmt: skip
-        known = {name: value for name, value in read.items() if value is not None}
-        return dict.fromkeys(("version", "floor", "placements", "arrivals", "transactions", "jobs", "lanes"), 0) | known
+        stored = (each for each in self._hash("meta").items() if each[0] not in (b"resources", b"ticks"))
+        counters = dict.fromkeys(("version", "floor", "placements", "arrivals", "transactions", "jobs", "lanes"), 0)
+        return counters | dict(self._readable("meta", stored, int))
 
     def members(self) -> dict[str, tuple[int, bool, dict[str, Any]]]:
         """Return every registered scheduler: incarnation, whether its lease holds, its last figures."""
-        known = self._command(self.client.hgetall, self._prefix + "schedulers")
-        figures = self._command(self.client.hgetall, self._prefix + "stats")
-        found = {}
-        for name, record in sorted(known.items()):
-            member = name.decode()
-            alive = bool(self._command(self.client.exists, f"{self._prefix}lease:{member}"))
-            incarnation = self._record("schedulers", name, int, record.split(b" ", 1)[0])
-            if incarnation is not None:
-                found[member] = incarnation, alive, self._figures(name, figures.get(name, b""))
-        self._members = [member for member, (_, alive, _) in found.items() if alive]
-        return found
+        known, figures = self._hash("schedulers"), self._hash("stats")
+        members = {}
+        for name, incarnation in self._readable("schedulers", sorted(known.items()), _incarnation):
+            alive = bool(self._command(self.client.exists, f"{self._prefix}lease:{name}"))
+            members[name] = incarnation, alive, self._figures(name, figures.get(name.encode(), b""))
+        self._members = [name for name, (_, alive, _) in members.items() if alive]
+        return members
 
     def figures(self) -> dict[str, dict[str, Any]]:
         """Return the last figures of every scheduler, also of those that left."""
-        left = self._command(self.client.hgetall, self._prefix + "stats")
-        return {name.decode(): self._figures(name, data) for name, data in sorted(left.items())}
+        stats = sorted(self._hash("stats").items())
+        return {name.decode(): self._figures(name.decode(), data) for name, data in stats}
 
-    def _figures(self, member: bytes, data: bytes) -> dict[str, Any]:
+    def _figures(self, member: str, data: bytes) -> dict[str, Any]:
         return self._record("stats", member, records.unpack, data) or {}
 
 
-def joined_chunks(fields: Iterable[tuple[str, int, str]], texts: Mapping[bytes, bytes]) -> dict[str, dict[int, str]]:
+def joined_chunks(fields: Iterable[tuple[str, int, str]], texts: Mapping[str, bytes]) -> dict[str, dict[int, str]]:
     """Join the chunks of runs; `fields`: job, group and field of each, in order."""
-    found: dict[str, dict[int, list[str]]] = {}
+    runs: dict[str, dict[int, list[str]]] = {}
     for job_id, group, field in fields:
-        text = texts.get(field.encode(), b"").decode(errors="replace")
-        found.setdefault(job_id, {}).setdefault(group, []).append(text)
-    return {job_id: {group: "".join(parts) for group, parts in groups.items()} for job_id, groups in found.items()}
+        runs.setdefault(job_id, {}).setdefault(group, []).append(texts.get(field, b"").decode(errors="replace"))
+    return {job_id: {group: "".join(parts) for group, parts in groups.items()} for job_id, groups in runs.items()}
+
+
+def _incarnation(record: bytes) -> int:
+    return int(record.partition(b" ")[0])
 
 
 def _kind(text: bytes, size: int) -> KindUse:
@@ -374,14 +329,12 @@ def _kind(text: bytes, size: int) -> KindUse:
 
 def _facts(key: bytes, fields: Mapping[bytes, bytes], kinds: Container[str] | None) -> list[Fact]:
     version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
-    lines = fields[b"facts"].decode()
     basis = Basis(*map(int, fields[b"basis"].split())) if b"basis" in fields else None
-    if not lines:
-        return []
-    found = lines.split("\n")
+    facts = fields[b"facts"].decode()
+    lines = facts.split("\n") if facts else []
     if kinds is not None:  # most lines of a log are skipped without parsing
-        found = [line for line in found if _kind_of(line) in kinds]
-    return [Fact(version, at, by, words, basis) for line in found for words in records.fact_words(line)]
+        lines = [line for line in lines if _kind_of(line) in kinds]
+    return [Fact(version, at, by, words, basis) for line in lines for words in records.fact_words(line)]
 
 
 _KINDS = {"places": "place", "submits": "submit"}

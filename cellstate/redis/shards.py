@@ -1,7 +1,5 @@
 """The shards of MapReduce jobs on a server: claimed, ended, counted."""
 
-from collections.abc import Sequence
-
 from omega.cellstate import ranges
 from omega.cellstate.override import override
 from omega.cellstate.redis.reads import RedisReads
@@ -19,8 +17,6 @@ from omega.cellstate.shards import (
     Worker,
 )
 
-_CHUNK = 4_000
-
 
 class RedisShards(RedisReads):
     """Operations of MapReduce workers."""
@@ -28,14 +24,9 @@ class RedisShards(RedisReads):
     @override
     def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
         values = {
-            "dims": len(self.dimensions),
-            "job": job_id,
-            "maps": maps,
-            "reduces": reduces,
-            "at": at_ms,
-            "most": MOST_IN_A_ROW,
-            "expire_ms": KEPT_MS,
-        }
+            "dims": len(self.dimensions), "job": job_id, "maps": maps, "reduces": reduces, "at": at_ms,
+            "most": MOST_IN_A_ROW, "expire_ms": KEPT_MS,
+        }  # fmt: skip
         own = {"shards": f"shards:{job_id}"}
         what, *more = self._run("claim_shard", values | worker._asdict(), own=own)
         shard = int(more[0]) if more else -1
@@ -43,51 +34,33 @@ class RedisShards(RedisReads):
 
     @override
     def end_shard(
-        self,
-        job_id: str,
-        name: str,
-        worker: Worker,
-        phase: str,
-        shard: int,
-        milliseconds: int,
-        *,
+        self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
         failed_ms: int | None = None,
-    ) -> bool:
+    ) -> bool:  # fmt: skip
         values = {
-            "dims": len(self.dimensions),
-            "phase": phase,
-            "shard": shard,
-            "how": "done" if failed_ms is None else "failed",
-            "at": failed_ms or 0,
-            "milliseconds": min(max(0, milliseconds), LARGEST),
-            "most": TRIES,
-            "wait_ms": RETRY_MS,
-            "expire_ms": KEPT_MS,
-            "learnt_ms": LEARNT_MS,
-        }
+            "dims": len(self.dimensions), "phase": phase, "shard": shard, "at": failed_ms or 0,
+            "how": "done" if failed_ms is None else "failed", "milliseconds": min(max(0, milliseconds), LARGEST),
+            "most": TRIES, "wait_ms": RETRY_MS, "expire_ms": KEPT_MS, "learnt_ms": LEARNT_MS,
+        }  # fmt: skip
         own = {"shards": f"shards:{job_id}", "durations": f"durations:{name}"}
         return bool(self._run("end_shard", values | worker._asdict(), own=own)[0] == b"ok")
 
     @override
     def progress(self, job_id: str) -> Progress | None:
         fields = ("map", "reduce", "held", "failed", "machines")
-        *phases, held, failed, machines = self._command(self.client.hmget, f"{self._prefix}shards:{job_id}", *fields)
-        if phases[0] is None:
+        maps, reduces, held, failed, machines = (
+            (value or b"").decode() for _, value in self._fields(f"shards:{job_id}", fields)
+        )
+        if not maps:
             return None
-        maps, reduces = (_phase(text.decode()) for text in phases)
-        working = held.count(b" ") if held else 0
-        pairs = (each.split(":") for each in (machines or b"").decode().split())
+        pairs = (each.split(":") for each in machines.split())
         failing = tuple(sorted((int(machine), int(count)) for machine, count in pairs))
-        return Progress(maps, reduces, working, failed.decode() if failed else "", failing)
+        return Progress(_phase(maps), _phase(reduces), held.count(" "), failed, failing)
 
     @override
     def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
-        found: list[str | None] = []
-        for start in range(0, count, _CHUNK):
-            fields = [f"{phase[0]}{shard}" for shard in range(start, min(start + _CHUNK, count))]
-            marks: Sequence[bytes | None] = self._command(self.client.hmget, f"{self._prefix}shards:{job_id}", fields)
-            found += [None if mark is None else mark.decode() for mark in marks]
-        return found
+        marks = self._fields(f"shards:{job_id}", [f"{phase[0]}{shard}" for shard in range(count)])
+        return [None if mark is None else mark.decode() for _, mark in marks]
 
     @override
     def durations(self, name: str) -> ShardDurations | None:
