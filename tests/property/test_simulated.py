@@ -288,7 +288,7 @@ class Simulated(RuleBasedStateMachine):
 
 # The same histories every time; new ones are sought in the long form.
 SHORT = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=80, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 LONG = settings(SHORT, derandomize=False, max_examples=int(os.environ.get("EXAMPLES", "3000")))
 
