@@ -125,42 +125,6 @@ def report_blocked(instruments: Sequence[Instrument], works: Iterable[Work], now
             instrument.blocked(work, now)
 
 
-@dataclass(slots=True)
-class Waits:
-    """Waiting times in seconds: their mean, and p90 of the last `WAITS_KEPT`."""
-
-    count: int = 0
-    total: float = 0.0
-    last: "array[float]" = field(default_factory=lambda: array("d", bytes(8 * WAITS_KEPT)))
-    """As long as it may become: growing copies, one per heartbeat, would fragment the memory of the process."""
-
-    def add(self, seconds: float) -> None:
-        """Record one waiting time."""
-        self.last[self.count % WAITS_KEPT] = seconds
-        self.count += 1
-        self.total += seconds
-
-    def add_all(self, durations: Sequence[float]) -> None:
-        """Record some waiting times."""
-        start = self.count % WAITS_KEPT
-        if start + len(durations) > WAITS_KEPT:
-            for seconds in durations:
-                self.add(seconds)
-            return
-        self.last[start : start + len(durations)] = array("d", durations)
-        self.count += len(durations)
-        self.total = sum(durations, self.total)
-
-    def mean(self) -> float:
-        """Mean of all, 0 when there were none."""
-        return self.total / self.count if self.count else 0.0
-
-    def p90(self) -> float:
-        """The 90th percentile."""
-        kept = min(self.count, WAITS_KEPT)
-        return float(np.percentile(np.frombuffer(self.last, count=kept), 90)) if kept else 0.0
-
-
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the histogram classes of durations, in seconds; the last class has no bound."""
 
@@ -184,7 +148,7 @@ class DurationHistogram:
         least = bisect_left(BOUNDS, min(durations))
         if least == bisect_left(BOUNDS, max(durations)):
             self.count += len(durations)
-            self.total += sum(durations)
+            self.total = sum(durations, self.total)
             self.classes[least] += len(durations)
         else:
             for seconds in durations:
@@ -193,6 +157,34 @@ class DurationHistogram:
     def mean(self) -> float | None:
         """Mean in seconds, None when there were none."""
         return self.total / self.count if self.count else None
+
+
+@dataclass(slots=True)
+class Waits(DurationHistogram):
+    """Waiting times in seconds, with the p90 of the last `WAITS_KEPT`."""
+
+    last: "array[float]" = field(default_factory=lambda: array("d", bytes(8 * WAITS_KEPT)))
+    """As long as it may become: growing copies, one per heartbeat, would fragment the memory of the process."""
+
+    @override
+    def add(self, seconds: float) -> None:
+        self.last[self.count % WAITS_KEPT] = seconds
+        DurationHistogram.add(self, seconds)
+
+    @override
+    def add_all(self, durations: Sequence[float]) -> None:
+        start = self.count % WAITS_KEPT
+        if start + len(durations) > WAITS_KEPT:
+            for seconds in durations:
+                self.add(seconds)
+        else:
+            self.last[start : start + len(durations)] = array("d", durations)
+            DurationHistogram.add_all(self, durations)
+
+    def p90(self) -> float:
+        """The 90th percentile."""
+        kept = min(self.count, WAITS_KEPT)
+        return float(np.percentile(np.frombuffer(self.last, count=kept), 90)) if kept else 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -215,14 +207,13 @@ class Figures(Instrument):
     times_blocked: int = 0
     abandoned_jobs: int = 0
     busy_seconds: float = 0.0
-    waits: Waits = field(default_factory=Waits)
     rejections: dict[int, int] = field(default_factory=dict)
     in_a_row: dict[int, int] = field(default_factory=dict)
     """Rejections by machine since its last accepted claim: repeated ones indicate a fault, not contention."""
     last_cycle: tuple[float, float] = (0.0, 0.0)
     """When the last decision was committed, and its duration in seconds."""
     attempts: int = 0
-    wait: DurationHistogram = field(default_factory=DurationHistogram)
+    wait: Waits = field(default_factory=Waits)
     dequeue: DurationHistogram = field(default_factory=DurationHistogram)
     sync: DurationHistogram = field(default_factory=DurationHistogram)
     think: DurationHistogram = field(default_factory=DurationHistogram)
@@ -235,7 +226,6 @@ class Figures(Instrument):
     @override
     def began(self, work: Work, now: float, waited: float) -> None:
         self.jobs += 1
-        self.waits.add(waited)
         self.wait.add(waited)
 
     @override
@@ -244,7 +234,6 @@ class Figures(Instrument):
         if min(waits) < 0:
             waits = [max(0.0, seconds) for seconds in waits]
         self.jobs += len(waits)
-        self.waits.add_all(waits)
         self.wait.add_all(waits)
 
     @override
@@ -350,7 +339,7 @@ class Figures(Instrument):
             "transactions": self.transactions, "accepted": self.accepted, "conflicts": self.conflicts,
             "unfair": self.unfair,
             "conflict_fraction": self.conflict_fraction, "abandoned": self.abandoned_jobs,
-            "wait_mean": self.waits.mean(), "wait_p90": self.waits.p90(),
+            "wait_mean": self.wait.mean() or 0.0, "wait_p90": self.wait.p90(),
             "busyness": min(self.busy_seconds / lasted, 1.0), "busy_seconds": self.busy_seconds,
             "seconds": lasted, "queued": queued, "blocked": blocked,
             "last_cycle": took if last else None, "last_cycle_ago": max(0.0, now - last) if last else None,

@@ -5,9 +5,9 @@ fetched (fetching.py).
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -77,45 +77,13 @@ class MachineCheck(NamedTuple):
     holds: bool
 
 
-class _Keeps(Protocol):
-    def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
-        """Apply a demand, given the machines that satisfy it."""
+class _Demand(NamedTuple):
+    """A demand and the machines that satisfy it; without `always` it is shown only where it excludes some."""
 
-
-@dataclass(slots=True)
-class _Machine:
-    """Checks of one machine."""
-
-    machine: int
-    checks: list[MachineCheck] = field(default_factory=list)
-
-    def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
-        """Add the check of a demand; a demand that is not `always` shown is left out when it is satisfied."""
-        holds = bool(mask[self.machine])
-        if always or not holds:
-            self.checks.append(MachineCheck(reason, what, holds))
-
-
-@dataclass(slots=True)
-class _Sieve:
-    """Remaining machines, and the steps so far."""
-
-    left: Mask
-    listed: int | None = 0
-    """Number of excluded machines to list for each step; None: all."""
-    steps: list[DemandStep] = field(default_factory=list)
-    emptied: Reason | None = None
-
-    def keep(self, reason: Reason, what: str, mask: Mask, *, always: bool = True) -> None:
-        """Exclude the machines outside `mask`; a step that excludes none is kept only when it is `always` shown."""
-        before, was = int(self.left.sum()), self.left
-        self.left = was & mask
-        remaining = int(self.left.sum())
-        if always or before > remaining:
-            first = () if self.listed == 0 else tuple(np.flatnonzero(was & ~mask)[: self.listed].tolist())
-            self.steps.append(DemandStep(reason, what, before - remaining, remaining, first))
-        if before and not remaining and self.emptied is None:
-            self.emptied = reason
+    reason: Reason
+    what: str
+    mask: Mask
+    always: bool = True
 
 
 def _waited_for(job: Job) -> str:
@@ -175,70 +143,73 @@ def _dry_run(work: Work, snapshot: Snapshot, here: dict[int, int]) -> dict[int, 
 
 
 def _part(
-    work: Work,
-    group: int,
-    left: int,
-    *,
-    fits: int,
-    snapshot: Snapshot,
-    here: dict[int, int],
-    names: tuple[str, ...],
+    work: Work, group: int, left: int, *, fits: int, snapshot: Snapshot, here: dict[int, int], names: tuple[str, ...],
     listed: int | None,
-) -> GroupExplanation:
-    wants = demands(work.job, group)
-    sieve = _Sieve(snapshot.rows[2] != MachineState.GONE, listed)
-    _apply(sieve, wants, work, group, snapshot, here, names)
+) -> GroupExplanation:  # fmt: skip
+    machines, steps, emptied = snapshot.rows[2] != MachineState.GONE, list[DemandStep](), list[Reason]()
+    remaining = int(machines.sum())
+    for demand in _demands(work, group, snapshot, here, names):
+        excluded, machines, before = machines & ~demand.mask, machines & demand.mask, remaining
+        remaining = int(machines.sum())
+        if demand.always or before > remaining:
+            first = () if listed == 0 else tuple(np.flatnonzero(excluded)[:listed].tolist())
+            steps.append(DemandStep(demand.reason, demand.what, before - remaining, remaining, first))
+        if before and not remaining:
+            emptied.append(demand.reason)
     reason = Reason.WAITING
     if fits < left:
-        reason = sieve.emptied or (Reason.RESOURCES if sieve.left.any() else Reason.NO_MACHINE)
-    return GroupExplanation(group, left, fits, reason, tuple(sieve.steps), wants.fault)
+        reason = emptied[0] if emptied else Reason.RESOURCES if remaining else Reason.NO_MACHINE
+    return GroupExplanation(group, left, fits, reason, tuple(steps), demands(work.job, group).fault)
 
 
 def checks(work: Work, snapshot: Snapshot, machine: int, names: tuple[str, ...]) -> dict[int, tuple[MachineCheck, ...]]:
     """Return every demand of the pending groups of `work`, checked on one machine of the snapshot."""
-    here, found = places_of(work, snapshot), {}
-    for group, left in enumerate(work.left):
-        if left:
-            one = _Machine(machine)
-            _apply(one, demands(work.job, group), work, group, snapshot, here, names)
-            found[group] = tuple(
-                _with_free(one.checks, work.need(group), snapshot.rows[:, machine].tolist(), len(names))
-            )
-    return found
+    here, row = places_of(work, snapshot), snapshot.rows[:, machine].tolist()
+    return {
+        group: tuple(_checked(_demands(work, group, snapshot, here, names), machine, work.need(group), row, len(names)))
+        for group, left in enumerate(work.left)
+        if left
+    }
 
 
-def _with_free(checks: list[MachineCheck], need: Resources, row: list[int], size: int) -> Iterator[MachineCheck]:
+def _checked(
+    asked: Iterator[_Demand], machine: int, need: Resources, row: list[int], size: int
+) -> Iterator[MachineCheck]:
     """Yield checks with resources compared to free amounts; a machine that takes no tasks has none free."""
     wanted = iter([d for d, amount in enumerate(need) if amount])
-    for check in checks:
-        if check.reason is Reason.RESOURCES:
+    for demand in asked:
+        holds = bool(demand.mask[machine])
+        if demand.reason is Reason.RESOURCES:
             d = next(wanted)
-            yield check._replace(holds=row[4 + d] - row[4 + size + d] >= need[d])
-        else:
-            yield check
+            holds = row[4 + d] - row[4 + size + d] >= need[d]
+        if demand.always or not holds:
+            yield MachineCheck(demand.reason, demand.what, holds)
 
 
-def _apply(
-    sieve: _Keeps, wants: Demands, work: Work, group: int, snapshot: Snapshot, here: dict[int, int],
-    names: tuple[str, ...],
-) -> None:  # fmt: skip
-    """Pass every demand of a group to `sieve`, in the order of explanation."""
-    sieve.keep(Reason.NO_EXECUTOR, "an executor that lives", snapshot.rows[2] != MachineState.OFFLINE, always=False)
-    sieve.keep(Reason.NO_MACHINE, "up", snapshot.base[0] >= 0, always=False)
+def _demands(
+    work: Work, group: int, snapshot: Snapshot, here: dict[int, int], names: tuple[str, ...]
+) -> Iterator[_Demand]:
+    """Yield every demand of a group, in the order of explanation."""
+    wants = demands(work.job, group)
+    alive = snapshot.rows[2] != MachineState.OFFLINE
+    yield _Demand(Reason.NO_EXECUTOR, "an executor that lives", alive, always=False)
+    yield _Demand(Reason.NO_MACHINE, "up", snapshot.base[0] >= 0, always=False)
     if work.job.commands:
-        sieve.keep(Reason.SIMULATED, "an executor that runs commands", ~snapshot.simulated, always=False)
+        yield _Demand(Reason.SIMULATED, "an executor that runs commands", ~snapshot.simulated, always=False)
     if wants.fault:
-        sieve.keep(Reason.CONSTRAINT, wants.fault, np.zeros(snapshot.size, dtype=np.bool_))
+        yield _Demand(Reason.CONSTRAINT, wants.fault, np.zeros(snapshot.size, dtype=np.bool_))
     for what, mask in _machines(wants, snapshot):
-        sieve.keep(Reason.CONSTRAINT, what, mask)
-    for d, amount in enumerate(work.need(group)):
-        if amount:
-            what = f"{names[d]} {format_amount(names[d], amount)}"
-            sieve.keep(Reason.TOO_LARGE, f"{what} of the whole machine", snapshot.capacity[d] >= amount, always=False)
-    for d, amount in enumerate(work.need(group)):
-        if amount:
-            sieve.keep(Reason.RESOURCES, f"{names[d]} {format_amount(names[d], amount)}", snapshot.room[d] >= amount)
-    _domains(sieve, wants, tasks_of(work), snapshot, here)
+        yield _Demand(Reason.CONSTRAINT, what, mask)
+    amounts = [
+        (d, amount, f"{names[d]} {format_amount(names[d], amount)}")
+        for d, amount in enumerate(work.need(group))
+        if amount
+    ]
+    for d, amount, what in amounts:
+        yield _Demand(Reason.TOO_LARGE, f"{what} of the whole machine", snapshot.capacity[d] >= amount, always=False)
+    for d, amount, what in amounts:
+        yield _Demand(Reason.RESOURCES, what, snapshot.room[d] >= amount)
+    yield from _domains(wants, tasks_of(work), snapshot, here)
 
 
 def _machines(wants: Demands, snapshot: Snapshot) -> Iterator[tuple[str, Mask]]:
@@ -252,15 +223,15 @@ def _machines(wants: Demands, snapshot: Snapshot) -> Iterator[tuple[str, Mask]]:
         yield f"apart_from {relation.job} by {relation.domain}", ~related(relation, snapshot)
 
 
-def _domains(sieve: _Keeps, wants: Demands, tasks: int, snapshot: Snapshot, here: dict[int, int]) -> None:
+def _domains(wants: Demands, tasks: int, snapshot: Snapshot, here: dict[int, int]) -> Iterator[_Demand]:
     most = most_on_machine(wants, tasks)
     if most is not None:
         full = np.zeros(snapshot.size, dtype=np.bool_)
         full[[machine for machine, count in here.items() if count >= most]] = True
-        sieve.keep(Reason.SPREAD, "different_machines" if wants.different else f"spread machine ≤ {most}", ~full)
+        yield _Demand(Reason.SPREAD, "different_machines" if wants.different else f"spread machine ≤ {most}", ~full)
     for level in levels(wants, tasks, snapshot, here):
         full_domains = closed(level, snapshot)
         if full_domains is not None:
             nowhere = snapshot.attributes.codes(level.domain) == 0
-            sieve.keep(Reason.SPREAD, f"spread {level.domain}: no such attribute", ~nowhere, always=False)
-            sieve.keep(Reason.SPREAD, f"spread {level.domain} ≤ {level.bound}", ~full_domains)
+            yield _Demand(Reason.SPREAD, f"spread {level.domain}: no such attribute", ~nowhere, always=False)
+            yield _Demand(Reason.SPREAD, f"spread {level.domain} ≤ {level.bound}", ~full_domains)

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 
 from omega.cellstate.replies import KindUse
-from omega.schedulers.queue.pool_room import PoolRoom
+from omega.schedulers.queue.pool_room import PoolRoom, admitted, occupy, room_below
 from omega.schedulers.queue.ranks import Place, Promise, Ranks
 from omega.schedulers.queue.shapes import Alike, ByShape
 from omega.schedulers.work import Work
@@ -52,33 +52,28 @@ class Limited(ByShape):
             return []
         self._seen = now
         low, high = use.limits.precedence
-        jobs = None if use.limits.jobs is None else use.limits.jobs - use.jobs
-        pairs = zip(use.limits.resources, use.used, strict=True)
-        left = [None if limit is None else limit - used for limit, used in pairs]
+        kind = room_below((use.limits.jobs, None, *use.limits.resources), (use.jobs, 0, *use.used))
         requeued: list[Work] = []
         places = {alike: self._place(alike) for alike in self.groups}
         while places:
             alike = min(places, key=places.__getitem__)
             work = self.first(alike)
             fresh = _fresh(work) or work.notes.get(REFUSED_AT) == now
-            within = low <= work.job.precedence <= high and not (fresh and jobs is not None and jobs <= 0)
-            tasks = list(work.left) if room is None or not within else room.admits(work, work.left, fresh=fresh)
-            admitted = _admit(work, left, tasks) if within else None
-            if admitted is None:
+            rooms, tasks = [] if room is None else room.of(work), list[int]()
+            if low <= work.job.precedence <= high:
+                tasks = admitted([kind], work, admitted(rooms, work, work.left, fresh=fresh), fresh=fresh)
+            if not any(tasks) or (work.gang and sum(tasks) < work.remaining):
                 del places[alike]
                 continue
-            if room is not None:
-                room.take(work, admitted, fresh=fresh)
-            if fresh and jobs is not None:
-                jobs -= 1
+            occupy([kind, *rooms], work, tasks, fresh=fresh)
             requeued.append(work)
             self.discard(work.id)
-            work.requeued_by, work.admitted = self, admitted
+            work.requeued_by, work.admitted = self, tasks
             work.notes[REQUEUED_AT] = now
             if alike not in self.groups:
                 del places[alike]
             if promise is not None:
-                promise(work, admitted)
+                promise(work, tasks)
                 places = {each: self._place(each) for each in places}
             elif alike in places:
                 places[alike] = self._place(alike)
@@ -91,17 +86,3 @@ class Limited(ByShape):
 
 def _fresh(work: Work) -> bool:
     return not (work.placed or any(group.placed for group in work.job.groups))
-
-
-def _admit(work: Work, left: list[int | None], wanted: list[int]) -> list[int] | None:
-    """Return the admitted ones of the wanted tasks by group, of a gang all; None when none is. Deducts from `left`."""
-    rest, admitted = list(left), [0] * len(wanted)
-    for group, tasks in enumerate(wanted):
-        need = work.need(group)
-        fits = [most // amount for most, amount in zip(rest, need, strict=True) if most is not None and amount]
-        admitted[group] = count = max(0, min([tasks, *fits]))
-        rest = [most if most is None else most - amount * count for most, amount in zip(rest, need, strict=True)]
-    if not any(admitted) or (work.gang and sum(admitted) < work.remaining):
-        return None
-    left[:] = rest
-    return admitted

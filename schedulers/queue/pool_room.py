@@ -1,65 +1,61 @@
 """What the limits of pools still admit, by what their jobs hold and what was requeued (docs/pools.md, Limits)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from omega.cellstate.pools import Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.schedulers.work import Work
 
+Room = list[int | None]
+"""What limits leave: jobs with running tasks, running tasks, amounts by resource; None without a limit."""
+
 
 class PoolRoom:
-    """The room below the limits of pools: jobs with running tasks, running tasks, amounts; None without a limit."""
+    """The room below the limits of pools."""
 
     def __init__(self, pools: Pools, use: Mapping[str, PoolUse]) -> None:
         """Begin with the stored use of the pools that carry limits."""
         self._pools = pools
         self._left = {
-            name: [
-                None if limit is None else limit - held
-                for limit, held in zip(each.limits, (each.jobs, each.tasks, *each.amounts), strict=True)
-            ]
-            for name, each in use.items()
+            name: room_below(each.limits, (each.jobs, each.tasks, *each.amounts)) for name, each in use.items()
         }
         self.state = pools.version, tuple(sorted((name, tuple(left)) for name, left in self._left.items()))
         """Equal when nothing changed."""
 
-    def _chain(self, work: Work) -> list[list[int | None]]:
+    def of(self, work: Work) -> list[Room]:
+        """Return the room of a job's pool and of each pool above it that carries limits."""
         leaf = self._pools.pool_of(work.pool, work.user)
         return [self._left[pool.name] for pool in self._pools.chain(leaf) if pool.name in self._left]
 
-    def admits(self, work: Work, tasks: list[int], *, fresh: bool) -> list[int]:
-        """Return how many of the tasks of each group the limits admit; deducts nothing."""
-        chain = [list(left) for left in self._chain(work)]
-        if fresh and any(left[0] is not None and left[0] <= 0 for left in chain):
-            return [0] * len(tasks)
-        admitted = list(tasks)
-        for group, wanted in enumerate(tasks):
-            count = wanted
-            for left in chain:
-                count = max(0, min([count, *_fits(left, work.need(group))]))
-            admitted[group] = count
-            for left in chain:
-                _deduct(left, work.need(group), count)
-        return admitted
 
-    def take(self, work: Work, tasks: list[int], *, fresh: bool) -> None:
-        """Deduct tasks that are requeued."""
-        for left in self._chain(work):
-            if fresh and left[0] is not None:
-                left[0] -= 1
-            for group, count in enumerate(tasks):
-                _deduct(left, work.need(group), count)
+def room_below(limits: Sequence[int | None], use: Sequence[int]) -> Room:
+    """Return what limits leave of some use."""
+    return [None if limit is None else limit - held for limit, held in zip(limits, use, strict=True)]
 
 
-def _fits(left: list[int | None], need: tuple[int, ...]) -> list[int]:
-    """How many tasks fit by each limit."""
-    amounts = zip(left[2:], need, strict=True)
-    fits = [most // amount for most, amount in amounts if most is not None and amount]
-    return fits if left[1] is None else [*fits, left[1]]
+def admitted(rooms: Sequence[Room], work: Work, tasks: Sequence[int], *, fresh: bool) -> list[int]:
+    """Return how many of the tasks of each group all of the rooms admit; `fresh`: the job has no running task."""
+    rooms, admits = [list(room) for room in rooms], list(tasks)
+    if fresh and any(room[0] is not None and room[0] <= 0 for room in rooms):
+        return [0] * len(tasks)
+    for group in range(len(tasks)):
+        unit = (1, *work.need(group))
+        for room in rooms:
+            fits = [left // amount for left, amount in zip(room[1:], unit, strict=True) if left is not None and amount]
+            admits[group] = max(0, min([admits[group], *fits]))
+        for room in rooms:
+            _deduct(room, unit, admits[group])
+    return admits
 
 
-def _deduct(left: list[int | None], need: tuple[int, ...], count: int) -> None:
-    for at, amount in enumerate((1, *need), 1):
-        most = left[at]
-        if most is not None:
-            left[at] = most - amount * count
+def occupy(rooms: Sequence[Room], work: Work, tasks: Sequence[int], *, fresh: bool) -> None:
+    """Deduct tasks that are requeued."""
+    for room in rooms:
+        if fresh and room[0] is not None:
+            room[0] -= 1
+        for group, count in enumerate(tasks):
+            _deduct(room, (1, *work.need(group)), count)
+
+
+def _deduct(room: Room, unit: tuple[int, ...], count: int) -> None:
+    room[1:] = [left if left is None else left - amount * count for left, amount in zip(room[1:], unit, strict=True)]

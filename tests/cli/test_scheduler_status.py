@@ -15,7 +15,7 @@ def three(cell: RedisCell) -> RedisCell:
     """A batch scheduler that has figures, one that has none yet, and one of another kind."""
     join(cell, 3)
     figures = Figures(since=100.0, jobs=4, tasks=9, transactions=5, conflicts=1, busy_seconds=2.5)
-    figures.waits.add(0.25)
+    figures.wait.add(0.25)
     figures.decided(0.5, 108.0)
     figures.rejections, figures.in_a_row = {1: 30, 2: 2}, {1: 12}
     first = cell.register_scheduler("batch/0", "nonce", 60_000, 1)

@@ -23,7 +23,7 @@ def test_figures_are_read_while_the_loop_counts_on(store_url: str) -> None:
             for number in range(200_000):
                 if done.is_set():
                     return
-                figures.waits.add(number)
+                figures.wait.add(number)
                 figures.rejections[number % 1000] = number
         except BaseException as error:
             failures.append(error)
@@ -38,7 +38,7 @@ def test_figures_are_read_while_the_loop_counts_on(store_url: str) -> None:
         done.set()
         loop.join()
     assert failures == []
-    assert figures.waits.count > 1000
+    assert figures.wait.count > 1000
 
 
 def test_a_heartbeat_that_fails_ends_the_scheduler(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

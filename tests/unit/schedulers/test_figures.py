@@ -93,7 +93,8 @@ def test_busyness_is_the_share_of_time_spent_deciding() -> None:
 
 def test_waits_mean_and_ninetieth_percentile() -> None:
     waits = Waits()
-    assert (waits.mean(), waits.p90()) == (0.0, 0.0)
+    assert (waits.mean(), waits.p90()) == (None, 0.0)
+    assert Figures().as_dict(1.0, 0, 0)["wait_mean"] == 0.0
     for i in range(101):
         waits.add(float(i))
     assert (waits.count, waits.mean()) == (101, 50.0)

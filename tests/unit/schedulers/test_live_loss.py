@@ -168,7 +168,7 @@ def test_a_lease_that_lapsed_before_the_commit_means_a_new_incarnation_and_a_fre
     assert len(rig.facts("enlist")) == 2, "enlisted again once"
     assert [answer.renewed for answer in rig.arrived()].count(True) == 2
     assert len(rig.facts("place")) == 12
-    assert rig.figures.waits.count == 12, "no wait is measured twice"
+    assert rig.figures.wait.count == 12, "no wait is measured twice"
 
 
 def test_a_lease_that_lapsed_with_a_commit_in_flight() -> None:
