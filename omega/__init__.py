@@ -51,12 +51,12 @@ if TYPE_CHECKING:
     from omega.schedulers.placement.random_fit import RandomFit as RandomFit
     from omega.schedulers.placement.scored import BestFit as BestFit
     from omega.schedulers.placement.service import ServicePlacement as ServicePlacement
+    from omega.schedulers.policies import NoPreemption as NoPreemption
     from omega.schedulers.policies import Ordering as Ordering
     from omega.schedulers.policies import Peers as Peers
     from omega.schedulers.policies import Placement as Placement
     from omega.schedulers.policies import Preemption as Preemption
     from omega.schedulers.policies import Sizing as Sizing
-    from omega.schedulers.preemption.none import NoPreemption as NoPreemption
     from omega.schedulers.preemption.precedence import PrecedencePreemption as PrecedencePreemption
     from omega.schedulers.retrying import RetryPolicy as RetryPolicy
     from omega.schedulers.scheduler import Scheduler as Scheduler
@@ -89,8 +89,7 @@ _HOMES = {
     "omega.schedulers.placement.random_fit": ("RandomFit",),
     "omega.schedulers.placement.scored": ("BestFit",),
     "omega.schedulers.placement.service": ("ServicePlacement",),
-    "omega.schedulers.policies": ("Ordering", "Peers", "Placement", "Preemption", "Sizing"),
-    "omega.schedulers.preemption.none": ("NoPreemption",),
+    "omega.schedulers.policies": ("NoPreemption", "Ordering", "Peers", "Placement", "Preemption", "Sizing"),
     "omega.schedulers.preemption.precedence": ("PrecedencePreemption",),
     "omega.schedulers.scheduler": ("Scheduler",),
     "omega.schedulers.work": ("Work",),

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from omega.cellstate.demands import JobDemand
 from omega.cellstate.pools import ROOT, Epoch, Leaf, Pool, Pools, PoolShare, PoolTree
 from omega.cellstate.resources import Resources
@@ -96,7 +94,11 @@ def _tree(
     """Return the calculator's input: the settings themselves, but limits in force and on amounts only."""
     inside = [pool for pool in pools.pools if pools.tree_of(pool.name).name == tree.name]
     known = {pool.name for pool in inside}
-    elements = [_bounded(pool, totals) if pool.upper else pool for pool in inside]
+    bounds = [{name: most for name, most in pool.upper.items() if name in totals} for pool in inside]
+    elements = [
+        replace(pool, limits=limits, borrowing={}) if pool.upper else pool
+        for pool, limits in zip(inside, bounds, strict=True)
+    ]
     # Ephemeral pools; a pool of that name may have pools below it since, then its old jobs are beside it.
     names = sorted({leaf.pool for leaf in leaves} - (known - {pool.parent for pool in inside}))
     shown = {name: name if name not in known else f"{name} (jobs)" for name in names}
@@ -118,10 +120,6 @@ def _tree(
             decay=2.0 ** (-tree.usage_exponent * usage[name]) if name in usage else 1.0,
         )  # fmt: skip
     return Tree(totals, elements, jobs, tree, states=states, quanta={"cpu": CPU_QUANTUM})
-
-
-def _bounded(pool: Pool, totals: Mapping[str, float]) -> Pool:
-    return replace(pool, limits={name: most for name, most in pool.upper.items() if name in totals}, borrowing={})
 
 
 def _named(resources: Iterable[str], amounts: Sequence[int]) -> dict[str, float]:
@@ -149,26 +147,26 @@ def pool_shares(
     """Return the share of every pool by its name, and of each root under ``TREE/<Root>``."""
     shares: dict[str, PoolShare] = {}
     for tree, computed, _ in found:
-        least = computed.satisfaction[0]
+        vectors = {
+            "fair_share": computed.pools, "demand": computed.pool_demand, "usage": computed.pool_usage,
+            "guarantee": computed.guaranteed, "integral": computed.integral, "limits": computed.limits,
+            "promised": computed.promised_pools, "estimated": computed.estimated[0], "volume": computed.volume,
+        }  # fmt: skip
         for name, number in computed.tree.numbers.items():
-            parent = computed.tree.pool(number).parent
             key = f"{tree.name}/{ROOT}" if name == ROOT else name
             shares[key] = PoolShare(
-                name=key, parent=parent, tree=tree.name, weight=float(computed.weights[number]),
-                fair_share=_vector(computed.pools[number]), demand=_vector(computed.pool_demand[number]),
-                usage=_vector(computed.pool_usage[number]), guarantee=_vector(computed.guaranteed[number]),
-                integral=_vector(computed.integral[number]), limits=_vector(computed.limits[number]),
-                promised=_vector(computed.promised_pools[number]), estimated=_vector(computed.estimated[0][number]),
-                satisfaction=float(least[number]), volume=_vector(computed.volume[number]),
+                name=key, parent=computed.tree.pool(number).parent, tree=tree.name,
+                weight=float(computed.weights[number]), satisfaction=float(computed.satisfaction[0][number]),
                 last_share=float(computed.integral[number].max(initial=0.0)),
                 ephemeral=name != ROOT and name not in pools.by_name, decayed_usage=(decayed or {}).get(name, 0.0),
+                **{field: tuple(values[number].tolist()) for field, values in vectors.items()},
             )  # fmt: skip
     return shares
 
 
 def leaf_shares(found: Sequence[Computed]) -> dict[str, list[tuple[float, ...]]]:
     """Return the share of each job of every leaf, by tree."""
-    return {tree.name: [_vector(share) for share in computed.jobs] for tree, computed, _ in found}
+    return {tree.name: [tuple(share.tolist()) for share in computed.jobs] for tree, computed, _ in found}
 
 
 def epoch_of(
@@ -204,7 +202,3 @@ def recomputed(epoch: Epoch, pools: Pools, resources: Sequence[str]) -> dict[str
         pools, epoch.leaves, epoch.totals, resources, before=epoch.before, seconds=epoch.seconds, decayed=decayed
     )
     return pool_shares(found, pools, decayed)
-
-
-def _vector(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> tuple[float, ...]:
-    return tuple(float(value) for value in values)

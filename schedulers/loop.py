@@ -194,11 +194,11 @@ def _preempt(
 def _follow_up(outbox: Outbox, now: float) -> Attempts:
     """Send the requests to the store that follow from outcomes; notes only when they are due."""
     if outbox.urgent:
-        errands = outbox.take()
-        if errands.totals:
-            yield Resize(errands.totals)
-        if errands.reread or errands.abandon:
-            yield Reread(errands.reread, errands.abandon)
+        gone, given_up, totals = outbox.take()
+        if totals:
+            yield Resize(totals)
+        if gone or given_up:
+            yield Reread(gone, given_up)
     if outbox.tried and now >= outbox.note_at and (tried := outbox.take_tried()):
         yield Note(tried)
 

@@ -4,7 +4,7 @@ They are read on another thread while the attempt loop counts: figures of one sc
 nothing is locked.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -71,22 +71,18 @@ class SchedulerMetrics(Collector):
             ("unacknowledged", "Jobs with a transaction in flight", len(scheduler.working)),
             ("pending", "Jobs of this kind with unplaced tasks, over all schedulers", self.pending()),
         ):
-            gauge = GaugeMetricFamily(f"omega_scheduler_{name}", about, labels=names)
-            gauge.add_metric(values, now)
-            yield gauge
+            yield _gauge(f"omega_scheduler_{name}", about, names, [(values, now)])
         yield self._rejections(names, values)
         yield self._utilisation(names, values)
         yield from self._pools(names, values)
 
     def _rejections(self, names: list[str], values: list[str]) -> Metric:
         about = "Claims rejected as moved or full since the start, by machine; repeated ones indicate a fault"
-        found = GaugeMetricFamily("omega_scheduler_rejections", about, labels=[*names, "machine"])
         worst = sorted(dict(self.figures.rejections).items(), key=lambda item: -item[1])
-        for machine, count in worst[:MOST_MACHINES]:
-            found.add_metric([*values, str(machine)], count)
+        rows = [([*values, str(machine)], count) for machine, count in worst[:MOST_MACHINES]]
         if others := sum(count for _, count in worst[MOST_MACHINES:]):
-            found.add_metric([*values, "other"], others)
-        return found
+            rows.append(([*values, "other"], others))
+        return _gauge("omega_scheduler_rejections", about, [*names, "machine"], rows)
 
     def _pools(self, names: list[str], values: list[str]) -> Iterator[Metric]:
         """Yield shares of pools by the published epoch, as parts of their tree's machines."""
@@ -94,32 +90,34 @@ class SchedulerMetrics(Collector):
         epoch = live.snapshot.epoch if live is not None else None
         if live is None or epoch is None:
             return
+        shares, resources = epoch.pools.values(), live.cell.dimensions.names
         for name, about in (
             ("fair_share", "Fair share of a pool"), ("usage", "Part that the jobs of a pool hold"),
             ("demand", "Part that the jobs of a pool hold or want"), ("guarantee", "Strong guarantee of a pool"),
         ):  # fmt: skip
-            found = GaugeMetricFamily(f"omega_pool_{name}", about, labels=[*names, "pool", "resource"])
-            for share in epoch.pools.values():
-                vector = getattr(share, name)
-                for resource, part in zip(live.cell.dimensions.names, vector, strict=True):
-                    found.add_metric([*values, share.name, resource], part)
-            yield found
-        satisfaction = GaugeMetricFamily(
-            "omega_pool_satisfaction", "Usage ÷ fair share; +Inf without a share", labels=[*names, "pool"]
-        )
-        for share in epoch.pools.values():
-            satisfaction.add_metric([*values, share.name], share.satisfaction)
-        yield satisfaction
+            rows = [
+                ([*values, share.name, resource], part)
+                for share in shares
+                for resource, part in zip(resources, getattr(share, name), strict=True)
+            ]
+            yield _gauge(f"omega_pool_{name}", about, [*names, "pool", "resource"], rows)
+        about, rows = "Usage ÷ fair share; +Inf without a share", [([*values, s.name], s.satisfaction) for s in shares]
+        yield _gauge("omega_pool_satisfaction", about, [*names, "pool"], rows)
         yield GaugeMetricFamily("omega_epoch", "Number of the epoch of fair shares in use", value=epoch.number)
 
     def _utilisation(self, names: list[str], values: list[str]) -> Metric:
         about = "Allocated share of the capacity of machines that are up, by this scheduler's snapshot"
-        found = GaugeMetricFamily("omega_cell_utilisation", about, labels=[*names, "resource"])
         live = self.live()
-        if live is not None:
-            for resource, share in zip(live.cell.dimensions.names, live.snapshot.utilisation(), strict=True):
-                found.add_metric([*values, resource], share)
-        return found
+        parts = [] if live is None else zip(live.cell.dimensions.names, live.snapshot.utilisation(), strict=True)
+        rows = [([*values, resource], part) for resource, part in parts]
+        return _gauge("omega_cell_utilisation", about, [*names, "resource"], rows)
+
+
+def _gauge(name: str, about: str, labels: list[str], rows: Iterable[tuple[list[str], float]]) -> Metric:
+    gauge = GaugeMetricFamily(name, about, labels=labels)
+    for values, value in rows:
+        gauge.add_metric(values, value)
+    return gauge
 
 
 def _histogram(name: str, about: str, names: list[str], values: list[str], durations: DurationHistogram) -> Metric:

@@ -1,20 +1,11 @@
 """Requests of a scheduler to the store beside commits: jobs to reread, jobs to abandon, surplus workers to drop."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from omega.schedulers.work import Work
 
 NOTE_SECONDS = 0.1
 """Time that notes of first attempts are collected while there is work: most of these jobs are placed meanwhile."""
-
-
-class Errands(NamedTuple):
-    """Jobs to reread, jobs to abandon, new totals by job and task group."""
-
-    reread: tuple[str, ...]
-    abandon: tuple[str, ...]
-    totals: dict[str, dict[int, int]]
 
 
 @dataclass(slots=True)
@@ -47,11 +38,11 @@ class Outbox:
         """Whether there is a request to be sent at once."""
         return bool(self.gone or self.given_up or self.spare)
 
-    def take(self) -> Errands:
-        """Remove and return the requests, except the notes."""
-        errands = Errands(tuple(self.gone), tuple(self.given_up), self.spare)
+    def take(self) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, dict[int, int]]]:
+        """Remove and return jobs to reread, jobs to abandon, and new totals by job and task group."""
+        gone, given_up, totals = tuple(self.gone), tuple(self.given_up), self.spare
         self.gone, self.given_up, self.spare = [], [], {}
-        return errands
+        return gone, given_up, totals
 
     def take_tried(self) -> tuple[str, ...]:
         """Remove the noted jobs; return those of which nothing was placed since."""

@@ -7,7 +7,7 @@ construction.
 
 from abc import abstractmethod
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from random import Random
 from typing import ClassVar, NamedTuple, Protocol, cast, runtime_checkable
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import Assertion
+from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction
 from omega.cellstate.usage import Whose
@@ -146,6 +147,21 @@ class Preemption(Protocol):
         As Placement.place, but claims may exceed the free room. Victims are in the order of eviction, and only from
         fetched machines (`snapshot.residents`).
         """
+
+
+@dataclass(frozen=True, slots=True)
+class NoPreemption(Preemption):
+    """The policy of a scheduler that never evicts: a job that fits nowhere is blocked."""
+
+    evicts: ClassVar[bool] = False
+    follows_use: ClassVar[bool] = False
+
+    def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> None:
+        """Return no machine."""
+
+    @override
+    def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
+        return ()
 
 
 class Peers(NamedTuple):

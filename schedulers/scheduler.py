@@ -20,6 +20,7 @@ from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import (
     Asserting,
     Joining,
+    NoPreemption,
     Ordering,
     Peers,
     Placement,
@@ -31,7 +32,6 @@ from omega.schedulers.policies import (
     declares,
     with_wrapped,
 )
-from omega.schedulers.preemption.none import NoPreemption
 from omega.schedulers.queue.queue import Queue, stagger
 from omega.schedulers.resizing import Elastic
 from omega.schedulers.retrying import RetryPolicy, Step, next_step

@@ -10,8 +10,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.pools import ROOT, Integral, Pool
 from omega.cellstate.pools import PoolTree as Options
 from omega.pools.tree_file import from_document, read
-from omega.schedulers.fairshare import drf
-from omega.schedulers.fairshare.drf import fifo, fluid, task_by_task
+from omega.schedulers.fairshare.drf import drf, fifo, fluid, hierarchical, task_by_task
 from omega.schedulers.fairshare.guarantees import guarantees, weights
 from omega.schedulers.fairshare.partition import partition
 from omega.schedulers.fairshare.satisfaction import starvation
@@ -38,12 +37,15 @@ def computed(tree: Tree, seconds: float | None = None, method: str = METHODS[0])
         raise BadInput(f"method {method!r}; one of {', '.join(METHODS)}")
     found = guarantees(tree, np.ones((len(tree.numbers), len(tree.resources))))
     heavy = weights(tree, found)
-    filled = {"drf": drf.drf, "naive-hdrf": drf.naive_hierarchical}.get(method, drf.least_satisfied)(tree, heavy)
-    elements = {ROOT: {"fair_share": _named(tree, filled.pools[0]), "weight": 1.0}}
+    if method == "drf":
+        pools, jobs = drf(tree, heavy)
+    else:
+        pools, jobs = hierarchical(tree, heavy, least_satisfied=method != "naive-hdrf")
+    elements = {ROOT: {"fair_share": _named(tree, pools[0]), "weight": 1.0}}
     for number, pool in enumerate(tree.pools, 1):
-        elements[pool.name] = {"fair_share": _named(tree, filled.pools[number]), "weight": float(heavy[0][number])}
+        elements[pool.name] = {"fair_share": _named(tree, pools[number]), "weight": float(heavy[0][number])}
     for index, job in enumerate(tree.jobs):
-        elements[job.name] = {"fair_share": _named(tree, filled.jobs[index]), "weight": float(heavy[1][index])}
+        elements[job.name] = {"fair_share": _named(tree, jobs[index]), "weight": float(heavy[1][index])}
     return {"method": method, "elements": elements, "errors": []}
 
 

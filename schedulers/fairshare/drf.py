@@ -5,7 +5,6 @@ Diverse Datacenter Workloads, SoCC 2013.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -90,39 +89,23 @@ def fifo(machines: Floats, queue: Sequence[tuple[Floats, int]]) -> list[int]:
     return placed
 
 
-@dataclass(frozen=True)
-class Filled:
-    """Shares of pools and jobs: (elements, resources)."""
-
-    pools: Floats
-    jobs: Floats
-
-
-def drf(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
-    """Flat DRF over the jobs; the weight of a job is the product of the parts of weight on its path."""
+def drf(tree: Tree, weights: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Flat DRF over the jobs, a job's weight being the product of the parts of weight on its path: pools, jobs."""
     parts = _parts(tree, weights)
     paths = np.maximum(products(tree, parts[0])[tree.pool_of] * parts[1], LIGHTEST)
     jobs = fluid(_wanted(tree), paths, tree.share(tree.table([job.usage for job in tree.jobs])))
-    return Filled(summed(tree, jobs), jobs)
+    return summed(tree, jobs), jobs
 
 
-def naive_hierarchical(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
-    """Descend to the child with the least dominant share ÷ weight. A pool's dominant share may be another job's.
+def hierarchical(tree: Tree, weights: tuple[Floats, Floats], *, least_satisfied: bool) -> tuple[Floats, Floats]:
+    """Descend to the child with the least dominant share ÷ weight, or to that which holds the least satisfied element.
 
-    Kept to show its failure: a job that restarts below a pool whose sibling job is large gets nothing.
+    Without `least_satisfied` a pool's dominant share may be another job's; kept to show its failure: a job that
+    restarts below a pool whose sibling job is large gets nothing. With it satisfaction is dominant share ÷ product of
+    the parts of weight on the path, and every pool on the path counts as well as the jobs, so each reaches at least its
+    promise. Returns shares of pools and jobs.
     """
-    filling = HierarchicalFilling(tree, _parts(tree, weights), _wanted(tree), least_satisfied=False)
-    return Filled(*filling.run())
-
-
-def least_satisfied(tree: Tree, weights: tuple[Floats, Floats]) -> Filled:
-    """Descend to the child that holds the least satisfied element.
-
-    Satisfaction is dominant share ÷ product of the parts of weight on the path.
-    Every pool on the path counts as well as the jobs, so each reaches at least its promise.
-    """
-    filling = HierarchicalFilling(tree, _parts(tree, weights), _wanted(tree), least_satisfied=True)
-    return Filled(*filling.run())
+    return HierarchicalFilling(tree, _parts(tree, weights), _wanted(tree), least_satisfied=least_satisfied).run()
 
 
 def _wanted(tree: Tree) -> Floats:

@@ -5,12 +5,12 @@ satisfaction follows every placement. Amounts are in the cell's smallest units.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
 from omega.cellstate.fairness import Threshold, amounts_of, is_below
-from omega.cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare, PreemptionSettings
+from omega.cellstate.pools import NOBODY, ROOT, Epoch, Pools, PoolShare
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.fairshare.starvation import Stand
@@ -36,14 +36,8 @@ class EpochShares:
         self.inner = set(pools.children) | {tree.default_parent for tree in pools.trees}
         """Pools that have pools below them, or may have."""
         self._paths: dict[str, Path] = {}
-        self._preemption: dict[str, PreemptionSettings] = {}
-
-    def preemption(self, name: str) -> PreemptionSettings:
-        """The settings that hold for a pool (`Pools.preemption`)."""
-        found = self._preemption.get(name)
-        if found is None:
-            found = self._preemption[name] = self.pools.preemption(name)
-        return found
+        self.preemption = cache(pools.preemption)
+        """The settings that hold for a pool."""
 
     def measure(self, name: str, needed: tuple[bool, ...]) -> Measure:
         """What the satisfaction of a pool is measured by for jobs that need some resources, all if none is named."""
@@ -171,10 +165,6 @@ class Standings:
             return tuple(map(min, self.shares.due(name), sure))
         return self.shares.due(name)
 
-    def due(self, name: str) -> tuple[float, ...]:
-        """What is due to a pool: its fair share, and in each resource at least its guarantee as far as it wants it."""
-        return self.shares.due(name)
-
     def stand(self, name: str, unit: Sequence[float]) -> Stand:
         """How a pool stands for starvation; `unit` is the least that one of its jobs wants next."""
         share, used, known = self.share(name), self.used(name), self.shares.of(name)
@@ -225,9 +215,7 @@ class Standings:
 class StandingsOf:
     """Makes standings from snapshots; what belongs to an epoch is kept until the next one."""
 
-    def __init__(self) -> None:
-        """No epoch is known."""
-        self._shares: EpochShares | None = None
+    _shares: EpochShares | None = None
 
     def shares(self, snapshot: Snapshot) -> EpochShares | None:
         """The shares in force; None while no pool is configured, or no epoch published."""

@@ -10,6 +10,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import is_below, leaf_of
 from omega.cellstate.override import override
 from omega.cellstate.pools import NOBODY, ROOT, Pool
+from omega.cellstate.pools.lending import Lent, keepers, lenders
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Usage, Whose
@@ -17,7 +18,6 @@ from omega.schedulers.epochs import epoch_of
 from omega.schedulers.fairshare.standings import EpochShares, StandingsOf
 from omega.schedulers.fairshare.tree import Job, Tree
 from omega.schedulers.fairshare.update import fair_shares
-from omega.schedulers.ordering.lending import most_tasks
 from omega.schedulers.policies import Ordering
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.work import Work
@@ -159,7 +159,7 @@ class FairPools(Ordering):
             return None
         need = next((work.need(group) for group, left in enumerate(work.left) if left), None)
         leaf = leaf_of(work.pool, work.user)
-        return None if need is None else most_tasks(self._epoch, self._usage, leaf, need, self._names)
+        return None if need is None else _most_tasks(self._epoch, self._usage, leaf, need, self._names)
 
     def kin(self, lane: Hashable) -> Hashable | None:
         """Return the lanes of the pool, before the first epoch those of all users without one together."""
@@ -271,6 +271,28 @@ class FairPools(Ordering):
     def _named(self, amounts: Sequence[float]) -> dict[str, float]:
         names = [*self.resources, *(f"resource {at}" for at in range(len(self.resources), len(amounts)))]
         return dict(zip(names, amounts, strict=False))
+
+
+def _most_tasks(shares: EpochShares, usage: Usage, leaf: str, need: Resources, names: tuple[str, ...]) -> int | None:
+    """Return how many tasks of a leaf pool fit into the room that no pool keeps; None: no bound.
+
+    The store validates the same with each claim (docs/pools.md, Limits): nothing is planned that it refuses.
+    """
+    pools = shares.pools
+    path = shares.path(leaf)
+    place = pools.trees.index(pools.tree_of(path[-1])) if path and path[-1] != ROOT else None
+    found = lenders(pools, shares.epoch.totals, names)
+    tree = found.get(f"t{place}")
+    if tree is None:
+        return None
+
+    def lent(name: str) -> Lent:
+        return Lent([found[f"k{pools.by_name[each].number}"] for each in keepers(pools, name)], tree)
+
+    for each in usage.leaves():
+        if pools.trees.index(pools.tree_of(shares.path(each)[-1])) == place:
+            lent(each).occupy(usage.of_leaf(each))
+    return lent(leaf).admits(need)
 
 
 def _held(work: Work, capacity: Resources) -> float:

@@ -121,7 +121,7 @@ class ServicePlacement:
     ) -> list[tuple[int, int]]:
         """Return (machine, tasks) for as many of the remaining tasks as fit."""
         left = work.left[group]
-        points = sum(self._scores(work, group, snapshot, here, found).values(), _TIE * dice.random(len(found)))
+        points = sum(self.scores(work, group, snapshot, found, here).values(), _TIE * dice.random(len(found)))
         kinds = patches(snapshot.attributes, tuple(level.domain for level in over))
         best, fewest = list[tuple[int, int]](), left + 1
         # With several bounds the order of machines decides how many tasks fit, so each try draws a new order.
@@ -136,34 +136,34 @@ class ServicePlacement:
             points = dice.random(len(found))
         return best
 
-    def scores(self, work: Work, group: int, snapshot: Snapshot, machines: Found) -> dict[str, Points]:
+    def scores(
+        self, work: Work, group: int, snapshot: Snapshot, machines: Found, here: Mapping[int, int] | None = None
+    ) -> dict[str, Points]:
         """Return the points of one more task of a group on each of these machines, by criterion; their sum decides.
 
-        Deductions for spreading change with each task and are not included.
+        Deductions for spreading change with each task and are not included. `here`: the tasks of the job by machine.
         """
-        return self._scores(work, group, snapshot, places_of(work, snapshot), machines)
-
-    def _scores(
-        self, work: Work, group: int, snapshot: Snapshot, here: Mapping[int, int], found: Found
-    ) -> dict[str, Points]:
+        here = places_of(work, snapshot) if here is None else here
         wants = demands(work.job, group)
-        used, most = usage(snapshot, work.need(group), found), max(1.0, self.fit + self.balance)
+        used, most = usage(snapshot, work.need(group), machines), max(1.0, self.fit + self.balance)
         points = {
             "fit": self.fit / most * used.mean(axis=0),
             "balance": self.balance / most * (1.0 - used.max(axis=0) + used.min(axis=0)),
         }
         if wants.preferred:
-            masks = [(each.weight / 100, holds(each.text, snapshot.attributes)[found]) for each in wants.preferred]
-            points["preferred"] = self.preferred * sum((weight * mask for weight, mask in masks), np.zeros(len(found)))
+            masks = [(each.weight / 100, holds(each.text, snapshot.attributes)[machines]) for each in wants.preferred]
+            points["preferred"] = self.preferred * sum(
+                (weight * mask for weight, mask in masks), np.zeros(len(machines))
+            )
         if wants.near:
-            near = [related(relation, snapshot)[found] for relation in wants.near]
+            near = [related(relation, snapshot)[machines] for relation in wants.near]
             points["near"] = self.near * np.sum(near, axis=0, dtype=np.float64)
         if snapshot.disturbs is not None:
-            points["precedence"] = -self.precedence * snapshot.disturbs[found]
+            points["precedence"] = -self.precedence * snapshot.disturbs[machines]
         if here:
             had = np.zeros(snapshot.size)
             had[list(here)] = list(here.values())
-            points["apart"] = -self.apart * had[found]
+            points["apart"] = -self.apart * had[machines]
         return points
 
 

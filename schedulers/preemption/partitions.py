@@ -19,10 +19,9 @@ from omega.schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStand, 
 from omega.schedulers.fairshare.partition import Bounds, Preemptible
 from omega.schedulers.fairshare.standings import BOUNDLESS, Standings
 from omega.schedulers.fairshare.starvation import Status
-from omega.schedulers.preemption.planning import PlanningPolicy
+from omega.schedulers.preemption.planning import PlanningPolicy, least_for
 from omega.schedulers.preemption.plans import EvictionPlan
 from omega.schedulers.preemption.sets import EvictedAmounts, leaf_of_work
-from omega.schedulers.preemption.stages import least_for
 from omega.schedulers.work import Work
 
 

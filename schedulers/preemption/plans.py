@@ -54,7 +54,7 @@ class EvictionPlan(PlannedEvictions):
         standings = self.standings
         return Assertion(
             standings.threshold(self.own, standings.share(self.own)),
-            tuple(standings.threshold(name, standings.due(name)) for name in self.pools),
+            tuple(standings.threshold(name, standings.shares.due(name)) for name in self.pools),
             standings.snapshot.lanes.complete_to,
         )
 
@@ -167,7 +167,9 @@ class EvictionPlan(PlannedEvictions):
 
     def _legal(self, taken: Resources, losses: EvictedAmounts) -> bool:
         """Return whether a set is legal on the snapshot, given the evictions planned before."""
-        sets = [PoolLoss(losses.held[name], self.standings.due(name), units) for name, units in losses.units.items()]
+        sets = [
+            PoolLoss(losses.held[name], self.standings.shares.due(name), units) for name, units in losses.units.items()
+        ]
         return (
             bool(sets)
             and self._is_worth(taken, losses)
@@ -268,7 +270,7 @@ class EvictionPlan(PlannedEvictions):
         unit = self._unit(resident)
         if unit is None:
             return True  # the rest of a gang that goes already
-        used, share = self.standings.used(pair[1]), self.standings.due(pair[1])
+        used, share = self.standings.used(pair[1]), self.standings.shares.due(pair[1])
         if is_kept_in_full(PoolLoss(used, share, [unit])):
             return True
         above = any(amount > 0 and has > part for has, part, amount in zip(used, share, unit, strict=True))

@@ -1,6 +1,7 @@
 """Sets of evictions: the next unit of the evictor, the losses of pools, and evictions with an unknown outcome."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
@@ -40,12 +41,12 @@ class UnsettledEvictions(NamedTuple):
     gaining: Path = ()
 
 
+@dataclass(slots=True)
 class EvictedAmounts:
     """Amounts that the pools of victims held before a set, and the evicted units (tasks, strict gangs)."""
 
-    def __init__(self) -> None:
-        self.held: dict[str, Resources] = {}
-        self.units: dict[str, list[Resources]] = {}
+    held: dict[str, Resources] = field(default_factory=dict)
+    units: dict[str, list[Resources]] = field(default_factory=dict)
 
 
 def within_shares(runs: Iterable[Resident], due: Callable[[Resident], float | None], part: float) -> set[int]:

@@ -7,6 +7,7 @@ Once all jobs requeued for some machines have been tried, the room left there is
 
 from collections import Counter
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,12 +34,12 @@ POLICY = "a policy"
 """What requeued a job for another reason than freed room or a raised limit."""
 
 
+@dataclass(slots=True, eq=False)
 class RequeueRound:
     """Machines, and the number of jobs requeued for them that have not been tried yet."""
 
-    def __init__(self, machines: Machines) -> None:
-        """Create without requeued jobs."""
-        self.machines, self.untried = machines, 0
+    machines: Machines
+    untried: int = 0
 
 
 class Blocked(ByShape):

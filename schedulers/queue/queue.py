@@ -16,8 +16,7 @@ from omega.schedulers.constraints.fetching import Fetch, lacking
 from omega.schedulers.policies import Ordering, Preemption
 from omega.schedulers.queue.blocked import POLICY, Blocked
 from omega.schedulers.queue.evicting import EvictingJobs
-from omega.schedulers.queue.limited import Limited
-from omega.schedulers.queue.pool_room import PoolRoom
+from omega.schedulers.queue.limited import Limited, PoolRoom
 from omega.schedulers.queue.ranks import Place, Ranks, admit
 from omega.schedulers.queue.ready import Ready
 from omega.schedulers.work import Work

@@ -1,7 +1,7 @@
 """Jobs that may be tried now, by lane, and jobs that back off until they are due."""
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from heapq import heappop, heappush
 
 from omega.schedulers.queue.heads import MANY, Heads
@@ -301,25 +301,20 @@ class Ready:
             heappop(self._later)
         if not self._lanes:
             return self._later[0][0]
+        return self._later[0][0] if next(self._live_lanes(), None) is None else 0.0
+
+    def lanes(self) -> int:
+        """Number of lanes with due jobs."""
+        return sum(1 for _ in self._live_lanes()) + (self._only is not None)
+
+    def _live_lanes(self) -> Iterator[Hashable]:
+        """Yield the lanes with due jobs; drop first entries of jobs that left, and lanes without entries."""
         for lane, heap in list(self._lanes.items()):
             while heap and self._found(*heap[0][2:]) is None:
                 heappop(heap)
             if heap:
-                return 0.0
-            del self._lanes[lane]
-        return self._later[0][0]
-
-    def lanes(self) -> int:
-        """Number of lanes with due jobs."""
-        self._drop_stale()
-        return len(self._lanes) + (self._only is not None)
-
-    def _drop_stale(self) -> None:
-        """Remove first entries of jobs that left, and lanes without entries."""
-        for lane, heap in list(self._lanes.items()):
-            while heap and self._found(*heap[0][2:]) is None:
-                heappop(heap)
-            if not heap:
+                yield lane
+            else:
                 del self._lanes[lane]
 
     def lanes_with_jobs(self) -> list[Hashable]:

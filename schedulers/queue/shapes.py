@@ -1,6 +1,7 @@
 """Jobs grouped by shape and lane, each group in the policy's order: the group's first job represents it."""
 
 from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from omega.schedulers.queue.ranks import Ranks
@@ -10,16 +11,13 @@ Alike = tuple[Hashable, Hashable]
 """A lane, and the shape of a group's jobs."""
 
 
+@dataclass(slots=True, eq=False)
 class EquivalentJobs:
-    """Equivalent jobs."""
+    """A group of jobs with one shape and lane: key, tie and work of each, by id."""
 
-    __slots__ = ("_heap", "_put", "works")
-
-    def __init__(self) -> None:
-        """Create an empty group."""
-        self.works: dict[str, tuple[float, int, Work]] = {}
-        self._heap: list[tuple[float, int, int, str]] = []
-        self._put = 0
+    works: dict[str, tuple[float, int, Work]] = field(default_factory=dict)
+    _heap: list[tuple[float, int, int, str]] = field(default_factory=list)
+    _put: int = 0
 
     def put(self, within: tuple[float, int], work: Work) -> None:
         """Add a job at its place."""

@@ -129,7 +129,7 @@ BLOCKED = ("tests/property/test_nothing_stays_blocked.py",)
 POLICIES = ("tests/unit/schedulers/queue", "tests/contract/test_other_policies.py")
 SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
     **{f"schedulers/queue/{name}.py": (QUEUE, AROUND, BLOCKED)
-       for name in ("blocked", "heads", "intake", "limited", "group_table", "pool_room", "queue", "ranks", "ready",
+       for name in ("blocked", "heads", "intake", "limited", "group_table", "queue", "ranks", "ready",
                     "shapes")},
     "schedulers/loop.py": (QUEUE, AROUND, BLOCKED),
     **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair_users", "precedence", "fifo", "shortest")},

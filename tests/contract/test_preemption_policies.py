@@ -10,8 +10,7 @@ from omega.schedulers.constraints.fetching import Fetch, fetch
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.placement.service import ServicePlacement
-from omega.schedulers.policies import Placement
-from omega.schedulers.preemption.none import NoPreemption
+from omega.schedulers.policies import NoPreemption, Placement
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.work import Work
 from omega.testing import PreemptionContract

@@ -10,9 +10,8 @@ from omega.cellstate.pools import Pool, Pools
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.policies import Joining, Ordering, Peers
+from omega.schedulers.policies import Joining, NoPreemption, Ordering, Peers
 from omega.schedulers.preemption.fair_share import FairSharePreemption
-from omega.schedulers.preemption.none import NoPreemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.scheduler import Scheduler

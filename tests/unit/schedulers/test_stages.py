@@ -4,7 +4,7 @@ import numpy as np
 
 from omega.schedulers.fairshare.partition import Preemptible
 from omega.schedulers.fairshare.starvation import Status
-from omega.schedulers.preemption.stages import Backoff, least_for
+from omega.schedulers.preemption.planning import Backoff, least_for
 
 
 def test_stages() -> None:

@@ -10,8 +10,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.ordering.fair_users import FairUsers
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.ordering.precedence import PrecedenceFifo
-from omega.schedulers.policies import Ordering
-from omega.schedulers.preemption.none import NoPreemption
+from omega.schedulers.policies import NoPreemption, Ordering
 from omega.schedulers.queue.heads import MANY
 from omega.schedulers.queue.queue import LOOK_SECONDS, Queue, stagger
 from omega.schedulers.queue.ranks import Ranks

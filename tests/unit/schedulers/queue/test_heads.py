@@ -17,9 +17,8 @@ from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.schedulers.ordering.fair_pools import WAIT_SECONDS, FairPools
-from omega.schedulers.policies import Ordering
+from omega.schedulers.policies import NoPreemption, Ordering
 from omega.schedulers.preemption.fair_share import FairSharePreemption
-from omega.schedulers.preemption.none import NoPreemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.presets import batch
 from omega.schedulers.queue import ready as module

@@ -7,9 +7,8 @@ from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.replies import KindUse
 from omega.schedulers.ordering.fifo import Fifo
-from omega.schedulers.queue import pool_room
-from omega.schedulers.queue.limited import Limited
-from omega.schedulers.queue.pool_room import PoolRoom
+from omega.schedulers.queue import limited as limited_jobs
+from omega.schedulers.queue.limited import Limited, PoolRoom
 from omega.schedulers.queue.ranks import Ranks
 from omega.schedulers.work import Work
 from tests.unit.schedulers.drive import group, work
@@ -96,17 +95,17 @@ def test_a_pool_with_a_limit_of_two_jobs_admits_what_is_left_of_them(running: in
     pools = Pools((Pool("p", number=1, limits={"jobs": 2}),), version=1)
     room = PoolRoom(pools, {"p": PoolUse(running, 0, (0, 0), (2, None, None, None))})
     found = in_pool("a", "p", 0)
-    assert pool_room.admitted(room.of(found), found, [3], fresh=True) == admitted
-    assert pool_room.admitted(room.of(found), found, [3], fresh=False) == [3]
-    pool_room.occupy(room.of(found), found, [3], fresh=True)
-    assert pool_room.admitted(room.of(found), found, [3], fresh=True) == ([3] if running == 0 else [0])
+    assert limited_jobs.admitted(room.of(found), found, [3], fresh=True) == admitted
+    assert limited_jobs.admitted(room.of(found), found, [3], fresh=False) == [3]
+    limited_jobs.occupy(room.of(found), found, [3], fresh=True)
+    assert limited_jobs.admitted(room.of(found), found, [3], fresh=True) == ([3] if running == 0 else [0])
 
 
 def test_groups_of_a_job_share_what_the_limits_of_its_pool_leave() -> None:
     pools = Pools((Pool("p", number=1, limits={"tasks": 5}),), version=1)
     room = PoolRoom(pools, {"p": PoolUse(1, 2, (0, 0), (None, 5, None, None))})
     found = work("a", group((1, 1), 2), group((1, 1), 2), spec={"pool": "p"})
-    assert pool_room.admitted(room.of(found), found, [2, 2], fresh=False) == [2, 1]
-    assert pool_room.admitted(room.of(found), found, [2, 2], fresh=False) == [2, 1], "it deducts nothing"
-    pool_room.occupy(room.of(found), found, [2, 1], fresh=False)
-    assert pool_room.admitted(room.of(found), found, [2, 2], fresh=False) == [0, 0]
+    assert limited_jobs.admitted(room.of(found), found, [2, 2], fresh=False) == [2, 1]
+    assert limited_jobs.admitted(room.of(found), found, [2, 2], fresh=False) == [2, 1], "it deducts nothing"
+    limited_jobs.occupy(room.of(found), found, [2, 1], fresh=False)
+    assert limited_jobs.admitted(room.of(found), found, [2, 2], fresh=False) == [0, 0]

@@ -9,8 +9,7 @@ from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers import live_driver
-from omega.schedulers.policies import Placement, Preemption
-from omega.schedulers.preemption.none import NoPreemption
+from omega.schedulers.policies import NoPreemption, Placement, Preemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.presets import batch, service
 from omega.schedulers.queue import evicting, queue
