@@ -16,21 +16,21 @@ from omega.cellstate.transaction import Intake
 
 def lane_named(ledger: Ledger, lane: Lane) -> LaneRow:
     """Return a lane by its name, creating it. With too many lanes, all further jobs of a kind share one."""
-    found = ledger.lane_names.get(lane)
-    if found is None and len(ledger.L) >= MOST_LANES:
+    row = ledger.lane_names.get(lane)
+    if row is None and len(ledger.L) >= MOST_LANES:
         lane = Lane(lane.kind, 0)
-        found = ledger.lane_names.get(lane)
-    if found is None:
+        row = ledger.lane_names.get(lane)
+    if row is None:
         ledger.lane_serials += 1
         number = ledger.spare_lanes.pop() if ledger.spare_lanes else len(ledger.L) + 1
-        found = ledger.lane_names[lane] = ledger.L[number] = LaneRow(number, ledger.lane_serials, lane)
-    return found
+        row = ledger.lane_names[lane] = ledger.L[number] = LaneRow(number, ledger.lane_serials, lane)
+    return row
 
 
 def join_lane(ledger: Ledger, j: JobRow, lane: Lane) -> None:
     """Count a new job in its lane."""
-    found = j.lane = ledger.lane_names.get(lane) or lane_named(ledger, lane)
-    found.live += 1
+    row = j.lane = ledger.lane_names.get(lane) or lane_named(ledger, lane)
+    row.live += 1
     if ledger.counted:
         count_in_lane(ledger, j)
 
@@ -96,15 +96,15 @@ def queued(lane: LaneRow, after: int = 0) -> Iterator[JobRow]:
 
 def pending_of(ledger: Ledger, kind: str) -> list[JobRow]:
     """Return the pending jobs of a kind, in the order of becoming pending."""
-    found = [j for lane in ledger.L.values() if lane.lane.kind == kind for j in queued(lane)]
-    return sorted(found, key=lambda j: j.arrival)
+    jobs = (j for lane in ledger.L.values() if lane.lane.kind == kind for j in queued(lane))
+    return sorted(jobs, key=lambda j: j.arrival)
 
 
 def next_jobs(ledger: Ledger, asked: Intake) -> tuple[list[int | None], list[JobRow]]:
     """Return the next jobs of some lanes in the owned buckets, and the number per lane (None: not requested)."""
-    counts, found = list[int | None](), list[JobRow]()
+    counts, jobs = list[int | None](), list[JobRow]()
     for number, after, most in asked.lanes:
-        want = min(most, asked.most - len(found))
+        want = min(most, asked.most - len(jobs))
         if want <= 0:
             counts.append(None)
             continue
@@ -113,8 +113,8 @@ def next_jobs(ledger: Ledger, asked: Intake) -> tuple[list[int | None], list[Job
         if lane is not None and lane.lane.kind == asked.kind:
             mine = list(islice((j for j in queued(lane, after) if asked.owned[j.bucket] == "1"), want))
         counts.append(len(mine))
-        found += mine
-    return counts, found
+        jobs += mine
+    return counts, jobs
 
 
 def lane_rows(ledger: Ledger, lanes: Iterable[LaneRow]) -> Rows:
@@ -136,12 +136,12 @@ def lanes_since(ledger: Ledger, version: int, *, full: bool) -> Rows:
 
 def use_of_lanes(ledger: Ledger) -> dict[tuple[str, str], tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return use and demand by (pool, user)."""
-    found: dict[tuple[str, str], tuple[int, int]] = {}
+    sums: dict[tuple[str, str], tuple[int, int]] = {}
     for each in ledger.L.values():
         whose = each.lane.pool, each.lane.user
-        held, wanted = found.get(whose, (0, 0))
-        found[whose] = held + each.held, wanted + each.wanted
-    return {whose: (ledger.spread(held), ledger.spread(wanted)) for whose, (held, wanted) in found.items()}
+        held, wanted = sums.get(whose, (0, 0))
+        sums[whose] = held + each.held, wanted + each.wanted
+    return {whose: (ledger.spread(held), ledger.spread(wanted)) for whose, (held, wanted) in sums.items()}
 
 
 def lanes_of(ledger: Ledger, numbers: Iterable[int] | None = None) -> dict[int, tuple[int, Lane]]:

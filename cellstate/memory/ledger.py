@@ -196,10 +196,10 @@ class Ledger:
 
     def kind(self, name: str) -> KindRow:
         """Return the record of a kind, made when there is none."""
-        found = self.K.get(name)
-        if found is None:
-            found = self.K[name] = KindRow(name, len(self.dimensions))
-        return found
+        row = self.K.get(name)
+        if row is None:
+            row = self.K[name] = KindRow(name, len(self.dimensions))
+        return row
 
     def unfold(self) -> None:
         """Write out the runs that are noted as blocks, for callers that need single runs."""

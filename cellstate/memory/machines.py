@@ -39,7 +39,7 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
     check_sum(ledger, {machine.name: machine.capacity for machine in machines})
     ledger.open()
     ledger.executors[executor] = owner
-    start, found, changed = len(ledger.trail), list[int](), list[MachineRow]()
+    start, indices, changed = len(ledger.trail), list[int](), list[MachineRow]()
     nothing = (0,) * len(ledger.dimensions)
     for machine in machines:
         m = ledger.M.get(ledger.indices.get(machine.name, -1))
@@ -51,7 +51,7 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
             tuple(machine.capacity),
             dict(machine.attributes),
         ):
-            found.append(m.index)
+            indices.append(m.index)
             continue
         elif not m:
             ledger.free.append(ledger.guards)
@@ -69,12 +69,12 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
         ledger.fact("join", m.index, m.name, m.number, *m.capacity)
         if state is MachineState.OFFLINE:
             fact_of_state(ledger, m)
-        found.append(m.index)
+        indices.append(m.index)
     describe(ledger, changed)
     if len(ledger.trail) > start:
         ledger.transactions, ledger.freed = ledger.transactions + 1, True
         publish(ledger, at_ms, executor)
-    return found
+    return indices
 
 
 def check_sum(ledger: Ledger, capacities: Mapping[str, Resources]) -> None:

@@ -72,8 +72,8 @@ def demands_of(ledger: Ledger, since: Position) -> tuple[Reply, list[JobDemand]]
     """Return what all live jobs hold and want, and machines changed since a position: both at one version."""
     ledger.unfold()
     full, rows = delta(ledger, since)
-    found = [demand for j in ledger.J.values() if not j.complete and (demand := _demand(j)) is not None]
-    return Reply(latest(ledger), full, rows), sorted(found, key=lambda each: each.order)
+    demands = [demand for j in ledger.J.values() if not j.complete and (demand := _demand(j)) is not None]
+    return Reply(latest(ledger), full, rows), sorted(demands, key=lambda each: each.order)
 
 
 def epoch_mark(ledger: Ledger) -> EpochMark:
@@ -111,11 +111,11 @@ def chain_of(ledger: Ledger, j: JobRow) -> list[PoolRow]:
     """Return the books of the pools with limits that bind a job, from its leaf upward."""
     lane = j.lane.lane
     leaf = lane.pool or lane.user
-    found = ledger.pool_chains.get(leaf)
-    if found is None:
+    chain = ledger.pool_chains.get(leaf)
+    if chain is None:
         name = leaf if leaf in ledger.pool_settings.leaves else ""
-        found = ledger.pool_chains[leaf] = [ledger.pool_books[pool.number] for pool in ledger.pool_settings.chain(name)]
-    return found
+        chain = ledger.pool_chains[leaf] = [ledger.pool_books[pool.number] for pool in ledger.pool_settings.chain(name)]
+    return chain
 
 
 def lent_to(ledger: Ledger, j: JobRow) -> Lent | None:

@@ -14,7 +14,7 @@ def sync(ledger: Ledger, since: Position, intake: Intake | None = None) -> Reply
     reply = Reply(latest(ledger), full, rows, lanes=lanes_since(ledger, since.version, full=full))
     if intake is not None and intake.most:
         reply.arrivals = ledger.arrivals
-        reply.counts, found = next_jobs(ledger, intake)
-        jobs = [PendingJob(j.arrival, job_of(ledger, j, runs=False)) for j in found]
+        reply.counts, pending = next_jobs(ledger, intake)
+        jobs = [PendingJob(j.arrival, job_of(ledger, j, runs=False)) for j in pending]
         reply.read_jobs = jobs.copy
     return reply

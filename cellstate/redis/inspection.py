@@ -44,15 +44,15 @@ def _number(text: bytes | str) -> int:
     return int(word)
 
 
-def _meta(found: Inspection, field: str, value: bytes) -> None:
+def _meta(inspection: Inspection, field: str, value: bytes) -> None:
     _want(field in keys.META, "no such counter; cellstate/keys.py lists them")
-    found.meta.add(field)
+    inspection.meta.add(field)
     if field == "resources":
         _want(re.fullmatch(r"[a-z][\w-]*(,[a-z][\w-]*)*", value.decode()), "not a list of names")
     elif field == "ticks":
         _want(re.fullmatch(r"\d+:\d+( \d+:\d+)*", value.decode()), "not a list of times and placement ids")
     else:
-        found.counters[field] = _number(value)
+        inspection.counters[field] = _number(value)
         _want(field != "schema" or int(value) == keys.SCHEMA, f"is {value!r}, not {keys.SCHEMA}")
 
 
@@ -62,9 +62,9 @@ def _machine(_: Inspection, field: str, value: bytes) -> None:
     _want(_number(field) == index, f"is the record of machine {index}")
 
 
-def _job(found: Inspection, field: str, value: bytes) -> None:
+def _job(inspection: Inspection, field: str, value: bytes) -> None:
     """The rest of a job's record is checked with the state of the cell."""
-    job = job_records.decode(value, found.dimensions)
+    job = job_records.decode(value, inspection.dimensions)
     bucket = job["bucket"]
     _want(job_records.encode(job) == value, "is not written as records are")
     leaves = any(job_records.leaves(group) for group in job["groups"])
@@ -72,49 +72,49 @@ def _job(found: Inspection, field: str, value: bytes) -> None:
     _want(bucket == f"{bucket_of(field):02x}", f"its bucket is {bucket}, that of its id {bucket_of(field):02x}")
 
 
-def _name(found: Inspection, field: str, value: bytes) -> None:
-    found.machine_names[field] = _number(value)
+def _name(inspection: Inspection, field: str, value: bytes) -> None:
+    inspection.machine_names[field] = _number(value)
 
 
-def _static(found: Inspection, field: str, value: bytes) -> None:
+def _static(inspection: Inspection, field: str, value: bytes) -> None:
     name, _, packed = value.partition(b"\n")
     attributes = records.unpack(packed)
     _want(all(isinstance(word, str) for pair in attributes.items() for word in pair), "attributes are not text")
-    found.described[_number(field)] = name.decode(), len(attributes)
+    inspection.described[_number(field)] = name.decode(), len(attributes)
 
 
-def _runs(found: Inspection, field: str, value: bytes) -> None:
+def _runs(inspection: Inspection, field: str, value: bytes) -> None:
     _want(_RUNS.fullmatch(value.decode()), f"{value.decode()!r} is not a list of runs")
     for run in records.read_runs(0, value.decode()):
         _want(all(first <= last for first, last in spans(run.tasks)), f"tasks {run.tasks} are not ascending")
-    found.run_records.add(_number(field))
+    inspection.run_records.add(_number(field))
 
 
-def _placed(found: Inspection, field: str, value: bytes) -> None:
+def _placed(inspection: Inspection, field: str, value: bytes) -> None:
     parts = _CHUNK.fullmatch(field)
     _want(parts, "not job, group, chunk")
     mark = parts[1] if parts else ""
     _want(re.fullmatch(rf"({mark}\d+@\d+,(@\d+,)*)+", value.decode()), f"{value.decode()!r} is not a list of runs")
     runs = job_records.read_runs(value.decode())
-    found.placed[field] = {(placement, machine) for placement, machine, _ in runs}
-    _want(len(found.placed[field]) == len(runs), "lists a run twice")
+    inspection.placed[field] = {(placement, machine) for placement, machine, _ in runs}
+    _want(len(inspection.placed[field]) == len(runs), "lists a run twice")
 
 
-def _executor(found: Inspection, field: str, value: bytes) -> None:
-    found.executors[field] = _number(value)
+def _executor(inspection: Inspection, field: str, value: bytes) -> None:
+    inspection.executors[field] = _number(value)
 
 
-def _spec(found: Inspection, field: str, value: bytes) -> None:
+def _spec(inspection: Inspection, field: str, value: bytes) -> None:
     spec = records.unpack(value)
     groups = spec.get("groups", [])
     _want(isinstance(groups, list) and all(isinstance(group, dict) for group in groups), "groups are not mappings")
-    found.specs[field] = len(groups)
+    inspection.specs[field] = len(groups)
 
 
-def _scheduler(found: Inspection, field: str, value: bytes) -> None:
+def _scheduler(inspection: Inspection, field: str, value: bytes) -> None:
     parts = _SCHEDULER.fullmatch(value.decode())
     _want(parts, "not incarnation, nonce, number and outcomes")
-    found.members[check_member(field)] = int(parts[1]) if parts else 0
+    inspection.members[check_member(field)] = int(parts[1]) if parts else 0
 
 
 def _holder(name: str) -> str:
@@ -122,17 +122,17 @@ def _holder(name: str) -> str:
     return check_member(name) if "/" in name else check_executor(name)
 
 
-def _agent(found: Inspection, field: str, value: bytes) -> None:
+def _agent(inspection: Inspection, field: str, value: bytes) -> None:
     if _LAPSING.fullmatch(value.decode()):
         _holder(field)  # its machines are being given up, which is in the log
         return
     parts = _AGENT.fullmatch(value.decode())
     _want(parts, "not incarnation, nonce and length of lease")
-    found.members[_holder(field)] = int(parts[1]) if parts else 0
+    inspection.members[_holder(field)] = int(parts[1]) if parts else 0
 
 
-def _serving(found: Inspection, field: str, value: bytes) -> None:
-    found.serving[_number(field)] = _holder(value.decode())
+def _serving(inspection: Inspection, field: str, value: bytes) -> None:
+    inspection.serving[_number(field)] = _holder(value.decode())
 
 
 def _stats(_: Inspection, field: str, value: bytes) -> None:
@@ -140,29 +140,29 @@ def _stats(_: Inspection, field: str, value: bytes) -> None:
     records.unpack(value)
 
 
-def _asleep(found: Inspection, field: str, value: bytes) -> None:
+def _asleep(inspection: Inspection, field: str, value: bytes) -> None:
     _want(re.fullmatch(rb"\S+( \S+)*", value), f"{value!r} are not names of jobs")
-    found.blocked.add(check_member(field))
+    inspection.blocked.add(check_member(field))
 
 
-def _output(found: Inspection, field: str, _: bytes) -> None:
+def _output(inspection: Inspection, field: str, _: bytes) -> None:
     _want(_OUTPUT.fullmatch(field), "not job, group, task, stream")
-    found.outputs[0].add(field)
+    inspection.outputs[0].add(field)
 
 
-def _update(found: Inspection, field: str, value: bytes) -> None:
+def _update(inspection: Inspection, field: str, value: bytes) -> None:
     text = value.decode()
     _want(text == "rolling" or text.startswith("stalled "), f"{text!r} is not rolling, nor stalled with a reason")
-    found.updates[field] = text
+    inspection.updates[field] = text
 
 
-def _drain(found: Inspection, field: str, value: bytes) -> None:
+def _drain(inspection: Inspection, field: str, value: bytes) -> None:
     _number(value)
-    found.drains.add(_number(field))
+    inspection.drains.add(_number(field))
 
 
-def _lane_name(found: Inspection, field: str, value: bytes) -> None:
-    found.lane_names[field] = _number(value)
+def _lane_name(inspection: Inspection, field: str, value: bytes) -> None:
+    inspection.lane_names[field] = _number(value)
 
 
 FIELDS: Mapping[str, Field] = {
@@ -183,15 +183,15 @@ class RedisInspection(RedisReads):
 
     @override
     def inspect(self) -> Inspection:
-        found = Inspection(len(self.dimensions))
-        self._inspect_history(found)
+        inspection = Inspection(len(self.dimensions))
+        self._inspect_history(inspection)
         for key in self._every_key():
-            self._inspect_key(found, key)
-        return found
+            self._inspect_key(inspection, key)
+        return inspection
 
     @override
     def unusable(self) -> list[Damage]:
-        found: list[Damage] = []
+        inspection: list[Damage] = []
         there_are = self._every_key()
         with self.client.pipeline(transaction=False) as pipe:
             for key in there_are:
@@ -200,49 +200,51 @@ class RedisInspection(RedisReads):
         for key, name in zip(there_are, types, strict=True):
             kind, there = keys.TYPES.get(key.partition(":")[0]), name.decode()
             if kind is not None and there not in (kind, "none"):  # it may have expired meanwhile
-                found.append(Damage(key, "", f"is a {there}, not a {kind}"))
-        if not found:
+                inspection.append(Damage(key, "", f"is a {there}, not a {kind}"))
+        if not inspection:
             counters = Inspection()
             self._inspect_hash(counters, "meta", _meta)
-            found += counters.damaged
-            found += [Damage("meta", name, "is missing") for name in ("version", "floor") if name not in counters.meta]
-        return found
+            inspection += counters.damaged
+            inspection += [
+                Damage("meta", name, "is missing") for name in ("version", "floor") if name not in counters.meta
+            ]
+        return inspection
 
     def _every_key(self) -> list[str]:
         match = self._prefix.replace("[", "\\[") + "*"
         there = set(self._command(list, self.client.scan_iter(match=match, count=500)))
         return sorted(key.decode(errors="replace").removeprefix(self._prefix) for key in there)
 
-    def _inspect_key(self, found: Inspection, key: str) -> None:
+    def _inspect_key(self, inspection: Inspection, key: str) -> None:
         name, _, own = key.partition(":")
         if name not in keys.TYPES:
-            found.damaged.append(Damage(key, "", "is no key of a cell (cellstate/keys.py)"))
+            inspection.damaged.append(Damage(key, "", "is no key of a cell (cellstate/keys.py)"))
         elif name in FIELDS:
-            self._inspect_hash(found, key, FIELDS[name])
+            self._inspect_hash(inspection, key, FIELDS[name])
         elif name not in READ_ELSEWHERE:
             reader: Callable[[Inspection, str], None] | None = getattr(self, f"_inspect_{name}", None)
             if reader is None:
-                found.damaged.append(Damage(key, "", "has no reader (cellstate/redis/inspection.py)"))
+                inspection.damaged.append(Damage(key, "", "has no reader (cellstate/redis/inspection.py)"))
             else:
-                self._guard(found, key, "", reader, found, own)
+                self._guard(inspection, key, "", reader, inspection, own)
 
     def _guard(
-        self, found: Inspection, key: str, field: str, read: Callable[Arguments, None], *args: Arguments.args,
+        self, inspection: Inspection, key: str, field: str, read: Callable[Arguments, None], *args: Arguments.args,
         **options: Arguments.kwargs,
     ) -> None:  # fmt: skip
         try:
             read(*args, **options)
         except records.UNREADABLE as error:
-            found.damaged.append(Damage(key, field, str(error) or type(error).__name__))
+            inspection.damaged.append(Damage(key, field, str(error) or type(error).__name__))
 
-    def _inspect_hash(self, found: Inspection, key: str, reader: Field) -> None:
+    def _inspect_hash(self, inspection: Inspection, key: str, reader: Field) -> None:
         for field, value in self._command(list, self.client.hscan_iter(self._prefix + key, count=2000)):
             name = field.decode(errors="replace")
-            self._guard(found, key, name, reader, found, name, value)
+            self._guard(inspection, key, name, reader, inspection, name, value)
 
     # Keys that are not hashes, and those that one job or member has
 
-    def _inspect_history(self, found: Inspection) -> None:
+    def _inspect_history(self, inspection: Inspection) -> None:
         """Read the change list and the counters at one moment."""
         with self.client.pipeline() as pipe:
             pipe.hmget(self._prefix + "meta", ["version", "floor"])
@@ -251,31 +253,31 @@ class RedisInspection(RedisReads):
         if isinstance(entries, Exception) or not all(word and word.isdigit() for word in counters):
             return  # reported with the key, or with the counter
         version, floor = map(int, counters)
-        found.version = version
+        inspection.version = version
         if len(entries) != version - floor:
             what = f"has {len(entries)} entries for the versions from {floor + 1} to {version}"
-            found.damaged.append(Damage("changes", "", what))
+            inspection.damaged.append(Damage("changes", "", what))
         for version, entry in enumerate(entries, floor + 1):
-            self._guard(found, "changes", str(version), self._change_entry, found, version, entry)
+            self._guard(inspection, "changes", str(version), self._change_entry, inspection, version, entry)
 
-    def _change_entry(self, found: Inspection, version: int, entry: bytes) -> None:
+    def _change_entry(self, inspection: Inspection, version: int, entry: bytes) -> None:
         tag = entry[:10].decode()
         _want(_TAG.fullmatch(tag), f"tag {tag!r} is not ten letters and digits")
         rows, lanes = records.apart(records.read_rows(entry[10:], len(self.dimensions)))
-        found.changes.append(ChangeEntry(version, tag, rows, lanes))
+        inspection.changes.append(ChangeEntry(version, tag, rows, lanes))
 
-    def _inspect_changes(self, found: Inspection, _: str) -> None:
+    def _inspect_changes(self, inspection: Inspection, _: str) -> None:
         """Read in one piece with the counters: see `_inspect_history`."""
 
-    def _inspect_done(self, found: Inspection, _: str) -> None:
+    def _inspect_done(self, inspection: Inspection, _: str) -> None:
         for at, entry in enumerate(self._command(self.client.lrange, self._prefix + "done", 0, -1)):
-            self._guard(found, "done", str(at), self._done_entry, found, entry)
+            self._guard(inspection, "done", str(at), self._done_entry, inspection, entry)
 
-    def _done_entry(self, found: Inspection, entry: bytes) -> None:
+    def _done_entry(self, inspection: Inspection, entry: bytes) -> None:
         job, version = entry.decode().split(" ")
-        found.done.append((job, _number(version)))
+        inspection.done.append((job, _number(version)))
 
-    def _inspect_times(self, found: Inspection, _: str) -> None:
+    def _inspect_times(self, inspection: Inspection, _: str) -> None:
         entries = self._command(self.client.lrange, self._prefix + "times", 0, -1)
         times = [(_number(version), _number(at_ms)) for version, at_ms in (entry.split(b" ") for entry in entries)]
         versions = [version for version, _ in times]
@@ -283,34 +285,34 @@ class RedisInspection(RedisReads):
         _want([at_ms for _, at_ms in times] == sorted(at_ms for _, at_ms in times), "its times do not rise")
         _want(not versions or versions[-1] <= self.counters()["version"], f"{versions[-1:]} is a later version")
 
-    def _inspect_housekeeping(self, found: Inspection, _: str) -> None:
+    def _inspect_housekeeping(self, inspection: Inspection, _: str) -> None:
         for job, at_ms in self._command(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True):
-            found.chores[job.decode()] = at_ms
+            inspection.chores[job.decode()] = at_ms
 
-    def _inspect_pending(self, found: Inspection, kind: str) -> None:
+    def _inspect_pending(self, inspection: Inspection, kind: str) -> None:
         for member, score in self._command(self.client.zrange, f"{self._prefix}pending:{kind}", 0, -1, withscores=True):
             entry = member.decode(errors="replace")
-            self._guard(found, f"pending:{kind}", entry, self._queued, found, kind, entry, score)
+            self._guard(inspection, f"pending:{kind}", entry, self._queued, inspection, kind, entry, score)
 
-    def _queued(self, found: Inspection, kind: str, member: str, score: float) -> None:
+    def _queued(self, inspection: Inspection, kind: str, member: str, score: float) -> None:
         bucket, job = int(member[:2], 16), member[2:]
         _want(f"{bucket:02x}" == member[:2] and job, "not a bucket and the id of a job")
         lane, rest = divmod(score, LANE_SPAN)
         there, arrival = divmod(rest, BUCKET_SPAN)
-        found.queued.append(Queued(kind, bucket, job, arrival, int(lane)))
+        inspection.queued.append(Queued(kind, bucket, job, arrival, int(lane)))
         _want(bucket == bucket_of(job), f"its bucket is {bucket:02x}, that of its id {bucket_of(job):02x}")
         _want(there == bucket, f"its score is one of bucket {int(there):02x}")
         _want(arrival == int(arrival), f"its arrival is {arrival}, not a whole number")
 
-    def _inspect_lanes(self, found: Inspection, _: str) -> None:
+    def _inspect_lanes(self, inspection: Inspection, _: str) -> None:
         for field, value in self._command(self.client.hgetall, self._prefix + "lanes").items():
             name = field.decode(errors="replace")
-            self._guard(found, "lanes", name, self._lane, found, name, value)
+            self._guard(inspection, "lanes", name, self._lane, inspection, name, value)
 
-    def _lane(self, found: Inspection, field: str, value: bytes) -> None:
+    def _lane(self, inspection: Inspection, field: str, value: bytes) -> None:
         if field == "spare":
             _want(re.fullmatch(r"(\d+ )+", value.decode()), f"{value.decode()!r} is not a list of numbers")
-            found.spare_lanes = [_number(word) for word in value.decode().split()]
+            inspection.spare_lanes = [_number(word) for word in value.decode().split()]
             return
         size = len(self.dimensions)
         numbers = struct.unpack(f"<{7 + 2 * size}q", value[: 8 * (7 + 2 * size)])
@@ -320,12 +322,12 @@ class RedisInspection(RedisReads):
         wanted, held = numbers[4 : 4 + size], numbers[4 + size : 4 + 2 * size]
         _, serial, pending, arrival = numbers[:4]
         live, tasks, running = numbers[-3:]
-        found.lanes[_number(field)] = LaneBook(
+        inspection.lanes[_number(field)] = LaneBook(
             serial=serial, pending=pending, arrival=arrival, wanted=wanted, held=held, live=live, tasks=tasks,
             running=running, name=name,
         )  # fmt: skip
 
-    def _inspect_epoch(self, found: Inspection, _: str) -> None:
+    def _inspect_epoch(self, inspection: Inspection, _: str) -> None:
         fields = {
             name.decode(): value for name, value in self._command(self.client.hgetall, self._prefix + "epoch").items()
         }
@@ -336,51 +338,51 @@ class RedisInspection(RedisReads):
         _want(epoch_records.digest(fields["shares"], fields["leaves"]) == said, f"its digest is not {said}")
         check_member(fields["by"].decode())
         epoch = epoch_records.unpack(fields)
-        found.epoch = epoch.number, epoch.version, said
+        inspection.epoch = epoch.number, epoch.version, said
 
-    def _inspect_lease(self, found: Inspection, member: str) -> None:
+    def _inspect_lease(self, inspection: Inspection, member: str) -> None:
         value = self._command(self.client.get, f"{self._prefix}lease:{member}")
         if value is None:
             return
-        found.leases[_holder(member)] = _number(value)
+        inspection.leases[_holder(member)] = _number(value)
         _want(self._command(self.client.pttl, f"{self._prefix}lease:{member}") != -1, "never expires")
 
-    def _inspect_settling(self, found: Inspection, _: str) -> None:
+    def _inspect_settling(self, inspection: Inspection, _: str) -> None:
         value = self._command(self.client.get, self._prefix + "settling")
         if value is None:
             return
         _want(_number(value) <= self.counters()["placements"], f"{value!r} is a later placement")
         _want(self._command(self.client.pttl, self._prefix + "settling") != -1, "never expires")
 
-    def _inspect_box(self, found: Inspection, executor: str) -> None:
+    def _inspect_box(self, inspection: Inspection, executor: str) -> None:
         lines = self._command(self.client.lrange, f"{self._prefix}box:{executor}", 0, -1)
         messages = [message.split(" ") for line in lines for message in records.messages(line.decode())]
         for words in messages:
             lengths = {"+": 8, "-": 4, "!": 1}  # of messages as records.messages has them
             _want(lengths.get(words[0]) == len(words), f"{' '.join(words)!r} is no message")
-        found.mailboxes[_number(executor)] = [
+        inspection.mailboxes[_number(executor)] = [
             (int(words[1]), int(words[2]), words[3] if words[0] == "+" else "", words[4] if words[0] == "+" else "")
             for words in messages
             if words[0] != "!"
         ]
 
-    def _inspect_wake(self, found: Inspection, member: str) -> None:
-        del found
+    def _inspect_wake(self, inspection: Inspection, member: str) -> None:
+        del inspection
         check_member(member)
         tokens = self._command(self.client.lrange, f"{self._prefix}wake:{member}", 0, -1)
         _want(all(token == b"1" for token in tokens), f"{tokens} are not tokens")
 
-    def _inspect_outputs(self, found: Inspection, _: str) -> None:
-        found.outputs[1].extend(
+    def _inspect_outputs(self, inspection: Inspection, _: str) -> None:
+        inspection.outputs[1].extend(
             field.decode() for field in self._command(self.client.lrange, self._prefix + "outputs", 0, -1)
         )
 
-    def _inspect_shards(self, found: Inspection, job: str) -> None:
+    def _inspect_shards(self, inspection: Inspection, job: str) -> None:
         fields: dict[bytes, bytes] = self._command(self.client.hgetall, f"{self._prefix}shards:{job}")
-        found.shards[job] = contradiction({name.decode(): value.decode() for name, value in fields.items()})
+        inspection.shards[job] = contradiction({name.decode(): value.decode() for name, value in fields.items()})
 
-    def _inspect_durations(self, found: Inspection, name: str) -> None:
-        del found
+    def _inspect_durations(self, inspection: Inspection, name: str) -> None:
+        del inspection
         value: Any = self._command(self.client.get, f"{self._prefix}durations:{name}")
         words = [0, 0, 0] if value is None else [_number(word) for word in value.split(b" ")]
         _want(len(words) == 3, f"{value!r} is not three numbers")

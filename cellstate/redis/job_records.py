@@ -290,8 +290,8 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
         (job.kind, job.submitter, *_), groups = _rest(rest, size, form, dimensions)
     else:
         (job.kind, job.submitter, *_), at = _last_texts(rest)
-        found = _whole_groups(rest, at, size, form=form, dimensions=dimensions)
-        groups = tuple(_group(group, apart.get(i, "")) for i, group in enumerate(found))
+        fields = _whole_groups(rest, at, size, form=form, dimensions=dimensions)
+        groups = tuple(_group(group, apart.get(i, "")) for i, group in enumerate(fields))
     job.id, job.name, job.state, job.gang = job_id, name.decode() if name else job_id, _STATES[state], _GANGS[gang]
     job.groups, job.spec, job.lane = [*groups], unpack(spec) if spec else {}, _LANES[lane]
     return job
@@ -307,12 +307,12 @@ def _rest(text: bytes, size: int, form: int, dimensions: int) -> tuple[tuple[str
 
 def _last_texts(text: bytes) -> tuple[tuple[str, ...], int]:
     """Return the fixed texts of a job after its name, and where its groups begin."""
-    found, at = list[str](), 0
+    texts, at = list[str](), 0
     for _ in _AFTER_NAME:
         end = at + 1 + text[at]
-        found.append(text[at + 1 : end].decode())
+        texts.append(text[at + 1 : end].decode())
         at = end
-    return tuple(found), at
+    return tuple(texts), at
 
 
 def _place(section: _Section, fields: Sequence[Field], name: str, start: int) -> int:

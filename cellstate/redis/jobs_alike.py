@@ -66,8 +66,8 @@ def _own(length: int, start: int, end: int) -> "NDArray[np.bool_]":
 
 
 def _numbers(table: "NDArray[np.uint8]", at: int) -> list[int]:
-    found: list[int] = table[:, at : at + 8].copy().view("<u8")[:, 0].tolist()
-    return found
+    numbers: list[int] = table[:, at : at + 8].copy().view("<u8")[:, 0].tolist()
+    return numbers
 
 
 def _texts(table: "NDArray[np.uint8]", start: int, end: int) -> list[str]:

@@ -17,7 +17,7 @@ _FORMS = (
 """Names of fields, the form of their values, and what they are."""
 
 
-def read_pool_field(found: Inspection, field: str, value: bytes) -> None:
+def read_pool_field(inspection: Inspection, field: str, value: bytes) -> None:
     """Keep a field whose value has the form of its kind. Raises ValueError, or an error of decoding, for others."""
     if field == "trees":
         unpack_trees(value)
@@ -33,4 +33,4 @@ def read_pool_field(found: Inspection, field: str, value: bytes) -> None:
         form, what = forms[0]
         if not re.fullmatch(form, text):
             raise ValueError(f"{text!r} is not {what}")
-    found.pools[field] = value
+    inspection.pools[field] = value

@@ -51,16 +51,15 @@ class RedisReads(RedisCalls):
         """
         cursor = None
         while cursor != 0:
-            cursor, found = self._command(self.client.hscan, self._prefix + "machines", cursor or 0, count=_CHUNK)
-            records_found, width = list(found.values()), records.row_bytes(len(self.dimensions))
-            whole = b"".join(records_found)
-            if len(whole) != width * len(records_found):
-                whole = b"".join(self._whole_rows(found, width))
+            cursor, chunk = self._command(self.client.hscan, self._prefix + "machines", cursor or 0, count=_CHUNK)
+            whole, width = b"".join(chunk.values()), records.row_bytes(len(self.dimensions))
+            if len(whole) != width * len(chunk):
+                whole = b"".join(self._whole_rows(chunk, width))
             yield whole
 
-    def _whole_rows(self, found: Mapping[bytes, bytes], width: int) -> Iterator[bytes]:
+    def _whole_rows(self, rows: Mapping[bytes, bytes], width: int) -> Iterator[bytes]:
         """Yield the records of machines with the right length; others are noted as unreadable."""
-        for index, record in found.items():
+        for index, record in rows.items():
             if len(record) == width:
                 yield record
             else:

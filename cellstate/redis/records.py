@@ -35,10 +35,10 @@ def unpack(data: bytes) -> dict[str, Any]:
     """Return the mapping that `pack` wrote. Raises one of UNREADABLE for anything else."""
     if not data:
         return {}
-    found = msgpack.unpackb(data)
-    if not isinstance(found, dict):
-        raise TypeError(f"a {type(found).__name__}, not a mapping")
-    return cast("dict[str, Any]", found)
+    mapping = msgpack.unpackb(data)
+    if not isinstance(mapping, dict):
+        raise TypeError(f"a {type(mapping).__name__}, not a mapping")
+    return cast("dict[str, Any]", mapping)
 
 
 def row_bytes(dimensions: int) -> int:

@@ -56,7 +56,7 @@ def _with_constants(source: str) -> str:
     if not constants:
         return source
     quoted_or_named = re.compile(r"'[^'\n]*'|\b(" + "|".join(constants) + r")\b")
-    return quoted_or_named.sub(lambda found: constants[found[1]] if found[1] else found[0], source)
+    return quoted_or_named.sub(lambda match: constants[match[1]] if match[1] else match[0], source)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,10 +41,10 @@ def contradiction(fields: Mapping[str, str]) -> str:
 
 
 def _all(pattern: "re.Pattern[str]", text: str) -> list[tuple[str, ...]]:
-    found = pattern.findall(text)
-    if "".join(" " + ":".join(words) for words in found) != text:
+    matches = pattern.findall(text)
+    if "".join(" " + ":".join(words) for words in matches) != text:
         raise ValueError(f"{text!r} is no list of {pattern.pattern.strip()}")
-    return found
+    return matches
 
 
 def _read_phase(fields: Mapping[str, str], phase: str) -> tuple[int, str, int, int]:

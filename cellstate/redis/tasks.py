@@ -59,13 +59,13 @@ class RedisTasks(RedisExecutors):
 
     @override
     def receive_lines(self, executor: int, most: int = 10_000, wait_seconds: float = 0) -> list[str]:
-        found = self._read_mailbox(executor, most)
-        if not found and wait_seconds > 0:
+        entries = self._read_mailbox(executor, most)
+        if not entries and wait_seconds > 0:
             key = f"{self._prefix}box:{executor}"
             # The first message is moved to its own place: the call only waits for it.
             if self._command(self.client.blmove, key, key, wait_seconds, "LEFT", "LEFT"):
-                found = self._read_mailbox(executor, most)
-        return [line for entry in found for line in entry.decode().split("\n")]
+                entries = self._read_mailbox(executor, most)
+        return [line for entry in entries for line in entry.decode().split("\n")]
 
     def _read_mailbox(self, executor: int, most: int) -> list[bytes]:
         """Remove the entries that were read last, and read the next ones; a script costs the server four times as much.
@@ -78,10 +78,10 @@ class RedisTasks(RedisExecutors):
             for entry in self._read.get(executor, ()):
                 pipe.lrem(key, 1, entry)  # type: ignore[arg-type]
             pipe.lrange(key, 0, most - 1)
-            schema, *_, found = self._command(pipe.execute)
+            schema, *_, entries = self._command(pipe.execute)
         self._check_messages(schema)
-        self._read[executor] = found
-        return list(found)
+        self._read[executor] = entries
+        return list(entries)
 
     def _check_messages(self, schema: bytes | None) -> None:
         """Raise CellGone, as the scripts do, when another version of Omega wrote the cell."""

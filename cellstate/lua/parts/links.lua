@@ -12,16 +12,16 @@ end
 local function overtaken(j, check) return check ~= '-' and j.modified ~= tonumber(check) end
 
 local function has_link(j, link)
-  for found in gmatch(j.links, '[<>][^<>]+') do
-    if found == link then return true end
+  for each in gmatch(j.links, '[<>][^<>]+') do
+    if each == link then return true end
   end
   return false
 end
 
 local function drop_link(j, link)
   local kept = {}
-  for found in gmatch(j.links, '[<>][^<>]+') do
-    if found ~= link then kept[#kept + 1] = found end
+  for each in gmatch(j.links, '[<>][^<>]+') do
+    if each ~= link then kept[#kept + 1] = each end
   end
   j.links = concat(kept)
   touch_job(j)

@@ -34,9 +34,9 @@ do
     if #list <= 32 or last - first > 8 then return list end
     list.blocks, list.indexed = list.blocks or { wide = {} }, list.indexed or 0
     for i = list.indexed + 1, #list do index_loss(list, list[i]) end
-    local found = {}
-    for block = first, last do answering(found, list.blocks[block] or {}) end
-    return answering(found, list.blocks.wide)
+    local near = {}
+    for block = first, last do answering(near, list.blocks[block] or {}) end
+    return answering(near, list.blocks.wide)
   end
 
   -- Those of ascending spans that reach from low to high, as text.
