@@ -44,10 +44,7 @@ for i = 1, #machines do
 end
 load_jobs(ids)
 if evicting then load_strict_gangs() end
-load_awaiting()
-load_kinds_of_jobs()
-local lack = lacking()
-if lack then return lack end
+--@include ready
 
 lost_at = tonumber(now)
 local counts, any = {}, false

@@ -35,10 +35,7 @@ local runs, more = runs_to_end()
 local machines = {}
 for i, run in ipairs(runs) do machines[i] = run[2] end
 load_machines(machines)
-load_awaiting()
-load_kinds_of_jobs()
-local lack = lacking()
-if lack then return lack end
+--@include ready
 
 redis.call('HDEL', meta_key, '-')
 

@@ -24,10 +24,7 @@ end
 if not m or m[STATE] == GONE then return { 'unknown' } end
 load_jobs_on({ index })
 load_strict_gangs()
-load_awaiting()
-load_kinds_of_jobs()
-local lack = lacking()
-if lack then return lack end
+--@include ready
 
 lost_at = tonumber(now)
 

@@ -1,10 +1,11 @@
 -- Change the pools of a cell, by compare-and-set on the version of the last change.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | wake:*
--- ARGV   dims tag at by check state gone closed limits lenders lines | field value…
+-- ARGV   dims tag at by check state gone closed bounds lines | field value…
 -- check: the version that was read; state: 0 none configured, 1 configured, 2 some carry limits or lend in part; gone:
--- fields to delete; closed: pools (as in lanes) that hold no jobs afterwards; limits: "N words;…" of each pool that carries
--- some; lenders: "FIELD words;…" of pools that lend in part and of their trees, as without jobs (parts/pools.lua); lines: facts for the log. The caller has validated everything else (cellstate/pools/rules.py).
+-- fields to delete; closed: pools (as in lanes) that hold no jobs afterwards; bounds: "FIELD words;…", the limits of
+-- pools that carry some, and records without jobs of pools that lend in part and of their trees (parts/pools.lua); lines:
+-- facts for the log. The caller has validated everything else (cellstate/pools/rules.py).
 -- Reply  {"ok", version}, {"overtaken", version now}, or {"jobs", pool}: jobs are in a pool that may hold none
 -- Types  pools: hash; others as in commit.lua
 -- Rules  a pool that moves takes its running tasks along: what pools hold is summed anew from the lanes
@@ -40,15 +41,11 @@ in_chunks('HDEL', pools_key, fields)
 
 -- What pools that carry limits hold, and what is occupied where pools lend in part, from the lanes.
 local function sum_up()
-  local limited, sums, books, occupied = {}, {}, {}, {}
-  for field, words in gmatch(lenders, '([kt]%d+) ([^;]+)') do
-    pools.books[field], occupied[#occupied + 1] = pools.read_book(field, words), field
+  local fields, books = {}, {}
+  for field, words in gmatch(bounds, '([bkt]%d+) ([^;]+)') do
+    fields[#fields + 1], pools.books[field] = field, pools.read_book(field, words)
   end
-  for number, words in gmatch(limits, '(%d+) ([^;]+)') do
-    limited[#limited + 1], sums[number] = { number, words }, {}
-    for i = 1, 2 + R do sums[number][i] = 0 end
-  end
-  if #limited == 0 and #occupied == 0 then return end
+  if #fields == 0 then return end
   local LANE, BYTES = '<' .. string.rep('i8', lanes.RUNNING), 8 * lanes.RUNNING
   local all = redis.call('HGETALL', lanes_key)
   for i = 1, #all, 2 do
@@ -58,25 +55,18 @@ local function sum_up()
         chains[leaf] = redis.call('HGET', pools_key, leaf) or redis.call('HGET', pools_key, 'c') or ''
       end
       if chains[leaf] ~= '' then
-        local l = { unpack_numbers(LANE, sub(all[i + 1], 1, BYTES)) }
-        for number in gmatch(match(chains[leaf], '^[^/]*'), '%d+') do
-          local sum = sums[number]
-          sum[1], sum[2] = sum[1] + l[lanes.RUNNING], sum[2] + l[lanes.TASKS]
-          for d = 1, R do sum[2 + d] = sum[2 + d] + l[WANTED + R + d] end
+        local l, chain = { unpack_numbers(LANE, sub(all[i + 1], 1, BYTES)) }, pools.chain_of(chains[leaf])
+        for _, book in ipairs(chain) do
+          local used = book.used
+          used[1], used[2] = used[1] + l[lanes.RUNNING], used[2] + l[lanes.TASKS]
+          for d = 1, R do used[2 + d] = used[2 + d] + l[WANTED + R + d] end
         end
-        local chain = pools.chain_of(chains[leaf])
         for d = 1, chain.tree and R or 0 do pools.occupy_up(chain, d, l[WANTED + R + d], 'used') end
       end
     end
   end
-  for i = 1, #limited do
-    local number, limit = limited[i][1], {}
-    for word in gmatch(limited[i][2], '%S+') do limit[#limit + 1] = tonumber(word) or false end
-    books[2 * i - 1], books[2 * i] = 'b' .. number, pools.record(limit, sums[number])
-  end
-  for _, field in ipairs(occupied) do
-    local k = pools.books[field]
-    books[#books + 1], books[#books + 2] = field, pools.record(k.bound, k.used)
+  for i, field in ipairs(fields) do
+    books[2 * i - 1], books[2 * i] = field, pools.record(pools.books[field].bound, pools.books[field].used)
   end
   store(pools_key, books)
 end

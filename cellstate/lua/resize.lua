@@ -76,10 +76,7 @@ for i, g in ipairs(j.groups) do
 end
 if large then return { 'large', write_job(j) } end
 if j.gang > 0 and sum > tonumber(most) then return { 'many', write_job(j) } end
-load_awaiting()
-load_kinds_of_jobs()
-local lack = lacking()
-if lack then return lack end
+--@include ready
 
 local function grow(g, count)
   local indices = g[INDICES]

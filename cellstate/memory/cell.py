@@ -3,11 +3,17 @@
 from collections.abc import Callable, Iterable
 
 from omega.cellstate.errors import BadInput, Fenced
-from omega.cellstate.memory.agents import keep_tails, register_agent, renew_executor
 from omega.cellstate.memory.commit import commit
 from omega.cellstate.memory.done import retire
 from omega.cellstate.memory.end import end
-from omega.cellstate.memory.executors import deregister_executor, executor_records, register_executor
+from omega.cellstate.memory.executors import (
+    deregister_executor,
+    executor_records,
+    keep_tails,
+    register_agent,
+    register_executor,
+    renew_executor,
+)
 from omega.cellstate.memory.housekeeping import housekeep
 from omega.cellstate.memory.jobs import hold, note_attempts, release, resize, stop, submit
 from omega.cellstate.memory.ledger import Ledger

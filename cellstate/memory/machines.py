@@ -43,14 +43,10 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
     nothing = (0,) * len(ledger.dimensions)
     for machine in machines:
         m = ledger.M.get(ledger.indices.get(machine.name, -1))
+        as_asked = tuple(machine.capacity), dict(machine.attributes)
         if m and m.state is MachineState.GONE:
             m.number = max(m.number, ledger.transactions)
-        elif m and (m.state, m.executor, m.capacity, m.attributes) == (
-            state,
-            owner,
-            tuple(machine.capacity),
-            dict(machine.attributes),
-        ):
+        elif m and (m.state, m.executor, m.capacity, m.attributes) == (state, owner, *as_asked):
             indices.append(m.index)
             continue
         elif not m:

@@ -240,7 +240,7 @@ class ShardPhase:
 
 
 class ShardFailures(NamedTuple):
-    """ShardFailures of a shard: number, end of the delay (ms), and the machines."""
+    """Failures of a shard: number, end of the delay (ms), and the machines."""
 
     times: int
     until: int

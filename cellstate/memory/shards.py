@@ -67,16 +67,9 @@ def is_live(ledger: Ledger, job_id: str, worker: Worker) -> bool:
 
 
 def end_shard(
-    ledger: Ledger,
-    job_id: str,
-    name: str,
-    worker: Worker,
-    phase: str,
-    shard: int,
-    milliseconds: int,
-    *,
+    ledger: Ledger, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
     failed_ms: int | None = None,
-) -> bool:
+) -> bool:  # fmt: skip
     """Record that a worker finished its shard, or failed on it; False when the shard is no longer its own."""
     table = ledger.tables.get(job_id)
     if table is None:

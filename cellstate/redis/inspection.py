@@ -7,7 +7,7 @@ whole key. A key without one is reported as a key that no cell has.
 import re
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from omega.cellstate import keys
 from omega.cellstate.inspection import ChangeEntry, Damage, Inspection, LaneBook, Queued
@@ -215,6 +215,9 @@ class RedisInspection(RedisReads):
         there = set(self._command(list, self.client.scan_iter(match=match, count=500)))
         return sorted(key.decode(errors="replace").removeprefix(self._prefix) for key in there)
 
+    def _list(self, key: str) -> list[bytes]:
+        return cast("list[bytes]", self._command(self.client.lrange, self._prefix + key, 0, -1))
+
     def _inspect_key(self, inspection: Inspection, key: str) -> None:
         name, _, own = key.partition(":")
         if name not in keys.TYPES:
@@ -270,7 +273,7 @@ class RedisInspection(RedisReads):
         """Read in one piece with the counters: see `_inspect_history`."""
 
     def _inspect_done(self, inspection: Inspection, _: str) -> None:
-        for at, entry in enumerate(self._command(self.client.lrange, self._prefix + "done", 0, -1)):
+        for at, entry in enumerate(self._list("done")):
             self._guard(inspection, "done", str(at), self._done_entry, inspection, entry)
 
     def _done_entry(self, inspection: Inspection, entry: bytes) -> None:
@@ -278,7 +281,7 @@ class RedisInspection(RedisReads):
         inspection.done.append((job, _number(version)))
 
     def _inspect_times(self, inspection: Inspection, _: str) -> None:
-        entries = self._command(self.client.lrange, self._prefix + "times", 0, -1)
+        entries = self._list("times")
         times = [(_number(version), _number(at_ms)) for version, at_ms in (entry.split(b" ") for entry in entries)]
         versions = [version for version, _ in times]
         _want(versions == sorted(set(versions)), f"its versions {versions} do not rise")
@@ -305,7 +308,7 @@ class RedisInspection(RedisReads):
         _want(arrival == int(arrival), f"its arrival is {arrival}, not a whole number")
 
     def _inspect_lanes(self, inspection: Inspection, _: str) -> None:
-        for field, value in self._command(self.client.hgetall, self._prefix + "lanes").items():
+        for field, value in self._hash("lanes").items():
             name = field.decode(errors="replace")
             self._guard(inspection, "lanes", name, self._lane, inspection, name, value)
 
@@ -328,9 +331,7 @@ class RedisInspection(RedisReads):
         )  # fmt: skip
 
     def _inspect_epoch(self, inspection: Inspection, _: str) -> None:
-        fields = {
-            name.decode(): value for name, value in self._command(self.client.hgetall, self._prefix + "epoch").items()
-        }
+        fields = {name.decode(): value for name, value in self._hash("epoch").items()}
         _want(fields.keys() == {*epoch_records.FIELDS, "shares", "leaves"}, f"has the fields {sorted(fields)}")
         for name in epoch_records.NUMBERS:
             _number(fields[name])
@@ -355,7 +356,7 @@ class RedisInspection(RedisReads):
         _want(self._command(self.client.pttl, self._prefix + "settling") != -1, "never expires")
 
     def _inspect_box(self, inspection: Inspection, executor: str) -> None:
-        lines = self._command(self.client.lrange, f"{self._prefix}box:{executor}", 0, -1)
+        lines = self._list(f"box:{executor}")
         messages = [message.split(" ") for line in lines for message in records.messages(line.decode())]
         for words in messages:
             lengths = {"+": 8, "-": 4, "!": 1}  # of messages as records.messages has them
@@ -369,17 +370,15 @@ class RedisInspection(RedisReads):
     def _inspect_wake(self, inspection: Inspection, member: str) -> None:
         del inspection
         check_member(member)
-        tokens = self._command(self.client.lrange, f"{self._prefix}wake:{member}", 0, -1)
+        tokens = self._list(f"wake:{member}")
         _want(all(token == b"1" for token in tokens), f"{tokens} are not tokens")
 
     def _inspect_outputs(self, inspection: Inspection, _: str) -> None:
-        inspection.outputs[1].extend(
-            field.decode() for field in self._command(self.client.lrange, self._prefix + "outputs", 0, -1)
-        )
+        inspection.outputs[1].extend(field.decode() for field in self._list("outputs"))
 
     def _inspect_shards(self, inspection: Inspection, job: str) -> None:
-        fields: dict[bytes, bytes] = self._command(self.client.hgetall, f"{self._prefix}shards:{job}")
-        inspection.shards[job] = contradiction({name.decode(): value.decode() for name, value in fields.items()})
+        fields = {name.decode(): value.decode() for name, value in self._hash(f"shards:{job}").items()}
+        inspection.shards[job] = contradiction(fields)
 
     def _inspect_durations(self, inspection: Inspection, name: str) -> None:
         del inspection

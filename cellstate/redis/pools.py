@@ -69,11 +69,11 @@ class RedisPools(RedisReads):
         changed = change(before, pools, int(fields.get("next", b"1")), resources, totals)
         if not changed.facts:
             return before
+        bounds = {f"b{number}": words for number, words in changed.limits.items()} | dict(changed.lenders)
         values = self._values(at_ms, by) | {
             "check": check, "state": changed.state, "gone": " ".join(changed.gone),
             "closed": " ".join(changed.closed), "lines": "\n".join(changed.facts),
-            "limits": ";".join(f"{number} {words}" for number, words in changed.limits.items()),
-            "lenders": ";".join(f"{name} {words}" for name, words in changed.lenders.items()),
+            "bounds": ";".join(f"{field} {words}" for field, words in bounds.items()),
         }  # fmt: skip
         rows = [word for pair in changed.rows.items() for word in pair]
         status, word = self._run("pools", values, rows, extra=self._wakes())

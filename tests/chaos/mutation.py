@@ -87,7 +87,6 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "cellstate/memory/commit.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/tasks.py": ((*VERDICTS, *TWIN), SAME, FAST),
     "cellstate/memory/losses.py": ((*AGENTS, *TWIN), SAME, FAST),
-    "cellstate/memory/agents.py": ((*AGENTS, *TWIN), SAME, FAST),
     "cellstate/memory/executors.py": ((*AGENTS, *TWIN), SAME, FAST),
     "cellstate/memory/machines.py": ((*AGENTS, *TWIN), SAME, FAST),
     "cellstate/memory/cell.py": ((*JOBS, *TWIN), SAME, FAST),

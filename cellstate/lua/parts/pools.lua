@@ -19,13 +19,14 @@ do
     return pool ~= '' and pool or user
   end
 
-  -- A record by its field: its bounds, its use, and the running copy of that in a commit.
+  -- A record by its field: its bounds, its use (none: 0), and the running copy of that in a commit.
   local function read_book(field, row)
     local b, words = { field = field, changed = false, bound = {}, used = {}, held = {} }, {}
     for word in gmatch(row, '%S+') do words[#words + 1] = tonumber(word) or false end
     local width = sub(field, 1, 1) == 'b' and 2 + R or R
     for i = 1, width do
-      b.bound[i], b.used[i], b.held[i] = words[i], words[width + i], words[width + i]
+      b.bound[i], b.used[i] = words[i], words[width + i] or 0
+      b.held[i] = b.used[i]
     end
     return b
   end
