@@ -45,21 +45,21 @@ def answered(app: App, document: Mapping[str, Any], rows: str, columns: Columns)
         if app.as_json:
             render.document(document)
         return app.as_json
-    found = [dict(_flat(row)) for row in document[rows]]
+    records = [dict(_flat(row)) for row in document[rows]]
     if columns == WIDE:
-        names = (name for row in found for name, value in row.items() if not isinstance(value, Mapping))
+        names = (name for row in records for name, value in row.items() if not isinstance(value, Mapping))
         columns = tuple(dict.fromkeys(names))
     if columns == NAME and not app.as_json:
-        for row in found:
+        for row in records:
             render.line(str(row.get("id") or row.get("name")))
         return True
-    _check(found, columns)
-    chosen = [{name: row.get(name) for name in columns} for row in found]
+    _check(records, columns)
+    chosen = [{name: row.get(name) for name in columns} for row in records]
     if app.as_json:
         render.document({**document, rows: chosen})
         return True
     numeric = [all(isinstance(row[name], int | float | None) for row in chosen) for name in columns]
-    headings = [f">{name}" if right and found else name for name, right in zip(columns, numeric, strict=True)]
+    headings = [f">{name}" if right and records else name for name, right in zip(columns, numeric, strict=True)]
     render.table(headings, [[_shown(row[name]) for name in columns] for row in chosen])
     return True
 
@@ -72,10 +72,10 @@ def _flat(row: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]
             yield from _flat(value, f"{within}{name}.")
 
 
-def _check(found: Sequence[Mapping[str, Any]], columns: Columns) -> None:
-    known = list(dict.fromkeys(name for row in found for name in row))
+def _check(records: Sequence[Mapping[str, Any]], columns: Columns) -> None:
+    known = list(dict.fromkeys(name for row in records for name in row))
     for name in columns:
-        if found and name not in known:
+        if records and name not in known:
             near = get_close_matches(name, known, 1)
             hint = f"did you mean {near[0]}? " if near else ""
             raise BadInput(f"column {name!r}: {hint}known columns: {', '.join(known)}")

@@ -53,12 +53,12 @@ def _from_store(ask: Callable[[App], Candidates]) -> Completer:
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         app = ctx.find_object(App) or App()
         try:
-            found = sorted(set(ask(app))) if app.store is not None or _embedded_runs() else []
+            candidates = sorted(set(ask(app))) if app.store is not None or _embedded_runs() else []
         except Exception:  # noqa: BLE001 - a completing shell must not print a traceback
-            found = []
+            candidates = []
         return [
             CompletionItem(word, help=more)
-            for word, more in found
+            for word, more in candidates
             if word.startswith(incomplete) and _UNQUOTED.fullmatch(word)
         ][:MOST]
 

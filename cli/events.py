@@ -56,15 +56,15 @@ def command(
         raise click.UsageError("--output and --follow exclude each other; give one of them")
     cell = app.open()
     wanted = Filter(frozenset(kinds), None if asked is None else job_id(cell, asked))
-    found = list_events(cell, since, limit, wanted)
-    gap = found.gap and found.gap.as_json()["gap"]
-    document = {"cell": cell.name, "first_version": found.first_version, "version": found.at, "gap": gap}
+    page = list_events(cell, since, limit, wanted)
+    gap = page.gap and page.gap.as_json()["gap"]
+    document = {"cell": cell.name, "first_version": page.first_version, "version": page.at, "gap": gap}
     if (app.as_json and not follow) or columns:
-        answered(app, document | {"events": [event.as_json() for event in found.events]}, "events", columns)
+        answered(app, document | {"events": [event.as_json() for event in page.events]}, "events", columns)
         return
     printer = _Printer(cell, app.as_json)
-    printer.print([*([found.gap] if found.gap else ()), *found.events])
-    tail = Tail.begin(cell, found.at, wanted)
+    printer.print([*([page.gap] if page.gap else ()), *page.events])
+    tail = Tail.begin(cell, page.at, wanted)
     while follow:
         time.sleep(POLL_SECONDS)
         printer.print(tail.read(cell)[0])
@@ -79,18 +79,18 @@ class _Printer:
         self.as_json = as_json
         self.names = Names(cell)
 
-    def print(self, found: Sequence[Event | Missing]) -> None:
+    def print(self, listed: Sequence[Event | Missing]) -> None:
         """Print events, and the gaps between them."""
         if self.as_json:
-            for each in found:
+            for each in listed:
                 render.json_line(each.as_json())
             return
         from omega.cli.event_text import lines
 
-        for each in found:
+        for each in listed:
             if isinstance(each, Missing) and each.why == "gap":
                 render.note(f"versions {each.first:,} to {each.last:,} are no longer in the log; it keeps the newest")
             elif isinstance(each, Missing):
                 render.note(f"the store lost versions {each.first:,} to {each.last:,}; events continue after them")
-        for text in lines((each for each in found if isinstance(each, Event)), self.names, App.now_ms()):
+        for text in lines((each for each in listed if isinstance(each, Event)), self.names, App.now_ms()):
             render.line(text)

@@ -24,6 +24,9 @@ SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_
 class CommonOption(click.Option):
     """An option that every command accepts; only the help of the program itself explains it."""
 
+    def __init__(self, *names: str, **options: Any) -> None:
+        super().__init__(names, expose_value=False, **options)
+
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the option and its explanation, None in the help of a command."""
         return None if ctx.parent else super().get_help_record(ctx)
@@ -43,17 +46,17 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command, None if the name is unknown."""
         if cmd_name not in self.table:
-            found = super().get_command(ctx, cmd_name)
+            command = super().get_command(ctx, cmd_name)
         else:
             module, _, variable = self.table[cmd_name][0].partition(":")
-            found = cast("click.Command", getattr(import_module(module), variable or "command"))
-        if found is None:
+            command = cast("click.Command", getattr(import_module(module), variable or "command"))
+        if command is None:
             return None
         if ctx.resilient_parsing:  # shell completion
             from omega.cli.completion import completing
 
-            completing(found)
-        return _everywhere(found)
+            completing(command)
+        return _everywhere(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -117,22 +120,19 @@ class Lazy(click.Group):
         """Complete commands from the table, without importing them, and options."""
         from click.shell_completion import CompletionItem
 
-        others = [name for name in self.list_commands(ctx) if name not in self.table and name.startswith(incomplete)]
-        rows = {name: summary for name, (_, summary) in self.table.items() if name.startswith(incomplete)}
-        rows |= {name: self.commands[name].get_short_help_str() for name in others}
-        found = [CompletionItem(name, help=summary) for name, summary in rows.items()]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        summaries = self._summaries(ctx).items()
+        items = [CompletionItem(name, help=summary) for name, summary in summaries if name.startswith(incomplete)]
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write commands and summaries without importing the commands."""
-        rows = []
-        for name in self.list_commands(ctx):
-            known = self.commands.get(name)
-            own = known.get_short_help_str(limit=100) if known else ""
-            rows.append((name, self.table[name][1] if name in self.table else own))
-        if rows:
+        if rows := list(self._summaries(ctx).items()):
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
+
+    def _summaries(self, ctx: click.Context) -> dict[str, str]:
+        own = {name: self.commands[name].get_short_help_str(limit=100) for name in self.commands}
+        return {name: self.table[name][1] if name in self.table else own[name] for name in self.list_commands(ctx)}
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -184,42 +184,39 @@ def common_options(*, environment: bool) -> list[CommonOption]:
     """
     return [
         CommonOption(
-            ["--store"],
+            "--store",
             metavar="URL",
-            expose_value=False,
             callback=_remember_store,
             envvar="OMEGA_STORE" if environment else None,
             help="Store URL: redis://, rediss:// or unix:// (default: OMEGA_STORE, else the embedded store).",
         ),
         CommonOption(
-            ["--store-file"],
+            "--store-file",
             metavar="FILE",
-            expose_value=False,
             callback=_remember_store,
             envvar="OMEGA_STORE_FILE" if environment else None,
             help="File with the store's URL, readable by its owner only (default: OMEGA_STORE_FILE).",
         ),
         CommonOption(
-            ["--cell", "cell_name"],
+            "--cell",
+            "cell_name",
             metavar="NAME",
-            expose_value=False,
             callback=_remember,
             shell_complete=_cells,
             envvar="OMEGA_CELL" if environment else None,
             help="Name of the cell (default: OMEGA_CELL, else the cell named default, else the only one).",
         ),
         CommonOption(
-            ["--json", "as_json"],
+            "--json",
+            "as_json",
             is_flag=True,
-            expose_value=False,
             callback=_remember,
             help="Print one JSON document instead of text.",
         ),
         CommonOption(
-            SETTINGS["help_option_names"],
+            *SETTINGS["help_option_names"],
             is_flag=True,
             is_eager=True,
-            expose_value=False,
             callback=_explain,
             help="Print this help, or that of the command.",
         ),

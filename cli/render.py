@@ -254,7 +254,6 @@ def progress(*, quiet: bool = False) -> "Iterator[Progress]":
 
 
 def _tick(bars: "Progress", seconds: float) -> None:
-    """Print the progress of unfinished tasks."""
     from omega.cli import units
 
     for task in bars.tasks:

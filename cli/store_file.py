@@ -21,12 +21,12 @@ def read(path: str) -> str:
         os.close(handle)
         raise BadInput(f"store file {path}: is a directory; give a file that holds the URL of a store")
     with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if stat.S_IMODE(found.st_mode) & 0o077:
-            mode = f"{stat.S_IMODE(found.st_mode):03o}"
+        status = os.fstat(handle)
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            mode = f"{stat.S_IMODE(status.st_mode):03o}"
             raise BadInput(f"store file {path}: is open to other users (mode {mode}); run chmod 600 {path}")
-        if found.st_uid not in (0, os.geteuid()):
-            raise BadInput(f"store file {path}: belongs to user {found.st_uid}, not to you ({os.geteuid()})")
+        if status.st_uid not in (0, os.geteuid()):
+            raise BadInput(f"store file {path}: belongs to user {status.st_uid}, not to you ({os.geteuid()})")
         try:
             text = file.read(MOST_BYTES + 1).decode().strip()
         except (OSError, UnicodeDecodeError):

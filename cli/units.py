@@ -78,8 +78,8 @@ def _short(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
-def recently(found: "Recently") -> str:
+def recently(past: "Recently") -> str:
     """Return ``3 failed, 12 evicted in the last 15m00s``; empty when there were none."""
     one = {"conflicts": "conflict"}
-    said = [f"{n:,} {one.get(name, name) if n == 1 else name}" for name, n in found.as_json().items() if n]
-    return f"{', '.join(said)} in the last {age(found.seconds)}" if said else ""
+    said = [f"{n:,} {one.get(name, name) if n == 1 else name}" for name, n in past.as_json().items() if n]
+    return f"{', '.join(said)} in the last {age(past.seconds)}" if said else ""

@@ -42,7 +42,6 @@ def _at(member: str, figures: Mapping[str, Any]) -> str:
 
 
 def _join(cell: "StoredCell", machines: int, cpu: str, memory: str, attributes: AttributeValues) -> None:
-    """Add the missing simulated machines."""
     from omega.cellstate.model import MachineSpec
     from omega.live.simulated.executor import SimulatedExecutor
 
@@ -68,7 +67,6 @@ def _simulated(cell: "StoredCell", *, expected: bool) -> bool:
 
 
 def _line(cell: "StoredCell", group: "ProcessSupervisor") -> str:
-    """Return a one-line summary of the cell."""
     figures = {name: each for name, each in cell.figures().items() if name in group.members}
     conflicts, accepted = (sum(each[name] for each in figures.values()) for name in ("conflicts", "accepted"))
     placed = sum(each["tasks"] for each in figures.values())
@@ -188,7 +186,7 @@ def up(
 def down(app: App) -> None:
     """Stop the processes that omega up started on this computer, and their tasks; the cell's state stays in the store.
 
-    The processes are found by a record in the state directory, also after omega up was killed. Without --cell, the
+    The processes are process by a record in the state directory, also after omega up was killed. Without --cell, the
     processes of all cells are stopped. The store keeps running (omega store stop stops it); it need not be reachable.
     """
     from omega.embedded.places import state_directory
@@ -196,9 +194,9 @@ def down(app: App) -> None:
 
     state = state_directory()
     ended = [
-        {"cell": record.cell, "member": found.member, "pid": found.pid, "killed": killed}
+        {"cell": record.cell, "member": process.member, "pid": process.pid, "killed": killed}
         for record in records(state, app.cell_name)
-        for found, killed in end_all(record, state)
+        for process, killed in end_all(record, state)
     ]
     if app.as_json:
         render.document({"ended": ended})

@@ -23,8 +23,8 @@ def command(app: App) -> None:
     """Print the versions of Omega, of Python and of the store's schema."""
     from omega.cellstate.keys import SCHEMA
 
-    found = {"omega": number(), "python": platform.python_version(), "schema": SCHEMA}
+    numbers = {"omega": number(), "python": platform.python_version(), "schema": SCHEMA}
     if app.as_json:
-        render.document(found)
+        render.document(numbers)
     else:
-        render.line(f"omega {found['omega']} (Python {found['python']}, store schema {found['schema']})")
+        render.line(f"omega {numbers['omega']} (Python {numbers['python']}, store schema {numbers['schema']})")

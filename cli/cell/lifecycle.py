@@ -70,8 +70,8 @@ def create(
 def delete(app: App, name: str | None, yes: bool) -> None:
     """Delete the cell NAME (or the one given by --cell) and everything in it."""
     cell = app.open(name or app.which(surely=True), any_schema=True)
-    found = contents(cell)
-    live, machines, jobs = found.schedulers, found.machines, found.live_jobs
+    held = contents(cell)
+    live, machines, jobs = held.schedulers, held.machines, held.live_jobs
     if live:
         raise Refused(
             f"cell {cell.name}: {units.count(len(live), 'scheduler')} running ({units.listing(live)}); stop them first "

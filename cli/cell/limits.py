@@ -86,14 +86,14 @@ def _is_of(kind: str, job: "Job") -> bool:
 
 def _wanted(amounts: Mapping[str, str], jobs: str | None, precedence: str | None) -> dict[str, Any]:
     """Return the given limits as `omega.limits.changed` takes them."""
-    found: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "resources": {name: None if amount == NONE else amount for name, amount in amounts.items()}
     }
     if jobs is not None:
-        found["jobs"] = None if jobs == NONE else _whole(jobs, "--jobs")
+        changes["jobs"] = None if jobs == NONE else _whole(jobs, "--jobs")
     if precedence is not None:
-        found["precedence"] = None if precedence == NONE else _range(precedence)
-    return found
+        changes["precedence"] = None if precedence == NONE else _range(precedence)
+    return changes
 
 
 def _whole(text: str, option: str) -> int:

@@ -25,38 +25,38 @@ def command(app: App, name: str | None) -> None:
     cell = app.open(name)
     kinds = cell.kinds()
     past = recently(cell, app.now_ms())
-    found = describe(cell, kinds, past)
+    summary = describe(cell, kinds, past)
     if app.as_json:
-        render.document({"cell": cell.name, "store": app.shown_url} | found)
+        render.document({"cell": cell.name, "store": app.shown_url} | summary)
     else:
-        _show(cell, app.shown_url, found, kinds, past)
+        _show(cell, app.shown_url, summary, kinds, past)
 
 
-def _by_word(found: Mapping[str, int], *always: str) -> str:
+def _by_word(numbers: Mapping[str, int], *always: str) -> str:
     """Return counts such as ``3 pending, 12 running``; zero counts are left out unless they are always shown."""
-    return ", ".join(f"{number:,} {word}" for word, number in found.items() if number or word in always)
+    return ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number or word in always)
 
 
 def _show(
-    cell: "Queries", store: str, found: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: Recently
+    cell: "Queries", store: str, summary: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: Recently
 ) -> None:
-    machines, jobs, tasks = dict(found["machines"]), dict(found["jobs"]), dict(found["tasks"])
+    machines, jobs, tasks = dict(summary["machines"]), dict(summary["jobs"]), dict(summary["tasks"])
     use = [
         f"{name} {units.percent(each['allocated'], each['capacity'])} "
         f"({units.amount(name, each['allocated'])} of {units.amount(name, each['capacity'])})"
-        for name, each in found["utilisation"].items()
+        for name, each in summary["utilisation"].items()
     ]
-    live, lapsed, counts = found["schedulers"]["live"], found["schedulers"]["lapsed"], found["transactions"]
+    live, lapsed, counts = summary["schedulers"]["live"], summary["schedulers"]["lapsed"], summary["transactions"]
     render.facts(
         {
-            "cell": f"{cell.name} · version {found['version']:,} · {store}",
+            "cell": f"{cell.name} · version {summary['version']:,} · {store}",
             "machines": f"{machines.pop('total'):,} · {_by_word(machines, 'up')}",
             "in use": " · ".join(use),
             "jobs": f"{jobs.pop('total'):,} · {_by_word(jobs, 'pending', 'running')}",
             "tasks": f"{tasks.pop('total'):,} · {_by_word(tasks, 'pending', 'placed')}",
-            "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in found["pending"].items())
+            "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in summary["pending"].items())
             or "nothing",
-            "wanted": _wanted(found["demand"], found["utilisation"]),
+            "wanted": _wanted(summary["demand"], summary["utilisation"]),
             "troubles": units.recently(past),
             "schedulers": (
                 f"{len(live)} live: {units.listing(live, 8)}" if live else "none live; see omega scheduler run"
@@ -102,17 +102,17 @@ def list_(app: App, columns: Columns) -> None:
 
     The line of a cell that cannot be read shows the error; the exit status is then 3.
     """
-    found = list_cells(app.cells(), app.open)
-    code = UNREADABLE if any(each["note"] for each in found) else 0
-    if answered(app, {"store": app.shown_url, "cells": found}, "cells", columns):
+    listed = list_cells(app.cells(), app.open)
+    code = UNREADABLE if any(each["note"] for each in listed) else 0
+    if answered(app, {"store": app.shown_url, "cells": listed}, "cells", columns):
         click.get_current_context().exit(code)
-    if not found:
+    if not listed:
         render.note("no cells; create one with omega cell create NAME")
         return
     copied = ("machines", "jobs", "schedulers")
     rows = [
         (each["name"], ", ".join(each["resources"]), *(each[word] for word in copied), each["note"] or "")
-        for each in found
+        for each in listed
     ]
     render.table(("cell", "resources", ">machines", ">live jobs", ">schedulers", ""), rows)
     click.get_current_context().exit(code)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate import ranges
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.job.progress_text import ProgressText, sums
+from omega.cli.job.progress_text import ProgressText
 from omega.live.waiting import OTHERWISE, exit_status, watch
 from omega.queries.event_list import JobTail
 from omega.queries.events import events, extent, since_time
@@ -19,7 +19,7 @@ from omega.queries.room import Room
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from omega.cellstate.model import Job
+    from omega.cellstate.model import GroupStatus, Job
     from omega.cellstate.ports import Queries
 
 MOST_BEHIND = 5_000
@@ -44,8 +44,8 @@ def follow_all(
             render.note(f"detached; {continues}")
             raise
     if app.as_json:
-        found = [as_json(job, "unchanged" if job.id not in ids else "submitted") for job in jobs]
-        render.document({"cell": cell.name, "jobs": found, "warnings": list(warnings)})
+        answers = [as_json(job, "unchanged" if job.id not in ids else "submitted") for job in jobs]
+        render.document({"cell": cell.name, "jobs": answers, "warnings": list(warnings)})
     elif len(jobs) > 1:
         _table(cell, jobs)
     elif isinstance(watcher, _One) and (hint := watcher.hint()):
@@ -67,6 +67,19 @@ def as_json(job: "Job", status: str) -> dict[str, Any]:
     }
 
 
+class _TaskBars:
+    """Bars of placed and of ended tasks."""
+
+    def __init__(self, bars: "Progress") -> None:
+        self.bars = bars
+        self.placed, self.ended = (bars.add_task(name, total=None, more="tasks") for name in ("placed", "ended"))
+
+    def show(self, groups: "Sequence[GroupStatus]") -> None:
+        numbers = counts(groups)
+        self.bars.update(self.placed, total=numbers["total"], completed=numbers["total"] - numbers["pending"])
+        self.bars.update(self.ended, total=numbers["total"], completed=sum(numbers[name] for name in ENDS[1:]))
+
+
 class _One:
     """Follows one job with its events."""
 
@@ -76,8 +89,7 @@ class _One:
         self.tail: JobTail | None = None
         self.explain_ms = app.now_ms() + EXPLAIN_MS
         self.job_id = job_id
-        self.placed = bars.add_task("placed", total=None, more="tasks")
-        self.ended = bars.add_task("ended", total=None, more="tasks")
+        self.tasks = _TaskBars(bars)
         self.phases = [bars.add_task(name, total=None, more="shards", visible=False) for name in ("map", "reduce")]
 
     def see(self, jobs: "Sequence[Job]") -> None:
@@ -87,23 +99,14 @@ class _One:
             self.tail = JobTail(self.cell, job.id, job.submitted_ms, MOST_BEHIND)
         for event in self.tail.read() if self.tail else ():
             self.lines.add_event(event)
-        told = self.lines.update(job, self.app.now_ms())
-        told += self._explain(self.lines, job)
-        found = counts(job.groups)
-        over = found["finished"] + found["failed"] + found["stopped"]
-        self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["pending"])
-        self.bars.update(self.ended, total=found["total"], completed=over)
-        self._count_shards(job)
-        if not self.app.as_json:
-            for line in told:
-                render.line_above(self.bars, line)
-
-    def _count_shards(self, job: "Job") -> None:
-        """Update the bars of a MapReduce job's phases."""
-        found = progress(self.cell, job)
-        if found is not None:
-            for bar, count in zip(self.phases, found[:2], strict=True):
+        texts = self.lines.update(job, self.app.now_ms()) + self._explain(self.lines, job)
+        self.tasks.show(job.groups)
+        if shards := progress(self.cell, job):
+            for bar, count in zip(self.phases, shards[:2], strict=True):
                 self.bars.update(bar, total=count.total, completed=count.done, visible=True)
+        if not self.app.as_json:
+            for text in texts:
+                render.line_above(self.bars, text)
 
     def hint(self) -> str:
         """Return the command that prints the output of a failed task; empty when none failed."""
@@ -123,17 +126,12 @@ class _Many:
 
     def __init__(self, bars: "Progress") -> None:
         self.bars = bars
-        self.jobs, self.placed, self.ended = (
-            bars.add_task(name, total=None, more=more)
-            for name, more in (("jobs ended", "jobs"), ("placed", "tasks"), ("ended", "tasks"))
-        )
+        self.jobs = bars.add_task("jobs ended", total=None, more="jobs")
+        self.tasks = _TaskBars(bars)
 
     def see(self, jobs: "Sequence[Job]") -> None:
-        found = sums(jobs)
-        over = found["finished"] + found["failed"] + found["stopped"]
         self.bars.update(self.jobs, total=len(jobs), completed=sum(ended(job) for job in jobs))
-        self.bars.update(self.placed, total=found["total"], completed=found["total"] - found["pending"])
-        self.bars.update(self.ended, total=found["total"], completed=over)
+        self.tasks.show([group for job in jobs for group in job.groups])
 
 
 def _table(cell: "Queries", jobs: "Sequence[Job]") -> None:
@@ -145,8 +143,8 @@ def _table(cell: "Queries", jobs: "Sequence[Job]") -> None:
     room = Room(cell)
     rows = []
     for job in jobs:
-        found = counts(job.groups)
-        rows.append((job.id, job.name, state(job), room.reason(job), *(found[name] for name in ENDS)))
+        numbers = counts(job.groups)
+        rows.append((job.id, job.name, state(job), room.reason(job), *(numbers[name] for name in ENDS)))
     render.table(("id", "name", "state", "reason", *(f">{name}" for name in ENDS)), rows)
 
 
@@ -167,10 +165,10 @@ def code_of(reason: str) -> int:
     128 plus the signal's number for a signal, 127 for an unknown command, 126 for one that cannot be run, 124 for a
     time limit (as ``timeout``). A task without an exit code (stopped, abandoned, lost) counts as 1.
     """
-    if found := _EXIT.match(reason):
-        return min(int(found[1]), 255) or OTHERWISE
-    if found := _KILLED.match(reason):
-        number = int(found[1]) if found[1] else getattr(signal, found[2], 0)
+    if match := _EXIT.match(reason):
+        return min(int(match[1]), 255) or OTHERWISE
+    if match := _KILLED.match(reason):
+        number = int(match[1]) if match[1] else getattr(signal, match[2], 0)
         return 128 + int(number) if 0 < number < 128 else OTHERWISE
     return next((code for start, code in _CODES.items() if reason.startswith(start)), OTHERWISE)
 

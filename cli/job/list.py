@@ -78,18 +78,23 @@ def _show(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> None:
     briefs = {job.id: brief for job in shown if (brief := progress.brief(cell, job))}
     rows = []
     for job in shown:
-        found = counts(job.groups)
-        kind_and_rank = (job.kind, job.precedence) if with_precedence else (job.kind,)
-        numbers = (found["total"], found["placed"], *(found[name] for name in some))
-        age = units.age((now_ms - job.submitted_ms) / 1000)
-        who = (shown_user(job),) if with_user else ()
-        far = (briefs.get(job.id, ""),) if briefs else ()
-        rows.append((job.id, job.name, *who, *kind_and_rank, state(job), room.reason(job), *far, *numbers, age))
-    headings = ("kind", ">prec") if with_precedence else ("kind",)
-    numbered = (f">{name}" for name in ("tasks", "placed", *some))
-    headings = ("user", *headings) if with_user else headings
-    states = ("state", "reason", "progress") if briefs else ("state", "reason")
-    render.table(("id", "name", *headings, *states, *numbered, ">age"), rows, SPARE)
+        numbers = counts(job.groups)
+        rows.append(
+            {
+                "id": job.id,
+                "name": job.name,
+                **({"user": shown_user(job)} if with_user else {}),
+                "kind": job.kind,
+                **({">prec": job.precedence} if with_precedence else {}),
+                "state": state(job),
+                "reason": room.reason(job),
+                **({"progress": briefs.get(job.id, "")} if briefs else {}),
+                ">tasks": numbers["total"],
+                **{f">{name}": numbers[name] for name in ("placed", *some)},
+                ">age": units.age((now_ms - job.submitted_ms) / 1000),
+            }
+        )
+    render.records(rows, SPARE)
 
 
 def shown_user(job: "Job") -> str:

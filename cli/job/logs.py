@@ -29,12 +29,12 @@ def command(app: App, job: str, task: int, group: str | None, stderr: bool, line
     from omega.queries.finding import find_job
 
     cell = app.open()
-    found = find_job(cell, job)
-    log = TaskLog.of(cell, found, task, group, "stderr" if stderr else "stdout")
+    asked = find_job(cell, job)
+    log = TaskLog.of(cell, asked, task, group, "stderr" if stderr else "stdout")
     if app.as_json:
         render.document(log.as_json(lines))
         return
-    if len(found.groups) > 1 or found.groups[log.group].total > 1 or sys.stderr.isatty():
+    if len(asked.groups) > 1 or asked.groups[log.group].total > 1 or sys.stderr.isatty():
         render.note(f"{log.stream} of {log.name}")
     printed = _Printed(log)
     said = printed.show(lines)

@@ -1,6 +1,5 @@
 """Progress lines of a followed job: placements and their schedulers, requeued tasks, and the end."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from omega.cellstate import ranges
@@ -123,21 +122,16 @@ class ProgressText:
 
 
 def _ended(group: GroupStatus, part: GroupProgress) -> str:
-    found = counts([group])
+    numbers = counts([group])
     why = {
         "finished": "exit 0" if part.ran else "",
         "failed": units.listing(
-            [text if count == found["failed"] else f"{count:,} × {text}" for text, count in part.failures.items()]
+            [text if count == numbers["failed"] else f"{count:,} × {text}" for text, count in part.failures.items()]
         ),
     }
     ways = [
-        f"{found[word]:,} {word}" + (f" ({why[word]})" if why.get(word) else "")
+        f"{numbers[word]:,} {word}" + (f" ({why[word]})" if why.get(word) else "")
         for word in ("finished", "failed", "stopped")
-        if found[word]
+        if numbers[word]
     ]
     return ", ".join(ways)
-
-
-def sums(jobs: Sequence[Job]) -> dict[str, int]:
-    """Return the tasks of several jobs by state."""
-    return counts([group for job in jobs for group in job.groups])

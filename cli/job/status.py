@@ -128,9 +128,9 @@ def show_past(cell: "Queries", past: Past, most: int) -> None:
         render.table((">after", ">version", "by", "what"), rows)
 
 
-def _evictions(cell: "Queries", found: Mapping[str, int], how: str) -> str:
+def _evictions(cell: "Queries", tasks_by_job: Mapping[str, int], how: str) -> str:
     names = Names(cell)
-    said = [f"{units.count(tasks, 'task')} {how} {names.job(job_id)}" for job_id, tasks in found.items()]
+    said = [f"{units.count(tasks, 'task')} {how} {names.job(job_id)}" for job_id, tasks in tasks_by_job.items()]
     return units.listing(said)
 
 
@@ -141,24 +141,24 @@ def show_runs(status: JobStatus, most: int) -> None:
         return
     groups = dict(enumerate(group_names(job)))
     rows = [
-        (
-            str(run.placement),
-            names.get(run.machine, str(run.machine)),
-            groups.get(run.group, "?"),
-            run.tasks,
-            "leaving" if run.leaving else "running",
-        )
+        {
+            ">placement": str(run.placement),
+            "machine": names.get(run.machine, str(run.machine)),
+            "group": groups.get(run.group, "?"),
+            "tasks": run.tasks,
+            "state": "leaving" if run.leaving else "running",
+        }
         for run in runs[:most]
     ]
     render.line()
-    render.table((">placement", "machine", "group", "tasks", "state"), rows)
+    render.records(rows)
     if len(runs) > most:
         render.note(f"… {units.count(len(runs) - most, 'more run')} (--verbose)")
 
 
-def loss_lines(found: list[dict[str, Any]]) -> Iterator[str]:
+def loss_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each: ``tasks 3,5 of web: lost 2 times of at most 10, placed again in 3.2 s``."""
-    for each in found:
+    for each in rows:
         delay = f", delayed for {units.seconds(each['delay_ms'] / 1000)}" if each["delay_ms"] else ""
         times = units.count(each["lost"], "time")
         yield f"tasks {each['tasks']} of group {each['name']}: lost {times} of at most {each['budget']}{delay}"
@@ -171,7 +171,7 @@ QUIET = frozenset({"finished", "left", "ended", "awaited", "met"})
 def _past_lines(past: Past, names: Names, most: int) -> list[tuple[str, str, str, str]]:
     """Return (time since submission, version, author, text) of the last `most` versions that are worth a line."""
     told = [event for event in past.events if event.kind not in QUIET]
-    found = []
+    lines = []
     for version, together in groupby(told, lambda event: event.version):
         same = list(together)
         conflicts = [event for event in same if event.kind == "conflict"]
@@ -179,8 +179,8 @@ def _past_lines(past: Past, names: Names, most: int) -> list[tuple[str, str, str
         said = [text + _won(past, conflicts, names) for _, text in sentences(conflicts, names)]
         said += [text for _, text in sentences(others, names)]
         after = units.seconds(max(0, same[0].at_ms - past.job.submitted_ms) / 1000)
-        found.append((after, str(version), same[0].by, " · ".join(said)))
-    return found[-most:]
+        lines.append((after, str(version), same[0].by, " · ".join(said)))
+    return lines[-most:]
 
 
 def _won(past: Past, conflicts: Iterable[Event], names: Names) -> str:

@@ -76,24 +76,24 @@ def submit(
     for text in doubtful:
         render.warning(text)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
-    found = submitted_json(specs, answers)
+    submitted = submitted_json(specs, answers)
     if not app.as_json:
-        _say(found, "following (Ctrl-C detaches)" if following else f"see omega job status {specs[0].id}")
+        _say(submitted, "following (Ctrl-C detaches)" if following else f"see omega job status {specs[0].id}")
     elif not following:
-        render.document({"cell": cell.name, "jobs": found, "warnings": doubtful})
+        render.document({"cell": cell.name, "jobs": submitted, "warnings": doubtful})
     if following:
         from omega.cli.job.follow import follow_all
 
         ctx.exit(follow_all(app, cell, [spec.id for spec in specs], doubtful, of_tasks=of_tasks))
 
 
-def _say(found: Sequence[dict[str, Any]], next_step: str) -> None:
-    if len(found) == 1:
-        job = found[0]
+def _say(jobs: Sequence[dict[str, Any]], next_step: str) -> None:
+    if len(jobs) == 1:
+        job = jobs[0]
         render.line(f"job  {job['id']}  {job['name']}  {job['status']} · {next_step}")
         return
-    fresh = [job for job in found if job["status"] == "submitted"]
-    same = len(found) - len(fresh)
+    fresh = [job for job in jobs if job["status"] == "submitted"]
+    same = len(jobs) - len(fresh)
     also = f" · {same:,} unchanged" if same else ""
     tasks = sum(job["tasks"] for job in fresh)
     render.line(f"{units.count(len(fresh), 'job')} submitted, {units.count(tasks, 'task')}{also} · {next_step}")

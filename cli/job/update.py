@@ -45,8 +45,8 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
     now = _follow(cell, job.id, quiet=app.as_json) if following else update_progress(cell, job.id)
     now = now or progress(job, "")  # retired meanwhile
     if app.as_json:
-        found = {"id": job.id, "name": job.name, "replaces": change.replaced, "modify_index": job.modified}
-        render.document({"cell": cell.name, "jobs": [found | now]})
+        change_json = {"id": job.id, "name": job.name, "replaces": change.replaced, "modify_index": job.modified}
+        render.document({"cell": cell.name, "jobs": [change_json | now]})
     elif not following:
         what = f"{units.count(change.replaced, 'task')} to be replaced" if change.replaced else "nothing to be replaced"
         render.line(f"job  {job.id}  {job.name}  {what} · modify index {job.modified} · see omega job status {job.id}")

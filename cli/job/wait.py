@@ -30,16 +30,16 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
     app: App = ctx.obj
     seconds = None if timeout is None else parse_duration(timeout) / 1000
     cell = app.open()
-    found = patiently(lambda: find_job(cell, job))
+    asked = patiently(lambda: find_job(cell, job))
     began = time.monotonic()
     with render.progress(quiet=app.as_json) as bars:
-        bar = bars.add_task(f"waiting for {found.name}", total=None, more="tasks")
+        bar = bars.add_task(f"waiting for {asked.name}", total=None, more="tasks")
 
         def see(jobs: "Sequence[Job]") -> None:
             now = counts(jobs[0].groups)
             bars.update(bar, total=now["total"], completed=now["finished"] + now["failed"] + now["stopped"])
 
-        jobs = watch(cell, [found.id], see, seconds)
+        jobs = watch(cell, [asked.id], see, seconds)
     code, waited = exit_status(jobs), time.monotonic() - began
     last, now = jobs[0], counts(jobs[0].groups)
     if app.as_json:

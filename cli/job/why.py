@@ -35,18 +35,18 @@ def command(app: App, job: str, machine: str | None, verbose: bool) -> None:
     counts at the first demand that excludes it. JSON lists the first 20 machines of each demand, with --verbose all.
     """
     cell = app.open()
-    found = find_job(cell, job)
+    asked = find_job(cell, job)
     if machine is not None:
-        checked = explain_machine(cell, found, machine)
+        checked = explain_machine(cell, asked, machine)
         if app.as_json:
             render.document(checked)
         else:
             _show_machine(cell.dimensions, checked)
         return
-    if not waits(found):
-        _show_settled(app, settled(cell, found))
+    if not waits(asked):
+        _show_settled(app, settled(cell, asked))
         return
-    explained = Explained.of(cell, found, None if verbose and app.as_json else MOST_MACHINES)
+    explained = Explained.of(cell, asked, None if verbose and app.as_json else MOST_MACHINES)
     if app.as_json:
         render.document(explained.as_json())
     else:
@@ -88,30 +88,31 @@ def _show_settled(app: App, explained: Mapping[str, Any]) -> None:
         render.line(f"  would be placed after: omega job release {explained['name']}")
 
 
-def _show(app: App, found: Explained, *, verbose: bool) -> None:
+def _show(app: App, explained: Explained, *, verbose: bool) -> None:
     from omega.schedulers.constraints.reasons import MEANING
 
-    total = sum(group.total for group in found.job.groups)
-    begin = f"{found.job.name} is {state(found.job)}: {found.job.unplaced:,} of {units.count(total, 'task')} unplaced"
-    render.line(_headline(begin, found.explanation.reason))
-    if found.explanation.detail:
-        render.line(f"  {found.explanation.detail}")
-    for part in found.explanation.parts:
-        if len(found.job.groups) > 1:
-            render.line(f"  group {found.groups[part.group]}: {part.unplaced:,} unplaced · {part.reason}")
+    job = explained.job
+    total = units.count(sum(group.total for group in job.groups), "task")
+    begin = f"{job.name} is {state(job)}: {job.unplaced:,} of {total} unplaced"
+    render.line(_headline(begin, explained.explanation.reason))
+    if explained.explanation.detail:
+        render.line(f"  {explained.explanation.detail}")
+    for part in explained.explanation.parts:
+        if len(explained.job.groups) > 1:
+            render.line(f"  group {explained.groups[part.group]}: {part.unplaced:,} unplaced · {part.reason}")
         if part.fits:
             render.line(f"  {part.fits:,} of them would fit now")
         if part.fits < part.unplaced:
-            _show_steps(found, part, verbose=verbose)
-            _show_lacking(found.lacking(part))
-    if not found.explanation.parts or found.explanation.reason in SELF_EXPLANATORY:
-        render.line(f"  {MEANING[found.explanation.reason]}")
-    for line in sentences(found.pool) if found.pool else ():
+            _show_steps(explained, part, verbose=verbose)
+            _show_lacking(explained.lacking(part))
+    if not explained.explanation.parts or explained.explanation.reason in SELF_EXPLANATORY:
+        render.line(f"  {MEANING[explained.explanation.reason]}")
+    for line in sentences(explained.pool) if explained.pool else ():
         render.line(f"  {line}")
-    for line in loss_lines(losses(found.cell, found.job)):
+    for line in loss_lines(losses(explained.cell, explained.job)):
         render.line(f"  {line}")
-    _show_past(app, past_reasons(found.cell, found.job.id))
-    if remedies := found.remedies():
+    _show_past(app, past_reasons(explained.cell, explained.job.id))
+    if remedies := explained.remedies():
         render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
 
 
@@ -126,10 +127,10 @@ def _show_lacking(lacking: Sequence[Mapping[str, Any]]) -> None:
         render.line(f"  {name}: {free} free in all, at most {most} on one machine; a task needs {need}{never}")
 
 
-def _show_past(app: App, found: Sequence[Mapping[str, Any]]) -> None:
+def _show_past(app: App, past: Sequence[Mapping[str, Any]]) -> None:
     """Print the last reasons, each with the time from which it held."""
-    if found:
-        texts = (f"{clock(each['at_ms'], app.now_ms())[:-4]} {each['reason']} ({each['by']})" for each in found)
+    if past:
+        texts = (f"{clock(each['at_ms'], app.now_ms())[:-4]} {each['reason']} ({each['by']})" for each in past)
         render.line("  last reasons: " + " · ".join(texts))
 
 
@@ -141,7 +142,7 @@ def _headline(begin: str, reason: str) -> str:
     return f"{begin:<{WIDTH}}  reason: {reason}"
 
 
-def _show_steps(found: Explained, part: "GroupExplanation", *, verbose: bool) -> None:
+def _show_steps(explained: Explained, part: "GroupExplanation", *, verbose: bool) -> None:
     steps: Sequence[DemandStep] = part.steps
     width = max((len(step.what) for step in steps), default=0)
     of: Mapping[str, str] = {
@@ -151,7 +152,7 @@ def _show_steps(found: Explained, part: "GroupExplanation", *, verbose: bool) ->
         "NO_EXECUTOR": "{} offline",
         "SIMULATED": "{} simulated",
     }
-    machines = before = found.explanation.machines
+    machines = before = explained.explanation.machines
     for step in steps:
         if not before:
             break  # no machine remains
@@ -167,5 +168,5 @@ def _show_steps(found: Explained, part: "GroupExplanation", *, verbose: bool) ->
         render.line(f"  {step.what:<{width}}  {text}")
         if verbose and step.machines:
             more = step.excludes - len(step.machines)
-            render.line(f"    {', '.join(found.names_of(step))}" + (f" and {more:,} more" if more else ""))
+            render.line(f"    {', '.join(explained.names_of(step))}" + (f" and {more:,} more" if more else ""))
         before = step.remaining

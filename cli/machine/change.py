@@ -35,7 +35,7 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
     left = tasks_on(cell.runs([machine.index for machine in machines]))
     if app.as_json:
         deadline = {} if deadline_ms is None else {"deadline_ms": deadline_ms}
-        found = [
+        changed = [
             {
                 "name": machine.name,
                 "index": machine.index,
@@ -47,7 +47,7 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
             }
             for machine, put_back in answers
         ]
-        render.document({"cell": cell.name, "machines": found})
+        render.document({"cell": cell.name, "machines": changed})
         return
     for machine, put_back in answers:
         was = " already" if machine.state is to else ""
@@ -127,15 +127,15 @@ def set_(app: App, name: str, changes: Sequence[str]) -> None:
 
 def _read(changes: Sequence[str]) -> Mapping[str, str | None]:
     """Return ``{KEY: VALUE}``, None for attributes to remove. Raises UsageError for a malformed change."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for text in changes:
         key, equals, value = text.partition("=")
-        if not (equals and NAME.fullmatch(key)) or key in found:
+        if not (equals and NAME.fullmatch(key)) or key in values:
             raise click.UsageError(
                 f"{text!r} is not KEY=VALUE, or KEY is given twice; write for example rack=r7, or rack="
             )
-        found[key] = value or None
-    return found
+        values[key] = value or None
+    return values
 
 
 @click.command()

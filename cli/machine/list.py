@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from omega.cellstate.resources import Dimensions
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
@@ -35,32 +34,33 @@ def command(app: App, state: str | None, limit: int | None, after: int | None, v
     past = recently(cell, app.now_ms()) if verbose else None
     most = limit if limit or app.as_json or columns else MOST_ROWS
     page = machines.page(cell, state, most, after)
-    found = machines.list_machines(cell, page, past)
-    if answered(app, found, "machines", columns):
+    document = machines.list_machines(cell, page, past)
+    if answered(app, document, "machines", columns):
         return
     if not page.total:
         render.note("no machines" + (f" that are {state}" if state else "; add some with omega machine add"))
         return
-    show(cell.dimensions, found["machines"], app.now_ms(), verbose=verbose)
+    _show(cell.dimensions.names, document["machines"], app.now_ms())
     if page.after is not None:
         render.note(f"… {units.count(page.left, 'more machine')} (--after {page.after}, --limit)")
     if past is not None:
         render.note(units.recently(past) or f"nothing went wrong in the last {units.age(past.seconds)}")
 
 
-def show(dimensions: Dimensions, shown: Sequence[Mapping[str, Any]], now_ms: int, *, verbose: bool) -> None:
-    """Print a table of machines."""
+def _show(names: Sequence[str], shown: Sequence[Mapping[str, Any]], now_ms: int) -> None:
     attributed = any(each["attributes"] for each in shown)
     wrong = [name for kind in KINDS if any(each.get("recent", {}).get(name := NAMES.get(kind, kind)) for each in shown)]
     rows = []
     for each in shown:
-        use = [units.in_use(name, each["allocated"][name], each["capacity"][name]) for name in dimensions.names]
-        more = [" ".join(f"{key}={value}" for key, value in each["attributes"].items())] if attributed else []
         since = each.get("state_since_ms")
         state = each["state"] + (", over" if each["over"] else "")
         state += "" if since is None else f" {units.age((now_ms - since) / 1000)}"
-        numbers = (each["tasks"], *(each["recent"][name] for name in wrong))
-        rows.append((each["name"], each["index"], state, *use, *numbers, *more))
-    wrongs = (f">{name}" for name in wrong) if verbose else ()
-    headings = ("machine", ">index", "state", *(f">{name}" for name in dimensions.names), ">tasks", *wrongs)
-    render.table((*headings, "attributes") if attributed else headings, rows)
+        attributes = " ".join(f"{key}={value}" for key, value in each["attributes"].items())
+        rows.append(
+            {"machine": each["name"], ">index": each["index"], "state": state}
+            | {f">{name}": units.in_use(name, each["allocated"][name], each["capacity"][name]) for name in names}
+            | {">tasks": each["tasks"]}
+            | {f">{name}": each["recent"][name] for name in wrong}
+            | ({"attributes": attributes} if attributed else {})
+        )
+    render.records(rows)

@@ -57,12 +57,14 @@ def _show_runs(status: MachineStatus, *, verbose: bool) -> None:
     for run in status.runs:
         job = status.jobs.get(run.job)
         need = units.amounts(status.cell.dimensions, job.groups[run.group].need) if job else ""
-        more = (str(job.precedence) if job else "", need) if verbose else ()
-        state = "leaving" if run.leaving else "running"
-        rows.append((str(run.placement), run.job, job.name if job else "", run.group, run.tasks, *more, state))
-    headings = (">precedence", "each task") if verbose else ()
+        rows.append(
+            {">placement": str(run.placement), "job": run.job, "name": job.name if job else "", ">group": run.group}
+            | {"tasks": run.tasks}
+            | ({">precedence": str(job.precedence) if job else "", "each task": need} if verbose else {})
+            | {"state": "leaving" if run.leaving else "running"}
+        )
     render.line()
-    render.table((">placement", "job", "name", ">group", "tasks", *headings, "state"), rows)
+    render.records(rows)
 
 
 def since(at_ms: int | None, now_ms: int) -> str:

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 def facts(cell: "Queries", job: "Job") -> dict[str, str]:
     """Return the lines of ``job status`` for a MapReduce job's progress; none for other jobs."""
-    found = progress(cell, job)
-    if found is None:
+    work = progress(cell, job)
+    if work is None:
         return {}
     plan = job.spec[PLAN]
-    lines = {name: _phase(count, found.working if name == found.phase else 0) for name, count in phases(found)}
-    if found.failed:
-        lines["gave up"] = f"{found.failed.replace(' ', ' shard ')}: tried too often"
-    if found.failing:
-        names = machine_names(cell, found)
+    lines = {name: _phase(count, work.working if name == work.phase else 0) for name, count in phases(work)}
+    if work.failed:
+        lines["gave up"] = f"{work.failed.replace(' ', ' shard ')}: tried too often"
+    if work.failing:
+        names = machine_names(cell, work)
         lines["failing on"] = units.listing(
             [
                 f"{names.get(index, str(index))} ({units.count(count, 'shard')} in a row"
-                + (", left out)" if index in found.left_out else ")")
-                for index, count in found.failing
+                + (", left out)" if index in work.left_out else ")")
+                for index, count in work.failing
             ]
         )
     return {**lines, "output": str(plan["output"])}
@@ -35,11 +35,11 @@ def facts(cell: "Queries", job: "Job") -> dict[str, str]:
 
 def brief(cell: "Queries", job: "Job") -> str:
     """Return the progress for ``job list``, such as ``map 12/40``; empty for other jobs and ended ones."""
-    found = None if ended(job) else progress(cell, job)
-    if found is None:
+    work = None if ended(job) else progress(cell, job)
+    if work is None:
         return ""
-    count = dict(phases(found)).get(found.phase)
-    return found.phase if count is None else f"{found.phase} {count.done}/{count.total}"
+    count = dict(phases(work)).get(work.phase)
+    return work.phase if count is None else f"{work.phase} {count.done}/{count.total}"
 
 
 def _phase(count: "PhaseCount", working: int) -> str:

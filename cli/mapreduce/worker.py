@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Mapping
 
 import click
 
@@ -30,7 +29,7 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
     from omega.live.secrets import take_store
 
     app.store = take_store(os.environ) or app.store
-    surroundings = _of_commands(os.environ)
+    surroundings = {name: value for name, value in os.environ.items() if name not in ("OMEGA_STORE", "OMEGA_CELL")}
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy otherwise reserves memory for every core
     from omega.cellstate.shards import Worker
     from omega.live.mapreduce import ShardWorker
@@ -60,8 +59,3 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
         render.document({"cell": cell.name, "job": job.id, "task": task, "shards": done})
     else:
         render.line(f"{units.count(done, 'shard')} done")
-
-
-def _of_commands(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of mappers and reducers: without the store's URL, as for other commands."""
-    return {name: value for name, value in environment.items() if name not in ("OMEGA_STORE", "OMEGA_CELL")}

@@ -31,11 +31,11 @@ def command(app: App, *, file: Path, method: str) -> None:
     from omega import pools
 
     tree, seconds = pools.read(file)
-    found = pools.computed(tree, seconds, method)
-    for error in found["errors"]:
+    shares = pools.computed(tree, seconds, method)
+    for error in shares["errors"]:
         render.warning(error)
     if app.as_json:
-        render.document(found)
+        render.document(shares)
         return
     depths = {name: len(tree.path(number)) - 1 for name, number in tree.numbers.items()}
     depths |= {job.name: depths[job.parent] + 1 for job in tree.jobs}
@@ -49,7 +49,7 @@ def command(app: App, *, file: Path, method: str) -> None:
     while waiting:
         name = waiting.pop()
         waiting.extend(reversed(below.get(name, [])))
-        rows.append(_row("  " * depths[name] + name, found["elements"][name], tree.resources))
+        rows.append(_row("  " * depths[name] + name, shares["elements"][name], tree.resources))
     columns = ("element", ">weight", *(f">{name}" for name in tree.resources), "dominant", ">demand", ">satisfaction")
     shown = columns if method == METHODS[0] else columns[: 2 + len(tree.resources)]
     render.table(shown, [row[: len(shown)] for row in rows])

@@ -62,9 +62,10 @@ def show(document: Mapping[str, Any]) -> None:
 def watch(app: App, *, every: float, seconds: float | None, figures: Path | None) -> None:
     """Print the pools again whenever shares, usage or settings changed; with --json one document per line."""
     from omega.queries.pool_shares import pools_json
+    from omega.queries.pool_watch import PoolWatch
 
     cell = app.open()
-    watched = None if figures is None else _watched(app)
+    watched = None if figures is None else PoolWatch(cell, app.now_ms())
     until = None if seconds is None else time.monotonic() + seconds
     before: object = None
     with suppress(*([KeyboardInterrupt] if watched else [])):
@@ -90,14 +91,7 @@ def watch(app: App, *, every: float, seconds: float | None, figures: Path | None
         _draw(watched, figures, app)
 
 
-def _watched(app: App) -> "PoolWatch":
-    from omega.queries.pool_watch import PoolWatch
-
-    return PoolWatch(app.open(), app.now_ms())
-
-
 def _draw(watched: "PoolWatch", directory: Path, app: App) -> None:
-    """Draw the pools over time."""
     from omega.experiments.plots.pool_history import draw_history
 
     history = watched.history()

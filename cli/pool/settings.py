@@ -31,13 +31,13 @@ def amounts(given: Mapping[str, str], known: Amounts, dimensions: Dimensions, ea
 
 def _with_options() -> list[Setting]:
     """Return the settings with options of their own; --preemption sets all of preemption but amounts."""
-    found = list[Setting]()
+    rows = list[Setting]()
     for each in table(Pool):
         if each.value_type is Integral:
-            found += table(Integral)
+            rows += table(Integral)
         elif each.configurable and each.name != "name":
-            found.append(each)
-    return found + [each for each in table(PreemptionSettings) if each.amounts]
+            rows.append(each)
+    return rows + [each for each in table(PreemptionSettings) if each.amounts]
 
 
 def _form(each: Setting) -> dict[str, Any]:

@@ -30,11 +30,11 @@ def command(app: App, axis: str | None, columns: Columns) -> None:
 
     if axis not in (None, *AXES):
         raise BadInput(f"axis {axis!r}: unknown; known axes: {', '.join(AXES)}")
-    found = [_described(each) for one in AXES if axis in (None, one) for each in offers(one).values()]
-    if answered(app, {"policies": found}, "policies", columns):
+    listed = [_described(each) for one in AXES if axis in (None, one) for each in offers(one).values()]
+    if answered(app, {"policies": listed}, "policies", columns):
         return
-    render.table(("axis", "name", "about"), [(each["axis"], each["name"], _told(each, OWN)) for each in found])
-    for each in found:
+    render.table(("axis", "name", "about"), [(each["axis"], each["name"], _told(each, OWN)) for each in listed])
+    for each in listed:
         if each["error"]:
             render.warning(each["error"])
 
@@ -44,9 +44,9 @@ def _described(offer: "RegistryEntry") -> dict[str, Any]:
 
     about, known, error = "", list[dict[str, Any]](), None
     try:
-        found = offer.load()
-        about = _about(found)
-        known = [_parameter(each) for each in parameters(found)] if inspect.isclass(found) else []
+        loaded = offer.load()
+        about = _about(loaded)
+        known = [_parameter(each) for each in parameters(loaded)] if inspect.isclass(loaded) else []
     except BadInput as broken:
         error = str(broken)
     return {
@@ -61,14 +61,14 @@ def _described(offer: "RegistryEntry") -> dict[str, Any]:
     }
 
 
-def _about(found: object) -> str:
+def _about(policy: object) -> str:
     """Return the first sentence of its docstring; for a scheduler object, its policies."""
     from omega.schedulers.scheduler import Scheduler
 
-    if isinstance(found, Scheduler):
-        parts = [type(each).__name__ for each in (found.ordering, found.placement, found.preemption)]
-        return f"Takes jobs of kind {found.kind}: {', '.join(parts)}."
-    paragraph = " ".join((inspect.getdoc(found) or "").partition("\n\n")[0].split())
+    if isinstance(policy, Scheduler):
+        parts = [type(each).__name__ for each in (policy.ordering, policy.placement, policy.preemption)]
+        return f"Takes jobs of kind {policy.kind}: {', '.join(parts)}."
+    paragraph = " ".join((inspect.getdoc(policy) or "").partition("\n\n")[0].split())
     end = paragraph.find(". ")
     return paragraph if end < 0 else paragraph[: end + 1]
 

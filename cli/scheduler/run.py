@@ -50,7 +50,7 @@ def command(
     """Run schedulers of a KIND in the foreground; Ctrl-C lets them finish and deregister.
 
     KIND is batch, service, mapreduce, a kind of an installed package (omega scheduler policies), or
-    MODULE:ATTRIBUTE, found from the current directory. Several instances are separate processes; they share the
+    MODULE:ATTRIBUTE, ended from the current directory. Several instances are separate processes; they share the
     jobs of their kind with all other schedulers of the cell.
     """
     if name is not None and instances > 1:
@@ -66,11 +66,11 @@ def command(
         if instances == 1
         else _run_supervised(app, cell, kind, chosen, instances)
     )
-    found = [each for each in describe(cell, everybody=True) if each["member"] in ran]
+    ended = [each for each in describe(cell, everybody=True) if each["member"] in ran]
     if app.as_json:
-        render.document({"cell": cell.name, "schedulers": found})
+        render.document({"cell": cell.name, "schedulers": ended})
     else:
-        show_table(found)
+        show_table(ended)
 
 
 def free_names(cell: "Queries", kind: str, number: int) -> list[str]:

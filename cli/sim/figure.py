@@ -8,9 +8,8 @@ import click
 
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.several import Several
 from omega.cli.sim.executor import finish, writable
-from omega.cli.sim.options import FORMS, executor_options, figure_output, machines_of_figure, results_option
+from omega.cli.sim.options import FORMS, Several, executor_options, figure_output, machines_of_figure, results_option
 
 
 @click.command(cls=Several, several=("--cluster",))
@@ -89,11 +88,13 @@ def hierarchies(app: App, *, trees: int, output: Path) -> None:
     paths = [output / f"naive-hdrf{ending}" for ending in FORMS]
     with render.busy("simulating", quiet=app.as_json):
         draw_failure(*paths)
-        found = gains(trees)
+        results = gains(trees)
     if app.as_json:
-        render.document({"trees": trees, "methods": [asdict(each) for each in found], "files": [str(p) for p in paths]})
+        render.document(
+            {"trees": trees, "methods": [asdict(each) for each in results], "files": [str(p) for p in paths]}
+        )
         return
-    rows = [(each.method, f"{each.used:.1%}", f"{each.kept:.1%}", f"{each.starved:.1%}") for each in found]
+    rows = [(each.method, f"{each.used:.1%}", f"{each.kept:.1%}", f"{each.starved:.1%}") for each in results]
     render.table(("method", ">in use", ">promise held", ">starved jobs"), rows)
     for path in paths:
         render.line(str(path))

@@ -47,28 +47,28 @@ def command(
 
     if loop and fills:
         raise click.UsageError("--fill needs the aggregate model; leave out --loop")
-    found = []
+    outcomes = []
     fills = (1.0,) if loop else fills or FILLS
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("policies", total=len(POLICIES) * len(fills), more="runs")
         drawn = draw(workload, seed, days, size=Size(machines) if machines else None)
         for fill in fills:
             for outcome in loop_outcomes(drawn, seed, days) if loop else evaluate(drawn, seed, days, fill):
-                found.append({"fill": fill, **outcome.as_json()})
+                outcomes.append({"fill": fill, **outcome.as_json()})
                 bars.advance(bar)
     if app.as_json:
-        render.document({"workload": workload, "days": days, "seed": seed, "outcomes": found})
+        render.document({"workload": workload, "days": days, "seed": seed, "outcomes": outcomes})
     else:
         render.table(
             ("fill", "policy", ">jobs", ">faster", ">median", ">p80", ">p95", ">cpu in use", ">memory in use"),
-            [_row(each) for each in found],
+            [_row(each) for each in outcomes],
         )
 
 
-def _row(found: Mapping[str, Any]) -> tuple[object, ...]:
-    use = (_use(**each) for each in found["utilisation"].values())
-    speedups = (f"{found[f'speedup_p{share}']:.2f}x" for share in (50, 80, 95))
-    return found["fill"], found["policy"], found["jobs"], f"{found['benefit']:.0%}", *speedups, *use
+def _row(outcome: Mapping[str, Any]) -> tuple[object, ...]:
+    use = (_use(**each) for each in outcome["utilisation"].values())
+    speedups = (f"{outcome[f'speedup_p{share}']:.2f}x" for share in (50, 80, 95))
+    return outcome["fill"], outcome["policy"], outcome["jobs"], f"{outcome['benefit']:.0%}", *speedups, *use
 
 
 def _use(mean: float, deviation: float | None = None) -> str:

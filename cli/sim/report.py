@@ -9,19 +9,13 @@ import click
 
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.several import Several
 from omega.cli.sim.executor import finish, writable
-from omega.cli.sim.options import executor_options, machines_of_figure, results_option
+from omega.cli.sim.options import Several, executor_options, machines_of_figure, results_option
 
 if TYPE_CHECKING:
     from omega.experiments.configuration import Configuration
     from omega.experiments.experiment import Experiment, Form
     from omega.experiments.figures import PaperFigure
-
-
-def _of(what: "PaperFigure", cells: Sequence[str]) -> Sequence[str]:
-    """Return the requested cells, where a figure has a choice."""
-    return cells if len(what.form.cells) > 1 else ()
 
 
 def _simulations(
@@ -106,21 +100,21 @@ def command(
     asked += [f"--machines {machines}"] if machines else []
     asked += [f"--scale {scale:g}"] if scale != 1 else []
     asked += [f"--seeds {seeds}"] if seeds else []
-    forms = {what: what.sized(days, _of(what, cells), machines, scale) for what in all_figures()}
+    chosen = {what: cells if len(what.form.cells) > 1 else () for what in all_figures()}  # where there is a choice
+    forms = {what: what.sized(days, chosen[what], machines, scale) for what in chosen}
     sized = {each: each.sized(days, cells, machines, seeds, scale) for what in forms for each in of_figure(what.number)}
     wanted = _simulations(forms, sized)
     if not app.as_json:
-        render.note(
-            f"{units.count(len(wanted), 'simulation')}, kept in {results}; after Ctrl-C, run it again to resume"
-        )
-    found = dict(zip(wanted, finish(wanted, results, where, workers, quiet=app.as_json), strict=True))
+        number = units.count(len(wanted), "simulation")
+        render.note(f"{number}, kept in {results}; after Ctrl-C, run it again to resume")
+    records_of = dict(zip(wanted, finish(wanted, results, where, workers, quiet=app.as_json), strict=True))
     parts = []
     for what, form in forms.items():
-        records = [found[each] for each in what.simulations(form)]
+        records = [records_of[each] for each in what.simulations(form)]
         with render.busy(f"figure {what.number}", quiet=app.as_json):
             draw(what, records, form, figures / f"figure-{what.number}.svg")
             trials = [
-                carried_out(each, sized[each], lambda simulations: [found[one] for one in simulations])
+                carried_out(each, sized[each], lambda simulations: [records_of[one] for one in simulations])
                 for each in of_figure(what.number)
             ]
             parts.append(ReportSection(what, form, records, trials))

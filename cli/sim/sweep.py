@@ -9,9 +9,8 @@ import click
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
-from omega.cli.several import Several
 from omega.cli.sim.executor import finish, writable
-from omega.cli.sim.options import configuration, configuration_options, executor_options, results_option
+from omega.cli.sim.options import Several, configuration, configuration_options, executor_options, results_option
 
 if TYPE_CHECKING:
     from omega.experiments.results import Record

@@ -1,5 +1,6 @@
 """``omega store``: manage the embedded store, and inspect any other."""
 
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -36,30 +37,30 @@ def _own(app: App) -> None:
 @click.pass_obj
 def status(app: App) -> None:
     """Show whether the store runs, its data directory, and its cells."""
-    found = _other(app) if app.store is not None else _embedded()
-    found["cells"] = app.cells() if found["running"] else []
-    loss = LOSSES.get(found["persistence"]) if found["running"] else None
-    found["warnings"] = [f"the store at {found['url']} {loss}; {REMEDY}"] if loss else []
+    server = _other(app) if app.store is not None else _embedded()
+    server["cells"] = app.cells() if server["running"] else []
+    loss = LOSSES.get(server["persistence"]) if server["running"] else None
+    server["warnings"] = [f"the store at {server['url']} {loss}; {REMEDY}"] if loss else []
     if app.as_json:
-        render.document(found)
+        render.document(server)
         return
-    if found["advice"]:
-        render.note(found["advice"])
-    for text in found["warnings"]:
+    if server["advice"]:
+        render.note(server["advice"])
+    for text in server["warnings"]:
         render.warning(text)
-    up = found["uptime_seconds"]
-    used = found["memory_bytes"]
+    up = server["uptime_seconds"]
+    used = server["memory_bytes"]
     render.facts(
         {
-            "store": f"{found['version'] or 'stopped'} ({'embedded' if found['embedded'] else 'given'})",
-            "url": found["url"],
-            "directory": found["directory"],
-            "persistence": found["persistence"],
-            "process": found["pid"] and f"{found['pid']}, up {units.age(up or 0)}",
+            "store": f"{server['version'] or 'stopped'} ({'embedded' if server['embedded'] else 'given'})",
+            "url": server["url"],
+            "directory": server["directory"],
+            "persistence": server["persistence"],
+            "process": server["pid"] and f"{server['pid']}, up {units.age(up or 0)}",
             "memory": used and units.memory(used / 2**20),
-            "allocator": found["allocator"],
-            "program": found["server"],
-            "cells": ", ".join(found["cells"]) or ("none" if found["running"] else ""),
+            "allocator": server["allocator"],
+            "program": server["server"],
+            "cells": ", ".join(server["cells"]) or ("none" if server["running"] else ""),
         }
     )
 
@@ -68,44 +69,38 @@ def _embedded() -> dict[str, Any]:
     from omega.embedded import server as embedded
     from omega.embedded.program import allocator_advice
 
-    found = embedded.status()
-    return {
-        "embedded": True,
-        "running": found.running,
-        "url": found.url,
-        "directory": str(found.directory),
-        "persistence": found.persistence,
-        "server": found.server and str(found.server),
-        "pid": found.pid,
-        "version": found.version,
-        "uptime_seconds": found.uptime_seconds,
-        "memory_bytes": found.memory_bytes,
-        "loading": found.loading,
-        "allocator": found.allocator,
-        "advice": allocator_advice(found.allocator, restart=True),
-    }
+    own = embedded.status()
+    return (
+        {"embedded": True}
+        | asdict(own)
+        | {
+            "directory": str(own.directory),
+            "server": own.server and str(own.server),
+            "advice": allocator_advice(own.allocator, restart=True),
+        }
+    )
 
 
 def _other(app: App) -> dict[str, Any]:
     from omega.cellstate.server import server_info, takes_snapshots
     from omega.embedded.program import allocator_of
 
-    found = server_info(app.url)
-    here = found.url.startswith("unix:")
-    files = "append-only files" if found.append_only else SNAPSHOTS if takes_snapshots(app.url) else NOWHERE
+    info = server_info(app.url)
+    here = info.url.startswith("unix:")
+    files = "append-only files" if info.append_only else SNAPSHOTS if takes_snapshots(app.url) else NOWHERE
     return {
         "embedded": False,
         "running": True,
-        "url": found.url,
+        "url": info.url,
         "directory": None,
         "persistence": files,
-        "server": found.executable or None,
-        "pid": found.pid,
-        "version": f"{found.product} {found.version}",
-        "uptime_seconds": found.uptime_seconds,
-        "memory_bytes": found.used_memory_bytes,
-        "loading": found.loading,
-        "allocator": allocator_of(found.pid if here else 0, found.allocator),
+        "server": info.executable or None,
+        "pid": info.pid,
+        "version": f"{info.product} {info.version}",
+        "uptime_seconds": info.uptime_seconds,
+        "memory_bytes": info.used_memory_bytes,
+        "loading": info.loading,
+        "allocator": allocator_of(info.pid if here else 0, info.allocator),
         "advice": None,
     }
 
@@ -117,21 +112,20 @@ def start(app: App) -> None:
     from omega.embedded import server as embedded
 
     _own(app)
-    found = embedded.ensure()
+    server = embedded.ensure()
     if app.as_json:
         render.document(
             {
-                "url": found.url,
-                "directory": str(found.directory),
-                "pid": found.pid,
-                "version": found.version,
-                "started": found.started,
+                "url": server.url,
+                "directory": str(server.directory),
+                "pid": server.pid,
+                "version": server.version,
+                "started": server.started,
             }
         )
         return
-    render.line(
-        f"{found.version} {'started' if found.started else 'is already running'} as process {found.pid}, {found.url}"
-    )
+    how = "started" if server.started else "is already running"
+    render.line(f"{server.version} {how} as process {server.pid}, {server.url}")
 
 
 @command.command()
@@ -148,7 +142,5 @@ def stop(app: App) -> None:
     render.line("stopped; its data stays" if stopped else "was not running")
 
 
-command.add_command(acl)
-command.add_command(backup)
-command.add_command(restore)
-command.add_command(migrate)
+for each in (acl, backup, restore, migrate):
+    command.add_command(each)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from omega.cellstate.backup import Backup, Told
-    from omega.cellstate.ports import Queries
 
 STDOUT = "-"
 MOST_NAMED = 5
@@ -71,40 +70,32 @@ def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, A
     from omega.cellstate.backup import file as backup_file
     from omega.cellstate.backup import read_backup
     from omega.cli.version import number
+    from omega.queries.cells import contents
 
     written = []
     with render.progress(quiet=app.as_json) as bars:
         for name in names:
             cell = app.open(name)
-            told = _bar(bars, f"reading {name}", _size(cell))
-            found = read_backup(cell, app.now_ms(), told)
-            size = backup_file.write(found, stream, f"omega {number()}")
-            written.append(_as_json(found) | {"bytes": size})
+            held = contents(cell)
+            about = 3 * held.machines + 2 * held.jobs + held.versions  # the number of records, for the progress bar
+            content = read_backup(cell, app.now_ms(), _bar(bars, f"reading {name}", about))
+            written.append(
+                {
+                    "cell": content.cell,
+                    "version": content.version,
+                    "schema": content.schema,
+                    "at_ms": content.at_ms,
+                    "machines": len(content.bulk["machines"]),
+                    "jobs": len(content.bulk["jobs"]),
+                    "records": content.records,
+                    "bytes": backup_file.write(content, stream, f"omega {number()}"),
+                }
+            )
     return written
-
-
-def _size(cell: "Queries") -> int:
-    """Return the approximate number of records of a cell, for the progress bar."""
-    from omega.queries.cells import contents
-
-    found = contents(cell)
-    return 3 * found.machines + 2 * found.jobs + found.versions
 
 
 def _bar(bars: "Progress", text: str, total: int) -> "Told":
     return partial(bars.advance, bars.add_task(text, total=total, more="records"))
-
-
-def _as_json(found: "Backup") -> dict[str, Any]:
-    return {
-        "cell": found.cell,
-        "version": found.version,
-        "schema": found.schema,
-        "at_ms": found.at_ms,
-        "machines": len(found.bulk["machines"]),
-        "jobs": len(found.bulk["jobs"]),
-        "records": found.records,
-    }
 
 
 @click.command("restore", short_help="Write the cells of a backup to the store, and verify them.")
@@ -167,9 +158,9 @@ def _about(app: App, name: str) -> str:
     """Return a description of the cell that a restore would overwrite."""
     from omega.queries.cells import contents
 
-    found = contents(app.open(name))
-    text = f"exists, with {units.count(found.machines, 'machine')} and {units.count(found.live_jobs, 'live job')}"
-    return text + (f"; running: {units.listing(found.schedulers)}" if found.schedulers else "")
+    held = contents(app.open(name))
+    text = f"exists, with {units.count(held.machines, 'machine')} and {units.count(held.live_jobs, 'live job')}"
+    return text + (f"; running: {units.listing(held.schedulers)}" if held.schedulers else "")
 
 
 def _announce_missing(app: App, each: "Backup", into: str, there: Collection[str]) -> None:
@@ -198,11 +189,11 @@ def _restore(app: App, each: "Backup", into: str) -> dict[str, Any]:
         cell = app.closing(writing.restore(connect(app.url), each, into, app.now_ms(), app.by, url=app.url, told=told))
     with render.busy(f"verifying {into}", quiet=app.as_json):
         report = verify(cell)
-    found = report.as_json()
+    audited = report.as_json()
     return {
         "cell": into,
         "version": each.version,
-        "checked": found["checked"],
+        "checked": audited["checked"],
         "ok": report.ok,
-        "violations": found["violations"],
+        "violations": audited["violations"],
     }

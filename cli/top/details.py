@@ -63,8 +63,8 @@ def _job(overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
         "",
     ]
     for group, name in zip(job.groups, groups, strict=True):
-        found = counts([group])
-        ways = ", ".join(f"{found[word]:,} {word}" for word in COUNTS[1:] if found[word])
+        numbers = counts([group])
+        ways = ", ".join(f"{numbers[word]:,} {word}" for word in COUNTS[1:] if numbers[word])
         lines.append(
             f"group {name:<6} {units.count(group.total, 'task')} of "
             f"{units.amounts(overview.dimensions, group.need)}: {ways}"

@@ -73,8 +73,8 @@ def _jobs(overview: Overview) -> Pane:
         return units.age((overview.at_ms - each.job.submitted_ms) / 1000)
 
     def placed(each: ListedJob) -> str:
-        found = counts(each.job.groups)
-        return f"{found['placed']:,}/{found['total']:,}"
+        numbers = counts(each.job.groups)
+        return f"{numbers['placed']:,}/{numbers['total']:,}"
 
     def wants(each: ListedJob) -> str:
         needs = [units.amounts(overview.dimensions, group.need) for group in each.job.groups]
