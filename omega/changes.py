@@ -27,17 +27,6 @@ def check_owner(me: str, cell: "JobStore", jobs: "Iterable[Job]", *, force: bool
             raise Refused(f"job {job.name}: belongs to {owner}, and you are {me}; --force changes it")
 
 
-def changed_json(job: "Job") -> dict[str, Any]:
-    """Return a job after a change as plain values."""
-    return {
-        "state": state(job),
-        "held": job.held,
-        "after": [wait._asdict() for wait in job.after],
-        "totals": [group.total for group in job.groups],
-        "modify_index": job.modified,
-    }
-
-
 def group_of(job: "Job", asked: str | None) -> int:
     """Return the position of a task group. Refused when there are several and none is named, or for an unknown name."""
     from omega.schedulers.rolling import targets
@@ -98,7 +87,16 @@ def update(
 
 def change_json(before: "Job", after: "Job") -> dict[str, Any]:
     """Return a change of a job as plain values."""
-    return {"id": before.id, "name": before.name, "before": state(before), **changed_json(after)}
+    return {
+        "id": before.id,
+        "name": before.name,
+        "before": state(before),
+        "state": state(after),
+        "held": after.held,
+        "after": [wait._asdict() for wait in after.after],
+        "totals": [group.total for group in after.groups],
+        "modify_index": after.modified,
+    }
 
 
 def stopped_json(before: "Job", after: "Job", ended: int) -> dict[str, Any]:

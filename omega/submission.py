@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import BadInput, Duplicate, Overtaken, Refused
-from omega.queries.finding import find_job
+from omega.queries.jobs import find_job
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from omega.changes import resize as resized
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import check_option, force_option, jobs_options, one_only
-from omega.queries.finding import find_job
 from omega.queries.job_state import state
+from omega.queries.jobs import find_job
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job

@@ -26,7 +26,7 @@ POLL_SECONDS = 0.2
 def command(app: App, job: str, task: int, group: str | None, stderr: bool, lines: int | None, follow: bool) -> None:
     """Print a task's output: all of it on the machine where the task ran, the last lines elsewhere."""
     from omega.live.task_log import TaskLog
-    from omega.queries.finding import find_job
+    from omega.queries.jobs import find_job
 
     cell = app.open()
     asked = find_job(cell, job)

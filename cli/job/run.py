@@ -12,7 +12,7 @@ from omega.cli.app import App
 from omega.cli.job.options import hold_option
 from omega.cli.job.submit import submit
 from omega.cli.options import amount_options, named, pairs
-from omega.queries.finding import find_job
+from omega.queries.jobs import find_job
 from omega.submission import new_id
 
 if TYPE_CHECKING:

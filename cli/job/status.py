@@ -36,9 +36,9 @@ MOST_TOLD = 10
 @click.pass_obj
 def command(app: App, job: str, verbose: bool) -> None:
     """Show JOB: its tasks by state, their machines, its history."""
-    from omega.queries.finding import find_job
     from omega.queries.job_history import MOST_EVENTS
     from omega.queries.job_status import JobStatus
+    from omega.queries.jobs import find_job
 
     cell = app.open()
     status = JobStatus(cell, find_job(cell, job))

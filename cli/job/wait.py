@@ -24,8 +24,8 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
     """
     from omega.jobfile.reader import parse_duration
     from omega.live.waiting import TIMED_OUT, exit_status, patiently, waited_json, watch
-    from omega.queries.finding import find_job
     from omega.queries.job_state import counts, state
+    from omega.queries.jobs import find_job
 
     app: App = ctx.obj
     seconds = None if timeout is None else parse_duration(timeout) / 1000

@@ -11,9 +11,9 @@ from omega.cli.app import App
 from omega.cli.event_text import clock
 from omega.cli.job.status import loss_lines
 from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
-from omega.queries.finding import find_job
 from omega.queries.job_state import state
 from omega.queries.job_status import losses
+from omega.queries.jobs import find_job
 from omega.queries.pool_standing import sentences
 
 if TYPE_CHECKING:

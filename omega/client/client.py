@@ -25,8 +25,8 @@ from omega.queries import (
     pool_shares,
     schedulers,
 )
-from omega.queries.finding import find_job
 from omega.queries.job_status import JobStatus, progress, update_progress
+from omega.queries.jobs import find_job
 from omega.queries.recent import recently
 
 if TYPE_CHECKING:
@@ -89,11 +89,11 @@ class Client:
             cell.members()
             specs = submission.named(cell, _specs(cell, jobs), self.user)
             answers = list(submission.submit(cell, specs, _now_ms(), self._by, hold=hold))
-            found = submission.submitted_json(specs, answers)
+            rows = submission.submitted_json(specs, answers)
             fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
             return {
                 "cell": cell.name,
-                "jobs": found,
+                "jobs": rows,
                 "warnings": job_warnings.warnings(cell, fresh) + job_warnings.unserved(cell, fresh),
             }
 
@@ -132,10 +132,10 @@ class Client:
         With `machine`, each demand is checked on that machine instead.
         """
         with self._connections.cell() as cell:
-            found = find_job(cell, job)
+            record = find_job(cell, job)
             if machine is not None:
-                return explanations.explain_machine(cell, found, machine)
-            return explanations.explain_job(cell, found)
+                return explanations.explain_machine(cell, record, machine)
+            return explanations.explain_job(cell, record)
 
     def logs(
         self, job: str, task: int = 0, *, group: str | None = None, stream: str = "stdout", tail: int | None = None
@@ -154,17 +154,17 @@ class Client:
         """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``. See ``omega job wait``."""
         began = time.monotonic()
         with self._connections.cell() as cell:
-            found = waiting.patiently(lambda: find_job(cell, job))
-            last = waiting.watch(cell, [found.id], lambda _: None, timeout)[0]
+            record = waiting.patiently(lambda: find_job(cell, job))
+            last = waiting.watch(cell, [record.id], lambda _: None, timeout)[0]
             return waiting.waited_json(cell, last, time.monotonic() - began)
 
     def stop(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
         """Stop jobs and end their tasks. `check` is the modify index of the only job; Overtaken when it is another."""
         with self._connections.cell() as cell:
-            found = self._found(cell, jobs, check, force=force)
-            stopped = {job.id: cell.stop(job.id, _now_ms(), self._by, check=check) for job in found}
+            records = self._found(cell, jobs, check, force=force)
+            stopped = {job.id: cell.stop(job.id, _now_ms(), self._by, check=check) for job in records}
             answers = []
-            for job in found:
+            for job in records:
                 ended = sum(changes.end(cell, stopped[job.id], _now_ms, self._by))
                 answers.append(changes.stopped_json(job, cell.job(job.id) or job, ended))
             return {"cell": cell.name, "jobs": answers}
@@ -184,8 +184,8 @@ class Client:
     ) -> Document:
         """Give a task group (by name; None: the only one) another number of tasks."""
 
-        def change(cell: "JobStore", found: "Job") -> "Job":
-            return changes.resize(cell, found, group, count, _now_ms(), self._by, check)
+        def change(cell: "JobStore", record: "Job") -> "Job":
+            return changes.resize(cell, record, group, count, _now_ms(), self._by, check)
 
         return self._change([job], check, change, force=force)
 
@@ -196,17 +196,17 @@ class Client:
             specs = _specs(cell, [job])
             if len(specs) != 1:
                 raise BadInput(f"{len(specs)} jobs; update one at a time")
-            found, change = changes.update(cell, specs[0], check, self.user, _now_ms, self._by, force=force)
-            about = {"id": found.id, "name": found.name, "replaces": change.replaced, "modify_index": found.modified}
-            return {"cell": cell.name, "jobs": [about | (update_progress(cell, found.id) or progress(found, ""))]}
+            record, change = changes.update(cell, specs[0], check, self.user, _now_ms, self._by, force=force)
+            about = {"id": record.id, "name": record.name, "replaces": change.replaced, "modify_index": record.modified}
+            return {"cell": cell.name, "jobs": [about | (update_progress(cell, record.id) or progress(record, ""))]}
 
     def _found(self, cell: "JobStore", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
         if check is not None and len(asked) != 1:
             raise BadInput("check is the modify index of one job; name one")
         cell.members()
-        found = {job.id: job for job in (find_job(cell, name) for name in asked)}
-        changes.check_owner(self.user, cell, found.values(), force=force)
-        return list(found.values())
+        records = {job.id: job for job in (find_job(cell, name) for name in asked)}
+        changes.check_owner(self.user, cell, records.values(), force=force)
+        return list(records.values())
 
     def _change(
         self, asked: Sequence[str], check: int | None, make: "Callable[[JobStore, Job], Job]", *, force: bool
@@ -230,8 +230,8 @@ class Client:
     def limits(self, kind: str | None = None) -> Document:
         """Return limits and use of a kind of job, or of all with limits or placed tasks. See ``omega cell limits``."""
         with self._connections.cell() as cell:
-            found = {name: cells.limits_json(cell.dimensions, use) for name, use in cells.kinds_of(cell, kind).items()}
-            return {"cell": cell.name, "limits": found}
+            rows = {name: cells.limits_json(cell.dimensions, use) for name, use in cells.kinds_of(cell, kind).items()}
+            return {"cell": cell.name, "limits": rows}
 
     def set_limits(self, kind: str, limits: Mapping[str, Any], *, clear: bool = False) -> Document:
         """Change the limits of a kind of job and return them: ``resources`` by name, ``jobs``, ``precedence``.
@@ -287,8 +287,8 @@ class Client:
     def cell_status(self) -> Document:
         """Return the figures of the cell. See ``omega cell status``."""
         with self._connections.cell() as cell:
-            found = cells.describe(cell, cell.kinds(), recently(cell, _now_ms()))
-            return {"cell": cell.name, "store": self._connections.shown_url} | found
+            figures = cells.describe(cell, cell.kinds(), recently(cell, _now_ms()))
+            return {"cell": cell.name, "store": self._connections.shown_url} | figures
 
     def cells(self) -> Document:
         """Return the cells of the store. See ``omega cell list``."""
@@ -299,11 +299,11 @@ class Client:
             return opened[-1]
 
         try:
-            found = cells.list_cells(self._connections.cells(), open_cell)
+            rows = cells.list_cells(self._connections.cells(), open_cell)
         finally:
             for each in opened:
                 each.close()
-        return {"store": self._connections.shown_url, "cells": found}
+        return {"store": self._connections.shown_url, "cells": rows}
 
     def events(
         self, after: int | None = None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
@@ -329,8 +329,8 @@ class Client:
 
         def step() -> tuple[list[Document], bool]:
             with self._connections.cell() as cell:
-                found, at_end = tail.read(cell)
-            return [each.as_json() for each in found], at_end
+                entries, at_end = tail.read(cell)
+            return [each.as_json() for each in entries], at_end
 
         return step
 
@@ -341,8 +341,8 @@ def _now_ms() -> int:
 
 def _events(step: Callable[[], tuple[list[Document], bool]], *, follow: bool) -> Iterator[Document]:
     while True:
-        found, at_end = step()
-        yield from found
+        entries, at_end = step()
+        yield from entries
         if at_end and not follow:
             return
         if at_end:
@@ -362,13 +362,13 @@ def _known(what: str, word: str | None, words: Sequence[str]) -> None:
 
 def _specs(cell: "JobStore", jobs: "Iterable[JobLike]") -> list[JobSpec]:
     """Return the given jobs as specs; raises BadInput."""
-    found: list[JobSpec] = []
+    specs: list[JobSpec] = []
     for job in jobs:
         if isinstance(job, JobSpec):
-            found.append(job)
+            specs.append(job)
         else:
-            found += submission.jobs_of(cell, [_file(job)])
-    return found
+            specs += submission.jobs_of(cell, [_file(job)])
+    return specs
 
 
 def _file(job: "Mapping[str, Any] | str | Path") -> "JobFile":

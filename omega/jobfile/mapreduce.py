@@ -142,10 +142,10 @@ def _found(patterns: list[str]) -> list[tuple[str, int]]:
     """Return the files that match the patterns, each once, and their sizes."""
     names: dict[str, int] = {}
     for pattern in patterns:
-        found = [name for name in sorted(glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207 - absolute patterns too
-        if not found:
+        paths = [name for name in sorted(glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207 - absolute patterns too
+        if not paths:
             raise BadInput(f"input: no file matches {pattern!r}; names are relative to the current directory")
-        for name in found:
+        for name in paths:
             path = Path(name).absolute()
             try:
                 with path.open("rb"):

@@ -5,7 +5,7 @@ fields that only some schedulers and executors use (constraints, spread, localit
 they are stored in `extra`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
@@ -18,7 +18,7 @@ from omega.cellstate.model import After, JobSpec
 from omega.cellstate.plain_text import cleaned, problems
 from omega.cellstate.resources import Dimensions, Resources, shown
 from omega.jobfile.document import Document, Path, joined, parse
-from omega.jobfile.form import JobForm, Tasks, Wait, fields_at, parse_duration
+from omega.jobfile.form import JobForm, Tasks, fields_at, parse_duration
 from omega.jobfile.mapreduce import MapReduceForm
 
 __all__ = ["JobFile", "load", "parse_duration"]
@@ -79,14 +79,16 @@ def load(
         _spec(document, here, job, dimensions, job_id, _after(document, here, job, own, find_job))
         for document, here, job, job_id in entries_read
     ]
-    return in_order(specs)
+    return _in_order(specs)
 
 
 def _after(document: Document, here: Path, job: JobForm, own: dict[str, str], find_job: FindJob) -> tuple[After, ...]:
+    """Return the ids that a job waits for; `own` are jobs of the same submission by name and id."""
     try:
-        return resolved(job.after, own, find_job)
+        asked = {own.get(wait.job) or find_job(wait.job): wait.outcome for wait in job.after}
     except OmegaError as error:
         raise BadInput(f"{document.where((*here, 'after'))}: after: {error}") from None
+    return tuple(After(job_id, outcome == "any") for job_id, outcome in asked.items())
 
 
 def _entry(document: Document, here: Path, entry: Any) -> JobForm:
@@ -168,20 +170,14 @@ def _reason(error: Any, job: type[JobForm]) -> str:
     if kind == "value_error":
         return str(context["error"]).replace(repr(value), shown(value))
     if kind in _BOUNDS:
-        bound, words = _BOUNDS[kind]
-        return f"{shown(value)} is not allowed; want {words} {context[bound]}"
+        bound, relation = _BOUNDS[kind]
+        return f"{shown(value)} is not allowed; want {relation} {context[bound]}"
     if kind in _WANTED:
         return f"{shown(value)} is not {_WANTED[kind]}"
     return f"{shown(value)}: {error['msg']}"
 
 
-def resolved(waits: Sequence[Wait], own: Mapping[str, str], find_job: FindJob) -> tuple[After, ...]:
-    """Return the ids a job waits for; `own` are jobs of the same submission by name and id. Raises Refused."""
-    asked = {own.get(wait.job) or find_job(wait.job): wait.outcome for wait in waits}
-    return tuple(After(job_id, outcome == "any") for job_id, outcome in asked.items())
-
-
-def in_order(specs: Sequence[JobSpec]) -> list[JobSpec]:
+def _in_order(specs: Sequence[JobSpec]) -> list[JobSpec]:
     """Return jobs after those that they wait for, otherwise in their order. Raises BadInput for a cycle."""
     by_id = {spec.id: spec for spec in specs}
     graph = {spec.id: [wait.job for wait in spec.after if wait.job in by_id] for spec in specs}

@@ -20,17 +20,17 @@ def chosen(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler:
 
 def scheduler(environment: Mapping[str, str], kind: str, seed: str) -> Scheduler:
     """Return the selected scheduler with the settings of the environment. Raises BadInput."""
-    found = chosen(environment, kind, seed)
-    if found.kind != kind:
-        raise BadInput(f"scheduler of kind {found.kind!r}: cannot run as {kind!r}; name it {found.kind}/…")
+    selected = chosen(environment, kind, seed)
+    if selected.kind != kind:
+        raise BadInput(f"scheduler of kind {selected.kind!r}: cannot run as {kind!r}; name it {selected.kind}/…")
     try:
-        found.detection = Detection[environment.get("OMEGA_DETECTION", found.detection.name).upper()]
-        found.mode = Mode[environment.get("OMEGA_MODE", found.mode.name).upper()]
-        found.jobs_per_call = int(environment.get("OMEGA_JOBS_PER_CALL", found.jobs_per_call))
+        selected.detection = Detection[environment.get("OMEGA_DETECTION", selected.detection.name).upper()]
+        selected.mode = Mode[environment.get("OMEGA_MODE", selected.mode.name).upper()]
+        selected.jobs_per_call = int(environment.get("OMEGA_JOBS_PER_CALL", selected.jobs_per_call))
         if "OMEGA_PREEMPTION" in environment:
-            found.preemption = registry.offer("preemption", environment["OMEGA_PREEMPTION"]).load()()
+            selected.preemption = registry.offer("preemption", environment["OMEGA_PREEMPTION"]).load()()
     except (KeyError, ValueError) as error:
         raise BadInput(
             f"scheduler {kind}: {error} is not a value of OMEGA_DETECTION, OMEGA_MODE or OMEGA_JOBS_PER_CALL"
         ) from None
-    return found
+    return selected

@@ -28,9 +28,9 @@ class ExecutorMetrics:
 
         for name, (about, learn) in self.numbers.items():
             family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            found = family(name, about, labels=["cell", "executor"])
-            found.add_metric([self.cell, self.executor], learn())
-            yield found
+            metric = family(name, about, labels=["cell", "executor"])
+            metric.add_metric([self.cell, self.executor], learn())
+            yield metric
 
 
 def shown(where: str | None, cell: str, executor: str, numbers: Numbers) -> AbstractContextManager[str | None]:

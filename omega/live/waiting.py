@@ -39,8 +39,8 @@ def read(cell: "Queries", ids: Sequence[str]) -> "list[Job]":
     def look() -> "list[Job | None]":
         if len(ids) <= ONE_BY_ONE:
             return [cell.job(job_id) for job_id in ids]
-        found = {job.id: job for job in cell.jobs()}
-        return [found.get(job_id) for job_id in ids]
+        by_id = {job.id: job for job in cell.jobs()}
+        return [by_id.get(job_id) for job_id in ids]
 
     jobs = []
     for job_id, job in zip(ids, patiently(look), strict=True):

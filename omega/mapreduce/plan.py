@@ -70,14 +70,14 @@ class MapReducePlan:
         """Return the pieces of files that make up a shard."""
         start, end = shard * self.shard, (shard + 1) * self.shard
         ends = list(accumulate(size for _, size in self.files))
-        found = []
+        parts = []
         for i in range(bisect_right(ends, start), len(ends)):
             path, size = self.files[i]
             offset = ends[i] - size
             if offset >= end:
                 break
-            found.append(Piece(path, max(0, start - offset), min(size, end - offset)))
-        return found
+            parts.append(Piece(path, max(0, start - offset), min(size, end - offset)))
+        return parts
 
     def spans(self, shard: int) -> ranges.Spans:
         """Return the numbers of a shard, as ranges."""

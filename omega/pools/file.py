@@ -24,17 +24,17 @@ class _Strict(BaseModel):
 
 def _field(each: Setting) -> tuple[Any, Any]:
     """Return the type of a setting in a file, and its default; a name has none."""
-    found, default = each.value_type, each.default
+    kind, default = each.value_type, each.default
     if each.nested:
-        found = _model(found)
-        default = found()
+        kind = _model(kind)
+        default = kind()
     elif each.amounts:
-        found = Amounts
-    elif found == tuple[str, ...]:
-        found, default = list[str], list(default)
+        kind = Amounts
+    elif kind == tuple[str, ...]:
+        kind, default = list[str], list(default)
     elif each.choices:
-        found = Literal[each.choices]
-    return found | None if each.optional else found, ... if each.name == "name" else default
+        kind = Literal[each.choices]
+    return kind | None if each.optional else kind, ... if each.name == "name" else default
 
 
 def _model(kind: type) -> type[BaseModel]:
@@ -67,7 +67,7 @@ def read(path: Path, dimensions: Dimensions) -> tuple[Pools, int | None]:
 def from_document(document: Document, dimensions: Dimensions) -> tuple[Pools, int | None]:
     """Return the pools of a document, and the version that it names."""
     try:
-        found = FileFields.model_validate(document.value).model_dump()
+        file = FileFields.model_validate(document.value).model_dump()
     except ValidationError as error:
         wrong = [
             f"{document.where(each['loc'])}: {'.'.join(map(str, each['loc'])) or 'the file'}: {each['msg'].lower()}"
@@ -75,10 +75,10 @@ def from_document(document: Document, dimensions: Dimensions) -> tuple[Pools, in
         ]
         raise BadInput(f"{joined(wrong)}; fields: see docs/pool-settings.md") from None
     pools, trees = (
-        tuple(_settings(kind, each, dimensions, document.where((name, at))) for at, each in enumerate(found[name]))
+        tuple(_settings(kind, each, dimensions, document.where((name, at))) for at, each in enumerate(file[name]))
         for kind, name in ((Pool, "pools"), (PoolTree, "trees"))
     )
-    return Pools(pools, trees), found["version"]
+    return Pools(pools, trees), file["version"]
 
 
 def from_values(values: Mapping[str, Any], dimensions: Dimensions) -> tuple[Pools, int | None]:
@@ -97,7 +97,7 @@ def limits(given: Mapping[str, str | int | float], dimensions: Dimensions, what:
 
 def amounts(given: Mapping[str, str | int | float], dimensions: Dimensions, what: str) -> dict[str, int]:
     """Return amounts in smallest units; ``tasks`` and ``jobs`` are plain counts. Raises BadInput."""
-    found = {}
+    units = {}
     for name, amount in given.items():
         if name not in (*dimensions.names, TASKS, JOBS):
             known = ", ".join(dimensions.names)
@@ -105,15 +105,15 @@ def amounts(given: Mapping[str, str | int | float], dimensions: Dimensions, what
         if name in (TASKS, JOBS) and not re.fullmatch(r"-?\d+", str(amount)):
             raise BadInput(f"{what}: {name}: {str(amount)!r} is not a whole number")
         try:
-            found[name] = parse_amount(name, amount)
+            units[name] = parse_amount(name, amount)
         except BadInput as error:
             raise BadInput(f"{what}: {error}") from None
-    return found
+    return units
 
 
 def _settings(kind: type, values: Mapping[str, Any], dimensions: Dimensions, where: str) -> Any:
     """Return settings of a kind from a file's, amounts in smallest units."""
-    found = {}
+    settings = {}
     for each in table(kind):
         value = values.get(each.file)
         if each.nested:
@@ -122,8 +122,8 @@ def _settings(kind: type, values: Mapping[str, Any], dimensions: Dimensions, whe
             what = f"{where}: {each.name}"
             value = amounts(limits(value, dimensions, what) if each.names else value, dimensions, what)
         if each.configurable:
-            found[each.name] = tuple(value) if isinstance(value, list) else value
-    return kind(**found)
+            settings[each.name] = tuple(value) if isinstance(value, list) else value
+    return kind(**settings)
 
 
 def as_document(pools: Pools) -> dict[str, Any]:
@@ -136,15 +136,15 @@ def as_document(pools: Pools) -> dict[str, Any]:
 
 
 def _with_units(settings: Pool | PoolTree | Integral | PreemptionSettings) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for each, value in stated(settings):
         if each.nested:
-            found[each.file] = _with_units(value)
+            fields[each.file] = _with_units(value)
         elif each.amounts:
-            found[each.file] = {name: format_amount(name, amount) for name, amount in sorted(value.items())}
+            fields[each.file] = {name: format_amount(name, amount) for name, amount in sorted(value.items())}
         elif each.configurable:
-            found[each.file] = list(value) if isinstance(value, tuple) else value
-    return found
+            fields[each.file] = list(value) if isinstance(value, tuple) else value
+    return fields
 
 
 def settings_of(pools: Pools, name: str) -> dict[str, Any]:

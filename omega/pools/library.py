@@ -35,8 +35,8 @@ def computed(tree: Tree, seconds: float | None = None, method: str = METHODS[0])
         return _tree_document(tree, fair_shares(tree, seconds))
     if method not in METHODS:
         raise BadInput(f"method {method!r}; one of {', '.join(METHODS)}")
-    found = guarantees(tree, np.ones((len(tree.numbers), len(tree.resources))))
-    heavy = weights(tree, found)
+    guaranteed = guarantees(tree, np.ones((len(tree.numbers), len(tree.resources))))
+    heavy = weights(tree, guaranteed)
     if method == "drf":
         pools, jobs = drf(tree, heavy)
     else:

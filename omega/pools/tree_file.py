@@ -38,19 +38,19 @@ class _Strict(BaseModel):
 
 def _field(kind: type, each: Setting) -> tuple[Any, Any]:
     """Return the type of a setting in a file, and its default."""
-    found, default = each.value_type, each.default
+    accepted, default = each.value_type, each.default
     if each.nested:
         return IntegralFields, IntegralFields()
     if each.amounts:
         return Amounts, {}
-    if found == tuple[str, ...]:
+    if accepted == tuple[str, ...]:
         return list[str], list(default)
     if each.choices:
         return Literal[each.choices], default
     if each.bounds is not None:
         least, most = _BOUNDS.get((kind, each.name), each.bounds[:2])
         default = Field(default=default, ge=least, le=most, strict=True)
-    return found | None if each.optional else found, default
+    return accepted | None if each.optional else accepted, default
 
 
 def _model(kind: type, /, **more: Any) -> type[BaseModel]:
@@ -108,19 +108,19 @@ def read(path: Path) -> tuple[Tree, float | None]:
 def from_document(document: Any, name: str = "document") -> tuple[Tree, float | None]:
     """Check a plain document and return its tree and the seconds since the update before; raises BadInput."""
     try:
-        found: Any = _File.model_validate(document)
+        file: Any = _File.model_validate(document)
     except ValidationError as error:
         problems = [f"{_place(document, one['loc'])}: {_wrong(one)}" for one in error.errors()]
     else:
-        problems = _contradictions(found, document)
+        problems = _contradictions(file, document)
     if problems:
         raise BadInput(f"{name}: {joined(problems)}; fields: see docs/fair-share-calculator.md")
-    pools = [_settings(Pool, element) for element in found.tree if element.kind == "pool"]
-    states = {element.id: _state(element) for element in found.tree if element.kind == "pool"}
-    jobs = [_job(element, found.total_resources) for element in found.tree if element.kind != "pool"]
-    options = _settings(PoolTree, found.options or OptionFields())
-    tree = Tree(found.total_resources, pools, jobs, options, states=states)
-    return tree, found.seconds_since_previous_update
+    pools = [_settings(Pool, element) for element in file.tree if element.kind == "pool"]
+    states = {element.id: _state(element) for element in file.tree if element.kind == "pool"}
+    jobs = [_job(element, file.total_resources) for element in file.tree if element.kind != "pool"]
+    options = _settings(PoolTree, file.options or OptionFields())
+    tree = Tree(file.total_resources, pools, jobs, options, states=states)
+    return tree, file.seconds_since_previous_update
 
 
 def _place(document: Any, path: tuple[str | int, ...]) -> str:
@@ -152,24 +152,24 @@ def _wrong(error: Any) -> str:
     return f"{text}, not {value!r}" if simple and error["type"] not in kinds else text
 
 
-def _contradictions(found: Any, document: dict[str, Any]) -> list[str]:
+def _contradictions(file: Any, document: dict[str, Any]) -> list[str]:
     """Return what no single field shows: misspelt fields, fields of the other kind, ratios that lose all digits."""
     problems = []
     for name in document:
         close = get_close_matches(str(name), _File.model_fields, 1, 0.8)
         if name not in _File.model_fields and close:
             problems.append(f"{name}: there is no such field; did you mean {close[0]}?")
-    totals = found.total_resources
+    totals = file.total_resources
     problems += [
         f"total_resources.{name}: want 0 or at least {_LEAST:g}, not {total!r}"
         for name, total in totals.items()
         if 0 < total < _LEAST
     ]
-    main = found.options and found.options.main_resource
-    if found.options and "main_resource" in found.options.model_fields_set and main not in totals:
+    main = file.options and file.options.main_resource
+    if file.options and "main_resource" in file.options.model_fields_set and main not in totals:
         problems.append(f"options.main_resource names {main!r}; the tree has {', '.join(totals)}")
-    heaviest = {element.parent: element for element in sorted(found.tree, key=_weight)}
-    for number, element in enumerate(found.tree):
+    heaviest = {element.parent: element for element in sorted(file.tree, key=_weight)}
+    for number, element in enumerate(file.tree):
         where = f"tree.{number} ({element.id!r})"
         beside = heaviest[element.parent]
         if _weight(element) * _MOST_HEAVIER < _weight(beside):
@@ -194,25 +194,25 @@ def _weight(element: Any) -> float:
 def _misplaced(element: Any) -> list[str]:
     """Return fields of the other kind of element that are not what they are without being stated."""
     pool = element.kind == "pool"
-    found = []
+    misplaced = []
     for name in sorted(element.model_fields_set - _OF_BOTH):
         value = getattr(element, name)
         plain = value == ElementFields.model_fields[name].default
         empty = isinstance(value, dict) and not any(value.values())
         if (name in _JOB) == pool and not plain and not empty:
-            found.append(name)
-    return found
+            misplaced.append(name)
+    return misplaced
 
 
 def _settings(kind: type, given: Any) -> Any:
     """Return the settings of a kind that a file gives."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for each in table(kind):
         if each.compute:
             value = getattr(given, each.compute)
             value = _settings(each.value_type, value) if each.nested else value
-            found[each.name] = tuple(value) if isinstance(value, list) else value
-    return kind(**found)
+            settings[each.name] = tuple(value) if isinstance(value, list) else value
+    return kind(**settings)
 
 
 def _state(element: Any) -> PoolState:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from omega.cellstate.errors import Refused
 from omega.queries.events import CHUNK, Event, events, extent, since_time
-from omega.queries.finding import find_job
+from omega.queries.jobs import find_job
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries

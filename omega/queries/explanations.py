@@ -44,16 +44,16 @@ def explain_machine(cell: "Queries", job: "Job", asked: str) -> dict[str, Any]:
     look_up(cell, snapshot, [work])
     groups, names = [], group_names(job)
     free = tuple(has - used for has, used in zip(machine.capacity, machine.allocated, strict=True))
-    for group, found in checks(work, snapshot, machine.index, cell.dimensions.names).items():
+    for group, results in checks(work, snapshot, machine.index, cell.dimensions.names).items():
         most = [amount // need for amount, need in zip(free, work.need(group), strict=True) if need]
-        fits = max(0, min([work.left[group], *most])) if all(check.holds for check in found) else 0
+        fits = max(0, min([work.left[group], *most])) if all(check.holds for check in results) else 0
         groups.append(
             {
                 "group": group,
                 "name": names[group],
                 "unplaced": work.left[group],
                 "fits": fits,
-                "checks": [check._asdict() | {"reason": str(check.reason)} for check in found],
+                "checks": [check._asdict() | {"reason": str(check.reason)} for check in results],
             }
         )
     values = {
@@ -127,12 +127,12 @@ class Explained:
         """Explain a job on a copy of the cell as it is now, with `listed` machines of each demand (None: all)."""
         kind, members = job.kind, cell.members()
         scheduled = kind in kinds_of(members)
-        found = cls(cell, job, working_copy(cell), cell.kinds().get(kind), scheduled=scheduled, listed=listed)
-        if found.explanation.reason == "WAITING" and job.id in delayed_by(members):
+        explained = cls(cell, job, working_copy(cell), cell.kinds().get(kind), scheduled=scheduled, listed=listed)
+        if explained.explanation.reason == "WAITING" and job.id in delayed_by(members):
             from omega.schedulers.constraints.reasons import Reason
 
-            found.explanation = replace(found.explanation, reason=Reason.LOCALITY)
-        return found
+            explained.explanation = replace(explained.explanation, reason=Reason.LOCALITY)
+        return explained
 
     def as_json(self) -> dict[str, Any]:
         """Return the explanation as plain values."""
@@ -157,12 +157,12 @@ class Explained:
             }
             for part in self.explanation.parts
         ]
-        found = self.explanation
+        explanation = self.explanation
         return _head(self.cell, self.job) | {
-            "reason": str(found.reason),
-            "detail": found.detail,
-            "limit": found.limit and found.limit.as_json(),
-            "machines": found.machines,
+            "reason": str(explanation.reason),
+            "detail": explanation.detail,
+            "limit": explanation.limit and explanation.limit.as_json(),
+            "machines": explanation.machines,
             "groups": groups,
             "losses": losses(self.cell, self.job),
             "pool": self.pool,
@@ -207,15 +207,15 @@ class Explained:
         """Yield the eviction of less important tasks, if it alone would let the rest fit."""
         from omega.schedulers.remedies import evictions
 
-        found = evictions(self.work, self.snapshot, self.cell)
-        if found:
+        tasks = evictions(self.work, self.snapshot, self.cell)
+        if tasks:
             below, may = self.job.precedence, may_evict(self.cell, self.job.kind)
             who = "its scheduler may" if may else "its scheduler may not"
             yield {
-                "evictions": found,
+                "evictions": tasks,
                 "precedence_below": below,
                 "allowed": may,
-                "text": f"{wording.count(found, 'task')} of precedence < {below:,} evicted ({who})",
+                "text": f"{wording.count(tasks, 'task')} of precedence < {below:,} evicted ({who})",
             }
 
     def _more_machines(self) -> Iterator[dict[str, Any]]:
@@ -263,12 +263,12 @@ def past_reasons(cell: "Queries", job_id: str) -> list[dict[str, object]]:
     Each has the time (ms since 1970) from which it held. A scheduler lists the 128 jobs of which a reason changed
     last, and the last five reasons of each; it starts empty after a restart.
     """
-    found = [
+    reasons = [
         (int(at_ms), member, str(reason))
         for member, figures in cell.figures().items()
         for at_ms, reason in figures.get("reasons", {}).get(job_id, ())
     ]
-    last = sorted(found, key=lambda each: each[0])[-MOST_PAST_REASONS:]
+    last = sorted(reasons, key=lambda each: each[0])[-MOST_PAST_REASONS:]
     return [{"at_ms": at_ms, "reason": reason, "by": member} for at_ms, member, reason in last]
 
 

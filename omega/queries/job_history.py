@@ -60,8 +60,8 @@ class Past:
     def _add_eviction(self, event: Event) -> None:
         cause, _, winner = str(event.more.get("reason", "")).partition(":")
         if cause in ("precedence", "fair-share") and event.job is not None and self.job.id in (event.job, winner):
-            found, other = (self.evicted_for, winner) if event.job == self.job.id else (self.evicted, event.job)
-            found[other] = found.get(other, 0) + (event.count or 0)
+            counts, other = (self.evicted_for, winner) if event.job == self.job.id else (self.evicted, event.job)
+            counts[other] = counts.get(other, 0) + (event.count or 0)
 
     def _add_own(self, event: Event) -> None:
         count = event.count or 0
@@ -109,11 +109,11 @@ def past(cell: "Queries", job: "Job") -> Past:
     kept = extent(cell)
     start = since_time(cell, job.submitted_ms - CLOCK_MARGIN_MS, kept)
     to = min(kept.newest, start + MOST_VERSIONS)
-    found = Past(job=job)
+    history = Past(job=job)
     kinds: set[str] = set()
     for event in events(cell, start, to):
-        found.add_event(event)
+        history.add_event(event)
         if event.job == job.id:
             kinds.add(event.kind)
-    found.complete = "submit" in kinds and ("ended" in kinds or to == kept.newest)
-    return found
+    history.complete = "submit" in kinds and ("ended" in kinds or to == kept.newest)
+    return history

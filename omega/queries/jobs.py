@@ -1,12 +1,14 @@
-"""Lists of jobs in pages."""
+"""One job by what commands call it, and lists of jobs in pages."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from omega.cellstate.errors import Refused
 from omega.cellstate.pages import JobPage, Keep
 from omega.queries.job_state import STATES, counts, head_state, state
+from omega.queries.wording import listing
 
-__all__ = ["STATES", "job_json", "keep", "list_jobs", "names_and_ids"]
+__all__ = ["STATES", "find_job", "job_json", "keep", "list_jobs", "names_and_ids"]
 
 MOST_NAMED = 20_000
 """Jobs of which all names are read for completion: 0.1 s."""
@@ -15,6 +17,30 @@ if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
     from omega.queries.room import Room
+
+
+def find_job(cell: "Queries", asked: str) -> "Job":
+    """Return a job by its id, the name of a live job, a prefix of an id, or the name of an ended job, in this order.
+
+    Raises Refused when there is none, or several ids begin like this.
+    """
+    job = cell.job(asked)
+    if job is None and asked in (names := cell.job_names()):
+        job = cell.job(names[asked])
+    if job is None and asked:
+        near = sorted(job_id for job_id in cell.job_ids() if job_id.startswith(asked))
+        if len(near) > 1:
+            begin = f"{len(near):,} jobs of cell {cell.name} begin so ({listing(near)})"
+            raise Refused(f"job {asked!r}: {begin}; write more of the id")
+        job = cell.job(near[0]) if near else _ended(cell, asked)
+    if job is None:
+        raise Refused(f"job {asked!r}: not in cell {cell.name}; see omega job list")
+    return job
+
+
+def _ended(cell: "Queries", name: str) -> "Job | None":
+    """Return the newest job of a name; only ended ones share theirs with others."""
+    return next((job for job in reversed(cell.jobs()) if job.name == name), None)
 
 
 def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:

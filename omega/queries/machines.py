@@ -29,7 +29,7 @@ def find_machines(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
 
     Raises Refused for the first that is unknown or ambiguous.
     """
-    found: dict[int, Machine] = {}
+    machines: dict[int, Machine] = {}
     everything: list[Machine] | None = None
     for text in asked:
         index = cell.machine_index(text)
@@ -42,8 +42,8 @@ def find_machines(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
             if len(near) != 1:
                 raise Refused(_unknown(cell.name, text, [each.name for each in near]))
             machine = near[0]
-        found[machine.index] = machine
-    return list(found.values())
+        machines[machine.index] = machine
+    return list(machines.values())
 
 
 def _unknown(cell: str, text: str, near: Sequence[str]) -> str:
@@ -99,10 +99,10 @@ def _over(rows: "Rows", size: int) -> Any:
     return (rows[:, 4 + size : 4 + 2 * size] > rows[:, 4 : 4 + size]).any(axis=1)
 
 
-def list_machines(cell: "Queries", found: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
+def list_machines(cell: "Queries", page: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
     """Return a page of machines as plain values; with `recent` errors on each, and since when it is not up."""
-    tasks = tasks_on(cell.runs([machine.index for machine in found.machines]))
-    since = {} if recent is None else states_since(cell, found.machines)
+    tasks = tasks_on(cell.runs([machine.index for machine in page.machines]))
+    since = {} if recent is None else states_since(cell, page.machines)
     rows = [
         machine_json(cell.dimensions, machine, tasks.get(machine.index, 0))
         | (
@@ -110,9 +110,9 @@ def list_machines(cell: "Queries", found: MachinePage, recent: Recently | None =
             if recent is None
             else {"recent": recent.as_json(machine.index), "state_since_ms": since.get(machine.index)}
         )
-        for machine in found.machines
+        for machine in page.machines
     ]
-    return {"cell": cell.name, "total": found.total, "next": found.after, "machines": rows}
+    return {"cell": cell.name, "total": page.total, "next": page.after, "machines": rows}
 
 
 def machine_states(rows: "Rows", size: int) -> dict[str, int]:
@@ -151,11 +151,11 @@ def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:
     """Return the number of running tasks by machine index; leaving tasks do not count."""
     from omega.cellstate.ranges import count
 
-    found: dict[int, int] = {}
+    tasks: dict[int, int] = {}
     for run in runs:
         if not run.leaving:
-            found[run.machine] = found.get(run.machine, 0) + count(run.tasks)
-    return found
+            tasks[run.machine] = tasks.get(run.machine, 0) + count(run.tasks)
+    return tasks
 
 
 def machine_json(dimensions: Dimensions, machine: "Machine", tasks: int) -> dict[str, Any]:

@@ -25,31 +25,31 @@ def progress(cell: "Queries", job: "Job") -> "Progress | None":
     )
 
 
-def machine_names(cell: "Queries", found: "Progress") -> dict[int, str]:
+def machine_names(cell: "Queries", shards: "Progress") -> dict[int, str]:
     """Return the names of the machines on which shards fail."""
-    return {machine.index: machine.name for machine in cell.machines()} if found.failing else {}
+    return {machine.index: machine.name for machine in cell.machines()} if shards.failing else {}
 
 
-def as_json(found: "Progress", names: Mapping[int, str]) -> dict[str, Any]:
+def as_json(shards: "Progress", names: Mapping[int, str]) -> dict[str, Any]:
     """Return a job's progress as plain values; `names` of machines by their index."""
     counts = {
         name: {"total": count.total, "finished": count.done, "mean_seconds": count.mean}
-        for name, count in phases(found)
+        for name, count in phases(shards)
     }
     failing = [
-        {"machine": names.get(index, str(index)), "failed_in_a_row": count, "left_out": index in found.left_out}
-        for index, count in found.failing
+        {"machine": names.get(index, str(index)), "failed_in_a_row": count, "left_out": index in shards.left_out}
+        for index, count in shards.failing
     ]
-    phase = "finished" if found.phase == "done" else found.phase
+    phase = "finished" if shards.phase == "done" else shards.phase
     return {
         "phase": phase,
-        "working": found.working,
-        "failed": found.failed or None,
+        "working": shards.working,
+        "failed": shards.failed or None,
         **counts,
         "failing_machines": failing,
     }
 
 
-def phases(found: "Progress") -> "tuple[tuple[str, PhaseCount], ...]":
+def phases(shards: "Progress") -> "tuple[tuple[str, PhaseCount], ...]":
     """Return the counts of each phase by its name."""
-    return ("map", found.map), ("reduce", found.reduce)
+    return ("map", shards.map), ("reduce", shards.reduce)

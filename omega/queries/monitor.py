@@ -170,7 +170,7 @@ class Monitor:
     def _follow(self, kinds: list[str]) -> list[PendingJob]:
         """Bring the machines up to date; returns the first pending jobs of the kinds."""
         everywhere = "1" * BUCKETS
-        found: list[PendingJob] = []
+        pending: list[PendingJob] = []
         self._apply(self.cell.sync(self._snapshot.position))
         self._snapshot.lanes.learn(self.cell.lanes(self._snapshot.lanes.unknown()))
         for kind in kinds:
@@ -180,8 +180,8 @@ class Monitor:
             asks = tuple(Ask(lane, 0, MOST_WAITING) for lane in lanes[:MOST_WAITING])
             reply = self.cell.sync(self._snapshot.position, Intake(kind, asks, MOST_WAITING, everywhere))
             self._apply(reply)
-            found += reply.jobs
-        return found
+            pending += reply.jobs
+        return pending
 
     def _apply(self, reply: Reply) -> None:
         self._snapshot.apply(reply)
@@ -253,22 +253,22 @@ class Monitor:
         else:
             since, seconds = max(self._seen, newest - MOST_VERSIONS), max(now_ms - self._read_ms, 1) / 1000
         facts = self.cell.facts(since, MOST_VERSIONS)
-        found = [event(fact, self.cell.dimensions) for fact in facts]
-        self._keep_changes(found)
+        new = [event(fact, self.cell.dimensions) for fact in facts]
+        self._keep_changes(new)
         if self._seen is None or self._seen > newest:
-            found = [each for each in found if each.at_ms >= now_ms - LATELY_MS]
+            new = [each for each in new if each.at_ms >= now_ms - LATELY_MS]
             share = 1.0
         else:
             share = (newest - self._seen) / max(newest - since, 1)
         self._seen, self._read_ms = max(newest, facts[-1].version if facts else 0), now_ms
-        return _rates(found, seconds / share if share else seconds)
+        return _rates(new, seconds / share if share else seconds)
 
-    def _keep_changes(self, found: list[Event]) -> None:
+    def _keep_changes(self, read: list[Event]) -> None:
         """Keep the newest versions, and those that may need attention, with their text."""
-        versions = sorted({each.version for each in found})
+        versions = sorted({each.version for each in read})
         newest = set(versions[-MOST_CHANGES:])
-        troubled = set(sorted({each.version for each in found if each.kind in ATTENTION})[-MOST_CHANGES:])
-        shown = [each for each in found if each.version in newest or each.version in troubled]
+        troubled = set(sorted({each.version for each in read if each.kind in ATTENTION})[-MOST_CHANGES:])
+        shown = [each for each in read if each.version in newest or each.version in troubled]
         self.names.read_jobs(each.job for each in shown)
         for same, text in self._tell(shown, self.names):
             change = VersionEvents(tuple(same), text)
@@ -279,8 +279,8 @@ class Monitor:
 
     def _newest_changes(self) -> tuple[VersionEvents, ...]:
         """Return the kept versions, newest first."""
-        found = {change.first.version: change for change in (*self._attention, *self._changes)}
-        return tuple(change for _, change in sorted(found.items(), reverse=True))
+        kept = {change.first.version: change for change in (*self._attention, *self._changes)}
+        return tuple(change for _, change in sorted(kept.items(), reverse=True))
 
     def _keep_history(self, machines: list[Machine], rates: Rates) -> None:
         use = utilisation(self.cell.dimensions.names, machines)

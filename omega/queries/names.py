@@ -27,8 +27,8 @@ class Names:
     def read_jobs(self, ids: Iterable[str | None]) -> None:
         """Read the unknown names of jobs, 4,000 per call."""
         unknown = sorted({job_id for job_id in ids if job_id is not None and job_id not in self._jobs})
-        found = self._cell.jobs_by_id(unknown)
-        self._jobs |= {job_id: found[job_id].name if job_id in found else "" for job_id in unknown}
+        jobs = self._cell.jobs_by_id(unknown)
+        self._jobs |= {job_id: jobs[job_id].name if job_id in jobs else "" for job_id in unknown}
 
     def add_event(self, event: Event) -> None:
         """Add the names in an event."""
@@ -42,8 +42,8 @@ class Names:
         if job_id is None:
             return "?"
         if job_id not in self._jobs:
-            found = self._cell.job(job_id)
-            self._jobs[job_id] = found.name if found else ""
+            record = self._cell.job(job_id)
+            self._jobs[job_id] = record.name if record else ""
         name = self._jobs[job_id]
         return f"{name} ({job_id[:SHORT]})" if name else job_id
 

@@ -144,10 +144,10 @@ def rank(machine: Machine) -> Rank:
 
 def states(ranks: Sequence[Rank], machines: Sequence[Machine]) -> "Counter[str]":
     """How many machines are up, full (these are up as well), over, drained and down."""
-    found = Counter(machine.state.name.lower() for machine in machines)
-    found["full"] = sum(each[0] == TROUBLE["full"] for each in ranks)
-    found["over"] = sum(each[0] == 1 for each in ranks)
-    return found
+    counts = Counter(machine.state.name.lower() for machine in machines)
+    counts["full"] = sum(each[0] == TROUBLE["full"] for each in ranks)
+    counts["over"] = sum(each[0] == 1 for each in ranks)
+    return counts
 
 
 def listed_json(each: ListedJob, now_ms: int) -> dict[str, Any]:

@@ -43,12 +43,12 @@ class PlannedJob:
 
     def placements(self) -> list[dict[str, Any]]:
         """Machine by machine, in the order they were chosen."""
-        found: dict[tuple[int, int], int] = {}
+        tasks: dict[tuple[int, int], int] = {}
         for claim in self.planned.claims:
-            found[claim.group, claim.machine] = found.get((claim.group, claim.machine), 0) + claim.count
+            tasks[claim.group, claim.machine] = tasks.get((claim.group, claim.machine), 0) + claim.count
         return [
             {"group": group, "machine": self.names[machine], "tasks": count, **self._score(group, machine)}
-            for (group, machine), count in found.items()
+            for (group, machine), count in tasks.items()
         ]
 
     def _score(self, group: int, machine: int) -> dict[str, Any]:
@@ -57,10 +57,10 @@ class PlannedJob:
 
     def evictions(self) -> list[dict[str, Any]]:
         """Tasks it would evict, by job and machine."""
-        found: dict[tuple[str, int, int], int] = {}
+        tasks: dict[tuple[str, int, int], int] = {}
         for resident, count in self.planned.victims:
             key = resident.job, resident.machine, resident.precedence
-            found[key] = found.get(key, 0) + count
+            tasks[key] = tasks.get(key, 0) + count
         return [
             {
                 "job": job,
@@ -69,7 +69,7 @@ class PlannedJob:
                 "tasks": count,
                 "precedence": precedence,
             }
-            for (job, machine, precedence), count in found.items()
+            for (job, machine, precedence), count in tasks.items()
         ]
 
     def as_json(self) -> dict[str, Any]:
@@ -155,13 +155,13 @@ class Plans:
         """Return whether the identical job exists; raises Duplicate when its id belongs to another job."""
         from omega.cellstate.redis.job_records import opaque
 
-        found = self.cell.job(spec.id)
-        if found is None:
+        stored = self.cell.job(spec.id)
+        if stored is None:
             return False
         asked = [(group.need, group.duration_ms, group.count) for group in spec.groups]
-        same = [(group.need, group.duration_ms, group.total) for group in found.groups] == asked
-        same = same and found.spec == opaque(spec.extra, spec.groups)
-        if not same or (found.name, found.kind, found.precedence) != (spec.name, spec.kind, spec.precedence):
+        same = [(group.need, group.duration_ms, group.total) for group in stored.groups] == asked
+        same = same and stored.spec == opaque(spec.extra, spec.groups)
+        if not same or (stored.name, stored.kind, stored.precedence) != (spec.name, spec.kind, spec.precedence):
             raise taken(spec, spec.id, by_id=True)
         return True
 
@@ -170,7 +170,7 @@ def plan_jobs(
     cell: "Queries", specs: "Sequence[JobSpec]", *, scored: bool = False
 ) -> tuple[list[PlannedJob], dict[str, Any]]:
     """Plan jobs as if they were submitted now; returns the plans, and all of them as plain values."""
-    doubtful, found = warnings(cell, specs), Plans(cell, scored=scored).all(specs)
-    changes = any(plan.planned.claims for plan in found)
-    rows = [plan.as_json() for plan in found]
-    return found, {"cell": cell.name, "changes": changes, "jobs": rows, "warnings": doubtful}
+    doubtful, plans = warnings(cell, specs), Plans(cell, scored=scored).all(specs)
+    changes = any(plan.planned.claims for plan in plans)
+    rows = [plan.as_json() for plan in plans]
+    return plans, {"cell": cell.name, "changes": changes, "jobs": rows, "warnings": doubtful}

@@ -28,13 +28,8 @@ STARVING = ("starving", "aggressively starving")
 """Status of pools that may evict (docs/pool-rules.md, rule 9), as schedulers report it with their heartbeats."""
 
 
-def shares_now(cell: "Queries", pools: Pools, previous: Epoch | None = None) -> Epoch:
-    """Compute the shares of the cell as it is now, with some pools; volumes are those of an epoch."""
-    return _now(cell, pools, previous)[0]
-
-
 def _now(cell: "Queries", pools: Pools, previous: Epoch | None) -> tuple[Epoch, list[str]]:
-    """Return the shares as they are now, and warnings about machines of two trees or none."""
+    """Return the shares of the cell as it is now, with some pools and the volumes of an epoch, and warnings."""
     from omega.cellstate.array_snapshot import ArraySnapshot
     from omega.cellstate.transaction import Position
     from omega.schedulers.pool_machines import fetch_attributes, machine_warnings
@@ -132,11 +127,11 @@ def pools_json(cell: "Queries") -> dict[str, Any]:
 
 def starving_pools(members: Mapping[str, tuple[int, bool, Mapping[str, Any]]]) -> dict[str, str]:
     """Return the pools that starve, as live schedulers report (`Queries.members`), and how."""
-    found: dict[str, str] = {}
+    starving: dict[str, str] = {}
     for _, alive, figures in members.values():
         for name, status in figures.get("starving", {}).items() if alive else ():
-            found[name] = max(found.get(name, status), status, key=STARVING.index)
-    return found
+            starving[name] = max(starving.get(name, status), status, key=STARVING.index)
+    return starving
 
 
 def row(
@@ -227,8 +222,8 @@ def _amounts(resources: Sequence[str], shares: Sequence[float], totals: Resource
 
 def _settings(pools: Pools, name: str) -> Pool | None:
     """Return a pool as operators set it, without the number that the store gives it."""
-    found = pools.by_name.get(name)
-    return None if found is None else replace(found, number=0)
+    pool = pools.by_name.get(name)
+    return None if pool is None else replace(pool, number=0)
 
 
 def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
@@ -237,7 +232,7 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
     `in_use`: leaf pools with live jobs that would be none, for which the store refuses the change.
     """
     pools, epoch = cell.pools(), cell.epoch()
-    before, after = shares_now(cell, pools, epoch), shares_now(cell, wanted, epoch)
+    before, after = (_now(cell, each, epoch)[0] for each in (pools, wanted))
     resources, rows = cell.dimensions.names, []
     depths = {name: depth for depth, name in order(wanted, after.pools)}
     gone = {name: depth for depth, name in order(pools, before.pools) if name not in depths}
@@ -273,12 +268,12 @@ def wrong_epoch(cell: "Queries") -> list[tuple[str, str]]:
     epoch, pools = cell.epoch(), cell.pools()
     if epoch is None or epoch.pools_version != pools.version:
         return []  # its pools were changed since
-    again, found = recomputed(epoch, pools, cell.dimensions.names), []
+    again, differences = recomputed(epoch, pools, cell.dimensions.names), []
     for name in sorted(again.keys() | epoch.pools.keys()):
         published, computed = epoch.pools.get(name), again.get(name)
         if published is None or computed is None:
-            found.append((name, f"is in epoch {epoch.number} and its input does not give it, or conversely"))
+            differences.append((name, f"is in epoch {epoch.number} and its input does not give it, or conversely"))
         elif any(abs(a - b) > TOLERANCE for a, b in zip(published.fair_share, computed.fair_share, strict=True)):
             what = f"has the fair share {published.fair_share} in epoch {epoch.number}, computed {computed.fair_share}"
-            found.append((name, what))
-    return found
+            differences.append((name, what))
+    return differences

@@ -42,8 +42,8 @@ class PoolWatch:
             if event.more["placement"] in placements
         }
         leaves = self._pools_of({event.job for event in evicted if event.job})
-        found = [self._eviction(event, started, leaves) for event in evicted]
-        return PoolHistory(self.cell.dimensions.names, self._samples, found)
+        evictions = [self._eviction(event, started, leaves) for event in evicted]
+        return PoolHistory(self.cell.dimensions.names, self._samples, evictions)
 
     def _eviction(self, event: Event, started: Mapping[int, int], leaves: Mapping[str, str]) -> Eviction:
         tasks, ran = event.count or 0, event.at_ms - started.get(event.more["placement"], event.at_ms)

@@ -40,28 +40,24 @@ class Recently:
             self.total[event.kind] += count
             self.machines.setdefault(event.machine, Counter())[event.kind] += count
 
-    def of(self, machine: int) -> "Counter[str]":
-        """Return the counts of one machine, by kind of event."""
-        return self.machines.get(machine, Counter())
-
     def as_json(self, machine: int | None = None) -> dict[str, int]:
         """Return the counts by name, of one machine or of all."""
-        found = self.total if machine is None else self.of(machine)
-        return {NAMES.get(kind, kind): found[kind] for kind in KINDS}
+        counts = self.total if machine is None else self.machines.get(machine, Counter())
+        return {NAMES.get(kind, kind): counts[kind] for kind in KINDS}
 
 
 def recently(cell: "Queries", now_ms: int) -> Recently:
     """Read errors of the last quarter of an hour from the log."""
     kept = extent(cell)
     since = max(since_time(cell, now_ms - 1000 * LATELY_SECONDS, kept), kept.newest - MOST_VERSIONS)
-    found = Recently()
+    recent = Recently()
     for event in events(cell, since, kept.newest, KINDS):
         if event.at_ms >= now_ms - 1000 * LATELY_SECONDS:
-            found.add_event(event)
+            recent.add_event(event)
     first = cell.facts(since, 1) if kept.newest - since >= MOST_VERSIONS else []
     if first:
-        found.seconds, found.whole = min(LATELY_SECONDS, max(0, now_ms - first[0].at_ms) // 1000), False
-    return found
+        recent.seconds, recent.whole = min(LATELY_SECONDS, max(0, now_ms - first[0].at_ms) // 1000), False
+    return recent
 
 
 def states_since(cell: "Queries", machines: "Sequence[Machine]") -> dict[int, int]:
@@ -70,13 +66,13 @@ def states_since(cell: "Queries", machines: "Sequence[Machine]") -> dict[int, in
     A machine is missing when the change is older than the searched end of the log.
     """
     wanted = {machine.index: machine.state.name.lower() for machine in machines if machine.state is not MachineState.UP}
-    kept, found = extent(cell), dict[int, int]()
+    kept, since = extent(cell), dict[int, int]()
     to, oldest = kept.newest, max(kept.first - 1, kept.newest - MOST_SEARCHED)
     while wanted and to > oldest:
         after = max(oldest, to - WINDOW)
         for event in reversed(list(events(cell, after, to, ("machine",)))):
             if event.machine in wanted and event.more.get("state") == wanted[event.machine]:
-                found[event.machine] = event.at_ms
+                since[event.machine] = event.at_ms
                 del wanted[event.machine]
         to = after
-    return found
+    return since

@@ -142,20 +142,16 @@ class Room:
             self._reasons[key] = explain(
                 work, self._snapshot, use, self.cell.dimensions.names, scheduled=scheduled, pool_limit=limit
             ).reason
-        found = self._reasons[key]
-        return "LOCALITY" if found == "WAITING" and job.id in self._delayed else found
+        reason = self._reasons[key]
+        return "LOCALITY" if reason == "WAITING" and job.id in self._delayed else reason
 
     def largest_lack(self, need: Resources) -> str | None:
         """The name of a resource of which no single machine that is up has enough; ``together`` when only jointly."""
         if need not in self._lacks:
-            self._lacks[need] = self._largest_lack(need, self._read())
+            machines = self._read()
+            lacks = (name for i, name in enumerate(self.cell.dimensions.names) if need[i] > machines.largest(i))
+            self._lacks[need] = next(lacks, None if machines.holds(need) else "together")
         return self._lacks[need]
-
-    def _largest_lack(self, need: Resources, machines: MachineRoom) -> str | None:
-        for i, name in enumerate(self.cell.dimensions.names):
-            if need[i] > machines.largest(i):
-                return name
-        return None if machines.holds(need) else "together"
 
     @property
     def machines(self) -> int:

@@ -48,15 +48,15 @@ class Cgroups:
             top = inner / f"omega-{name}"
             top.mkdir(exist_ok=True)
             (top / "cgroup.subtree_control").write_text(shared)
-            found = cls(top, why_not, [each for each in top.iterdir() if each.is_dir()])
+            prepared = cls(top, why_not, [each for each in top.iterdir() if each.is_dir()])
         except StopIteration:
             return cls(None, "this system has no cgroups of version 2")
         except FileNotFoundError as error:
             return cls(None, f"no cgroups of version 2: no {error.filename}")
         except OSError as error:
             return cls(None, f"{error.filename or cgroups}: {error.strerror}")
-        found._sweep()
-        return found
+        prepared._sweep()
+        return prepared
 
     def make(self, name: str, order: dict[str, Any]) -> None:
         """Create a task's cgroup with the limits of its order; does nothing where cgroups are unavailable."""

@@ -110,9 +110,9 @@ class Guard:
 
     def enforce(self) -> float:
         """Kill tasks without a lease; returns when to check again, by the clock of `now`."""
-        found = read_lease(self.top / "lease")
-        if found.incarnation:
-            self.deadlines[found.incarnation] = found
+        lease_now = read_lease(self.top / "lease")
+        if lease_now.incarnation:
+            self.deadlines[lease_now.incarnation] = lease_now
         at, due = now(), float("inf")
         for pid, place in list(self.own.items()):
             lease = self._lease(self.orders[place])
@@ -247,8 +247,8 @@ class Guard:
                     self._kill_foreign(place, task, supervisor_too=False)
                 continue
             roots = {pid for pid, since in task.seen.items() if pid in table and table[pid].started == since}
-            found = below({*roots, _number(place / "supervisor")} - {0}, table) | roots | task_group(place, table)
-            task.seen = {pid: table[pid].started for pid in found if pid in table}
+            tree = below({*roots, _number(place / "supervisor")} - {0}, table) | roots | task_group(place, table)
+            task.seen = {pid: table[pid].started for pid in tree if pid in table}
 
     def _forget(self, place: Path) -> None:
         self.foreign.pop(place, None)

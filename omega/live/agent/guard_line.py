@@ -100,7 +100,10 @@ class GuardLine:
         if self.process is not None:
             with suppress(OSError):
                 self.process.send_signal(signal.SIGKILL)
-            self._gone()
+            if self._channel is not None:
+                self._channel.close()
+            self.process.wait()
+        self.process = self._channel = None
 
     def close(self) -> None:
         """Detach from the guard; it ends after the last task."""
@@ -111,13 +114,6 @@ class GuardLine:
                 self.process.wait(LEAVING_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.returncode = 0  # it keeps watching tasks and is not waited for
-        self.process = self._channel = None
-
-    def _gone(self) -> None:
-        if self._channel is not None:
-            self._channel.close()
-        if self.process is not None:
-            self.process.wait()
         self.process = self._channel = None
 
     def _send(self, what: dict[str, Any]) -> None:
@@ -140,7 +136,7 @@ class GuardLine:
             self.end()
             return []
         *lines, self._unread = (self._unread + data).split(b"\n")
-        found = [json.loads(line) for line in lines]
-        if any("pong" in said for said in found):
+        reports = [json.loads(line) for line in lines]
+        if any("pong" in said for said in reports):
             self._asked = 0.0
-        return found
+        return reports

@@ -22,8 +22,8 @@ Field = tuple[str, int, int, str]
 
 def files(place: Path, stream: str) -> list[tuple[int, Path]]:
     """Return a stream's files, oldest first, each with the stream offset of its first byte."""
-    found = (path for path in place.glob(f"{stream}.*") if path.suffix[1:].isdigit())
-    return sorted((int(path.suffix[1:]), path) for path in found)
+    paths = (path for path in place.glob(f"{stream}.*") if path.suffix[1:].isdigit())
+    return sorted((int(path.suffix[1:]), path) for path in paths)
 
 
 def said_bytes(place: Path) -> int:
@@ -85,16 +85,16 @@ class Tails:
         if now() - self._looked < TAIL_SECONDS:
             return {}
         self._looked = now()
-        return dict(found for found, _ in zip(self._new(kept), range(MOST_TAILS), strict=False))
+        return dict(entry for entry, _ in zip(self._new(kept), range(MOST_TAILS), strict=False))
 
     def last(self, kept: Iterable[Kept]) -> dict[Field, bytes]:
         """Return the tails of ended tasks."""
         listed = list(kept)
-        found = dict(self._new(listed))
+        tails = dict(self._new(listed))
         for each in listed:
             for stream in STREAMS:
                 self._sent.pop((*each.key[:3], stream), None)
-        return found
+        return tails
 
     def _new(self, kept: Iterable[Kept]) -> Iterator[tuple[Field, bytes]]:
         for each in kept:

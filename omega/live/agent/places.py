@@ -9,7 +9,6 @@ tasks/JOB.GROUP.TASK.PLACEMENT/    a task: see supervisor.py; work/ is its own d
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from re import compile as pattern
 from typing import NamedTuple
@@ -40,32 +39,15 @@ class PlacementKey(NamedTuple):
         return f"{self.job}.{self.group}.{self.task}.{self.placement}"
 
 
-@dataclass(frozen=True, slots=True)
 class AgentPlaces:
     """The files of one agent below the state directory `state`."""
 
-    state: Path
-    cell: str
-    name: str
-
-    def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise BadInput(f"agent name {self.name!r}: use 1 to 64 letters, digits, . _ -")
-
-    @property
-    def top(self) -> Path:
-        """The agent's own directory."""
-        return self.state / "agents" / self.cell / self.name
-
-    @property
-    def tasks(self) -> Path:
-        """The directory of its tasks."""
-        return self.top / "tasks"
-
-    @property
-    def lease(self) -> Path:
-        """The file with the deadline of the tasks."""
-        return self.top / "lease"
+    def __init__(self, state: Path, cell: str, name: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise BadInput(f"agent name {name!r}: use 1 to 64 letters, digits, . _ -")
+        self.state, self.name = state, name
+        self.top = state / "agents" / cell / name
+        self.tasks, self.lease = self.top / "tasks", self.top / "lease"
 
     def make(self) -> None:
         """Create the directories, for this user alone. Raises StoreError."""

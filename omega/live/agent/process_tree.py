@@ -34,8 +34,8 @@ Table = Mapping[int, ProcessInfo]
 def started(pid: int) -> str:
     """Return a process's start time as opaque text; empty when it does not exist."""
     if (PROC / "self/stat").exists():
-        found = _read(pid)
-        return found.started if found else ""
+        process = _read(pid)
+        return process.started if process else ""
     return subprocess.run(
         ["ps", "-o", "lstart=", "-p", str(pid)], check=False, capture_output=True, text=True
     ).stdout.strip()
@@ -45,8 +45,8 @@ def processes() -> Table:
     """Return every process of this computer by id."""
     if not (PROC / "self/stat").exists():
         return _from_ps()
-    found = ((int(each.name), _read(int(each.name))) for each in PROC.iterdir() if each.name.isdigit())
-    return {pid: process for pid, process in found if process is not None}
+    entries = ((int(each.name), _read(int(each.name))) for each in PROC.iterdir() if each.name.isdigit())
+    return {pid: process for pid, process in entries if process is not None}
 
 
 def _read(pid: int) -> ProcessInfo | None:
@@ -74,23 +74,23 @@ def below(roots: Iterable[int], table: Table) -> set[int]:
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)
-    found, waiting = set[int](), list(roots)
+    descendants, waiting = set[int](), list(roots)
     while waiting:
         for child in children.get(waiting.pop(), ()):
-            if child not in found:
-                found.add(child)
+            if child not in descendants:
+                descendants.add(child)
                 waiting.append(child)
-    return found
+    return descendants
 
 
 def marked(mark: bytes) -> set[int]:
     """Return the processes with ``NAME=value`` in their environment, as far as readable."""
-    found = set[int]()
+    pids = set[int]()
     for place in PROC.glob("[0-9]*"):
         with suppress(OSError):
             if mark in (place / "environ").read_bytes().split(b"\0"):
-                found.add(int(place.name))
-    return found
+                pids.add(int(place.name))
+    return pids
 
 
 def send(pid: int, since: str, number: signal.Signals) -> None:

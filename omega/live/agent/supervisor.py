@@ -220,8 +220,8 @@ class Supervisor:
 
     def _lease(self) -> Lease:
         """Return the agent's lease. A later incarnation's lease is void for this task, which it lost (semantics 15)."""
-        found = read_lease(Path(self.order["lease"]))
-        return found if found.incarnation == str(self.order["incarnation"]) else Lease(0.0, 0.0, "")
+        lease = read_lease(Path(self.order["lease"]))
+        return lease if lease.incarnation == str(self.order["incarnation"]) else Lease(0.0, 0.0, "")
 
     def _patience(self) -> float:
         """Return the seconds until the next deadline; a killed task ends in a moment."""

@@ -28,9 +28,9 @@ MARK = "OMEGA_TASK_DIRECTORY"
 
 def account(name: str) -> dict[str, Any]:
     """Return a user's account as stored in an order. Raises KeyError for an unknown name."""
-    found = pwd.getpwnam(name)
-    groups = os.getgrouplist(name, found.pw_gid)
-    return {"name": name, "uid": found.pw_uid, "gid": found.pw_gid, "groups": groups, "home": found.pw_dir}
+    entry = pwd.getpwnam(name)
+    groups = os.getgrouplist(name, entry.pw_gid)
+    return {"name": name, "uid": entry.pw_uid, "gid": entry.pw_gid, "groups": groups, "home": entry.pw_dir}
 
 
 def become(user: Mapping[str, Any] | None) -> None:

@@ -114,7 +114,11 @@ class ProcessSupervisor:
         deadline = time.monotonic() + STARTING_SECONDS
         while True:
             live = {member for member, (_, alive, _) in cell.members().items() if alive}
-            live |= {executor_of(name) for name, agent in cell.agents().items() if agent.lives and _joined(cell, name)}
+            live |= {
+                executor_of(name)
+                for name, agent in cell.agents().items()
+                if agent.lives and cell.machine_index(name) is not None
+            }
             live |= {f"simulated/{name}" for name in _serving(cell, wanted - live)}
             if wanted <= live:
                 return
@@ -167,11 +171,6 @@ def _serving(cell: Queries, members: Iterable[str]) -> Iterator[str]:
         lives = name != member and name in records and records[name].lives
         if lives and all(state is not MachineState.OFFLINE for _, state in cell.machines_of(name)):
             yield name
-
-
-def _joined(cell: Queries, agent: str) -> bool:
-    """Return whether the machine of an agent exists."""
-    return cell.machine_index(agent) is not None
 
 
 def _called(member: str) -> str:
