@@ -361,7 +361,6 @@ def _known(what: str, word: str | None, words: Sequence[str]) -> None:
 
 
 def _specs(cell: "JobStore", jobs: "Iterable[JobLike]") -> list[JobSpec]:
-    """Return the given jobs as specs; raises BadInput."""
     specs: list[JobSpec] = []
     for job in jobs:
         if isinstance(job, JobSpec):

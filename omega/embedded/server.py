@@ -222,7 +222,6 @@ def _last_program(places: Places) -> Path | None:
 
 
 def _options(places: Places) -> dict[str, str]:
-    """Return the server's configuration."""
     return {
         "port": "0",
         "unixsocket": str(places.socket),

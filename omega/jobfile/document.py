@@ -213,7 +213,6 @@ def _mappings(root: "yaml.Node") -> "Iterator[yaml.MappingNode]":
 
 
 def _check_fields(name: str, node: "yaml.MappingNode") -> None:
-    """Reject duplicate fields and field names that are not text."""
     first: dict[str, int] = {}
     for key, _ in node.value:
         line, field = key.start_mark.line + 1, str(key.value) if isinstance(key, yaml.ScalarNode) else "it"

@@ -5,25 +5,12 @@ read its argv. A socket cannot be opened by /proc.
 """
 
 import socket
-from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Mapping, MutableMapping
 
 from omega.live.agent.process_control import hide_memory
 from omega.live.agent.task_start import STORE_FD
 
 MOST_BYTES = 1 << 16
-
-
-@contextmanager
-def giving(url: str) -> Iterator[socket.socket]:
-    """Yield an inheritable socket from which a process can read `url` once."""
-    ours, theirs = socket.socketpair()
-    try:
-        ours.sendall(url.encode())
-        ours.close()
-        yield theirs
-    finally:
-        theirs.close()
 
 
 def take_store(environment: MutableMapping[str, str]) -> str | None:

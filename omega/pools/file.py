@@ -38,7 +38,6 @@ def _field(each: Setting) -> tuple[Any, Any]:
 
 
 def _model(kind: type) -> type[BaseModel]:
-    """Return the model of a group of settings in a file."""
     given: dict[str, Any] = {each.file: _field(each) for each in table(kind) if each.configurable}
     return create_model(f"{kind.__name__}Fields", __base__=_Strict, **given)
 

@@ -133,7 +133,6 @@ def _place(document: Any, path: tuple[str | int, ...]) -> str:
 
 
 def _wrong(error: Any) -> str:
-    """Return what is wrong with a value, and the value."""
     kinds = {
         "model_type": "want a mapping of fields",
         "dict_type": "want a mapping of resources to amounts",
@@ -205,7 +204,6 @@ def _misplaced(element: Any) -> list[str]:
 
 
 def _settings(kind: type, given: Any) -> Any:
-    """Return the settings of a kind that a file gives."""
     settings: dict[str, Any] = {}
     for each in table(kind):
         if each.compute:

@@ -52,7 +52,6 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) ->
 
 
 def _demand(names: Sequence[str], heads: "Iterable[JobHead]") -> dict[str, int]:
-    """Return the number of unplaced tasks, and their total request by resource."""
     waiting = [head for head in heads if head.state in (JobState.ACTIVE, JobState.HELD) and head.counts.unplaced]
     needs = {name: sum(head.wanted[i] for head in waiting) for i, name in enumerate(names)}
     return {"tasks": sum(head.counts.unplaced for head in waiting)} | needs
@@ -104,20 +103,16 @@ def _use(used: int, limit: int | None) -> dict[str, int | None]:
 
 def list_cells(names: Iterable[str], connect: "Callable[[str], Queries]") -> list[dict[str, Any]]:
     """Return the cells of a store as plain values; one that this version cannot read has its error as ``note``."""
-    return [_in_short(name, connect) for name in names]
-
-
-def _in_short(name: str, connect: "Callable[[str], Queries]") -> dict[str, Any]:
-    try:
-        cell = connect(name)
-    except OmegaError as error:
-        return {"name": name, "resources": [], "machines": 0, "jobs": 0, "schedulers": 0, "note": str(error)}
-    live = sum(alive for _, alive, _ in cell.members().values())
-    return {
-        "name": name,
-        "resources": list(cell.dimensions.names),
-        "machines": len(rows_of(cell)),
-        "jobs": len(cell.job_names()),
-        "schedulers": live,
-        "note": None,
-    }
+    cells = []
+    for name in names:
+        row: dict[str, Any] = {"name": name, "resources": [], "machines": 0, "jobs": 0, "schedulers": 0, "note": None}
+        try:
+            cell = connect(name)
+        except OmegaError as error:
+            row["note"] = str(error)
+        else:
+            row["resources"], row["machines"] = list(cell.dimensions.names), len(rows_of(cell))
+            row["jobs"] = len(cell.job_names())
+            row["schedulers"] = sum(alive for _, alive, _ in cell.members().values())
+        cells.append(row)
+    return cells

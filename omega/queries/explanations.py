@@ -76,14 +76,13 @@ def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
     """Return the explanation of a job that does not wait for machines, as plain values."""
     reason = Room(cell).reason(job) or ("PLACED" if state(job) == "running" else "DONE")
     detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
-    found = losses(cell, job)
     return _head(cell, job) | {
         "reason": reason,
         "detail": detail,
         "limit": None,
         "groups": [],
         "fits_after": [],
-        "losses": found,
+        "losses": losses(cell, job),
         "past_reasons": past_reasons(cell, job.id),
     }
 

@@ -102,16 +102,11 @@ def _over(rows: "Rows", size: int) -> Any:
 def list_machines(cell: "Queries", page: MachinePage, recent: Recently | None = None) -> dict[str, Any]:
     """Return a page of machines as plain values; with `recent` errors on each, and since when it is not up."""
     tasks = tasks_on(cell.runs([machine.index for machine in page.machines]))
-    since = {} if recent is None else states_since(cell, page.machines)
-    rows = [
-        machine_json(cell.dimensions, machine, tasks.get(machine.index, 0))
-        | (
-            {}
-            if recent is None
-            else {"recent": recent.as_json(machine.index), "state_since_ms": since.get(machine.index)}
-        )
-        for machine in page.machines
-    ]
+    rows = [machine_json(cell.dimensions, machine, tasks.get(machine.index, 0)) for machine in page.machines]
+    if recent is not None:
+        since = states_since(cell, page.machines)
+        for row in rows:
+            row.update(recent=recent.as_json(row["index"]), state_since_ms=since.get(row["index"]))
     return {"cell": cell.name, "total": page.total, "next": page.after, "machines": rows}
 
 

@@ -70,7 +70,7 @@ class _Past:
     conflict_fraction: float | None = None
     history: "deque[float]" = field(default_factory=lambda: deque(maxlen=HISTORY))
 
-    def add_event(self, now: Figures) -> None:
+    def add_heartbeat(self, now: Figures) -> None:
         """Record a heartbeat unless it is already recorded."""
         last = self.figures.get("seconds", 0.0)
         if not now.keys() >= set(FIGURES) or now["seconds"] == last:
@@ -201,17 +201,9 @@ class Monitor:
             if state == MachineState.GONE:
                 continue
             name, attributes = (static[index][0], dict(static[index][1])) if index in static else _static(before)
-            self._machines[index] = Machine(
-                index,
-                name,
-                number,
-                MachineState(state),
-                executor,
-                tuple(amounts[:size]),
-                tuple(amounts[size:]),
-                attributes,
-            )
-            self._ranks[index] = rank(self._machines[index])
+            capacity, allocated = tuple(amounts[:size]), tuple(amounts[size:])
+            machine = Machine(index, name, number, MachineState(state), executor, capacity, allocated, attributes)
+            self._machines[index], self._ranks[index] = machine, rank(machine)
         self.names.know({index: self._machines[index].name for index in fresh if index in self._machines})
 
     def _read_running(self) -> "tuple[int, list[Job]]":
@@ -240,13 +232,12 @@ class Monitor:
 
     def _member(self, name: str, known: tuple[int, bool, dict[str, Any]]) -> SchedulerRates:
         past = self._members.setdefault(name, _Past({}))
-        past.add_event(known[2])
+        past.add_heartbeat(known[2])
         return SchedulerRates(description(name, *known), past.busyness, past.conflict_fraction, tuple(past.history))
 
     # The log
 
     def _read_log(self, now_ms: int) -> Rates:
-        """Read the log since the last time and return the rates per second."""
         newest = self._snapshot_version
         if self._seen is None or self._seen > newest:  # the first read, or the store lost versions
             since, seconds = max(0, newest - MOST_VERSIONS), LATELY_MS / 1000
@@ -278,7 +269,6 @@ class Monitor:
                 self._attention.appendleft(change)
 
     def _newest_changes(self) -> tuple[VersionEvents, ...]:
-        """Return the kept versions, newest first."""
         kept = {change.first.version: change for change in (*self._attention, *self._changes)}
         return tuple(change for _, change in sorted(kept.items(), reverse=True))
 

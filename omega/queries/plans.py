@@ -89,7 +89,7 @@ class PlannedJob:
         }
 
 
-class Plans:
+class Planner:
     """Plans jobs in turn on one working copy."""
 
     def __init__(self, cell: "Queries", *, scored: bool) -> None:
@@ -101,11 +101,8 @@ class Plans:
         self._asked: list[Work] = []
         """The jobs planned so far; those of a cell with pools want their share."""
 
-    def all(self, specs: "Sequence[JobSpec]") -> list[PlannedJob]:
-        """Return a plan for each job."""
-        return [self._one(spec, order) for order, spec in enumerate(specs)]
-
-    def _one(self, spec: "JobSpec", order: int) -> PlannedJob:
+    def plan(self, spec: "JobSpec", order: int) -> PlannedJob:
+        """Return the plan of a job with a submission number, and claim its machines on the copy."""
         from omega.schedulers.constraints.explanation import explain
         from omega.schedulers.dry_run import DryRun, Planned
 
@@ -170,7 +167,8 @@ def plan_jobs(
     cell: "Queries", specs: "Sequence[JobSpec]", *, scored: bool = False
 ) -> tuple[list[PlannedJob], dict[str, Any]]:
     """Plan jobs as if they were submitted now; returns the plans, and all of them as plain values."""
-    doubtful, plans = warnings(cell, specs), Plans(cell, scored=scored).all(specs)
+    doubtful, planner = warnings(cell, specs), Planner(cell, scored=scored)
+    plans = [planner.plan(spec, order) for order, spec in enumerate(specs)]
     changes = any(plan.planned.claims for plan in plans)
     rows = [plan.as_json() for plan in plans]
     return plans, {"cell": cell.name, "changes": changes, "jobs": rows, "warnings": doubtful}

@@ -238,18 +238,13 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
     gone = {name: depth for depth, name in order(pools, before.pools) if name not in depths}
     for name, depth in (*depths.items(), *gone.items()):
         was, now = before.pools.get(name), after.pools.get(name)
-        shown = now or was
+        shown, differs = now or was, _settings(pools, name) != _settings(wanted, name)
+        change = "added" if was is None else "removed" if now is None else "changed" if differs else "same"
         rows.append(
             {
                 "name": name,
                 "depth": depth,
-                "change": "added"
-                if was is None
-                else "removed"
-                if now is None
-                else "changed"
-                if _settings(pools, name) != _settings(wanted, name)
-                else "same",
+                "change": change,
                 "before": None if was is None else _named(resources, was.fair_share),
                 "after": None if now is None else _named(resources, now.fair_share),
                 "usage": _named(resources, shown.usage) if shown else {},

@@ -192,15 +192,15 @@ class Agent:
                 kept.stop()
         wanted = {key: run for key, run in listed.items() if key not in self.kept}
         self._report()
-        self._acknowledge([key for key, run in wanted.items() if run.leaving])
+        self._end([key for key, run in wanted.items() if run.leaving], EndKind.LEFT)
         self._begin({key: run for key, run in wanted.items() if not run.leaving})
         return heartbeat
 
-    def _acknowledge(self, keys: Sequence[PlacementKey]) -> None:
-        """Acknowledge leaving runs that never started here or have ended."""
+    def _end(self, keys: Sequence[PlacementKey], kind: EndKind, reason: str = "") -> None:
+        """Report the end of runs that have no process here: they never started, or have ended."""
         if keys and self._index is not None:
-            endings = [TaskEnd(self._index, key.placement, EndKind.LEFT, str(key.task)) for key in keys]
-            self.cell.end(endings, self.ms(), self.executor)
+            ends = [TaskEnd(self._index, key.placement, kind, str(key.task), reason) for key in keys]
+            self.cell.end(ends, self.ms(), self.executor)
 
     def _begin(self, wanted: Mapping[PlacementKey, Run]) -> None:
         """Start tasks, limited per iteration so that the lease is renewed in time; the next iteration continues."""
@@ -225,7 +225,7 @@ class Agent:
         own = job.kind in OWN_KINDS
         what = order(job, key, place, site, self._own() if own else {})
         if not what["command"]:
-            self._fail(key, "no command and no duration: nothing to run")
+            self._end([key], EndKind.FAILED, "no command and no duration: nothing to run")
             return
         self.cgroups.make(str(key), what)
         self.kept[key] = Kept.start(key, place, what, self.guard, self.cell.url if own else "")
@@ -234,11 +234,6 @@ class Agent:
         """Return the variables by which an Omega command finds itself and the cell; a socket passes the store's URL."""
         path = os.pathsep.join([str(Path(sys.executable).parent), self.surroundings.get("PATH", os.defpath)])
         return {"PATH": path, "OMEGA_CELL": self.cell.name}
-
-    def _fail(self, key: PlacementKey, reason: str) -> None:
-        if self._index is not None:
-            ending = TaskEnd(self._index, key.placement, EndKind.FAILED, str(key.task), reason)
-            self.cell.end([ending], self.ms(), self.executor)
 
     # Ended tasks
 

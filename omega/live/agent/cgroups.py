@@ -93,13 +93,9 @@ class Cgroups:
 
 
 def _removed(place: Path) -> bool:
-    try:
+    with suppress(OSError):
         place.rmdir()
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
+    return not place.exists()
 
 
 def _share_out(inner: Path, controllers: str, aside: Path) -> None:

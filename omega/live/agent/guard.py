@@ -18,6 +18,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,12 @@ class Foreign:
 
     order: dict[str, Any]
     seen: dict[int, str] = field(default_factory=dict)
+
+    def tree(self, place: Path, supervisor: int, table: Table, known: AbstractSet[int] = frozenset()) -> set[int]:
+        """Return its processes, the supervisor apart: those seen, in its group or `known`, and all below them."""
+        roots = {pid for pid, since in self.seen.items() if pid in table and table[pid].started == since}
+        roots |= task_group(place, table) | (known & table.keys())
+        return below({*roots, supervisor} - {0}, table) | roots - {supervisor}
 
 
 class Guard:
@@ -144,12 +151,7 @@ class Guard:
         supervisor = _number(place / "supervisor") if alive else 0
         known = marked(mark(place)) - {supervisor}
 
-        def find(table: Table) -> set[int]:
-            roots = {pid for pid, since in task.seen.items() if pid in table and table[pid].started == since}
-            roots |= task_group(place, table) | (known & table.keys())
-            return below({*roots, supervisor} - {0}, table) | roots - {supervisor}
-
-        self._kill(place, task.order, find)
+        self._kill(place, task.order, lambda table: task.tree(place, supervisor, table, known))
         if alive and supervisor_too and supervisor:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(supervisor, signal.SIGKILL)
@@ -160,26 +162,26 @@ class Guard:
 
     def _reap(self) -> None:
         """Record supervisors that ended, and kill the processes that this one inherited from them."""
-        ended = []
-        with suppress(ChildProcessError):
-            while (pid := os.waitpid(-1, os.WNOHANG)[0]) > 0:
-                if pid in self.own:
-                    ended.append(self.own.pop(pid))
+        ended = self._reap_children()
         table = processes() if ended else {}
         if any(each.parent == os.getpid() and pid not in self.own for pid, each in table.items()):
             for place in ended:
                 kill_cgroup(self.orders[place]["cgroup"])
             kill_all(lambda table: below([os.getpid()], table) - self.own.keys() - below(self.own, table))
-            with suppress(ChildProcessError):
-                while (pid := os.waitpid(-1, os.WNOHANG)[0]) > 0:
-                    if pid in self.own:
-                        ended.append(self.own.pop(pid))
+            ended += self._reap_children()
         for place in ended:
             del self.orders[place]
             self._say({"ended": str(place)})
 
+    def _reap_children(self) -> list[Path]:
+        ended = []
+        with suppress(ChildProcessError):
+            while (pid := os.waitpid(-1, os.WNOHANG)[0]) > 0:
+                if pid in self.own:
+                    ended.append(self.own.pop(pid))
+        return ended
+
     def _start(self, place: Path, store: str) -> dict[str, Any]:
-        """Fork a supervisor; returns the reply."""
         try:
             order = json.loads((place / "order.json").read_text())
             lock = take_lock(place / "lock")
@@ -246,8 +248,7 @@ class Guard:
                 else:
                     self._kill_foreign(place, task, supervisor_too=False)
                 continue
-            roots = {pid for pid, since in task.seen.items() if pid in table and table[pid].started == since}
-            tree = below({*roots, _number(place / "supervisor")} - {0}, table) | roots | task_group(place, table)
+            tree = task.tree(place, _number(place / "supervisor"), table)
             task.seen = {pid: table[pid].started for pid in tree if pid in table}
 
     def _forget(self, place: Path) -> None:

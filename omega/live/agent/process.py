@@ -187,7 +187,6 @@ class AgentLoop:
 
 
 def _away(error: Exception) -> str:
-    """Return the name of the awaited condition."""
     if isinstance(error, CellGone):
         return "cell away"
     return "store away" if isinstance(error, StoreError) else "refused" if isinstance(error, Refused) else "no room"

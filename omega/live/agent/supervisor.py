@@ -206,17 +206,16 @@ class Supervisor:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.group, signal.SIGKILL)
         kill_all(lambda table: below([os.getpid()], table) - {self.guard})
-        for pid in self._left_behind():
-            with suppress(ChildProcessError):
-                os.waitpid(pid, os.WNOHANG)
+        self._reap_orphans()
 
-    def _left_behind(self) -> list[int]:
-        """Return the orphans among the task's processes, where the system provides them."""
+    def _reap_orphans(self) -> None:
+        """Reap the ended orphans of the task's processes, where the system lists them."""
         with suppress(OSError):
-            text = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+            children = map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
             own = {self.group, self.guard, self.check.process.pid if self.check.process else 0}
-            return [pid for pid in map(int, text.split()) if pid not in own]
-        return []
+            for pid in set(children) - own:
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
 
     def _lease(self) -> Lease:
         """Return the agent's lease. A later incarnation's lease is void for this task, which it lost (semantics 15)."""
@@ -244,9 +243,7 @@ class Supervisor:
             if key.data is None:
                 with suppress(BlockingIOError):
                     self.wakes.recv(CHUNK)
-                for pid in self._left_behind():
-                    with suppress(ChildProcessError):
-                        os.waitpid(pid, os.WNOHANG)
+                self._reap_orphans()
                 continue
             with suppress(BlockingIOError):
                 data = os.read(key.fd, CHUNK)

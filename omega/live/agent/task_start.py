@@ -11,8 +11,8 @@ import resource
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,18 @@ STORE_FD = "OMEGA_STORE_FD"
 
 MARK = "OMEGA_TASK_DIRECTORY"
 """Variable with the task's directory in its processes' environment, which identifies them in any process group."""
+
+
+@contextmanager
+def giving(url: str) -> Iterator[socket.socket]:
+    """Yield an inheritable socket from which a process can read `url` once."""
+    ours, theirs = socket.socketpair()
+    try:
+        ours.sendall(url.encode())
+        ours.close()
+        yield theirs
+    finally:
+        theirs.close()
 
 
 def account(name: str) -> dict[str, Any]:
@@ -65,22 +77,17 @@ def start(
         if order["user"] is not None:
             _enter(order["directory"])
 
-    given: tuple[int, ...] = ()
-    ours, theirs = socket.socketpair()
-    ours.sendall(store.encode())
-    ours.close()
-    if store:
-        given, environment = (theirs.fileno(),), {**environment, STORE_FD: str(theirs.fileno())}
-    with theirs:
+    with giving(store) as source:
+        number = source.fileno()
         return subprocess.Popen(
             command,
             cwd=order["directory"] if order["user"] is None else "/",
-            env=environment,
+            env={**environment, STORE_FD: str(number)} if store else environment,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             start_new_session=True,
-            pass_fds=given,
+            pass_fds=(number,) if store else (),
             umask=order["umask"],
             preexec_fn=confine,  # noqa: PLW1509 - a supervisor has one thread
         )

@@ -16,9 +16,9 @@ from omega.cellstate.errors import StoreError
 from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Queries
 from omega.cellstate.replies import executor_of
-from omega.live.agent.task_start import STORE_FD
+from omega.live.agent.task_start import STORE_FD, giving
 from omega.live.processes.record import ProcessRecord
-from omega.live.secrets import giving, without_store
+from omega.live.secrets import without_store
 from omega.schedulers.live_driver import LEASE_MS
 from omega.schedulers.process.endpoint import METRICS, parse
 from omega.schedulers.process.signals import leave_signals

@@ -160,7 +160,6 @@ class SimulatedExecutor:
         self._begin(starting)
 
     def _begin(self, starting: "_Starting") -> None:
-        """Start simulating the tasks of these placements."""
         for due, placements in starting.batches.items():
             self._batches += 1
             heappush(self._due, (due, self._batches, placements))
