@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
-from operator import sub
+from operator import add, neg, sub
 
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.resources import Resources
@@ -108,52 +108,43 @@ class Usage:
 
     def users(self) -> list[str]:
         """Return the users with use or demand."""
-        return self._named(1)
+        return sorted({user for _, user in self.by_account()})
 
     def pools(self) -> list[str]:
         """Return the pools with use or demand."""
-        return self._named(0)
-
-    def _named(self, at: int) -> list[str]:
-        return sorted({each.whose[at] for each in self._accounts.values() if any(each.held) or any(each.wanted)})
+        return sorted({pool for pool, _ in self.by_account()})
 
     def wanted_by_pool(self, pool: str) -> Resources:
         """Return the sum of a pool's unplaced tasks, as of the last sync."""
-        return self._sum(each.wanted for each in self._accounts.values() if each.whose[0] == pool)
+        wanted = (each.wanted for each in self._accounts.values() if each.whose[0] == pool)
+        return tuple(map(sum, zip(self._nothing, *wanted, strict=True)))
 
     def dominant_share(self, *, user: str | None = None, pool: str | None = None) -> float:
         """Return the largest share of the capacity, over the resources, that a user or a pool holds (0 to 1)."""
         held = self._sums("user").get(user, ()) if user is not None else self._sums("pool").get(pool or "", ())
         return max((has / most for has, most in zip(held, self.capacity, strict=False) if most), default=0.0)
 
-    def _sum(self, each: Iterable[Iterable[int]]) -> Resources:
-        sums = list(self._nothing)
-        for amounts in each:
-            for d, amount in enumerate(amounts):
-                sums[d] += amount
-        return tuple(sums)
-
     # Accounts
 
     def account(self, whose: Whose) -> Account:
         """Return the account of a user in a pool."""
-        found = self._accounts.get(whose)
-        if found is None:
-            found = self._accounts[whose] = Account(whose, len(self._nothing))
+        account = self._accounts.get(whose)
+        if account is None:
+            account = self._accounts[whose] = Account(whose, len(self._nothing))
             for axis, sums in self._held.items():
-                found.sums.append(sums.setdefault(_AXES[axis](whose), [0] * len(self._nothing)))
+                account.sums.append(_count(sums, _AXES[axis](whose), account.held))
             if self._wants is not None:
-                found.wants.append(self._wants.setdefault(leaf_of(*whose), [0] * len(self._nothing)))
-        return found
+                account.wants.append(_count(self._wants, leaf_of(*whose), account.wanted))
+        return account
 
     def _sums(self, axis: str) -> dict[str, list[int]]:
         """Return the amounts held by each user or pool, kept up to date from now on."""
-        found = self._held.get(axis)
-        if found is None:
-            found = self._held[axis] = {}
+        sums = self._held.get(axis)
+        if sums is None:
+            sums = self._held[axis] = {}
             for each in self._accounts.values():
-                each.sums.append(_count(found, _AXES[axis](each.whose), each.held))
-        return found
+                each.sums.append(_count(sums, _AXES[axis](each.whose), each.held))
+        return sums
 
     def _leaf_wants(self) -> dict[str, list[int]]:
         if self._wants is None:
@@ -180,7 +171,7 @@ class Usage:
     def change(self, whose: Whose, held: Resources, wanted: Resources, sign: int = 1) -> None:
         """Add to the use and demand of a user in a pool (`sign` -1: subtract)."""
         if sign < 0:
-            held, wanted = tuple(-amount for amount in held), tuple(-amount for amount in wanted)
+            held, wanted = tuple(map(neg, held)), tuple(map(neg, wanted))
         account = self.account(whose)
         self.move(account, had=self._nothing, held=held, wanted_before=self._nothing, wanted=wanted)
         if account.idle():
@@ -193,13 +184,7 @@ class Usage:
     ) -> None:
         """Change the use and demand that the store counts: what an account `had` and `wanted_before`, and has now."""
         if held != had:
-            if not account.touched:
-                account.touched = True
-                self._touched.append(account)
-            more = tuple(map(sub, held, had))
-            for sums in account.sums:
-                for d, amount in enumerate(more):
-                    sums[d] += amount
+            self._add(account, tuple(map(sub, held, had)))
         if wanted != wanted_before:
             more = tuple(map(sub, wanted, wanted_before))
             for sums in account.wants:
@@ -227,18 +212,18 @@ class Usage:
 
     def touched(self) -> set[Whose]:
         """Return, once, whose use changed since the last call."""
-        found, self._touched = self._touched, []
-        for account in found:
+        accounts, self._touched = self._touched, []
+        for account in accounts:
             account.touched = False
-        return {account.whose for account in found}
+        return {account.whose for account in accounts}
 
-    def _add(self, account: Account, amounts: Resources) -> None:
+    def _add(self, account: Account, amounts: Resources, sign: int = 1) -> None:
         if not account.touched:
             account.touched = True
             self._touched.append(account)
         for sums in account.sums:
             for d, amount in enumerate(amounts):
-                sums[d] += amount
+                sums[d] += sign * amount
 
     def take(self, user: str, pool: str, amounts: Resources, key: Hashable = None) -> None:
         """Count the amounts of a transaction's claims, in place of what was promised under this key."""
@@ -287,12 +272,7 @@ class Usage:
 
     def _drop(self, bookings: Iterable[Booking]) -> None:
         for account, amounts in bookings:
-            if not account.touched:
-                account.touched = True
-                self._touched.append(account)
-            for sums in account.sums:
-                for d, amount in enumerate(amounts):
-                    sums[d] -= amount
+            self._add(account, amounts, -1)
 
 
 @lru_cache(maxsize=4096)
@@ -303,10 +283,6 @@ def times(need: Resources, tasks: int) -> Resources:
 
 def _count(sums: dict[str, list[int]], name: str, amounts: list[int]) -> list[int]:
     """Add amounts to a sum, and return its list."""
-    found = sums.get(name)
-    if found is None:
-        found = sums[name] = amounts.copy()
-    else:
-        for d, amount in enumerate(amounts):
-            found[d] += amount
-    return found
+    total = sums.setdefault(name, [0] * len(amounts))
+    total[:] = map(add, total, amounts)
+    return total

@@ -11,16 +11,15 @@ from typing import NamedTuple
 
 from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import MachineBook
+from omega.cellstate.audit.losses import ENDS
 from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.replies import Fact
 
 TOUCHED = 8_224
 """The longest change list (semantics, Limits and sizes)."""
-_MACHINE_AT = {"place": 2, "finished": 2, "failed": 2, "lost": 2, "evicted": 2, "stopped": 2, "left": 2,
-               "join": 1, "machine": 1}  # fmt: skip
-_JOB_AT = {"late": 3, "place": 3, "finished": 3, "failed": 3, "lost": 3, "evicted": 3, "stopped": 3}
+_MACHINE_AT = {**dict.fromkeys(("place", "left", *ENDS), 2), "join": 1, "machine": 1}
+_JOB_AT = dict.fromkeys(("place", "late", *ENDS), 3)
 """Position of the machine and of the job among a fact's words."""
-_ENDS = ("finished", "failed", "lost", "evicted", "stopped")
 _LENGTHS = {
     "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "release": (2, 3), "resize": (6, 6),
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
@@ -33,7 +32,7 @@ _MAY_REPEAT = ("conflict", "awaited", "drop", "assert", "again")
 """Facts that may repeat in a version: two claims may have the same conflict; a job may wait for the end and for the
 success of another; two placements of optional tasks may end in one call (totals reveal an extra fact)."""
 _LENGTHS_WITH_AMOUNTS = {
-    "place": (6, 6), **dict.fromkeys(_ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
+    "place": (6, 6), **dict.fromkeys(ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
 }  # fmt: skip
 
 
@@ -118,24 +117,25 @@ class Register:
 
     def enter(self, fact: Fact) -> None:
         """Enter a fact. Raises ValueError or IndexError for one that cannot be read."""
-        word = fact.words[0]
         self._check(fact)
         self._touch(fact)
-        job = self._job_of(fact)
+        word, words = fact.words[0], fact.words
         if word == "join":
-            self._join(fact)
-        elif word == "machine" and fact.words[2] == "attributes":
-            self.machines.setdefault(int(fact.words[1]), MachineFacts()).attributes = int(fact.words[3])
+            entry = self.machines.setdefault(int(words[1]), MachineFacts())
+            entry.name, entry.executor, entry.attributes = words[2], fact.by, None
+        elif word == "machine":
+            if words[2] == "attributes":
+                self.machines.setdefault(int(words[1]), MachineFacts()).attributes = int(words[3])
         elif word in ("enlist", "leave", "lapse"):
             self._member(fact)
         elif word == "limit":
-            self.limits[fact.words[1]] = fact.words[2:]
+            self.limits[words[1]] = words[2:]
         elif word in ("pool", "trees"):
             self._pool(fact)
         elif word == "epoch":
             self._epoch(fact)
-        elif job is not None:
-            self._job(job, fact)
+        elif word not in ("restore", "left", "conflict", "assert"):  # the others are of a job
+            self._job(self.jobs.setdefault(words[_JOB_AT.get(word, 1)], JobFacts()), fact)
 
     def _check(self, fact: Fact) -> None:
         """Raise ValueError for an unknown word or length; record a duplicate fact."""
@@ -184,10 +184,6 @@ class Register:
             if book := books.get(index):
                 now[index] = now[index]._replace(number=book.number, amounts=book.amounts)
 
-    def _join(self, fact: Fact) -> None:
-        entry = self.machines.setdefault(int(fact.words[1]), MachineFacts())
-        entry.name, entry.executor, entry.attributes = fact.words[2], fact.by, None
-
     def _member(self, fact: Fact) -> None:
         word, name, number = fact.words
         incarnation = int(number)
@@ -221,36 +217,9 @@ class Register:
             self.wrong.append((fact.version, f"publishes epoch {number} of version {version} after {before}"))
         self.epoch = number, version, fact.words[3]
 
-    def _job_of(self, fact: Fact) -> JobFacts | None:
-        words = fact.words
-        if words[0] in (
-            "join",
-            "machine",
-            "enlist",
-            "leave",
-            "lapse",
-            "limit",
-            "pool",
-            "trees",
-            "epoch",
-            "restore",
-            "left",
-            "conflict",
-            "assert",
-        ):
-            return None
-        return self.jobs.setdefault(words[_JOB_AT.get(words[0], 1)], JobFacts())
-
-    @staticmethod
-    def _drop(job: JobFacts, group: int, tasks: int) -> None:
-        job.optional.add(group)
-        if group in job.totals:
-            job.totals[group] -= tasks
-
-    def _hold(self, job: JobFacts, fact: Fact) -> None:
-        if job.held:
-            self.wrong.append((fact.version, f"says again that {fact.words[1]} is held"))
-        job.held = True
+    def _once(self, fact: Fact, state: str, *, again: bool) -> None:
+        if again:
+            self.wrong.append((fact.version, f"says again that {fact.words[1]} is {state}"))
 
     def _job(self, job: JobFacts, fact: Fact) -> None:
         word, words, version = fact.words[0], fact.words, fact.version
@@ -266,13 +235,17 @@ class Register:
             if word == "update":
                 job.update = "rolling"
             elif word == "hold":
-                self._hold(job, fact)
+                self._once(fact, "held", again=job.held is True)
+                job.held = True
         elif word == "awaited":
             self.jobs.setdefault(words[2], JobFacts()).awaits.add(words[1])
         elif word == "met":
             job.awaits.discard(words[2])
         elif word == "drop":
-            self._drop(job, int(words[2]), int(words[3]))
+            group = int(words[2])
+            job.optional.add(group)
+            if group in job.totals:
+                job.totals[group] -= int(words[3])
         elif word in ("release", "resize"):  # by a person, or else the modify index stays
             job.modified.add(version)
             job.arrived = job.arrived[0], version
@@ -285,8 +258,7 @@ class Register:
         elif word in ("requeue", "evicted", "failed", "late"):
             job.arrived = job.arrived[0], version
         elif word == "done":
-            if job.ended is not None:
-                self.wrong.append((version, f"says again that {words[1]} is done"))
+            self._once(fact, "done", again=job.ended is not None)
             job.ended = int(JobState(int(words[2]))), version
         elif word in ("updated", "stalled"):
             job.update = "" if word == "updated" else " ".join((word, *words[2:]))

@@ -74,33 +74,28 @@ class Replay:
         self._close_version()
 
     def _enter(self, words: tuple[str, ...]) -> None:
-        if words[0] == "place":
-            self._place(words)
-        elif words[0] in ENDS:
-            self._end(words)
-        elif words[0] == "left":
-            self._leave(words)
-        elif words[0] == "join":
-            self._join(words)
-        elif words[0] == "machine":
-            self._change(words)
-        elif words[0] in ("submit", "stop", "abandon"):
-            self._job(words)
-        elif words[0] in ("resize", "drop"):
-            self._total(words)
-        elif words[0] == "fail":
-            self._fail(words)
-        elif words[0] == "late":
-            self._end_late(words)
-        elif words[0] == "restore":
-            self._restore(words)
-        elif words[0] == "assert":
-            self._act(words[1])
-            self._assertions.begin(words)
-        elif words[0] == "again":
-            if words[1] != self._actor:
-                self.say(3, f"has a transaction again, after one of {self._actor or 'no job'}", f"job {words[1]}")
-            self._act("")
+        match words[0]:
+            case "place":
+                self._place(words)
+            case word if word in ENDS:
+                self._end(words)
+            case "left":
+                self._leave(words)
+            case "join":
+                self._join(words)
+            case "machine":
+                self._change(words)
+            case "restore":
+                self._restore(words)
+            case "assert":
+                self._act(words[1])
+                self._assertions.begin(words)
+            case "again":
+                if words[1] != self._actor:
+                    self.say(3, f"has a transaction again, after one of {self._actor or 'no job'}", f"job {words[1]}")
+                self._act("")
+            case _:
+                self._count(words)
 
     def say(self, invariant: int, what: str, where: str) -> None:
         """Record a violation, with the version of its facts."""
@@ -342,41 +337,38 @@ class Replay:
     def _owner(self, job_id: str) -> JobBook:
         return self.jobs.setdefault(job_id, JobBook())
 
-    def _job(self, words: tuple[str, ...]) -> None:
-        if words[0] == "submit":
-            self.needs.forget(words[1])
-            self.jobs[words[1]] = JobBook(known=True, precedence=int(words[4]), unplaced=int(words[5]))
-            return
-        job, count = self._owner(words[1]), int(words[2])
-        job.open = False
-        job.unplaced -= count
-        job.stopped += count
-
-    def _fail(self, words: tuple[str, ...]) -> None:
-        """4: tasks that were just lost or evicted are not placed again."""
-        job, count = self._owner(words[1]), ranges.count(words[3])
-        job.unplaced -= count
-        job.failed += count
-
-    def _end_late(self, words: tuple[str, ...]) -> None:
-        """4: tasks that were declared lost had ended."""
-        job, count = self._owner(words[3]), ranges.count(words[5])
-        job.unplaced -= count
-        if words[6] == "finished":
-            job.finished += count
-        else:
-            job.failed += count
-
-    def _total(self, words: tuple[str, ...]) -> None:
-        """4: a resize, or the end of optional tasks, removes them from the counts that they were just added to."""
-        job = self._owner(words[1])
-        victim, undecided, violations = self._unless_dropped
-        if words[0] == "drop" and victim == words[1]:
-            del self.undecided[undecided:], self.violations[violations:]
-        if words[0] == "resize":
-            job.unplaced += int(words[4])
-            job.stopped -= int(words[5])
-        elif words[4] == "failed":
-            job.failed -= int(words[3])
-        else:
-            job.unplaced -= int(words[3])
+    def _count(self, words: tuple[str, ...]) -> None:
+        """4: counts of a job change without a fact about a machine."""
+        match words:
+            case "submit", job_id, _, _, precedence, unplaced:
+                self.needs.forget(job_id)
+                self.jobs[job_id] = JobBook(known=True, precedence=int(precedence), unplaced=int(unplaced))
+            case (("stop" | "abandon"), job_id, count, *_):
+                job = self._owner(job_id)
+                job.open = False
+                job.unplaced -= int(count)
+                job.stopped += int(count)
+            case "resize", job_id, _, _, added, dropped:
+                job = self._owner(job_id)
+                job.unplaced += int(added)
+                job.stopped -= int(dropped)
+            case "drop", job_id, _, count, how:  # of optional tasks, which the fact before counted
+                job = self._owner(job_id)
+                victim, undecided, violations = self._unless_dropped
+                if victim == job_id:
+                    del self.undecided[undecided:], self.violations[violations:]
+                if how == "failed":
+                    job.failed -= int(count)
+                else:
+                    job.unplaced -= int(count)
+            case "fail", job_id, _, tasks, *_:  # just lost or evicted, and not placed again
+                job, number = self._owner(job_id), ranges.count(tasks)
+                job.unplaced -= number
+                job.failed += number
+            case "late", _, _, job_id, _, tasks, how:  # declared lost, and had ended
+                job, number = self._owner(job_id), ranges.count(tasks)
+                job.unplaced -= number
+                if how == "finished":
+                    job.finished += number
+                else:
+                    job.failed += number

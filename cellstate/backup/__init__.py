@@ -7,7 +7,7 @@ Left out are data that only the server or a running process has: leases, wake to
 cell read it completely), messages to executors (which receive the mark to read everything), last output of tasks.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -59,6 +59,11 @@ class Backup:
     log: list[tuple[bytes, list[bytes]]] = field(default_factory=list)
     """Entries of the stream: id, then names and values in turn."""
 
+    def fields(self, name: str) -> dict[bytes, bytes]:
+        """Return a small hash; empty when there is none."""
+        items = self.small[name].items if name in self.small else []
+        return dict(zip(items[::2], items[1::2], strict=True))
+
     @property
     def records(self) -> int:
         """Number of records."""
@@ -109,39 +114,33 @@ class CellReader:
     def read(self, at_ms: int) -> Backup | None:
         """Read everything; None when it changes faster than it can be read."""
         self.client.script_load(script("changed_records").text)  # a reader may not send scripts to be run (EVAL)
-        schema, version = self.client.hmget(self.prefix + "meta", "schema", "version")
-        backup = Backup(self.name, self.dimensions.names, int(schema), at_ms)
-        for name in BULK:
-            self._scan(name, backup.bulk[name])
-        if not self._catch_up(backup, int(version)):
+        backup = self._read_bulk(at_ms)
+        if not self._catch_up(backup, backup.version):
             return None
-        for entries in self._log(backup.version):
-            backup.log += entries
-            self.told(len(entries))
+        self._read_log(backup)
         return backup
 
     def read_still(self, at_ms: int) -> Backup | None:
         """Read a cell of any schema that no client changes; None when one did."""
-        schema, version = self.client.hmget(self.prefix + "meta", "schema", "version")
-        backup = Backup(self.name, self.dimensions.names, int(schema), at_ms, int(version))
-        for name in BULK:
-            self._scan(name, backup.bulk[name])
+        backup = self._read_bulk(at_ms)
         for name, kind in self._small().items():
             with self.client.pipeline(transaction=False) as pipe:
-                _ask(pipe, kind, self.prefix + name)
-                pipe.pttl(self.prefix + name)
-                value, ttl = pipe.execute()
-            backup.small[name] = StoredKey(kind, _flat(kind, value), ttl if ttl > 0 else None)
-        for entries in self._log(backup.version):
-            backup.log += entries
-        return backup if self.client.hget(self.prefix + "meta", "version") == version else None
+                self._ask(pipe, {name: kind})
+                backup.small |= _keys({name: kind}, pipe.execute())
+        self._read_log(backup)
+        return backup if int(self.client.hget(self.prefix + "meta", "version")) == backup.version else None
 
-    def _scan(self, name: str, into: dict[bytes, bytes]) -> None:
-        for number, (key, value) in enumerate(self.client.hscan_iter(self.prefix + name, count=CHUNK), 1):
-            into[key] = value
-            if number % CHUNK == 0:
-                self.told(CHUNK)
-        self.told(len(into) % CHUNK)
+    def _read_bulk(self, at_ms: int) -> Backup:
+        """Read the large hashes, of this version or later ones."""
+        schema, version = self.client.hmget(self.prefix + "meta", "schema", "version")
+        backup = Backup(self.name, self.dimensions.names, int(schema), at_ms, int(version))
+        for name, records in backup.bulk.items():
+            for number, (key, value) in enumerate(self.client.hscan_iter(self.prefix + name, count=CHUNK), 1):
+                records[key] = value
+                if number % CHUNK == 0:
+                    self.told(CHUNK)
+            self.told(len(records) % CHUNK)
+        return backup
 
     def _small(self) -> dict[str, str]:
         """Return the keys that are read whole, with their types."""
@@ -178,22 +177,32 @@ class CellReader:
         values = {"dims": len(self.dimensions), "since": since, "most": MOST_AT_ONCE}
         with self.client.pipeline(transaction=True) as pipe:
             pipe.evalsha(chosen.sha, len(named), *named, *chosen.pack_arguments(values))
-            for name, kind in small.items():
-                _ask(pipe, kind, self.prefix + name)
-                pipe.pttl(self.prefix + name)
+            self._ask(pipe, small)
             reply, *rest = pipe.execute()
-        if reply[0] == b"keys":
-            return None
-        held = {
-            name: StoredKey(kind, _flat(kind, value), ttl if ttl > 0 else None)
-            for (name, kind), value, ttl in zip(small.items(), rest[::2], rest[1::2], strict=True)
-        }
-        return RawChangedRecords.of(reply), held
+        return None if reply[0] == b"keys" else (RawChangedRecords.of(reply), _keys(small, rest))
 
-    def _log(self, version: int) -> Iterator[list[tuple[bytes, list[bytes]]]]:
+    def _ask(self, pipe: Any, small: Mapping[str, str]) -> None:
+        for name, kind in small.items():
+            key = self.prefix + name
+            if kind == "hash":
+                pipe.hgetall(key)
+            elif kind == "list":
+                pipe.lrange(key, 0, -1)
+            elif kind == "zset":
+                pipe.zrange(key, 0, -1, withscores=True)
+            elif kind == "string":
+                pipe.get(key)
+            else:
+                raise StoreError(
+                    f"the key {key} is a {kind}, which is no part of a cell; another program created it, delete it"
+                )
+            pipe.pttl(key)
+
+    def _read_log(self, backup: Backup) -> None:
         start = "-"
-        while entries := self.client.xrange(self.prefix + "log", start, f"{version}-0", count=CHUNK):
-            yield [(key, [word for pair in fields.items() for word in pair]) for key, fields in entries]
+        while entries := self.client.xrange(self.prefix + "log", start, f"{backup.version}-0", count=CHUNK):
+            backup.log += [(key, [word for pair in fields.items() for word in pair]) for key, fields in entries]
+            self.told(len(entries))
             start = f"{int(entries[-1][0].partition(b'-')[0]) + 1}-0"
 
 
@@ -201,19 +210,10 @@ def _first(name: str) -> str:
     return name.partition(":")[0]
 
 
-def _ask(pipe: Any, kind: str, key: str) -> None:
-    if kind == "hash":
-        pipe.hgetall(key)
-    elif kind == "list":
-        pipe.lrange(key, 0, -1)
-    elif kind == "zset":
-        pipe.zrange(key, 0, -1, withscores=True)
-    elif kind == "string":
-        pipe.get(key)
-    else:
-        raise StoreError(
-            f"the key {key} is a {kind}, which is no part of a cell; another program created it, delete it"
-        )
+def _keys(small: Mapping[str, str], replies: Sequence[Any]) -> dict[str, StoredKey]:
+    """Return small keys from a value and an expiry each."""
+    columns = zip(small.items(), replies[::2], replies[1::2], strict=True)
+    return {name: StoredKey(kind, _flat(kind, value), ttl if ttl > 0 else None) for (name, kind), value, ttl in columns}
 
 
 def _flat(kind: str, value: Any) -> list[bytes]:
@@ -230,9 +230,8 @@ def read_backup(cell: StoredCell, at_ms: int, told: Told = lambda _: None) -> Ba
     """Read a cell, which schedulers may be changing. Raises StoreError, also when it changes too fast."""
     try:
         for _ in range(ATTEMPTS):
-            found = CellReader(cell, told).read(at_ms)
-            if found is not None:
-                return found
+            if backup := CellReader(cell, told).read(at_ms):
+                return backup
     except (redis.RedisError, OSError) as error:
         raise translate(error, cell.url) from error
     raise StoreError(f"cell {cell.name}: changes faster than it can be read; try again when less goes on")

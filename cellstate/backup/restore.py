@@ -26,14 +26,14 @@ def without_agent(backup: Backup, live: Container[str]) -> dict[str, int]:
 
     Such a machine is down, and its tasks are queued again, unless an agent registers its name within a lease.
     """
-    agents = {name.partition(b"/")[2].decode() for name in backup.small.get("agents", StoredKey("hash", [])).items[::2]}
-    found = {}
+    agents = {name.partition(b"/")[2].decode() for name in backup.fields("agents")}
+    tasks = {}
     for index, static in backup.bulk["static"].items():
         name = static.partition(b"\n")[0].decode()
         if name in agents and name not in live:
             runs = read_runs(int(index), backup.bulk["runs"].get(index, b"").decode())
-            found[name] = sum(ranges.count(run.tasks) for run in runs if not run.leaving)
-    return found
+            tasks[name] = sum(ranges.count(run.tasks) for run in runs if not run.leaving)
+    return tasks
 
 
 def restore(
@@ -48,7 +48,7 @@ def restore(
     upgraded(backup)
     cell = unread_cell(client, name, Dimensions(backup.resources), url)
     try:
-        before = {each: int(_asked(client, name, each) or 0) for each in AHEAD}
+        before = {each: int(client.hget(keys.prefix(name) + META, each) or 0) for each in AHEAD}
         lease_ms = max([*leases(backup), *(record.lease_ms for record in cell.executor_records().values())], default=0)
         cell.delete()
         write(client, cell, backup, told)
@@ -59,13 +59,8 @@ def restore(
 
 
 def leases(backup: Backup) -> Iterator[int]:
-    """Yield the lengths (ms) of the leases of the executors in a backup."""
-    for record in backup.small.get("agents", StoredKey("hash", [])).items[1::2]:
-        yield int(record.split(b" ")[2])
-
-
-def _asked(client: Any, name: str, counter: str) -> Any:
-    return client.hget(keys.prefix(name) + META, counter)
+    """Return the lengths (ms) of the leases of the executors in a backup."""
+    return (int(record.split(b" ")[2]) for record in backup.fields("agents").values())
 
 
 def write(client: Any, cell: StoredCell, backup: Backup, told: Told) -> None:
@@ -86,18 +81,17 @@ def write(client: Any, cell: StoredCell, backup: Backup, told: Told) -> None:
                 pipe.xadd(prefix + "log", dict(zip(fields[::2], fields[1::2], strict=True)), id=entry)
             pipe.execute()
         told(len(entries))
-    for executor in backup.small.get("executors", StoredKey("hash", [])).items[1::2]:
+    for executor in backup.fields("executors").values():
         client.rpush(f"{prefix}box:{executor.decode()}", "!")  # a mark to read everything
 
 
 def counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:
     """Return the counters of the restored cell. The change list is empty: followers read everything."""
-    items = backup.small[META].items
-    found = {name.decode(): value for name, value in zip(items[::2], items[1::2], strict=True)}
+    meta = {name.decode(): value for name, value in backup.fields(META).items()}
     for name, ahead in AHEAD.items():
-        found[name] = b"%d" % (max(before[name], int(found.get(name, b"0"))) + ahead)
-    found["version"] = found["floor"] = b"%d" % (backup.version + 1)
-    return found
+        meta[name] = b"%d" % (max(before[name], int(meta.get(name, b"0"))) + ahead)
+    meta["version"] = meta["floor"] = b"%d" % (backup.version + 1)
+    return meta
 
 
 def begin(client: Any, cell: StoredCell, values: Mapping[str, bytes], at_ms: int, by: str, lease_ms: int) -> None:
