@@ -15,7 +15,7 @@ from omega.experiments.figures import FIGURES
 from omega.experiments.finding import Conclusion
 from omega.experiments.plots.draw import draw
 from omega.experiments.plots.style import STYLES
-from omega.experiments.report import ReportSection, carried_out, page
+from omega.experiments.report import RANGE, ReportSection, carried_out, page
 from omega.experiments.results import Record
 from tests.figures.conftest import Small
 
@@ -77,7 +77,8 @@ def test_the_page_has_every_claim_and_its_command(small: Small) -> None:
         assert f"(figures/figure-{part.figure.number}.svg)" in text
         for trial in part.trials:
             assert f"`{trial.experiment.name}` | " in text
-            assert trial.finding.measured in text
+            measured = trial.finding.measured.split("; ")
+            assert "<br>".join(RANGE.sub(r"(\1–\2)", each) for each in measured) in text
             if trial.finding.verdict is not Conclusion.UNKNOWN:
                 assert re.search(rf"`omega experiment run [^`]*\b{trial.experiment.name}\b[^`]*` · ", text)
     assert "omega sim report --days 7\n" in text
@@ -113,4 +114,4 @@ def test_a_verdict_that_changes_with_the_length_does_not_hold(small: Small) -> N
     trial = carried_out(experiment, form, simulate)
     assert (trial.finding.verdict, trial.verdict) == (Conclusion.HOLDS, Conclusion.FAILS)
     text = page([ReportSection(FIGURES[5], form, [], [trial])], PurePosixPath("figures"), "omega sim report")
-    assert "4 times as long with the first seed: `shared-schedules-all` does not hold then" in text
+    assert "With the first seed, 4 times as long: `shared-schedules-all` does not hold (" in text
