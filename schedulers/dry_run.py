@@ -89,13 +89,13 @@ class DryRun:
 
     def _evict(self, claim: Claim) -> list[Victim]:
         residents = {each.placement: each for each in self.snapshot.residents.on(claim.machine)}
-        found = []
+        victims = []
         for placement, count in claim.evict:
             resident = residents[placement]
-            found.append(Victim(resident, count))
+            victims.append(Victim(resident, count))
             self.snapshot.take(claim.machine, resident.need, -count)
             residents[placement] = replace(resident, tasks=resident.tasks - count)
-        if found:
+        if victims:
             stay = [each for each in residents.values() if each.tasks]
             self.snapshot.residents.learn([claim.machine], self.snapshot.number, stay)
-        return found
+        return victims

@@ -30,7 +30,7 @@ class Computed(NamedTuple):
 
 def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
     """Return the leaves of each tree, by its name."""
-    found: dict[str, dict[object, Leaf]] = {tree.name: {} for tree in pools.trees}
+    leaves_by_tree: dict[str, dict[object, Leaf]] = {tree.name: {} for tree in pools.trees}
     named = pools.by_name
     places: dict[tuple[str, str], tuple[str, bool, dict[object, Leaf]]] = {}
     for job in jobs:
@@ -38,7 +38,7 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
         if place is None:
             name = pools.pool_of(job.pool, job.user)
             fifo = name in named and named[name].fifo
-            place = places[job.pool, job.user] = name, fifo, found[pools.tree_of(name).name]
+            place = places[job.pool, job.user] = name, fifo, leaves_by_tree[pools.tree_of(name).name]
         name, fifo, below = place
         alone = fifo or job.gang or len(job.groups) > 1
         # Equal jobs of one group are found by what they were computed from: that is known without computing it.
@@ -50,7 +50,7 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
         demand, usage, pending = _amounts(job)
         start = (-job.precedence * PRECEDENCE_SPAN + job.order) if fifo else job.order
         below[key] = Leaf(name, demand=demand, usage=usage, gang=job.gang, start=start, pending=pending, jobs=[job.id])
-    return {tree: list(leaves.values()) for tree, leaves in found.items()}
+    return {tree: list(leaves.values()) for tree, leaves in leaves_by_tree.items()}
 
 
 def _amounts(job: JobDemand) -> tuple[Resources, Resources, int]:
@@ -76,15 +76,15 @@ def compute(
     `before`: volume and last share of each pool with an integral guarantee, `seconds` ago; `decayed`: what pools used
     before, where it reduces their weights.
     """
-    found = []
+    computed = []
     for tree in pools.trees:
         own = tuple(leaves.get(tree.name, ()))
         given = _tree(
             pools, tree, own, totals=_named(resources, totals[tree.name]), before=before or {}, decayed=decayed or {}
         )
         shares = fair_shares(given, seconds)
-        found.append(Computed(tree, shares, own))
-    return found
+        computed.append(Computed(tree, shares, own))
+    return computed
 
 
 def _tree(
@@ -132,21 +132,21 @@ def decayed_usage(previous: Epoch | None, pools: Pools, seconds: float | None) -
     What a pool held in the epoch before counts for the `seconds` since then.
     """
     lives = {tree.name: tree.usage_half_life for tree in pools.trees if tree.usage_half_life is not None}
-    found: dict[str, float] = {}
+    decayed: dict[str, float] = {}
     for name, share in (previous.pools if previous is not None and lives else {}).items():
         life = lives.get(share.tree)
         if life is not None and not name.endswith(f"/{ROOT}"):
             kept = 0.5 ** ((seconds or 0.0) / life)
-            found[name] = share.decayed_usage * kept + max(share.usage, default=0.0) * (1.0 - kept)
-    return found
+            decayed[name] = share.decayed_usage * kept + max(share.usage, default=0.0) * (1.0 - kept)
+    return decayed
 
 
 def pool_shares(
-    found: Sequence[Computed], pools: Pools, decayed: Mapping[str, float] | None = None
+    trees: Sequence[Computed], pools: Pools, decayed: Mapping[str, float] | None = None
 ) -> dict[str, PoolShare]:
     """Return the share of every pool by its name, and of each root under ``TREE/<Root>``."""
     shares: dict[str, PoolShare] = {}
-    for tree, computed, _ in found:
+    for tree, computed, _ in trees:
         vectors = {
             "fair_share": computed.pools, "demand": computed.pool_demand, "usage": computed.pool_usage,
             "guarantee": computed.guaranteed, "integral": computed.integral, "limits": computed.limits,
@@ -164,9 +164,9 @@ def pool_shares(
     return shares
 
 
-def leaf_shares(found: Sequence[Computed]) -> dict[str, list[tuple[float, ...]]]:
+def leaf_shares(trees: Sequence[Computed]) -> dict[str, list[tuple[float, ...]]]:
     """Return the share of each job of every leaf, by tree."""
-    return {tree.name: [tuple(share.tolist()) for share in computed.jobs] for tree, computed, _ in found}
+    return {tree.name: [tuple(share.tolist()) for share in computed.jobs] for tree, computed, _ in trees}
 
 
 def epoch_of(
@@ -178,11 +178,11 @@ def epoch_of(
     before = volumes_of(previous, pools)
     seconds = None if previous is None else max(0, at_ms - previous.at_ms) / 1000
     decayed = decayed_usage(previous, pools, seconds)
-    found = compute(pools, leaves, totals, resources, before=before, seconds=seconds, decayed=decayed)
+    trees = compute(pools, leaves, totals, resources, before=before, seconds=seconds, decayed=decayed)
     return Epoch(
         number=1 if previous is None else previous.number + 1, version=version, pools_version=pools.version,
-        at_ms=at_ms, by=by, totals=dict(totals), pools=pool_shares(found, pools, decayed),
-        leaf_shares=leaf_shares(found), leaves=leaves, before=before, seconds=seconds,
+        at_ms=at_ms, by=by, totals=dict(totals), pools=pool_shares(trees, pools, decayed),
+        leaf_shares=leaf_shares(trees), leaves=leaves, before=before, seconds=seconds,
     )  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def volumes_of(previous: Epoch | None, pools: Pools) -> dict[str, tuple[tuple[fl
 def recomputed(epoch: Epoch, pools: Pools, resources: Sequence[str]) -> dict[str, PoolShare]:
     """Compute the shares of a published epoch again, from the input that it names."""
     decayed = {name: share.decayed_usage for name, share in epoch.pools.items() if share.decayed_usage}
-    found = compute(
+    trees = compute(
         pools, epoch.leaves, epoch.totals, resources, before=epoch.before, seconds=epoch.seconds, decayed=decayed
     )
-    return pool_shares(found, pools, decayed)
+    return pool_shares(trees, pools, decayed)

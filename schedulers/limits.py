@@ -69,9 +69,9 @@ def pool_limit_reached(
         held = use.get(pool.name)
         if held is not None:
             used = {JOBS: held.jobs, TASKS: held.tasks, **dict(zip(names, held.amounts, strict=True))}
-            found = _reached(f"pool {pool.name}", pool.limits, used, job, left, names)
-            if found is not None:
-                return found
+            reached = _reached(f"pool {pool.name}", pool.limits, used, job, left, names)
+            if reached is not None:
+                return reached
     return None
 
 

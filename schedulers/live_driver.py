@@ -214,7 +214,6 @@ class LiveDriver:
             self._jobs = [*jobs, *self._jobs]
 
     def _learn_lanes(self) -> None:
-        """Read the names of lanes that are unknown in the snapshot."""
         if unknown := self.snapshot.lanes.unknown():
             self.snapshot.lanes.learn(self._patiently(lambda: self.cell.lanes(unknown)))
 
@@ -351,7 +350,6 @@ class LiveDriver:
         return _Arrival(request, reply)
 
     def _land(self, arrived: _Arrival | None) -> Results:
-        """Apply the reply to a commit."""
         if arrived is None:
             return []
         request, reply = arrived

@@ -171,7 +171,6 @@ def _synced(answer: Answer, began: float) -> tuple[Snapshot, float]:
 
 
 def _resize(scheduler: Scheduler, snapshot: Snapshot, now: float) -> Attempts:
-    """Measure the progress of elastic jobs and set their numbers of workers."""
     measured = yield scheduler.elastic.ask(now)
     if not isinstance(measured, Measurements):
         raise TypeError(measured)

@@ -122,9 +122,9 @@ def _gauge(name: str, about: str, labels: list[str], rows: Iterable[tuple[list[s
 
 def _histogram(name: str, about: str, names: list[str], values: list[str], durations: DurationHistogram) -> Metric:
     """Cumulative classes, as Prometheus defines them."""
-    found, so_far, buckets = HistogramMetricFamily(name, about, labels=names), 0, []
+    metric, so_far, buckets = HistogramMetricFamily(name, about, labels=names), 0, []
     for bound, count in zip((*map(str, BOUNDS), "+Inf"), list(durations.classes), strict=True):
         so_far += count
         buckets.append((bound, so_far))
-    found.add_metric(values, buckets, sum_value=durations.total)
-    return found
+    metric.add_metric(values, buckets, sum_value=durations.total)
+    return metric

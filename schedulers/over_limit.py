@@ -76,11 +76,7 @@ def whole_jobs(residents: Sequence[Resident], jobs: int) -> list[Victim]:
 
 
 def end_victims(
-    cell: "JobStore | OperatorStore | SchedulerStore",
-    victims: Sequence[Victim],
-    reason: str,
-    now: float,
-    by: str,
+    cell: "JobStore | OperatorStore | SchedulerStore", victims: Sequence[Victim], reason: str, now: float, by: str
 ) -> int:
     """Evict tasks; return the number that is pending again. Ending a task twice has no effect."""
     if not victims:

@@ -255,15 +255,15 @@ def machines_of(claims: Iterable[Claim]) -> set[int]:
 
 def with_wrapped(*policies: object) -> list[object]:
     """Return policies and the ones that they wrap, the dataclasses in their fields, each once."""
-    found, left = list[object](), list(policies)
+    each_once, left = list[object](), list(policies)
     for policy in left:
-        if policy is None or any(policy is each for each in found):
+        if policy is None or any(policy is each for each in each_once):
             continue
-        found.append(policy)
+        each_once.append(policy)
         if is_dataclass(policy):
             inner = (getattr(policy, each.name, None) for each in fields(policy))
             left += [each for each in inner if is_dataclass(each)]
-    return found
+    return each_once
 
 
 def declares(name: str, *policies: object) -> bool:

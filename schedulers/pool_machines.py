@@ -31,13 +31,13 @@ def totals_of(pools: Pools, snapshot: Snapshot, names: Sequence[str]) -> dict[st
 
     Slots count only where all of these machines state theirs: elsewhere they are unbounded, and have no share.
     """
-    found: dict[str, Resources] = {}
+    totals: dict[str, Resources] = {}
     for tree in pools.trees:
         capacity = snapshot.capacity[:, tree_machines(pools, tree.name, snapshot) & snapshot.up]
         bounded = [name != SLOTS or bool((row < UNBOUNDED).all()) for name, row in zip(names, capacity, strict=True)]
         sums = zip(capacity.sum(axis=1), bounded, strict=True)
-        found[tree.name] = tuple(int(amount) if counts else 0 for amount, counts in sums)
-    return found
+        totals[tree.name] = tuple(int(amount) if counts else 0 for amount, counts in sums)
+    return totals
 
 
 def check_machines(pools: Pools, snapshot: Snapshot) -> None:
@@ -56,14 +56,14 @@ def check_machines(pools: Pools, snapshot: Snapshot) -> None:
 def machine_warnings(pools: Pools, snapshot: Snapshot) -> list[str]:
     """Return what is wrong with machines that joined, or changed, since the formulas were checked (`tree_machines`)."""
     twice, nowhere = _misplaced(pools, snapshot)
-    found = []
+    warnings = []
     if twice is not None:
         claiming = _claiming(pools, snapshot, twice)
-        found.append(f"pool trees {claiming}: each selects machine {_names(snapshot, twice)}, which is in the first")
+        warnings.append(f"pool trees {claiming}: each selects machine {_names(snapshot, twice)}, which is in the first")
     if nowhere is not None:
         what = f"machine {_names(snapshot, nowhere)}, on which no job of a pool starts"
-        found.append(f"pool trees: none selects {what}")
-    return found
+        warnings.append(f"pool trees: none selects {what}")
+    return warnings
 
 
 def _misplaced(pools: Pools, snapshot: Snapshot) -> tuple[Machines | None, Machines | None]:

@@ -49,8 +49,8 @@ def offers(axis: str) -> dict[str, RegistryEntry]:
     """Return the entries of an axis by name. Of equal names Omega's own counts, else the first package's."""
     only = os.environ.get(RESTRICT)
     wanted = None if only is None else {OWN, *(_normalized(word) for word in only.split(","))}
-    found = [_offer(axis, point) for point in entry_points(group=f"omega.{axis}")]
-    seen = [each for each in found if wanted is None or _normalized(each.package) in wanted]
+    entries = [_offer(axis, point) for point in entry_points(group=f"omega.{axis}")]
+    seen = [each for each in entries if wanted is None or _normalized(each.package) in wanted]
     seen.sort(key=lambda each: (each.package != OWN, each.name, each.package))
     named: dict[str, RegistryEntry] = {}
     for each in seen:
@@ -84,13 +84,13 @@ def imported(target: str, what: str) -> Any:
     """Return the object that ``module:attribute`` names. Raises BadInput in one line when it fails."""
     module, _, attribute = target.partition(":")
     try:
-        found: Any = import_module(module)
+        target_object: Any = import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            target_object = getattr(target_object, part)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's module may fail in any way
         said = str(error).partition("\n")[0]
         raise BadInput(f"{what}: {target} cannot be used: {type(error).__name__}: {said}; fix or remove it") from None
-    return found
+    return target_object
 
 
 def scheduler(name: str, seed: str = "0") -> Scheduler:
@@ -103,15 +103,15 @@ def scheduler(name: str, seed: str = "0") -> Scheduler:
     return made(offer(SCHEDULERS, name).load(), name, seed)
 
 
-def made(found: Any, name: str, seed: str) -> Scheduler:
+def made(target: Any, name: str, seed: str) -> Scheduler:
     """Return a target as an idle scheduler with random numbers from `seed`. Raises BadInput."""
-    if isinstance(found, Scheduler):
-        return found.fresh(seed)
+    if isinstance(target, Scheduler):
+        return target.fresh(seed)
     want = "want an omega.Scheduler, or a function of a seed that returns one"
-    if not callable(found):
-        raise BadInput(f"scheduler {name!r}: is a {type(found).__name__}; {want}")
+    if not callable(target):
+        raise BadInput(f"scheduler {name!r}: is a {type(target).__name__}; {want}")
     try:
-        result = found(seed)
+        result = target(seed)
     except BadInput:
         raise
     except Exception as error:  # noqa: BLE001 - a stranger's function may fail in any way

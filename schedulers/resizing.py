@@ -114,11 +114,14 @@ class Elastic:
 
     def spare(self, job: Job, left: list[int], now: float) -> dict[int, int]:
         """Give up surplus workers that found no machine: reduce `left` and return the job's new totals."""
-        found = {} if self.sizing is None else dict(spares(job, left))
-        for group in found:
-            left[group] = 0
+        if self.sizing is None:
+            return {}
+        groups = enumerate(zip(job.groups, left, strict=True))
+        totals = {number: group.total - rest for number, (group, rest) in groups if group.optional and rest}
+        for number in totals:
+            left[number] = 0
             self.rests[job.id] = now + REST_SECONDS
-        return found
+        return totals
 
     def targets(
         self, measured: Measurements, snapshot: Snapshot, now: float, in_hand: Container[str] = ()
@@ -139,7 +142,7 @@ class Elastic:
         known = {sized.job.id: sized for sized in measured.jobs}
         for job_id in [job_id for job_id in self.jobs if job_id not in known]:
             self.forget(job_id)
-        found = {}
+        changes = {}
         for job_id, sized in known.items():
             spec = self.jobs.setdefault(job_id, sized.job.spec)
             if sized.job.state is JobState.ACTIVE:
@@ -151,8 +154,8 @@ class Elastic:
                 change |= _of_no_use(sized)
                 allocated = _plus(allocated, profile.need, more)
                 if change and job_id not in in_hand:
-                    found[job_id] = change
-        return found
+                    changes[job_id] = change
+        return changes
 
     def with_specs(self, jobs: Iterable[Job]) -> list[PendingJob]:
         """Return changed jobs in the form of arriving ones: the store answers without their specs."""
@@ -226,12 +229,6 @@ def _sums(snapshot: Snapshot) -> tuple[Resources, Resources]:
 
 def _plus(amounts: Resources, need: Resources, count: int) -> Resources:
     return tuple(amount + each * count for amount, each in zip(amounts, need, strict=True))
-
-
-def spares(job: Job, left: Sequence[int]) -> list[tuple[int, int]]:
-    """Return the groups with surplus that found no machine, and the totals without it."""
-    groups = enumerate(zip(job.groups, left, strict=True))
-    return [(i, group.total - rest) for i, (group, rest) in groups if group.optional and rest]
 
 
 # Answers from a cell

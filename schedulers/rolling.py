@@ -230,9 +230,9 @@ class Rollouts:
     def _take(self, cell: "SchedulerStore", job: Job, totals: Mapping[int, int], now_ms: int) -> None:
         """Apply a step unless the running tasks changed since its decision. Raises Refused."""
         seen = {number: group.total for number, group in enumerate(job.groups)}
-        moved = [number for target in targets(job) if target.older for number in (target.group, *target.older)]
-        placed = {number: job.groups[number].placed for number in moved}
-        cell.resize(job.id, {n: seen[n] for n in moved} | dict(totals), now_ms, self.by, job.modified, seen, placed)
+        groups = [number for target in targets(job) if target.older for number in (target.group, *target.older)]
+        placed = {number: job.groups[number].placed for number in groups}
+        cell.resize(job.id, {n: seen[n] for n in groups} | dict(totals), now_ms, self.by, job.modified, seen, placed)
 
     def _stuck(self, job: Job, healthy: Mapping[int, int], now_ms: int) -> str:
         """Return why an update made no progress for too long; "" while there is time. A held job has time."""
@@ -250,8 +250,7 @@ class Rollouts:
         return f"no progress for {(now_ms - since) / 1000:.0f} s: of its {total} new tasks {what}"
 
     def _tasks(self, cell: "SchedulerStore", runs: Sequence[tuple[int, int]], up: set[int]) -> int:
-        """Return the tasks of the runs that have been up long enough."""
         machines = sorted({machine for machine, placement in runs if placement in up})
         mine = {placement for _, placement in runs if placement in up}
-        found = cell.runs(machines) if machines else []
-        return sum(ranges.count(run.tasks) for run in found if run.placement in mine and not run.leaving)
+        there = cell.runs(machines) if machines else []
+        return sum(ranges.count(run.tasks) for run in there if run.placement in mine and not run.leaving)

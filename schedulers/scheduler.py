@@ -112,7 +112,6 @@ class Scheduler:
         self._join()
 
     def _join(self) -> None:
-        """Give each policy its peers."""
         self._joined = True  # before they are read: another thread may change the scheduler's number
         ordering, placement, preemption, sizing = self.ordering, self.placement, self.preemption, self.sizing
         peers = Peers(self.kind, *self.peers, ordering, placement, preemption, sizing, self.retry_policy)
@@ -306,8 +305,8 @@ class Scheduler:
 
     def suspects(self) -> tuple[int, ...] | None:
         """Machines to be looked up before `preempt`; None when nobody is to be evicted for any job in hand."""
-        found = {machine for _, machines in self._preempting for machine in machines}
-        return tuple(sorted(found)) if self._preempting else None
+        machines_to_fetch = {machine for _, machines in self._preempting for machine in machines}
+        return tuple(sorted(machines_to_fetch)) if self._preempting else None
 
     def preempt(self, snapshot: Snapshot, now: float) -> list[Transaction]:
         """Evict for jobs that fit nowhere; one that is not helped is tried again while machines are not known."""
@@ -337,7 +336,6 @@ class Scheduler:
             report_blocked(self.instruments, [work], now)
 
     def _proceed(self, work: Work, step: Step, now: float) -> None:
-        """Take the next step of a job with unplaced tasks."""
         if step is Step.RETRY:
             self.queue.ready.add(work)
         elif step is Step.REREAD:
@@ -394,7 +392,7 @@ class Scheduler:
 
     def _spare(self, work: Work, now: float) -> bool:
         """Give up surplus workers that found no machine; return whether there were any."""
-        if not (found := self.elastic.spare(work.job, work.left, now)):
+        if not (totals := self.elastic.spare(work.job, work.left, now)):
             return False
-        self.outbox.spare.setdefault(work.id, {}).update(found)
+        self.outbox.spare.setdefault(work.id, {}).update(totals)
         return True

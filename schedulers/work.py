@@ -136,28 +136,28 @@ class Work:
     @property
     def user(self) -> str:
         """The job's user, ``""`` when it has none."""
-        found = self.job.spec.get("user")
-        return found if isinstance(found, str) else ""
+        user = self.job.spec.get("user")
+        return user if isinstance(user, str) else ""
 
     @property
     def pool(self) -> str:
         """The job's pool, ``""`` when it has none."""
-        found = self.job.spec.get("pool")
-        return found if isinstance(found, str) else ""
+        pool = self.job.spec.get("pool")
+        return pool if isinstance(pool, str) else ""
 
     @property
     def whose(self) -> tuple[str, str]:
         """The job's pool and user, kept because the queue asks several times for each job."""
-        found = self.belongs
-        if found is None:
-            found = self.belongs = self.pool, self.user
-        return found
+        whose = self.belongs
+        if whose is None:
+            whose = self.belongs = self.pool, self.user
+        return whose
 
     @property
     def expected_seconds(self) -> float | None:
         """Expected duration of each of its tasks in seconds (job field ``expected_duration``), or None."""
-        found = self.job.spec.get("expected_duration")
-        return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+        seconds = self.job.spec.get("expected_duration")
+        return float(seconds) if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) else None
 
     @property
     def remaining(self) -> int:
@@ -204,7 +204,6 @@ class Work:
 
 
 def _unplaced(job: Job) -> list[int]:
-    """Tasks of each group that may be placed."""
     if len(job.groups) == 1 and not (group := job.groups[0]).losses:
         return [0 if group.waiting == EMPTY else group.unplaced]
     return [0 if group.waiting == EMPTY else group.ready for group in job.groups]

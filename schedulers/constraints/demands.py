@@ -153,8 +153,8 @@ def read_constraint(entry: Any) -> str | Preferred:
         parse(entry)
         return entry
     form = "a constraint; write a text or {prefer: text, weight: 1 to 100}"
-    found = _mapping(entry, ("prefer", "weight"), form)
-    text, weight = found.get("prefer"), found.get("weight", 50)
+    fields = _mapping(entry, ("prefer", "weight"), form)
+    text, weight = fields.get("prefer"), fields.get("weight", 50)
     if not isinstance(text, str):
         raise BadInput(f"{_shown(entry)} is not {form}")
     parse(text)
@@ -166,10 +166,10 @@ def read_constraint(entry: Any) -> str | Preferred:
 def read_spread(entry: Any) -> Spread:
     """Read one entry of ``spread``. Raises BadInput."""
     form = "a failure domain; write an attribute, {domain: rack, most: 2} or {domain: power, share: 0.5}"
-    found = {"domain": entry} if isinstance(entry, str) else _mapping(entry, ("domain", "most", "share"), form)
-    if "domain" not in found:
+    fields = {"domain": entry} if isinstance(entry, str) else _mapping(entry, ("domain", "most", "share"), form)
+    if "domain" not in fields:
         raise BadInput("domain is missing; write {domain: rack, most: 2}")
-    domain, most, share = found["domain"], found.get("most"), found.get("share")
+    domain, most, share = fields["domain"], fields.get("most"), fields.get("share")
     _attribute(domain)
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or not 1 <= most <= MOST_TASKS):
         raise BadInput(f"most {_shown(most)} is not allowed; want a whole number from 1 to {MOST_TASKS}")
@@ -188,8 +188,8 @@ def _relation(field: str, entry: Any) -> Relation:
     form = "a job; write its name or {job: name, domain: rack}"
     # A best-effort distance would guarantee nothing, so it is always required.
     known = ("job", "domain", "required") if field == "near" else ("job", "domain")
-    found = {"job": entry} if isinstance(entry, str) else _mapping(entry, known, form)
-    job, domain, required = found.get("job"), found.get("domain", MACHINE), found.get("required", field != "near")
+    fields = {"job": entry} if isinstance(entry, str) else _mapping(entry, known, form)
+    job, domain, required = fields.get("job"), fields.get("domain", MACHINE), fields.get("required", field != "near")
     if not isinstance(job, str) or not job:
         raise BadInput(f"{_shown(entry)} is not {form}")
     _attribute(domain)

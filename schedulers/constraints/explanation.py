@@ -87,7 +87,6 @@ class _Demand(NamedTuple):
 
 
 def _waited_for(job: Job) -> str:
-    """Return what a held or dependent job waits for."""
     return "waits for " + ", ".join(f"{wait.job} to {'end' if wait.any_end else 'finish'}" for wait in job.after)
 
 
@@ -213,7 +212,6 @@ def _demands(
 
 
 def _machines(wants: Demands, snapshot: Snapshot) -> Iterator[tuple[str, Mask]]:
-    """Yield the demands on single machines, as text and the machines that satisfy them."""
     for text in wants.hard:
         yield f"constraint {text}", holds(text, snapshot.attributes)
     for relation in wants.near:

@@ -108,12 +108,12 @@ def _look_for(names: tuple[str, ...], cell: "Queries", snapshot: Snapshot) -> No
 
 def _running(cell: "Queries", job: Job | None) -> dict[int, int]:
     """Return the tasks of a job by machine, without those that are leaving."""
-    found: dict[int, int] = {}
+    tasks: dict[int, int] = {}
     machines = {machine for group in job.groups for _, machine, leaving in group.runs if not leaving} if job else ()
     for run in cell.runs(sorted(machines)):
         if job is not None and run.job == job.id and not run.leaving:
-            found[run.machine] = found.get(run.machine, 0) + ranges.count(run.tasks)
-    return found
+            tasks[run.machine] = tasks.get(run.machine, 0) + ranges.count(run.tasks)
+    return tasks
 
 
 def residents_on(machines: Sequence[int], cell: "Queries", now: float) -> Iterator[Resident]:

@@ -143,8 +143,8 @@ def _reason(text: str, error: UnexpectedInput) -> str:
             if error.token.type == "NAME" and "TEXT" in expected:
                 hint = f"text needs quotes: '{error.token}'"
     wanted = [word for terminal, word in _WORDS.items() if terminal in _possible(text[:start], expected)]
-    words = ", ".join(wanted[:-1]) + " or " + wanted[-1] if len(wanted) > 1 else "".join(wanted)
-    return f"position {start + 1}: expected {words}, found {found}" + (f"; {hint}" if hint else "")
+    alternatives = ", ".join(wanted[:-1]) + " or " + wanted[-1] if len(wanted) > 1 else "".join(wanted)
+    return f"position {start + 1}: expected {alternatives}, found {found}" + (f"; {hint}" if hint else "")
 
 
 def _possible(before: str, expected: set[str]) -> set[str]:

@@ -39,19 +39,19 @@ class Curve(NamedTuple):
 
 def _read(curve: Curve, x: float, side: str) -> Floats:
     """Interpolate at `x`; a breakpoint within the tolerance is `x` itself."""
-    found: Floats
+    value: Floats
     first = int(np.searchsorted(curve.x, x - TOLERANCE, "left"))
     behind = int(np.searchsorted(curve.x, x + TOLERANCE, "right"))
     if behind > first:
-        found = curve.y[first if side == "left" else behind - 1]
-        return found
+        value = curve.y[first if side == "left" else behind - 1]
+        return value
     if first in {0, len(curve.x)}:
-        found = curve.y[min(first, len(curve.x) - 1)]
-        return found
+        value = curve.y[min(first, len(curve.x) - 1)]
+        return value
     low, high = first - 1, first
     part = (x - curve.x[low]) / (curve.x[high] - curve.x[low])
-    found = curve.y[low] + part * (curve.y[high] - curve.y[low])
-    return found
+    value = curve.y[low] + part * (curve.y[high] - curve.y[low])
+    return value
 
 
 @dataclass(frozen=True)
@@ -102,8 +102,8 @@ class Curves:
         width = self.x[high] - self.x[low]
         inside = (self.x[high] > x + TOLERANCE) & (width > 0) & ~past
         part = np.where(inside, (x - self.x[low]) / np.where(width > 0, width, 1.0), 1.0)
-        found: Floats = self.y[low] + part[:, None] * (self.y[high] - self.y[low])
-        return found
+        values: Floats = self.y[low] + part[:, None] * (self.y[high] - self.y[low])
+        return values
 
 
 def starts_of(lengths: npt.ArrayLike) -> Integers:

@@ -113,8 +113,8 @@ def _wanted(tree: Tree) -> Floats:
     demand = tree.share(tree.table([job.demand for job in tree.jobs]))
     limit = tree.share(np.minimum(tree.table([job.limits for job in tree.jobs], np.inf), tree.capacity))
     part = np.where(demand > limit, limit / np.where(demand > 0, demand, 1.0), 1.0).min(1, initial=1.0)
-    found: Floats = demand * part[:, None]
-    return found
+    fitted: Floats = demand * part[:, None]
+    return fitted
 
 
 def _parts(tree: Tree, weights: tuple[Floats, Floats]) -> tuple[Floats, Floats]:

@@ -36,10 +36,10 @@ def guarantees(tree: Tree, limits: Floats) -> Guarantees:
     total_flow = flow.copy()
     for number in reversed(tree.downward[1:]):
         total_flow[tree.parents[number]] += total_flow[number]
-    found = _uncommitted(tree, Guarantees(strong=strong, flow=flow, burst=burst, total_flow=total_flow), amounts)
+    given = _uncommitted(tree, Guarantees(strong=strong, flow=flow, burst=burst, total_flow=total_flow), amounts)
     _, lonely = _priority(tree, strong)
     alone = tuple(f"priority of the guarantee of {name!r} is ignored: no pool above it donates" for name in lonely)
-    return replace(found, strong=_adjusted(tree, found.strong, limits), errors=found.errors + alone)
+    return replace(given, strong=_adjusted(tree, given.strong, limits), errors=given.errors + alone)
 
 
 def _ratio(tree: Tree, number: int, kind: str) -> float:
@@ -78,7 +78,7 @@ def inferred(tree: Tree) -> Floats:
     return amounts
 
 
-def _uncommitted(tree: Tree, found: Guarantees, amounts: Floats) -> Guarantees:
+def _uncommitted(tree: Tree, given: Guarantees, amounts: Floats) -> Guarantees:
     """Report overcommitted guarantees; scale the root's and all bursts down where bursts do not fit."""
     errors = []
     for parent in tree.downward:
@@ -90,16 +90,16 @@ def _uncommitted(tree: Tree, found: Guarantees, amounts: Floats) -> Guarantees:
             errors.append(f"guarantees of the pools below {tree.pool(parent).name!r} exceed its own: {names}")
     room = tree.capacity > 0
     top = amounts[tree.subpools[0]].sum(0)[room] / tree.capacity[room]
-    if (top + found.flow.sum() > 1 + NEGLIGIBLE).any():
+    if (top + given.flow.sum() > 1 + NEGLIGIBLE).any():
         errors.append("guarantees and resource flows together exceed the tree's machines")
-    if (top + found.burst.sum() > 1 + NEGLIGIBLE).any():
+    if (top + given.burst.sum() > 1 + NEGLIGIBLE).any():
         errors.append("guarantees and bursts together exceed the tree's machines")
-        bursting = np.array([tree.pool(number).integral.kind == "burst" for number in range(len(found.burst))])
-        factor = min(1.0, 1.0 / float((found.strong[0] + found.burst[bursting].sum()).max()))
-        strong = found.strong.copy()
+        bursting = np.array([tree.pool(number).integral.kind == "burst" for number in range(len(given.burst))])
+        factor = min(1.0, 1.0 / float((given.strong[0] + given.burst[bursting].sum()).max()))
+        strong = given.strong.copy()
         strong[0] *= factor
-        found = replace(found, strong=strong, burst=np.where(bursting, found.burst * factor, found.burst))
-    return replace(found, errors=tuple(errors))
+        given = replace(given, strong=strong, burst=np.where(bursting, given.burst * factor, given.burst))
+    return replace(given, errors=tuple(errors))
 
 
 def _adjusted(tree: Tree, strong: Floats, limits: Floats) -> Floats:
@@ -150,7 +150,7 @@ def _priority(tree: Tree, strong: Floats) -> tuple[Floats, tuple[str, ...]]:
     return first, tuple(alone)
 
 
-def counted_on(tree: Tree, found: Guarantees, weights: tuple[Floats, Floats], root: Floats) -> tuple[Floats, Floats]:
+def counted_on(tree: Tree, given: Guarantees, weights: tuple[Floats, Floats], root: Floats) -> tuple[Floats, Floats]:
     """Return what each pool and each job can count on of the `root`'s share: (pools, resources), (jobs, resources).
 
     Each child takes its guarantee and flow, in the order given, as far as its parent's share goes; children, jobs
@@ -161,13 +161,13 @@ def counted_on(tree: Tree, found: Guarantees, weights: tuple[Floats, Floats], ro
     np.add.at(heavy, tree.parents[1:], pools[1:])
     np.add.at(heavy, tree.pool_of, jobs * tree.counts)
     heavy = np.where(heavy > 0, heavy, 1.0)
-    share, rest = np.zeros_like(found.strong), np.zeros_like(found.strong)
+    share, rest = np.zeros_like(given.strong), np.zeros_like(given.strong)
     share[0] = root
     for number in tree.downward:
         left = share[number].copy()
         children = tree.subpools[number]
         for child in children:
-            share[child] = np.minimum(found.strong[child] + found.total_flow[child], left)
+            share[child] = np.minimum(given.strong[child] + given.total_flow[child], left)
             left = left - share[child]
         rest[number] = left / heavy[number]
         if children:
@@ -175,7 +175,7 @@ def counted_on(tree: Tree, found: Guarantees, weights: tuple[Floats, Floats], ro
     return share, rest[tree.pool_of] * jobs[:, None]
 
 
-def weights(tree: Tree, found: Guarantees) -> tuple[Floats, Floats]:
+def weights(tree: Tree, given: Guarantees) -> tuple[Floats, Floats]:
     """Return the weights of pools and jobs: stated, else inferred from guarantees (`weight_multiplier`), else 1.
 
     Those of pools are multiplied by the decay of what they used before.
@@ -184,7 +184,7 @@ def weights(tree: Tree, found: Guarantees) -> tuple[Floats, Floats]:
     jobs = np.array([job.weight or 1.0 for job in tree.jobs], dtype=float)
     multiplier = tree.options.weight_multiplier
     if multiplier is not None:
-        held = found.strong.max(1) + found.total_flow
+        held = given.strong.max(1) + given.total_flow
         for number, pool in enumerate(tree.pools, 1):
             whole = held[tree.parents[number]]
             if pool.weight is None and held[number] > NEGLIGIBLE and whole > NEGLIGIBLE:

@@ -21,10 +21,10 @@ _SAME = 1e-11
 
 def products(tree: Tree, parts: Floats) -> Floats:
     """Return the product of the parts of weight on each pool's path, at least LIGHTEST: (pools,)."""
-    found = parts.copy()
+    paths = parts.copy()
     for number in tree.downward[1:]:
-        found[number] = max(found[number] * found[tree.parents[number]], LIGHTEST)
-    return found
+        paths[number] = max(paths[number] * paths[tree.parents[number]], LIGHTEST)
+    return paths
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,13 @@ class HierarchicalFilling:
         """Return how the root grows, from the pools at the bottom up; None when no job can take more."""
         self.speed = np.where(self.left, self.pace, 0.0)
         self.level, self.rate = _own(self.jobs, self.speed, self.job_weight)
-        found: list[Growth | None] = [None] * len(self.pools)
+        growths: list[Growth | None] = [None] * len(self.pools)
         for number in reversed(self.tree.downward):
-            children = [child for at in self.tree.subpools[number] if (child := found[at]) is not None]
+            children = [child for at in self.tree.subpools[number] if (child := growths[at]) is not None]
             members = self.members[number][self.open[self.members[number]]]
             if children or len(members):
-                found[number] = self._pool(number, children, members)
-        return found[0]
+                growths[number] = self._pool(number, children, members)
+        return growths[0]
 
     def _pool(self, number: int, children: list[Growth], members: Integers) -> Growth:
         """Return how a pool grows, given how its child pools do and which of its own jobs can take more."""

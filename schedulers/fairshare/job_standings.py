@@ -36,8 +36,8 @@ class JobStand:
 
     def parts(self, amounts: Sequence[float]) -> Floats:
         """Return amounts as parts of the totals; 0 where there is nothing."""
-        found: Floats = np.array(amounts, dtype=float) / np.where(self.totals > 0, self.totals, np.inf)
-        return found
+        parts: Floats = np.array(amounts, dtype=float) / np.where(self.totals > 0, self.totals, np.inf)
+        return parts
 
     def wanting(self, unit: Floats) -> Stand:
         """Return how the job stands for starvation, given the least unit that it wants next."""
@@ -106,10 +106,10 @@ class JobStandings:
 
     def of(self, epoch: Epoch, job: str) -> JobStand | None:
         """How a job stands, without what this scheduler evicted of it since the epoch; None for an unknown one."""
-        found = self.index(epoch).of.get(job)
-        if found is None:
+        entry = self.index(epoch).of.get(job)
+        if entry is None:
             return None
-        tree, leaf, share = found
+        tree, leaf, share = entry
         totals = np.array(epoch.totals[tree], dtype=float)
         stand = JobStand(
             share=np.array(share), demand=np.zeros(len(totals)), usage=np.zeros(len(totals)), totals=totals
@@ -167,10 +167,10 @@ class JobStandings:
 
     def tasks_due(self, epoch: Epoch, job: str, need: Resources) -> float | None:
         """How many tasks of this need the share of a job holds; None for an unknown job."""
-        found = self.index(epoch).of.get(job)
-        if found is None:
+        entry = self.index(epoch).of.get(job)
+        if entry is None:
             return None
-        tree, _, share = found
+        tree, _, share = entry
         of = zip(share, epoch.totals[tree], need, strict=True)
         return min((part * total / amount for part, total, amount in of if amount), default=0.0)
 
@@ -207,12 +207,16 @@ class JobStandings:
     def contested(self, epoch: Epoch, pool: str, threshold: float) -> bool:
         """Whether some job of a pool holds more than a multiple of its share, by the epoch."""
         index = self.index(epoch)
-        found = index.contested.get((pool, threshold))
-        if found is None:
+        known = index.contested.get((pool, threshold))
+        if known is None:
             leaves = index.pools.get(pool, ())
-            found = any(_above(leaf.usage, share, totals, threshold) for leaf, share, totals in leaves)
-            index.contested[pool, threshold] = found
-        return found
+            known = any(
+                total > 0 and has > part * total * threshold + EPSILON
+                for leaf, share, totals in leaves
+                for has, part, total in zip(leaf.usage, share, totals, strict=True)
+            )
+            index.contested[pool, threshold] = known
+        return known
 
     def below_share(self, epoch: Epoch, pool: str, tolerance: float) -> Iterator[str]:
         """Yield the jobs of a pool that are below their shares by the epoch."""
@@ -220,11 +224,6 @@ class JobStandings:
             stand = self.of(epoch, leaf.jobs[0])
             if stand is not None and is_below_fair_share(stand.share, stand.demand, stand.usage, tolerance, job=True):
                 yield from leaf.jobs
-
-
-def _above(usage: Resources, share: Sequence[float], totals: Resources, threshold: float) -> bool:
-    of = zip(usage, share, totals, strict=True)
-    return any(total > 0 and has > part * total * threshold + EPSILON for has, part, total in of)
 
 
 def bounds_of(

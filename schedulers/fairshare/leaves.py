@@ -68,5 +68,5 @@ def _ceiling(*, demand: Floats, usage: Floats, limits: Floats, peak: Floats) -> 
     late = np.where(
         demand > limits + SLACK, 1.0 + np.maximum(limits - usage, 0.0) / np.where(rise > 0, rise, 1.0), np.inf
     )
-    found: Floats = np.minimum(np.minimum(early, late).min(1, initial=np.inf), 2.0)
-    return found
+    largest: Floats = np.minimum(np.minimum(early, late).min(1, initial=np.inf), 2.0)
+    return largest

@@ -47,12 +47,12 @@ class Bounds:
 
         With True it is kept in every resource. A resource that does not count is infinite.
         """
-        found: list[tuple[Floats, bool]] = []
+        vectors: list[tuple[Floats, bool]] = []
         if bool((self._guard > 0).any()):
-            found.append((self._guard, False))
+            vectors.append((self._guard, False))
         open_, bound = self._share < self._demand - EPSILON, self._bounds[least - 1]
-        found.append((np.where(open_, bound, inf), False) if open_.any() else (bound, True))
-        return found
+        vectors.append((np.where(open_, bound, inf), False) if open_.any() else (bound, True))
+        return vectors
 
 
 def partition(

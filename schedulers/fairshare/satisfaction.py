@@ -24,8 +24,8 @@ def local_satisfaction(share: Floats, demand: Floats, usage: Floats) -> Floats:
         largest = np.nanmax(np.where(np.isnan(ratio), -np.inf, ratio), axis=1)
         largest_open = np.where(open_ & ~np.isnan(ratio), ratio, -np.inf).max(1)
         smallest = np.where(np.isnan(ratio), np.inf, ratio).min(1)
-    found = np.where(over, largest, np.where(open_.any(1), np.maximum(largest_open, 0.0), smallest))
-    none: Floats = np.where((share <= EPSILON).all(1), np.inf, found)
+    ratios = np.where(over, largest, np.where(open_.any(1), np.maximum(largest_open, 0.0), smallest))
+    none: Floats = np.where((share <= EPSILON).all(1), np.inf, ratios)
     return none
 
 

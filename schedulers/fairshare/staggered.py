@@ -44,9 +44,9 @@ def staggered_parts(children: Curves, squeeze: Floats, factor: float) -> Floats:
     part = min(max(factor - low, 0.0), 1.0) if reached else 0.0
     if where[low] != where[reached]:
         start, end = upper[:, where[low]], lower[:, where[reached]]
-        found: Floats = start + part * (end - start)
-        return found
-    found = lower[:, where[reached]].copy()
+        shares: Floats = start + part * (end - start)
+        return shares
+    shares = lower[:, where[reached]].copy()
     passed = owner[(where == where[reached]) & (np.arange(len(where)) < reached)]
-    found[passed] = upper[passed, where[reached]]
-    return found
+    shares[passed] = upper[passed, where[reached]]
+    return shares

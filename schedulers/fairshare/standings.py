@@ -41,25 +41,25 @@ class EpochShares:
 
     def measure(self, name: str, needed: tuple[bool, ...]) -> Measure:
         """What the satisfaction of a pool is measured by for jobs that need some resources, all if none is named."""
-        found = self._measures.get((name, needed))
-        if found is None:
+        measure = self._measures.get((name, needed))
+        if measure is None:
             share, demand = self.due(name), self.amounts(name, "demand")
             bounded = [d for d, part in enumerate(share) if part < BOUNDLESS]
             at = tuple(d for d in bounded if d < len(needed) and needed[d]) or tuple(bounded)
             open_ = tuple(share[d] < demand[d] * (1 - _SMALL) for d in at)
-            found = self._measures[name, needed] = at, tuple(share[d] for d in at), open_
-        return found
+            measure = self._measures[name, needed] = at, tuple(share[d] for d in at), open_
+        return measure
 
     def path(self, leaf: str) -> Path:
         """The path of a leaf; `leaf` as `leaf_of` names it."""
-        found = self._paths.get(leaf)
-        if found is None:
+        path = self._paths.get(leaf)
+        if path is None:
             names, at = list[str](), leaf or NOBODY
             while at != ROOT and at not in names:
                 names.append(at)
                 at = self.pools.parent_of(at)
-            found = self._paths[leaf] = tuple(names)
-        return found
+            path = self._paths[leaf] = tuple(names)
+        return path
 
     def of(self, name: str) -> PoolShare | None:
         """Return the share of a pool in the epoch; None for a pool that it does not have yet."""
@@ -67,15 +67,15 @@ class EpochShares:
 
     def amounts(self, name: str, what: str = "fair_share") -> tuple[float, ...]:
         """The share of a pool as amounts (`what`: a vector of PoolShare); nothing for an unknown pool."""
-        found = self._shares.get((name, what))
-        if found is None:
+        amounts = self._shares.get((name, what))
+        if amounts is None:
             share = self.of(name)
             size = len(next(iter(self.epoch.totals.values())))
-            found = (0.0,) * size
+            amounts = (0.0,) * size
             if share is not None:
-                found = amounts_of(getattr(share, what), self.epoch.totals[share.tree])
-            self._shares[name, what] = found
-        return found
+                amounts = amounts_of(getattr(share, what), self.epoch.totals[share.tree])
+            self._shares[name, what] = amounts
+        return amounts
 
     def due(self, name: str) -> tuple[float, ...]:
         """What is due to a pool: its fair share, and in each resource at least its guarantee as far as it wants it.
@@ -83,14 +83,14 @@ class EpochShares:
         A fair share stops at the first resource that is short, so a pool that borrows one resource may have a
         smaller fair share of another than it is guaranteed. A resource without a total bounds nothing.
         """
-        found = self._due.get(name)
-        if found is None:
+        due = self._due.get(name)
+        if due is None:
             fair, sure = self.amounts(name), self.amounts(name, "guarantee")
             wanted = self.amounts(name, "demand")
-            found = self._due[name] = self.boundless(
+            due = self._due[name] = self.boundless(
                 name, [max(part, min(least, most)) for part, least, most in zip(fair, sure, wanted, strict=True)]
             )
-        return found
+        return due
 
     def sure(self, name: str) -> tuple[float, ...]:
         """The guarantee of a pool as far as it wants it."""
@@ -115,12 +115,12 @@ class Standings:
     @cached_property
     def below(self) -> dict[str, list[str]]:
         """The leaves of every pool, by its name; leaves as `leaf_of` names them."""
-        found: dict[str, list[str]] = {}
+        leaves: dict[str, list[str]] = {}
         configured = {name for name in self.shares.pools.leaves if name != NOBODY}
         for leaf in sorted({*self.snapshot.usage.leaves(), *configured}):
             for name in self.shares.path(leaf):
-                found.setdefault(name, []).append(leaf)
-        return found
+                leaves.setdefault(name, []).append(leaf)
+        return leaves
 
     @cached_property
     def lanes(self) -> dict[str, list[int]]:
@@ -129,11 +129,11 @@ class Standings:
 
     def used(self, name: str) -> Resources:
         """Return the amounts held by the jobs of a pool and of the pools below it."""
-        found = self._used.get(name)
-        if found is None:
+        sums = self._used.get(name)
+        if sums is None:
             usage = self.snapshot.usage
-            found = self._used[name] = self._summed(usage.of_leaf(leaf) for leaf in self.leaves(name))
-        return tuple(found)
+            sums = self._used[name] = self._summed(usage.of_leaf(leaf) for leaf in self.leaves(name))
+        return tuple(sums)
 
     def leaves(self, name: str) -> Sequence[str]:
         """The leaves of a pool: itself when it has no pools below, as `leaf_of` names it."""

@@ -22,7 +22,7 @@ def totals(children: Curves, squeeze: Floats, groups: Integers, count: int) -> C
     scaled = Curves(children.x * np.repeat(squeeze, lengths), children.y, children.starts)
     bounds = np.searchsorted(groups, np.arange(count + 1))
     pairs = np.diff(bounds) * np.diff(children.starts[bounds])
-    found: list[Curves] = []
+    tables: list[Curves] = []
     first = 0
     while first < count:
         last, size = first + 1, int(pairs[first])
@@ -31,11 +31,11 @@ def totals(children: Curves, squeeze: Floats, groups: Integers, count: int) -> C
             last += 1
         part = scaled.between(bounds[first], bounds[last])
         if size > _PAIRS:
-            found.append(_by_halves(part))
+            tables.append(_by_halves(part))
         else:
-            found.append(_sums(part, groups[bounds[first] : bounds[last]] - first, last - first))
+            tables.append(_sums(part, groups[bounds[first] : bounds[last]] - first, last - first))
         first = last
-    return _until_one(join(found))
+    return _until_one(join(tables))
 
 
 def _by_halves(curves: Curves) -> Curves:

@@ -120,11 +120,11 @@ class Tree:
     @cached_property
     def heights(self) -> list[int]:
         """Levels of pools below each pool."""
-        found = [0] * len(self.numbers)
+        levels = [0] * len(self.numbers)
         for number in reversed(self.downward[1:]):
             above = int(self.parents[number])
-            found[above] = max(found[above], found[number] + 1)
-        return found
+            levels[above] = max(levels[above], levels[number] + 1)
+        return levels
 
     @cached_property
     def pool_of(self) -> Integers:
@@ -160,10 +160,10 @@ class Tree:
 
     def path(self, number: int) -> list[int]:
         """Return the pool and its ancestors up to the root."""
-        found = [number]
-        while found[-1]:
-            found.append(int(self.parents[found[-1]]))
-        return found
+        numbers = [number]
+        while numbers[-1]:
+            numbers.append(int(self.parents[numbers[-1]]))
+        return numbers
 
 
 def _check(tree: Tree) -> None:

@@ -107,7 +107,6 @@ class _Update:
         return self.tree.share(np.minimum(amounts, self.tree.capacity))
 
     def _members(self) -> list[Integers]:
-        """Jobs of each pool, in the order given."""
         order = np.argsort(self.tree.pool_of, kind="stable")
         bounds = np.searchsorted(self.tree.pool_of[order], np.arange(len(self.tree.numbers) + 1))
         return [order[low:high] for low, high in pairwise(bounds)]
@@ -198,8 +197,8 @@ class _Update:
             self._compute_factor_curves([number for number in level if number not in self.by_factor])
             known = join([self.by_factor[number] for number in level])
             bounds = (self.given.strong + self.integral)[level]
-            found = by_suggestion(known, bounds, self.limits[level])
-            self.own |= {number: found.curve(at) for at, number in enumerate(level)}
+            curves = by_suggestion(known, bounds, self.limits[level])
+            self.own |= {number: curves.curve(at) for at, number in enumerate(level)}
 
     def _compute_factor_curves(self, numbers: Sequence[int]) -> None:
         """Compute F, the share by fit factor, of pools whose children's curves are known."""
@@ -207,11 +206,11 @@ class _Update:
         fair = [number for number in numbers if not self.tree.pool(number).fifo]
         if fifo:
             children, _, groups = self.children_of(fifo)
-            found = chains(children, groups, len(fifo))
-            self.by_factor |= {number: found.curve(at) for at, number in enumerate(fifo)}
+            curves = chains(children, groups, len(fifo))
+            self.by_factor |= {number: curves.curve(at) for at, number in enumerate(fifo)}
         if fair and not self.tree.options.improved_fit_factor:
-            found = totals(*self.children_of(fair), len(fair))
-            self.by_factor |= {number: found.curve(at) for at, number in enumerate(fair)}
+            curves = totals(*self.children_of(fair), len(fair))
+            self.by_factor |= {number: curves.curve(at) for at, number in enumerate(fair)}
         elif fair:
             for number in fair:
                 children, squeeze, _ = self.children_of([number])
@@ -233,8 +232,8 @@ class _Update:
     def available(self, number: int) -> Floats:
         """How much integral share a pool and its ancestors below the root can still take."""
         path = self.tree.path(number)[:-1]
-        found: Floats = np.maximum((self.limits - self.given.strong - self.integral)[path].min(0), 0.0)
-        return found
+        room: Floats = np.maximum((self.limits - self.given.strong - self.integral)[path].min(0), 0.0)
+        return room
 
     def grant(self, number: int, share: Floats) -> None:
         """Add integral share to a pool and all its ancestors; drop curves built from the old one."""
@@ -291,8 +290,8 @@ class _Update:
             parts = [
                 curve.at(min(1.0, factor * rate / rates.min()))[:-1] for curve, rate in zip(curves, rates, strict=True)
             ]
-            found: Floats = np.maximum(np.array(parts) - self.given.strong[relaxed], 0.0)
-            return found
+            extra: Floats = np.maximum(np.array(parts) - self.given.strong[relaxed], 0.0)
+            return extra
 
         steps = [curve.x[:-1][np.diff(curve.x) == 0] * rates.min() / rate
                  for curve, rate in zip(curves, rates, strict=True)]  # fmt: skip

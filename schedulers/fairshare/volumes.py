@@ -7,7 +7,7 @@ from omega.schedulers.fairshare.guarantees import Guarantees
 from omega.schedulers.fairshare.tree import Tree
 
 
-def volumes(tree: Tree, found: Guarantees, seconds: float | None) -> Floats:
+def volumes(tree: Tree, given: Guarantees, seconds: float | None) -> Floats:
     """Return the volumes after `seconds` since the update before: (pools, resources), in amount·seconds.
 
     Without an update before (None) they stay as they are. A pool gains its flow and pays the largest component
@@ -20,8 +20,8 @@ def volumes(tree: Tree, found: Guarantees, seconds: float | None) -> Floats:
     kinds = [tree.pool(number).integral.kind != "none" for number in range(len(held))]
     integral = np.array(kinds)
     last = np.array([tree.state(number).last_share for number in range(len(held))])
-    capacity = tree.capacity * found.flow[:, None] * tree.options.saturation_period
-    gained = tree.capacity * (seconds * (found.flow - last))[:, None]
+    capacity = tree.capacity * given.flow[:, None] * tree.options.saturation_period
+    gained = tree.capacity * (seconds * (given.flow - last))[:, None]
     free = np.maximum(capacity - held, 0.0)
     kept = np.maximum(np.minimum(gained, free), -held)
     after = held + np.where(integral[:, None], kept, 0.0)
@@ -36,7 +36,7 @@ def volumes(tree: Tree, found: Guarantees, seconds: float | None) -> Floats:
             left = overflow[children].sum(0) - room[children].sum(0)
             overflow[number] = np.maximum(left, 0.0)
             room[number] = np.maximum(-left, 0.0) if takes[number] else 0.0
-    _distribute(tree, below=found.total_flow, overflow=overflow, room=room, after=after)
+    _distribute(tree, below=given.total_flow, overflow=overflow, room=room, after=after)
     return after
 
 

@@ -1,6 +1,6 @@
 """Fair sharing among the pools of a tree: the least satisfied pool comes first (docs/pool-rules.md)."""
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
@@ -63,8 +63,8 @@ class FairPools(Ordering):
     period: float = 1.0
     _usage: Usage | None = field(default=None, repr=False)
     _computed: float | None = field(default=None, repr=False)
-    _shares: dict[str, tuple[list[float], list[bool]]] = field(default_factory=dict, repr=False)
-    """Fair share of each pool, and by resource whether it is below the pool's demand."""
+    _shares: dict[str, tuple[list[tuple[int, float]], set[int]]] = field(default_factory=dict, repr=False)
+    """By pool: resources with a fair share, and the share; those of them with a share below the pool's demand."""
     _standings: StandingsOf = field(default_factory=StandingsOf, repr=False)
     _epoch: EpochShares | None = field(default=None, repr=False)
     _fresh: bool = field(default=True, repr=False)
@@ -137,10 +137,10 @@ class FairPools(Ordering):
         name = pool or UNNAMED
         if name not in self._shares and self._computed is not None:
             self._compute(self._computed, name)
-        share, open_ = self._shares[name]
+        parts, open_ = self._shares[name]
         held = usage.of_pool(pool)
         used = [has / most if most else 0.0 for has, most in zip(held, usage.capacity, strict=True)]
-        return _satisfaction(share, open_, used)
+        return _satisfaction(used, range(len(used)), parts, open_)
 
     def key(self, work: Work) -> float:
         """Return the precedence, then in a fair-share pool of the cell what the job holds."""
@@ -171,13 +171,13 @@ class FairPools(Ordering):
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
         if self._fresh:
             return None
-        found, measured = list[Hashable](), self._of_leaf
+        lanes, measured = list[Hashable](), self._of_leaf
         for pool, user in whose:
             for each in measured.get(pool or user, ()):
                 if each.changed():
-                    found.append((pool, "" if pool else user))
+                    lanes.append((pool, "" if pool else user))
                     break
-        return found
+        return lanes
 
     def wait(self, work: Work, here: Collection[Hashable]) -> float:
         """Leave room above the share of the pool for a moment to pools below theirs.
@@ -202,14 +202,14 @@ class FairPools(Ordering):
         mine, now = usage.of_leaf(leaf), self._now
         waits = False
         for name in others:
-            held, found = usage.of_leaf(name), self._leaves.get((leaf, name))
-            if found is None or found.held != held:
+            held, leave = usage.of_leaf(name), self._leaves.get((leaf, name))
+            if leave is None or leave.held != held:
                 self._leaves[leaf, name] = _Leave(held, mine, now)
                 waits = True
-            elif now < found.at + WAIT_SECONDS:
+            elif now < leave.at + WAIT_SECONDS:
                 waits = True
-            elif not work.not_before and all(has <= had for has, had in zip(mine, found.mine, strict=True)):
-                found.at, waits = now, True
+            elif not work.not_before and all(has <= had for has, had in zip(mine, leave.mine, strict=True)):
+                leave.at, waits = now, True
         return WAIT_SECONDS if waits else 0.0
 
     def _below(self, usage: Usage, level: Callable[[str], Sequence[float]]) -> list[str]:
@@ -242,7 +242,6 @@ class FairPools(Ordering):
         return self._first
 
     def _compute(self, now: float, also: str | None = None) -> None:
-        """Compute the fair shares of all pools that hold or want something."""
         usage = self._usage
         if usage is None:
             return
@@ -256,9 +255,10 @@ class FairPools(Ordering):
                 wants = list(usage.capacity)  # a job waits that the store has not counted yet
             jobs.append(Job(f"jobs of {name}", name, self._named(wants), usage=self._named(held)))
         tree = self._tree([name for name in names if name not in self.pools], jobs, [float(c) for c in usage.capacity])
-        found = fair_shares(tree)
-        for job, share, demand in zip(jobs, found.jobs.tolist(), found.job_demand.tolist(), strict=True):
-            self._shares[job.parent] = share, [s < d - _SMALL for s, d in zip(share, demand, strict=True)]
+        shares = fair_shares(tree)
+        for job, share, demand in zip(jobs, shares.jobs.tolist(), shares.job_demand.tolist(), strict=True):
+            parts = [(d, part) for d, part in enumerate(share) if part > _SMALL]
+            self._shares[job.parent] = parts, {d for d, part in parts if part < demand[d] - _SMALL}
         self._computed = now
 
     def _tree(self, more: Sequence[str], jobs: Sequence[Job], capacity: Sequence[float]) -> Tree:
@@ -281,13 +281,13 @@ def _most_tasks(shares: EpochShares, usage: Usage, leaf: str, need: Resources, n
     pools = shares.pools
     path = shares.path(leaf)
     place = pools.trees.index(pools.tree_of(path[-1])) if path and path[-1] != ROOT else None
-    found = lenders(pools, shares.epoch.totals, names)
-    tree = found.get(f"t{place}")
+    lending = lenders(pools, shares.epoch.totals, names)
+    tree = lending.get(f"t{place}")
     if tree is None:
         return None
 
     def lent(name: str) -> Lent:
-        return Lent([found[f"k{pools.by_name[each].number}"] for each in keepers(pools, name)], tree)
+        return Lent([lending[f"k{pools.by_name[each].number}"] for each in keepers(pools, name)], tree)
 
     for each in usage.leaves():
         if pools.trees.index(pools.tree_of(shares.path(each)[-1])) == place:
@@ -346,38 +346,32 @@ class _LaneSatisfaction:
         return self._held != self._last
 
     def satisfaction(self) -> float:
-        """Return usage ÷ fair share now; a pool without a share comes after all that have one."""
+        """Return the satisfaction now."""
         held = self._held
         if held != self._last:
             self._last = held.copy()
-            most, parts, open_ = -1.0, self._parts, self._open
-            for d, part in parts:
-                ratio = held[d] / part
-                if ratio > most:  # noqa: PLR1730 - a call of max costs more than the division
-                    most = ratio
-            if not self._known:  # its first jobs came after the epoch: it is served until the next epoch has its share
-                most = 1.0 if any(held) else 0.0
-            elif not parts:
-                most = 1e9 + sum([held[d] for d in self._at])
-            elif most <= 1.0 + _SMALL and len(open_) < len(parts):
-                ratios = [held[d] / part for d, part in parts if d in open_ or not open_]
-                most = max(ratios) if open_ else min(ratios)
-            self._value = most
+            if self._known:
+                self._value = _satisfaction(held, self._at, self._parts, self._open)
+            else:  # its first jobs came after the epoch: it is served until the next epoch has its share
+                self._value = 1.0 if any(held) else 0.0
         return self._value
 
 
-def _satisfaction(share: Sequence[float], open_: Sequence[bool], used: Sequence[float]) -> float:
-    """Usage ÷ fair share of one pool as a number; a pool without a share comes after all that have one."""
-    most = blocked = -1.0
-    least = float("inf")
-    for use, part, wanted in zip(used, share, open_, strict=True):
-        if part > _SMALL:
-            ratio = use / part
-            most, least = max(most, ratio), min(least, ratio)
-            if wanted:
-                blocked = max(blocked, ratio)
-    if most < 0:
-        return 1e9 + sum(used)
+def _satisfaction(
+    held: Sequence[float], at: Sequence[int], parts: Sequence[tuple[int, float]], open_: Container[int]
+) -> float:
+    """Usage ÷ fair share of one pool as a number; a pool without a share comes after all that have one.
+
+    `parts`: resources, of those `at`, with a share, and the share; `open_`: those of them with a share below demand.
+    """
+    if not parts:
+        return 1e9 + sum([held[d] for d in at])
+    most = -1.0
+    for d, part in parts:
+        ratio = held[d] / part
+        if ratio > most:  # noqa: PLR1730 - a call of max costs more than the division
+            most = ratio
     if most > 1.0 + _SMALL:
         return most
-    return blocked if blocked >= 0 else least
+    ratios = [held[d] / part for d, part in parts if d in open_]
+    return max(ratios) if ratios else min([held[d] / part for d, part in parts])

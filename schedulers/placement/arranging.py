@@ -53,14 +53,14 @@ def _in_order(placement: Placement, work: Work, order: list[int], snapshot: Snap
         for group in order:
             left = [count if other == group else 0 for other, count in enumerate(work.left)]
             snapshot.placed = {**known, work.id: places} if work.id in known else known
-            found = claims_of(placement, placement.place(replace(work, left=left, places=places), snapshot, rng))
-            if sum(claim.count for claim in found) < work.left[group]:
+            placed = claims_of(placement, placement.place(replace(work, left=left, places=places), snapshot, rng))
+            if sum(claim.count for claim in placed) < work.left[group]:
                 snapshot.undo(mark)
                 return []
             places = dict(places)
-            for claim in found:
+            for claim in placed:
                 places[claim.machine] = places.get(claim.machine, 0) + claim.count
-            claims += found
+            claims += placed
     finally:
         snapshot.placed = known
     return claims

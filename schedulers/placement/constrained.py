@@ -56,13 +56,13 @@ class Constrained:
         mark, claims, places = snapshot.mark(), list[Claim](), dict(work.places)
         for group, mask in masks.items():
             left = [count if other == group else 0 for other, count in enumerate(work.left)]
-            found = self.inner.place(
+            placed = self.inner.place(
                 replace(work, left=left, places=places), snapshot if mask is None else snapshot.narrow(mask), rng
             )
-            if work.gang and sum(claim.count for claim in found) < work.left[group]:
+            if work.gang and sum(claim.count for claim in placed) < work.left[group]:
                 snapshot.undo(mark)
                 return []
-            for claim in found:
+            for claim in placed:
                 places[claim.machine] = places.get(claim.machine, 0) + claim.count
-            claims += found
+            claims += placed
         return claims

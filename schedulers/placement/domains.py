@@ -59,14 +59,14 @@ def levels(wants: Demands, tasks: int, snapshot: Snapshot, here: Mapping[int, in
         if spread.domain != MACHINE:
             bound = spread.bound(tasks)
             bounds.setdefault(spread.domain, []).extend([] if bound is None else [bound])
-    found = []
+    kinds = []
     machines = np.fromiter(here, np.int64, len(here))
     numbers = np.fromiter(here.values(), np.int64, len(here))
     for domain, most in bounds.items():
         counts = np.zeros(len(snapshot.attributes.values(domain)), dtype=np.int64)
         np.add.at(counts, snapshot.attributes.codes(domain)[machines], numbers)
-        found.append(Level(domain, min(most, default=None), counts))
-    return found
+        kinds.append(Level(domain, min(most, default=None), counts))
+    return kinds
 
 
 def most_on_machine(wants: Demands, tasks: int) -> int | None:

@@ -32,41 +32,41 @@ class FirstFit:
             return self._place_group(work, 0, snapshot, rng)
         claims: list[Claim] = []
         for group, left in enumerate(work.left):
-            found = self._place_group(work, group, snapshot, rng)
-            if left and not found and work.gang:
+            placed = self._place_group(work, group, snapshot, rng)
+            if left and not placed and work.gang:
                 snapshot.undo(snapshot.mark() - len(claims))
                 return []
-            claims += found
+            claims += placed
         return claims
 
     def place_all(
         self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
     ) -> tuple[list[Sequence[Claim]], int]:
         """Return the claims of the first jobs, as `place` for one after another does, and their number."""
-        found: list[Sequence[Claim]] = []
+        placed: list[Sequence[Claim]] = []
         size, window = 0, min(self.window, snapshot.size)
         works = _of_one_group(works) if snapshot.size else []
         starts = sampler_of(rng)(snapshot.size, len(works))
-        while len(found) < len(works) and size < most:
-            at = len(found)
+        while len(placed) < len(works) and size < most:
+            at = len(placed)
             need, end = works[at].job.groups[0].need, at + 1
             while end < len(works) and works[end].job.groups[0].need == need:
                 end += 1
             tasks = [work.left[0] for work in works[at:end]]
             for machines, counts, missing in snapshot.fill_all(need, tasks, starts[at:end], window):
                 if missing:
-                    work, start = works[len(found)], starts[len(found)]
+                    work, start = works[len(placed)], starts[len(placed)]
                     if self._search(need, missing, snapshot, start, machines, counts) and work.gang:
                         snapshot.undo(snapshot.mark() - len(machines))
                         machines.clear()
                         counts.clear()
                 claims = _new(ClaimColumns)  # field by field, in two thirds of the time of a call of the class
                 claims.machines, claims.counts, claims.group, claims.seen = machines, counts, 0, None
-                found.append(claims)
+                placed.append(claims)
                 size += len(machines)
-            if not found[-1]:
+            if not placed[-1]:
                 break
-        return found, size
+        return placed, size
 
     def _place_group(self, work: Work, group: int, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """Claim machines for the tasks of a group; none for a gang whose group does not fit as a whole."""
@@ -84,11 +84,11 @@ class FirstFit:
         self, need: Resources, left: int, snapshot: Snapshot, start: int, machines: list[int], counts: list[int]
     ) -> int:
         fits = fitting(snapshot.room, need, left)
-        found = np.flatnonzero(fits > 0)
-        if not len(found):
+        candidates = np.flatnonzero(fits > 0)
+        if not len(candidates):
             return left
-        found = np.roll(found, -int(np.searchsorted(found, start)))
-        for machine in found.tolist():
+        candidates = np.roll(candidates, -int(np.searchsorted(candidates, start)))
+        for machine in candidates.tolist():
             count = min(left, int(fits[machine]))
             snapshot.take(machine, need, count)
             machines.append(machine)

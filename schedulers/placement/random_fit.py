@@ -49,26 +49,25 @@ class RandomFit:
         below = rng.below if type(rng) is Draws else sampler_of(rng)
         if not size or not left:
             return []
-        found = snapshot.take_each(need, below(size, left))
-        wanted, left = left, left - len(found)
+        machines = snapshot.take_each(need, below(size, left))
+        wanted, left = left, left - len(machines)
         if not left:
-            return found
+            return machines
         missed = left
         while left and (missed < self.fewest or left * missed <= (wanted - left + 1) * snapshot.scope):
-            snapshot.take_each(need, below(size, left), found)
-            left = wanted - len(found)
+            snapshot.take_each(need, below(size, left), machines)
+            left = wanted - len(machines)
             missed += left
         if left:
-            self._search(need, wanted, snapshot, rng, found)
-        return found
+            self._search(need, wanted, snapshot, rng, machines)
+        return machines
 
-    def _search(self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random, found: list[int]) -> None:
-        """Draw among the machines with room."""
-        machines, before = snapshot.holding(need), len(found)
+    def _search(self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random, taken: list[int]) -> None:
+        machines, before = snapshot.holding(need), len(taken)
         while machines and before < wanted:
             i = int(rng.random() * len(machines))
-            snapshot.take_each(need, [machines[i]], found)
-            if len(found) == before:
+            snapshot.take_each(need, [machines[i]], taken)
+            if len(taken) == before:
                 machines[i] = machines[-1]
                 machines.pop()
-            before = len(found)
+            before = len(taken)

@@ -52,27 +52,21 @@ class BestFit:
         return claims
 
     def _round(
-        self,
-        work: Work,
-        group: int,
-        left: int,
-        snapshot: Snapshot,
-        rng: Random,
-        claims: list[Claim],
+        self, work: Work, group: int, left: int, snapshot: Snapshot, rng: Random, claims: list[Claim],
         here: dict[int, int],
-    ) -> int:
+    ) -> int:  # fmt: skip
         need = work.need(group)
         fits = fitting(snapshot.room, need, self.apart or left)
-        found = np.flatnonzero(fits > 0)
-        if not len(found):
+        candidates = np.flatnonzero(fits > 0)
+        if not len(candidates):
             return 0
-        scores = tightness(snapshot, need)[found]
+        scores = tightness(snapshot, need)[candidates]
         for machine, count in here.items():
-            scores[found == machine] -= count
-        ties = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).random(len(found))
+            scores[candidates == machine] -= count
+        ties = np.random.Generator(np.random.PCG64(rng.getrandbits(64))).random(len(candidates))
         placed = 0
         for i in np.lexsort((ties, -scores)):
-            machine = int(found[i])
+            machine = int(candidates[i])
             count = min(left - placed, int(fits[machine]))
             snapshot.take(machine, need, count)
             here[machine] = here.get(machine, 0) + count

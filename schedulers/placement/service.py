@@ -55,15 +55,15 @@ class ServicePlacement:
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
         """Return claims for the tasks that fit. Bounded groups are placed first; the others fit more easily."""
         mark, here = snapshot.mark(), places_of(work, snapshot)
-        found: dict[int, list[Claim]] = {}
+        by_group: dict[int, list[Claim]] = {}
         groups = [group for group, left in enumerate(work.left) if left]
         for group in sorted(groups, key=lambda group: _freedom(demands(work.job, group))):
             left = work.left[group]
-            found[group] = self._place_group(work, group, snapshot, here, rng)
-            if work.gang and sum(claim.count for claim in found[group]) < left:
+            by_group[group] = self._place_group(work, group, snapshot, here, rng)
+            if work.gang and sum(claim.count for claim in by_group[group]) < left:
                 snapshot.undo(mark)
                 return []
-        return [claim for claims in found.values() for claim in claims]
+        return [claim for claims in by_group.values() for claim in claims]
 
     def _place_group(
         self, work: Work, group: int, snapshot: Snapshot, here: dict[int, int], rng: Random
@@ -72,16 +72,16 @@ class ServicePlacement:
         wants, total = demands(work.job, group), tasks_of(work)
         over = levels(wants, total, snapshot, here)
         fits = self._fits(work, group, snapshot, here, over)
-        found = np.flatnonzero(fits)
-        if not len(found):
+        candidates = np.flatnonzero(fits)
+        if not len(candidates):
             return []
         dice = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
         takes = list[tuple[int, int]]()
-        if self.effort and len(found) > max(self.effort, 4 * left):
-            some = found[dice.random(len(found)) < max(self.effort, 4 * left) / len(found)]
+        if self.effort and len(candidates) > max(self.effort, 4 * left):
+            some = candidates[dice.random(len(candidates)) < max(self.effort, 4 * left) / len(candidates)]
             takes = self._spread(work, group, snapshot, here, over, some, fits, dice)
         if sum(count for _, count in takes) < left:
-            takes = self._spread(work, group, snapshot, here, over, found, fits, dice)
+            takes = self._spread(work, group, snapshot, here, over, candidates, fits, dice)
         claims = []
         for machine, count in takes:
             snapshot.take(machine, need, count)
@@ -109,31 +109,24 @@ class ServicePlacement:
         return fits
 
     def _spread(
-        self,
-        work: Work,
-        group: int,
-        snapshot: Snapshot,
-        here: Mapping[int, int],
-        over: list[Level],
-        found: Found,
-        fits: NDArray[np.int64],
-        dice: np.random.Generator,
-    ) -> list[tuple[int, int]]:
+        self, work: Work, group: int, snapshot: Snapshot, here: Mapping[int, int], over: list[Level], candidates: Found,
+        fits: NDArray[np.int64], dice: np.random.Generator,
+    ) -> list[tuple[int, int]]:  # fmt: skip
         """Return (machine, tasks) for as many of the remaining tasks as fit."""
         left = work.left[group]
-        points = sum(self.scores(work, group, snapshot, found, here).values(), _TIE * dice.random(len(found)))
+        points = sum(self.scores(work, group, snapshot, candidates, here).values(), _TIE * dice.random(len(candidates)))
         kinds = patches(snapshot.attributes, tuple(level.domain for level in over))
         best, fewest = list[tuple[int, int]](), left + 1
         # With several bounds the order of machines decides how many tasks fit, so each try draws a new order.
         tries = self.tries if sum(level.bound is not None for level in over) > 1 else 0
         for _ in range(1 + tries):
-            given = Spreading(found, fits[found], points, kinds, over, self.apart, self.spread)
+            given = Spreading(candidates, fits[candidates], points, kinds, over, self.apart, self.spread)
             lacking = given.give(left)
             if lacking < fewest:
                 best, fewest = given.takes(), lacking
             if not lacking or not given.held_back:
                 break
-            points = dice.random(len(found))
+            points = dice.random(len(candidates))
         return best
 
     def scores(
@@ -171,9 +164,9 @@ def _freedom(wants: Demands) -> int:
     return 0 if wants.different else 1 if any(s.most or s.share for s in wants.spread) else 2
 
 
-def usage(snapshot: Snapshot, need: Resources, found: Found) -> Points:
+def usage(snapshot: Snapshot, need: Resources, machines: Found) -> Points:
     """Return the use of each resource with one task more, 0 to 1, by resource and machine."""
-    capacity = np.maximum(snapshot.capacity[:, found], 1)
-    room = np.stack([room[found] for room in snapshot.room])
+    capacity = np.maximum(snapshot.capacity[:, machines], 1)
+    room = np.stack([room[machines] for room in snapshot.room])
     used: Points = 1.0 - (room - np.array(need, dtype=np.int64)[:, None]) / capacity
     return used

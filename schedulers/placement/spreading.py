@@ -27,26 +27,20 @@ class Patch:
 
 
 class Spreading:
-    """Assignment of a group's tasks to machines; `found` are their indices, `fits` the tasks each has room for.
+    """Assignment of a group's tasks to machines; `candidates` are their indices, `fits` the tasks each has room for.
 
     `apart` and `spread` are the points that each task deducts from its machine and its domains.
     """
 
     def __init__(
-        self,
-        found: NDArray[np.intp],
-        fits: NDArray[np.int64],
-        points: Points,
-        patches: Patches,
-        levels: Sequence[Level],
-        apart: float,
-        spread: float,
-    ) -> None:
+        self, candidates: NDArray[np.intp], fits: NDArray[np.int64], points: Points, patches: Patches,
+        levels: Sequence[Level], apart: float, spread: float,
+    ) -> None:  # fmt: skip
         """Sort the machines; assign nothing."""
-        of = patches.of[found]
+        of = patches.of[candidates]
         order = np.lexsort((-points, of))
         firsts = np.flatnonzero(np.diff(of[order], prepend=-1))
-        self.machines = found[order].tolist()
+        self.machines = candidates[order].tolist()
         self.fits = fits[order].tolist()
         self.points = points[order].tolist()
         self.taken = [0] * len(order)

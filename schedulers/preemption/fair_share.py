@@ -167,8 +167,8 @@ class FairSharePreemption(PlanningPolicy):
     def starving(self) -> dict[str, str]:
         """Return the pools that may evict, ``starving`` or ``aggressively starving``; other threads may call it."""
         followed = [(name, self.starvation.status(name)) for name in self.starvation.followed()]
-        words = {Status.STARVING: "starving", Status.AGGRESSIVELY_STARVING: "aggressively starving"}
-        return {name: words[status] for name, status in followed if status in words}
+        names = {Status.STARVING: "starving", Status.AGGRESSIVELY_STARVING: "aggressively starving"}
+        return {name: names[status] for name, status in followed if status in names}
 
     def stirred(self) -> set[str]:
         """Return, once, the leaf pools whose blocked jobs are to be tried again: new shares may entitle them."""

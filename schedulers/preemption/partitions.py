@@ -184,7 +184,7 @@ class PartitionPlan(EvictionPlan):
             return 0
         gone = resident.tasks - spare
         if resident.together:
-            whole = _whole(resident, victim.stand)
+            whole = victim.stand.parts([amount * resident.together for amount in resident.need])
             return spare if victim.bounds.kind(victim.stand.usage - whole) >= victim.least else 0
         low, high = 0, spare
         while low < high:
@@ -194,8 +194,3 @@ class PartitionPlan(EvictionPlan):
             else:
                 high = middle - 1
         return low
-
-
-def _whole(resident: Resident, stand: JobStand) -> Floats:
-    """Return the use of a strict gang with equal tasks."""
-    return stand.parts([amount * resident.together for amount in resident.need])

@@ -84,7 +84,6 @@ class PlannedEvictions:
         self._occupy(machine)
 
     def _evict(self, machine: int, resident: Resident, count: int) -> None:
-        """Count tasks as gone."""
         self.pools[self._pool(resident)] = None
         self.evicted[resident.placement] = resident
         leaf = self._path(resident)[0]

@@ -245,7 +245,6 @@ class EvictionPlan(PlannedEvictions):
 
     @cached_property
     def _runs(self) -> dict[str, list[Resident]]:
-        """The runs of each job on known machines."""
         residents, runs = self.snapshot.residents, dict[str, list[Resident]]()
         for machine in np.flatnonzero(residents.known(self.snapshot.number)).tolist():
             for each in residents.on(machine):
@@ -253,7 +252,6 @@ class EvictionPlan(PlannedEvictions):
         return runs
 
     def _most(self, resident: Resident) -> int:
-        """Return how many tasks of a run may go now."""
         return resident.tasks - self.gone.get(resident.placement, 0) if self._eligible(resident) else 0
 
     def _eligible(self, resident: Resident) -> bool:
@@ -316,5 +314,4 @@ class EvictionPlan(PlannedEvictions):
         return sum(count for _, count in chosen)
 
     def _start(self) -> None:
-        """Count one more task of the evictor."""
         self.standings.move(self.path, self.need)

@@ -75,7 +75,7 @@ class PendingReasons(Instrument):
     def as_dict(self) -> dict[str, list[tuple[int, str]]]:
         """Return the reasons by job, each with the time (ms since 1970) from which it held, oldest first."""
         with self._lock:
-            return {job_id: list(found) for job_id, found in self._found.items()}
+            return {job_id: list(reasons) for job_id, reasons in self._found.items()}
 
     def _explain(self, work: Work, now: float, last: str) -> str:
         snapshot = self._snapshot()
@@ -84,14 +84,14 @@ class PendingReasons(Instrument):
         if snapshot is None or self._explained >= EXPLAINED_PER_SECOND:
             return last if last not in ("", Reason.CONFLICTS, Reason.LIMIT, Reason.LOCALITY) else Reason.RESOURCES
         self._explained += 1
-        found = explain(work, snapshot).reason
-        return Reason.RESOURCES if found == Reason.WAITING else found
+        reason = explain(work, snapshot).reason
+        return Reason.RESOURCES if reason == Reason.WAITING else reason
 
     def _record(self, job_id: str, reason: str, now: float) -> None:
         with self._lock:
-            found = self._found.pop(job_id, [])
-            if not found or found[-1][1] != reason:
-                found = [*found[1 - MOST_REASONS :], (int(now * 1000), str(reason))]
-            self._found[job_id] = found  # the last of the mapping: those before it are dropped first
+            reasons = self._found.pop(job_id, [])
+            if not reasons or reasons[-1][1] != reason:
+                reasons = [*reasons[1 - MOST_REASONS :], (int(now * 1000), str(reason))]
+            self._found[job_id] = reasons  # the last of the mapping: those before it are dropped first
             if len(self._found) > MOST_JOBS:
                 del self._found[next(iter(self._found))]

@@ -185,7 +185,6 @@ class SupervisedScheduler:
                     await anyio.to_thread.run_sync(self._roll, cell)
 
     def _roll(self, cell: SchedulerStore) -> None:
-        """Advance rolling updates."""
         self._roll_at = NEVER
         if self._live is not None:
             due = self._rollouts.step(cell, self._live.owned, int(time.time() * 1000))

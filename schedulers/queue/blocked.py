@@ -83,7 +83,6 @@ class Blocked(ByShape):
             self._nearby[alike] = near
 
     def _drop(self, alike: Alike) -> None:
-        """Remove an empty group."""
         self._table.drop(alike)
         _count_off(self._names, self._others.pop(alike, ()))
         _count_off(self._near, self._nearby.pop(alike, ()))
@@ -162,7 +161,7 @@ class Blocked(ByShape):
         return Sharing(self, snapshot, machines, promise).among(~lines.unfit)
 
     def requeue_near(self, snapshot: Snapshot, names: Collection[str], promise: Promise | None = None) -> list[Work]:
-        """Remove and return the jobs that may fit now because other jobs, to which they have a relation, moved."""
+        """Remove and return the jobs that may fit now because jobs to which they have a relation started or ended."""
         concerned = np.zeros(len(self._table.unfit), dtype=np.bool_)
         for alike, others in self._others.items():
             concerned[self._table.of[alike]] = not others.isdisjoint(names)
@@ -196,12 +195,12 @@ class Sharing:
             if alike is None:
                 raise TypeError(line)
             if self.promise is not None and rival is not None:
-                found, waiting[line] = self._turn(alike, self.promise)
+                works, waiting[line] = self._turn(alike, self.promise)
                 lines.rerank(self.blocked.ranks)
             else:
-                found = self._of_group(alike, rival)
-                waiting[line] = bool(found) and alike in self.blocked.groups
-            requeued += found
+                works = self._of_group(alike, rival)
+                waiting[line] = bool(works) and alike in self.blocked.groups
+            requeued += works
         requeued += [work for job_id in self.given if (work := self.blocked.discard(job_id)) is not None]
         for work in requeued:
             work.requeued_by = round_
@@ -261,11 +260,11 @@ def _of_use(work: Work, group: int, snapshot: Snapshot, machines: Machines) -> M
     """Return the machines that a group may run on, as far as known; None for all of them."""
     bound = work.job.spec or snapshot.pools.divided
     may = permitted(work, group, snapshot) if bound and snapshot.attributes.used else None
-    found = None if may is None else may[machines] | snapshot.attributes.stale[machines]
+    mask = None if may is None else may[machines] | snapshot.attributes.stale[machines]
     if not kept_from_simulated(work, snapshot):
-        return found
+        return mask
     real = ~snapshot.simulated[machines]
-    return real if found is None else found & real
+    return real if mask is None else mask & real
 
 
 def _units(room: Amounts, need: Resources, mask: Mask | None) -> Amounts:

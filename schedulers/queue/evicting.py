@@ -55,34 +55,34 @@ class EvictingJobs:
         self._scan_at = now + SCAN_SECONDS
         groups = list(blocked.groups)
         self._scanned %= len(groups)
-        found = []
+        suspects = []
         for alike in (*groups[self._scanned :], *groups[: self._scanned])[:MOST_SCANNED]:
             work = blocked.first(alike)
             if preemption.suspects(work, snapshot, rng):
-                found.append(work)
+                suspects.append(work)
                 blocked.discard(work.id)
         self._scanned += MOST_SCANNED
         self.to_scan = max(0, self.to_scan - MOST_SCANNED)
-        return found
+        return suspects
 
     def _of_leaves(self, leaves: Collection[str]) -> list[Work]:
         """Remove and return the first blocked job of each group of these leaf pools."""
         firsts = [self._blocked.first(alike) for alike in self._blocked.groups]
-        found = [work for work in firsts if leaf_of(*work.whose) in leaves]
-        for work in found:
+        works = [work for work in firsts if leaf_of(*work.whose) in leaves]
+        for work in works:
             self._blocked.discard(work.id)
-        return found
+        return works
 
     def _entitled(self, preemption: Asserting, snapshot: Snapshot) -> list[Work]:
         """After an epoch, remove and return some jobs of each pool that its shares entitle to room within the pool."""
         number = 0 if snapshot.epoch is None else snapshot.epoch.number
         if number == self._epoch:
             return []
-        self._epoch, found = number, list[Work]()
+        self._epoch, works = number, list[Work]()
         firsts = [self._blocked.first(alike) for alike in self._blocked.groups]
         for leaf in sorted({leaf_of(*work.whose) for work in firsts}):
             mine = (self._blocked.discard(job) for job in preemption.entitled(leaf, snapshot))
-            found += islice((work for work in mine if work is not None), MOST_SCANNED)
-        for work in found:
+            works += islice((work for work in mine if work is not None), MOST_SCANNED)
+        for work in works:
             work.entitled = True
-        return found
+        return works

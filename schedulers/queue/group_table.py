@@ -70,7 +70,6 @@ class GroupTable:
         self._rank = np.array([ranks.rank(lane) for lane in self._lanes], dtype=np.float64)
 
     def _forget_lanes(self) -> None:
-        """Drop lanes without blocked jobs."""
         self._lanes = {}
         for alike, line in self.of.items():
             self.lane[line] = self._lanes.setdefault(alike[0], len(self._lanes))

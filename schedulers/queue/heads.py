@@ -51,16 +51,16 @@ class Heads:
 
     def _rank_again(self, lanes: list[Hashable]) -> None:
         """Order lanes by their present ranks; their first jobs are the same."""
-        places, rank, moved = self._places, self._ranks.rank, list[Hashable]()
+        places, rank, reranked = self._places, self._ranks.rank, list[Hashable]()
         for lane in lanes:
             known = places.get(lane)
             if known is not None and known[0] != (now := rank(lane)):
                 places[lane] = (now, known[1], known[2])
-                moved.append(lane)
-        if len(moved) * SOME > len(places):
+                reranked.append(lane)
+        if len(reranked) * SOME > len(places):
             self._order()
         else:
-            for lane in moved:
+            for lane in reranked:
                 self._put(lane, places[lane])
 
     def _order(self) -> None:
@@ -73,7 +73,7 @@ class Heads:
         self._ranks.take_changed()
         self.changed.clear()
         rank, head = self._ranks.rank, self._head
-        self._places = {lane: (rank(lane), found[0], found[1]) for lane in lanes if (found := head(lane)) is not None}
+        self._places = {lane: (rank(lane), first[0], first[1]) for lane in lanes if (first := head(lane)) is not None}
         self._order()
 
     def _look(self, lane: Hashable) -> None:

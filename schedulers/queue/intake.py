@@ -53,7 +53,7 @@ class Intakes:
         """Return the lanes that run short and may have more jobs: number, stream, jobs held."""
         numbers = lanes.of_kind(self._kind)
         low = self._quota(len(numbers)) // 2
-        found = []
+        lanes_short = []
         for number in numbers:
             state = lanes.states[number]
             stream = self._streams.get(number)
@@ -62,10 +62,10 @@ class Intakes:
             if state.arrival > stream.seen or stream.more:
                 at_hand = self._queue.ready.count(number)
                 if at_hand <= low:
-                    found.append((number, stream, at_hand))
+                    lanes_short.append((number, stream, at_hand))
         if len(self._streams) > 2 * len(lanes.states) + 64:
             self._streams = {number: each for number, each in self._streams.items() if number in lanes.states}
-        return found
+        return lanes_short
 
     def _quota(self, lanes: int) -> int:
         return max(LEAST_AT_HAND, min(self._most, MOST_AT_HAND // max(1, lanes)))
@@ -125,9 +125,9 @@ class Intakes:
 
 def _of_lane(jobs: Iterable[PendingJob], lane: int, most: int) -> list[PendingJob]:
     """Return the first jobs of a lane in a reply; jobs deleted meanwhile are missing."""
-    found: list[PendingJob] = []
+    first: list[PendingJob] = []
     for each in jobs:
-        if each.job.lane != lane or len(found) == most:
+        if each.job.lane != lane or len(first) == most:
             break
-        found.append(each)
-    return found
+        first.append(each)
+    return first

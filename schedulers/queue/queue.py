@@ -91,8 +91,8 @@ class Queue:
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job; None when it is not queued."""
-        if self.has_blocked and (found := self.blocked.discard(job_id) or self.limited.discard(job_id)) is not None:
-            return found
+        if self.has_blocked and (work := self.blocked.discard(job_id) or self.limited.discard(job_id)) is not None:
+            return work
         return self.ready.discard(job_id)
 
     def block(self, work: Work) -> None:
@@ -222,7 +222,6 @@ class Queue:
             self._forget_touched(snapshot)
 
     def _forget_touched(self, snapshot: Snapshot) -> None:
-        """Drop the ranks that depend on use that changed."""
         kin = self.ordering.touched(snapshot.usage.touched())
         if kin is None:
             self.ranks.forget()
@@ -278,7 +277,6 @@ class Queue:
         return {*map(self.ranks.lane, requeued), *blocked, *self.ready.lanes_with_jobs()}
 
     def _promise(self, work: Work, tasks: Sequence[int]) -> None:
-        """Count tasks as placed until the next decision."""
         self._promise_in(self.ranks.lane(work), work, tasks)
 
     def _promise_in(self, lane: Hashable, work: Work, tasks: Sequence[int], key: str = "") -> None:
@@ -299,8 +297,8 @@ class Queue:
         bound = None if self._held_back or self.bound is None else self.bound()
         chosen: list[Work] = []
         blocked, left = self.blocked, most
-        while left and (found := self.ready.pop_many(now, bound, left)):
-            for work in found:
+        while left and (works := self.ready.pop_many(now, bound, left)):
+            for work in works:
                 work.not_before = 0.0
                 if work.notes:
                     work.notes.pop("until", None)

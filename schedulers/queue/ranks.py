@@ -36,14 +36,14 @@ class Ranks:
 
     def rank(self, lane: Hashable) -> float:
         """The rank of a lane."""
-        found = self._of.get(lane)
-        if found is None:
-            found = self._of[lane] = self.ordering.rank(lane)
+        rank = self._of.get(lane)
+        if rank is None:
+            rank = self._of[lane] = self.ordering.rank(lane)
             if lane not in self._kin_of:
                 kin = self._kin_of[lane] = self.ordering.kin(lane)
                 if kin is not None:
                     self._kin.setdefault(kin, []).append(lane)
-        return found
+        return rank
 
     def within(self, work: Work) -> tuple[float, int]:
         """The place of a job within its lane."""

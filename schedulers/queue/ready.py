@@ -228,12 +228,12 @@ class Ready:
         """Remove and return the first jobs when there is only one lane, at most `most`."""
         (heap,) = self._lanes.values()
         works, taken = self.works, 0
-        found: list[Work] = []
+        popped: list[Work] = []
         if len(heap) > SORTED * most:
             return self._pop_heap(heap, now, most)
         heap.sort()  # mostly it is in order, as a sorted list is a heap
         for _, _, joined, job_id in heap:
-            if len(found) == most:
+            if len(popped) == most:
                 break
             taken += 1
             work = works.get(job_id)
@@ -243,24 +243,24 @@ class Ready:
                 heappush(self._later, (work.not_before, joined, job_id))
                 continue
             del works[job_id]
-            found.append(work)
+            popped.append(work)
         del heap[:taken]
         if not heap:
             self._lanes.clear()
-        self._count_all(found, -1)
-        return found
+        self._count_all(popped, -1)
+        return popped
 
     def _pop_heap(self, heap: list[Entry], now: float, most: int) -> list[Work]:
         """As `_pop_only`, for a lane with many more jobs than are asked for."""
-        found: list[Work] = []
-        while len(found) < most:
+        popped: list[Work] = []
+        while len(popped) < most:
             head = self._head(heap, now)
             if head is None:
                 self._lanes.clear()
                 break
-            found.append(self.works.pop(heappop(heap)[3]))
-        self._count_all(found, -1)
-        return found
+            popped.append(self.works.pop(heappop(heap)[3]))
+        self._count_all(popped, -1)
+        return popped
 
     def _count_all(self, works: Sequence[Work], sign: int) -> None:
         """Count jobs in their lanes, or with -1 no more; most of those that come or go together are of one lane."""

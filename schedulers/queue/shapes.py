@@ -29,9 +29,9 @@ class EquivalentJobs:
         """Return key, tie and the first job."""
         while True:
             key, tie, _, job_id = self._heap[0]
-            found = self.works.get(job_id)
-            if found is not None and found[:2] == (key, tie):
-                return found
+            entry = self.works.get(job_id)
+            if entry is not None and entry[:2] == (key, tie):
+                return entry
             heappop(self._heap)
 
 
@@ -73,8 +73,8 @@ class ByShape:
         """Return a job; None when it is not here. Another thread may call it, also while a job comes or goes."""
         alike = self._of.get(job_id)
         group = None if alike is None else self.groups.get(alike)
-        found = None if group is None else group.works.get(job_id)
-        return None if found is None else found[2]
+        entry = None if group is None else group.works.get(job_id)
+        return None if entry is None else entry[2]
 
     def first(self, alike: Alike) -> Work:
         """Return the first job of a group."""
@@ -82,7 +82,7 @@ class ByShape:
 
     def works(self) -> Iterator[Work]:
         """Yield every job."""
-        return (found[2] for group in self.groups.values() for found in group.works.values())
+        return (entry[2] for group in self.groups.values() for entry in group.works.values())
 
     def ids(self) -> list[str]:
         """Return the ids of all jobs."""
