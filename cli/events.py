@@ -64,7 +64,7 @@ def command(
         return
     printer = _Printer(cell, app.as_json)
     printer.print([*([page.gap] if page.gap else ()), *page.events])
-    tail = Tail.begin(cell, page.at, wanted)
+    tail = Tail(cell, page.at, wanted)
     while follow:
         time.sleep(POLL_SECONDS)
         printer.print(tail.read(cell)[0])

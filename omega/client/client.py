@@ -325,7 +325,7 @@ class Client:
             _known("kind", events.current_kind(kind), events.KINDS)
         with self._connections.cell() as cell:
             wanted = event_list.Filter(frozenset(map(events.current_kind, kinds)), job and event_list.job_id(cell, job))
-            tail = event_list.Tail.begin(cell, after, wanted, newest=follow)
+            tail = event_list.Tail(cell, after, wanted, newest=follow)
 
         def step() -> tuple[list[Document], bool]:
             with self._connections.cell() as cell:

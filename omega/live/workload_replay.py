@@ -6,7 +6,6 @@ Time runs `speed` times as fast as in the workload, for arrivals and task durati
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from omega.cellstate.model import JobSpec
 from omega.cellstate.ports import Cell
 from omega.live.simulated.executor import SimulatedExecutor
 from omega.workload import Arrival, Workload
@@ -92,26 +91,24 @@ class WorkloadReplay:
             self.pause(0.1)
 
     def _submit(self, arrivals: Sequence[Arrival]) -> None:
-        if not arrivals:
-            return
-        jobs: list[JobSpec] = [arrival.job for arrival in arrivals]
-        self.cell.submit(jobs, int(self.now() * 1000), self.by)
-        self.jobs += len(jobs)
-        self.tasks += sum(job.total for job in jobs)
+        if arrivals:
+            jobs = [arrival.job for arrival in arrivals]
+            self.cell.submit(jobs, int(self.now() * 1000), self.by)
+            self.jobs += len(jobs)
+            self.tasks += sum(job.total for job in jobs)
 
     def _progress(self, phase: str) -> ReplayProgress:
         figures = self.cell.figures().values()
-        placed = sum(figure["tasks"] for figure in figures)
-        conflicts, accepted = (sum(figure[name] for figure in figures) for name in ("conflicts", "accepted"))
+        names = ("tasks", "conflicts", "accepted")
+        placed, conflicts, accepted = (sum(figure[name] for figure in figures) for name in names)
         residents = sum(arrival.job.total for arrival in self.workload.residents)
-        pending = sum(self.cell.queue_depths().values())
         return ReplayProgress(
             phase=phase,
             jobs=self.jobs,
             tasks=self.tasks,
             all_tasks=self.workload.tasks + residents,
             placed=placed,
-            pending=pending,
+            pending=sum(self.cell.queue_depths().values()),
             conflict_fraction=conflicts / accepted if accepted else 0.0,
             seconds=self.now() - self._started,
         )

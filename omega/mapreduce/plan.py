@@ -42,11 +42,11 @@ class MapReducePlan:
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> "MapReducePlan | None":
         """Return the plan in a job's spec; None for other jobs."""
-        said = spec.get(PLAN)
-        if said is None:
+        stored = spec.get(PLAN)
+        if stored is None:
             return None
-        words = {name: value for name, value in said.items() if name != "maps"}
-        return cls(**words | {"files": [(path, size) for path, size in said["files"]]})
+        fields = {name: value for name, value in stored.items() if name != "maps"}
+        return cls(**fields | {"files": [(path, size) for path, size in stored["files"]]})
 
     def write(self) -> dict[str, Any]:
         """Return the stored form, with the number of `maps` for schedulers."""

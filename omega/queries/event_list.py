@@ -112,20 +112,15 @@ class JobTail:
         return [event for event in events(self.cell, after, newest) if event.job == self.job]
 
 
-@dataclass(slots=True)
 class Tail:
     """Continues to read the log: `at` is the version up to which everything was read."""
 
-    at: int
-    wanted: Wanted
-
-    @classmethod
-    def begin(cls, cell: "Queries", after: int | None, wanted: Wanted, *, newest: bool = False) -> "Tail":
+    def __init__(self, cell: "Queries", after: int | None, wanted: Wanted, *, newest: bool = False) -> None:
         """Begin after a version; without one at the newest version, or with the oldest that is kept."""
         if after is None:
             kept = extent(cell)
             after = kept.newest if newest else kept.first - 1
-        return cls(after, wanted)
+        self.at, self.wanted = after, wanted
 
     def read(self, cell: "Queries") -> tuple[list[Event | Missing], bool]:
         """Return what comes next, and whether that was all. Missing versions have an entry of their own."""

@@ -42,11 +42,9 @@ class _Warnings:
         kinds = self.cell.kinds()
         gangs: dict[Hashable, int] = {}
         for spec in self.specs:
-            lines += self._precedence(spec, kinds.get(spec.kind))
-            sizes = list(self._sizes(spec))
-            demands = list(self._demands(spec))
-            lines += sizes + demands + list(self._simulated(spec))
-            if spec.gang and not (sizes or demands):
+            unplaceable = [*self._sizes(spec), *self._demands(spec)]
+            lines += [*self._precedence(spec, kinds.get(spec.kind)), *unplaceable, *self._simulated(spec)]
+            if spec.gang and not unplaceable:
                 lines += self._gang(spec, gangs)
         return lines
 

@@ -1,5 +1,6 @@
 """Machines: one by its name, pages of them, sums over all of them."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -146,10 +147,10 @@ def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:
     """Return the number of running tasks by machine index; leaving tasks do not count."""
     from omega.cellstate.ranges import count
 
-    tasks: dict[int, int] = {}
+    tasks = Counter[int]()
     for run in runs:
         if not run.leaving:
-            tasks[run.machine] = tasks.get(run.machine, 0) + count(run.tasks)
+            tasks[run.machine] += count(run.tasks)
     return tasks
 
 

@@ -1,5 +1,6 @@
 """Dry runs: where the tasks of jobs would be placed if they were submitted now."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -43,9 +44,9 @@ class PlannedJob:
 
     def placements(self) -> list[dict[str, Any]]:
         """Machine by machine, in the order they were chosen."""
-        tasks: dict[tuple[int, int], int] = {}
+        tasks = Counter[tuple[int, int]]()
         for claim in self.planned.claims:
-            tasks[claim.group, claim.machine] = tasks.get((claim.group, claim.machine), 0) + claim.count
+            tasks[claim.group, claim.machine] += claim.count
         return [
             {"group": group, "machine": self.names[machine], "tasks": count, **self._score(group, machine)}
             for (group, machine), count in tasks.items()
@@ -57,10 +58,9 @@ class PlannedJob:
 
     def evictions(self) -> list[dict[str, Any]]:
         """Tasks it would evict, by job and machine."""
-        tasks: dict[tuple[str, int, int], int] = {}
+        tasks = Counter[tuple[str, int, int]]()
         for resident, count in self.planned.victims:
-            key = resident.job, resident.machine, resident.precedence
-            tasks[key] = tasks.get(key, 0) + count
+            tasks[resident.job, resident.machine, resident.precedence] += count
         return [
             {
                 "job": job,
@@ -167,8 +167,8 @@ def plan_jobs(
     cell: "Queries", specs: "Sequence[JobSpec]", *, scored: bool = False
 ) -> tuple[list[PlannedJob], dict[str, Any]]:
     """Plan jobs as if they were submitted now; returns the plans, and all of them as plain values."""
-    doubtful, planner = warnings(cell, specs), Planner(cell, scored=scored)
+    warned, planner = warnings(cell, specs), Planner(cell, scored=scored)
     plans = [planner.plan(spec, order) for order, spec in enumerate(specs)]
     changes = any(plan.planned.claims for plan in plans)
     rows = [plan.as_json() for plan in plans]
-    return plans, {"cell": cell.name, "changes": changes, "jobs": rows, "warnings": doubtful}
+    return plans, {"cell": cell.name, "changes": changes, "jobs": rows, "warnings": warned}

@@ -51,8 +51,8 @@ def processes() -> Table:
 
 def _read(pid: int) -> ProcessInfo | None:
     try:
-        words = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        return ProcessInfo(int(words[1]), int(words[2]), int(words[3]), words[19], words[0] in "ZX")
+        fields = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        return ProcessInfo(int(fields[1]), int(fields[2]), int(fields[3]), fields[19], fields[0] in "ZX")
     except (OSError, IndexError):
         return None
 

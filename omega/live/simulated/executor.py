@@ -138,25 +138,25 @@ class SimulatedExecutor:
         """Process messages, each placement in a few steps: there are thousands in a call."""
         runs, held, starting = self._runs, self._held, _Starting(self.now())
         for line in lines:
-            words = line.split(" ")
-            if words[0] == "-":
-                self._leave(words[2], words[1], words[3])
+            fields = line.split(" ")
+            if fields[0] == "-":
+                self._leave(fields[2], fields[1], fields[3])
                 continue
-            if words[0] != "+":
+            if fields[0] != "+":
                 self._begin(starting)
                 self.resume()
                 runs, held, starting = self._runs, self._held, _Starting(self.now())
                 continue
-            job, seconds, hold = words[1], int(words[3]) / 1000 / self.speed, words[4] == "1"
-            first = int(words[5])
-            for i in range(6, len(words), 2):
+            job, seconds, hold = fields[1], int(fields[3]) / 1000 / self.speed, fields[4] == "1"
+            first = int(fields[5])
+            for i in range(6, len(fields), 2):
                 placement = str(first + (i - 6) // 2)
                 if placement in runs or placement in held:
                     continue  # it was in the mailbox and in the full read
                 if hold:
-                    held[placement] = words[i], job, words[i + 1], seconds
+                    held[placement] = fields[i], job, fields[i + 1], seconds
                 else:
-                    runs[placement] = words[i], job, words[i + 1], starting.add(placement, seconds)
+                    runs[placement] = fields[i], job, fields[i + 1], starting.add(placement, seconds)
         self._begin(starting)
 
     def _begin(self, starting: "_Starting") -> None:
