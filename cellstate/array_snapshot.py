@@ -232,12 +232,8 @@ class ArraySnapshot(Snapshot):
     # Decisions
 
     @override
-    def narrow(self, mask: NDArray[np.bool_]) -> Snapshot:
-        return narrow(self, mask)
-
-    @override
-    def relieve(self, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> Snapshot:
-        return relieve(self, extra, disturbs)
+    def with_room(self, room: Sequence[NDArray[np.int64]]) -> Snapshot:
+        return Narrowed(self, room)
 
     @override
     def take(self, machine: int, need: Resources, count: int) -> None:
@@ -386,15 +382,3 @@ class Narrowed(ArraySnapshot):
     def apply(self, reply: Reply) -> None:
         """Raise: only the whole snapshot is updated from the store."""
         raise TypeError(reply)
-
-
-def narrow(whole: Snapshot, mask: NDArray[np.bool_]) -> Snapshot:
-    """Return a snapshot with room only on the machines in `mask`; see Snapshot.narrow."""
-    return Narrowed(whole, [np.where(mask, room, -1) for room in whole.room])
-
-
-def relieve(whole: Snapshot, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> Snapshot:
-    """Return a snapshot with `extra` room; see Snapshot.relieve."""
-    relieved = Narrowed(whole, [room + more for room, more in zip(whole.room, extra, strict=True)])
-    relieved.disturbs = disturbs
-    return relieved

@@ -134,9 +134,8 @@ class Attributes:
 
     def names(self) -> list[str]:
         """Return the attributes that machines have, including `machine`, in order."""
-        present = np.unique(self._profile[self.known])
-        found = {name for profile in present.tolist() for name in self._profiles[profile]}
-        return sorted(found | {MACHINE})
+        present = np.unique(self._profile[self.known]).tolist()
+        return sorted({MACHINE}.union(*(self._profiles[profile] for profile in present)))
 
     def name(self, machine: int) -> str:
         """Return a machine's name, empty if it was not read."""
@@ -150,9 +149,7 @@ class Attributes:
 
     def codes(self, attribute: str) -> Codes:
         """Return the code of each machine's value, 0 where it has none."""
-        if attribute == MACHINE:
-            return self.keep(("codes", MACHINE), self._machines)
-        return self.keep(("codes", attribute), lambda: self._gather(attribute))
+        return self.keep(("codes", attribute), lambda: self._codes(attribute))
 
     def values(self, attribute: str) -> list[str]:
         """Return the value of each code; the first represents absence."""
@@ -170,10 +167,9 @@ class Attributes:
             self._kept[key] = make()
         return self._kept[key]  # type: ignore[return-value]  # one maker a key
 
-    def _machines(self) -> Codes:
-        return np.where(self.known, np.arange(1, self.size + 1), 0).astype(np.int32)
-
-    def _gather(self, attribute: str) -> Codes:
+    def _codes(self, attribute: str) -> Codes:
+        if attribute == MACHINE:
+            return np.where(self.known, np.arange(1, self.size + 1), 0).astype(np.int32)
         return np.array(self._column(attribute).profiles, dtype=np.int32)[self._profile]
 
     def _column(self, attribute: str) -> AttributeColumn:

@@ -113,11 +113,6 @@ class Inspection:
     shards: dict[str, str] = field(default_factory=dict)
     """Contradictions within the shards of a MapReduce job, by its id; "" when there are none."""
 
-    @property
-    def executors_by_number(self) -> dict[int, str]:
-        """Names of the executors."""
-        return {number: name for name, number in self.executors.items()}
-
 
 @dataclass(slots=True, kw_only=True)
 class ChangedRecords:

@@ -1,8 +1,8 @@
 """Replies of a cell, and values of the requests to it; the calls themselves are in `omega.cellstate.ports`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
 from omega.cellstate.model import Job, Limits, MachineState, Run
 from omega.cellstate.resources import Resources
@@ -209,8 +209,24 @@ class EpochMark:
     now_ms: int
 
 
+Need = tuple[Resources, int, int]
+"""A task group: the need of a task, unplaced tasks, placed tasks."""
+
+
+class JobDemand(NamedTuple):
+    """A live job. `pool` and `user` are "" where it names none; `waits`: it may not be placed now, so it wants
+    nothing beyond what it holds.
+    """
+
+    id: str
+    pool: str
+    user: str
+    precedence: int
+    order: int
+    gang: bool
+    waits: bool
+    groups: tuple[Need, ...]
+
+
 class StaleSnapshot(Exception):
     """A delta does not begin at the snapshot's position."""
-
-
-Opaque = Mapping[str, Any]

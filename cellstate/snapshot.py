@@ -149,15 +149,18 @@ class Snapshot(ABC):
     # Decisions
 
     @abstractmethod
+    def with_room(self, room: Sequence[NDArray[np.int64]]) -> "Snapshot":
+        """Return this snapshot with other room, by dimension, for one decision; claims affect both."""
+
     def narrow(self, mask: NDArray[np.bool_]) -> "Snapshot":
-        """Return this snapshot with room only on the machines in `mask`, for one decision; claims affect both."""
+        """Return this snapshot with room only on the machines in `mask`, as `with_room` does."""
+        return self.with_room([np.where(mask, room, -1) for room in self.room])
 
-    @abstractmethod
     def relieve(self, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> "Snapshot":
-        """Return this snapshot with `extra` room (dimensions × machines), as `narrow` does.
-
-        `extra` is the room that evictions would free, and `disturbs` their disturbance.
-        """
+        """Return this snapshot with `extra` room that evictions would free, and their disturbance, as `with_room`."""
+        relieved = self.with_room([room + more for room, more in zip(self.room, extra, strict=True)])
+        relieved.disturbs = disturbs
+        return relieved
 
     @abstractmethod
     def take(self, machine: int, need: Resources, count: int) -> None:

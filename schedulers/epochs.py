@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from omega.cellstate.demands import JobDemand
 from omega.cellstate.pools import ROOT, Epoch, Leaf, Pool, Pools, PoolShare, PoolTree
+from omega.cellstate.replies import JobDemand
 from omega.cellstate.resources import Resources
 from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 from omega.schedulers.fairshare.update import Shares, fair_shares

@@ -6,12 +6,12 @@ they are placed at once or not at all, are evicted first, and are given up when 
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import Job, JobState, MachineState, bucket_of
 from omega.cellstate.ports import SchedulerStore
-from omega.cellstate.replies import Opaque, PendingJob
+from omega.cellstate.replies import PendingJob
 from omega.cellstate.resources import Resources
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.snapshot import Snapshot
@@ -74,7 +74,7 @@ class Elastic:
     """
 
     sizing: Sizing | None = None
-    jobs: dict[str, Opaque] = field(default_factory=dict)
+    jobs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     due: float = 0.0
     strangers: bool = True
     waited: frozenset[str] = frozenset()
@@ -172,7 +172,7 @@ def surplus_of(job: Job) -> int | None:
     return next((i for i, group in enumerate(job.groups) if group.optional), None)
 
 
-def profile_of(sized: Sized, spec: Opaque) -> Profile:
+def profile_of(sized: Sized, spec: Mapping[str, Any]) -> Profile:
     """Return a job's profile: mean durations of this run where there are some, else of earlier runs."""
     job, progress, known = sized
     plan, workers = spec[PLAN], job.groups[0]

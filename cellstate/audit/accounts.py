@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from omega.cellstate import ranges
+from omega.cellstate.model import GroupStatus
 
 Amounts = tuple[Fraction, ...]
 
@@ -58,6 +59,11 @@ class JobBook:
     most: int | None = None
     broken: int | None = None
     """The most tasks left placed after a transaction that evicted some."""
+
+
+def counts_of(counted: JobBook | GroupStatus) -> tuple[int, ...]:
+    """Return the tasks of a job or of a group that are unplaced, placed, finished, failed and stopped."""
+    return counted.unplaced, counted.placed, counted.finished, counted.failed, counted.stopped
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ A book has a record's expected values after the last fact; a cell state at the s
 from collections.abc import Callable, Iterator
 
 from omega.cellstate import ranges
-from omega.cellstate.audit.accounts import JobBook, canonical, exceeds
+from omega.cellstate.audit.accounts import JobBook, canonical, counts_of, exceeds
 from omega.cellstate.audit.reading import CellState
 from omega.cellstate.audit.replay import Replay
 from omega.cellstate.audit.rules import Violation
@@ -34,7 +34,7 @@ def records_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[V
         row = cell_state.rows.get(index)
         if row is None:
             continue
-        capacity, amounts = tuple(row[4 : 4 + cell_state.size]), tuple(row[4 + cell_state.size :])
+        capacity, amounts = cell_state.amounts(row)
         for word, known, now in (
             ("allocated", book.amounts, amounts),
             ("capacity", book.capacity, capacity),
@@ -57,7 +57,7 @@ def needs_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Vio
 def nothing_is_over(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """1: no machine has more allocated than its capacity, unless it came back smaller and took nothing since."""
     for index, row in cell_state.rows.items():
-        capacity, amounts = tuple(row[4 : 4 + cell_state.size]), tuple(row[4 + cell_state.size :])
+        capacity, amounts = cell_state.amounts(row)
         book = replay.machines.get(index)
         if exceeds(amounts, capacity):
             # It may have come back smaller before the remaining log begins.
@@ -85,8 +85,8 @@ def placements_follow_from_log(cell_state: CellState, replay: Replay) -> Iterato
                     yield Violation(5, f"tasks {back} ended and run again under this id", where)
             continue
         leaving = [run.tasks for run in runs if run.leaving]
-        for word, known, found in (("run", book.tasks, live), ("leave", book.leaving, leaving)):
-            now = found[0] if found else ranges.EMPTY
+        for word, known, tasks_now in (("run", book.tasks, live), ("leave", book.leaving, leaving)):
+            now = tasks_now[0] if tasks_now else ranges.EMPTY
             if now != known and canonical(now) != canonical(known):
                 yield Violation(5, f"tasks {now} {word}, by the log {known}", where)
     first = replay.first_placement
@@ -103,18 +103,14 @@ def counts_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Vi
     for job_id, book in replay.jobs.items():
         if not book.known:
             continue
-        expected = (book.unplaced, book.placed, book.finished, book.failed, book.stopped)
+        expected = counts_of(book)
         job = cell_state.jobs.get(job_id)
         if job is None:
             if book.unplaced or book.placed:
                 what = f"is not kept, with {book.unplaced} tasks unplaced and {book.placed} placed"
                 yield Violation(4, what, f"job {job_id}")
             continue
-        groups = job.groups
-        now = (
-            sum(g.unplaced for g in groups), sum(g.placed for g in groups), sum(g.finished for g in groups),
-            sum(g.failed for g in groups), sum(g.stopped for g in groups),
-        )  # fmt: skip
+        now = tuple(map(sum, zip(*map(counts_of, job.groups), strict=True)))
         if now != expected:
             what = f"unplaced, placed, finished, failed, stopped are {now}, by the log {expected}"
             yield Violation(4, what, f"job {job_id}")

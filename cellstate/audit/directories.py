@@ -39,9 +39,8 @@ def machines_are_listed(inspection: Inspection, cell_state: CellState, register:
             yield Violation(6, f"its name {names.get(index)!r} does not lead to it", where)
     for name, index in inspection.machine_names.items():
         if names.get(index) != name:
-            yield Violation(
-                6, f"leads to machine {index}, which is called {names.get(index)!r}", f"machine name {name}"
-            )
+            what = f"leads to machine {index}, which is called {names.get(index)!r}"
+            yield Violation(6, what, f"machine name {name}")
     for index in inspection.drains - cell_state.rows.keys():
         yield Violation(6, "is to be emptied and does not exist", f"machine {index}")
     if register.complete:
@@ -69,9 +68,8 @@ def chunks_hold_runs(inspection: Inspection, cell_state: CellState, _: Register)
         listed, there = inspection.placed.get(field, set()), expected.get(field, set())
         if listed != there:
             only, lost = sorted(listed - there), sorted(there - listed)
-            yield Violation(
-                6, f"(placement, machine) {only} are listed only, {lost} on machines only", f"placed {field}"
-            )
+            what = f"(placement, machine) {only} are listed only, {lost} on machines only"
+            yield Violation(6, what, f"placed {field}")
 
 
 def executors_are_numbered(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
@@ -229,9 +227,9 @@ def members_follow_from_log(inspection: Inspection, _: CellState, register: Regi
     violation: the place has the incarnation, so that another look confirms only the same one.
     """
     for name, known in register.members.items():
-        found = inspection.members.get(name)
-        if found != known:
-            yield Violation(6, f"is on record as incarnation {found}, by the log {known}", f"member {name} ({found})")
+        now = inspection.members.get(name)
+        if now != known:
+            yield Violation(6, f"is on record as incarnation {now}, by the log {known}", f"member {name} ({now})")
     for name, incarnation in inspection.members.items():
         if register.complete and name not in register.members:
             yield Violation(6, "is on record, and no fact says that it joined", f"member {name}")
@@ -270,23 +268,21 @@ def changes_follow_from_log(inspection: Inspection, cell_state: CellState, regis
     """3: an entry of the change list has the machines that the facts of its version changed, as they were then."""
     tags = Counter(change.tag for change in inspection.changes)
     facts = dict(register.touched)
+    executors = {number: name for name, number in inspection.executors.items()}
     for version, tag, rows, _ in inspection.changes:
         where = f"changes {version}"
         if tags[tag] > 1:
             yield Violation(3, f"has the tag {tag} of another version", where)
         if version not in facts:
             continue
-        found = {row[0]: row for row in rows.tolist()}
-        if found.keys() != facts[version].keys():
-            what = f"has the machines {sorted(found)}, the facts of its version name {sorted(facts[version])}"
+        listed = {row[0]: row for row in rows.tolist()}
+        if listed.keys() != facts[version].keys():
+            what = f"has the machines {sorted(listed)}, the facts of its version name {sorted(facts[version])}"
             yield Violation(3, what, where)
             continue
         for index, known in facts[version].items():
-            row = found[index]
-            now = ChangedMachine(
-                row[1], row[2], inspection.executors_by_number.get(row[3]), tuple(row[4 : 4 + cell_state.size]),
-                tuple(row[4 + cell_state.size :]),
-            )  # fmt: skip
+            _, number, state, executor, *_ = row = listed[index]
+            now = ChangedMachine(number, state, executors.get(executor), *cell_state.amounts(row))
             if any(fact is not None and fact != value for fact, value in zip(known, now, strict=True)):
                 yield Violation(3, f"machine {index} is {tuple(now)}, by the facts {tuple(known)}", where)
 

@@ -1,14 +1,14 @@
 """Pools against the log, their rules, and the jobs in them (invariant 6 of the audit)."""
 
 from collections.abc import Iterator
+from operator import add
 
-from omega.cellstate.audit.reading import CellState
+from omega.cellstate.audit.reading import CellState, placed_amounts
 from omega.cellstate.audit.register import Register
 from omega.cellstate.audit.rules import Violation
 from omega.cellstate.errors import BadInput
 from omega.cellstate.inspection import Inspection
 from omega.cellstate.lanes import lane_of
-from omega.cellstate.model import Job
 from omega.cellstate.pools import Pools, PoolTree
 from omega.cellstate.pools.lending import Lender, Lent, keep, keepers, lending_trees
 from omega.cellstate.pools.records import (
@@ -94,7 +94,9 @@ def _books(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Ite
             leaf = leaf_field(lane.pool or lane.user)
             chain = fields.get(leaf, fields.get("c", b"")).decode()
             for number in chain.partition("/")[0].split():
-                _count(job, sums.get(f"b{number}", [0] * (2 + cell_state.size)))
+                if used := sums.get(f"b{number}"):
+                    tasks = sum(group.placed for group in job.groups)
+                    used[:] = map(add, used, [1, tasks, *placed_amounts([job], cell_state.size)])
     for name in sorted(sums.keys() | {name for name in fields if name[0] == "b"}):
         words = fields.get(name, b"").decode().split()
         if name not in sums:
@@ -115,39 +117,29 @@ def _lenders(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> I
     wanted = {*settings, *(f"t{pools.trees.index(tree)}" for tree in lending_trees(pools))}
     stored = {name: fields[name].decode().split() for name in fields if name[0] in "kt" and name != "trees"}
     for name in sorted(wanted ^ stored.keys()):
-        yield Violation(
-            6, "is there although nothing is kept" if name in stored else "is not there", f"pools field {name}"
-        )
+        what = "is there although nothing is kept" if name in stored else "is not there"
+        yield Violation(6, what, f"pools field {name}")
     if wanted ^ stored.keys():
         return
-    found = {
-        name: Lender([None if word == "-" else int(word) for word in words[:size]]) for name, words in stored.items()
-    }
+    bounds = {name: [None if word == "-" else int(word) for word in words[:size]] for name, words in stored.items()}
+    lenders = {name: Lender(bound) for name, bound in bounds.items()}
     for name, kept in settings.items():
-        if sorted(amount for amount in found[name].bound if amount is not None) != sorted(kept.values()):
-            yield Violation(6, f"keeps {found[name].bound}, by its settings {dict(kept)}", f"pools field {name}")
+        if sorted(amount for amount in lenders[name].bound if amount is not None) != sorted(kept.values()):
+            yield Violation(6, f"keeps {lenders[name].bound}, by its settings {dict(kept)}", f"pools field {name}")
             return
-    keep(pools, found)
+    keep(pools, lenders)
     for job in cell_state.jobs.values():
         if any(group.placed for group in job.groups):
             lane = lane_of(job.kind, job.precedence, job.spec)
             leaf = lane.pool or lane.user
             name = leaf if leaf in pools.leaves else ""
-            tree = found.get(f"t{pools.trees.index(pools.tree_of(name))}")
+            tree = lenders.get(f"t{pools.trees.index(pools.tree_of(name))}")
             if tree is not None:
-                above = [found[f"k{pools.by_name[each].number}"] for each in keepers(pools, name)]
-                Lent(above, tree).occupy(sum(group.need[d] * group.placed for group in job.groups) for d in range(size))
+                above = [lenders[f"k{pools.by_name[each].number}"] for each in keepers(pools, name)]
+                Lent(above, tree).occupy(placed_amounts([job], size))
     for name, words in stored.items():
-        if words[size:] != list(map(str, found[name].used)):
-            yield Violation(6, f"occupied are {words[size:]}, by the jobs {found[name].used}", f"pools field {name}")
-
-
-def _count(job: Job, sums: list[int]) -> None:
-    sums[0] += 1
-    for group in job.groups:
-        sums[1] += group.placed
-        for d, need in enumerate(group.need, 2):
-            sums[d] += need * group.placed
+        if words[size:] != list(map(str, lenders[name].used)):
+            yield Violation(6, f"occupied are {words[size:]}, by the jobs {lenders[name].used}", f"pools field {name}")
 
 
 def epoch_follows_from_log(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:

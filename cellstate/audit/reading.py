@@ -1,7 +1,9 @@
 """The state of a live cell, exact at one version."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from omega.cellstate import ranges
@@ -51,6 +53,10 @@ class CellState:
     names: dict[str, str] = field(default_factory=dict)
     kinds: dict[str, KindUse] = field(default_factory=dict)
 
+    def amounts(self, row: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return capacity and allocated amounts of a machine's record."""
+        return tuple(row[4 : 4 + self.size]), tuple(row[4 + self.size :])
+
     def take(self, shot: ChangedRecords) -> None:
         """Replace records by newer ones."""
         for row in shot.rows.tolist():
@@ -91,20 +97,24 @@ class CellState:
     @cached_property
     def groups(self) -> dict[tuple[str, int], list[Held]]:
         """The runs on machines by job and task group."""
-        found: dict[tuple[str, int], list[Held]] = {}
-        for runs in self.runs.values():
-            for run in runs:
-                found.setdefault((run.job, run.group), []).append(held(run))
-        return found
+        groups: dict[tuple[str, int], list[Held]] = {}
+        for run in chain(*self.runs.values()):
+            groups.setdefault((run.job, run.group), []).append(held(run))
+        return groups
 
     @cached_property
     def by_placement(self) -> dict[int, list[Run]]:
         """Return the runs on machines by placement id: a live one, a leaving one, or both."""
-        found: dict[int, list[Run]] = {}
-        for runs in self.runs.values():
-            for run in runs:
-                found.setdefault(run.placement, []).append(run)
-        return found
+        placements: dict[int, list[Run]] = {}
+        for run in chain(*self.runs.values()):
+            placements.setdefault(run.placement, []).append(run)
+        return placements
+
+
+def placed_amounts(jobs: Iterable[Job], size: int) -> list[int]:
+    """Return what the placed tasks of some jobs hold together."""
+    groups = [group for job in jobs for group in job.groups]
+    return [sum(group.need[d] * group.placed for group in groups) for d in range(size)]
 
 
 def _not_a_set(text: str) -> str:

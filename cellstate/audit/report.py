@@ -18,8 +18,6 @@ from omega.cellstate.inspection import Damage, Inspection
 from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Audited
 
-__all__ = ["Report", "Violation", "verify"]
-
 READINGS = 9
 """Maximum number of attempts at an exact reading before the cell counts as changing too fast."""
 CONFIRMATIONS = 4

@@ -5,12 +5,13 @@ for speed: the use of the jobs of a kind.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.audit.reading import CellState, Held
-from omega.cellstate.model import GroupStatus, JobState, MachineState, Run
+from omega.cellstate.audit.accounts import counts_of
+from omega.cellstate.audit.reading import CellState, Held, placed_amounts
+from omega.cellstate.model import GroupStatus, JobState, MachineState
 
 
 class Violation(NamedTuple):
@@ -27,11 +28,6 @@ _OPEN = (JobState.ACTIVE, JobState.HELD)
 _AWAY = (MachineState.DOWN, MachineState.GONE, MachineState.OFFLINE)
 
 
-def _holds(runs: Iterable[Run], state: int) -> bool:
-    """Return whether a machine that is away has runs that it may not have."""
-    return any(state == MachineState.OFFLINE or not run.leaving for run in runs)
-
-
 def machines_are_valid(cell_state: CellState) -> Iterator[Violation]:
     """1: amounts are not negative, the state and the executor exist, a machine that is away runs nothing.
 
@@ -44,7 +40,10 @@ def machines_are_valid(cell_state: CellState) -> Iterator[Violation]:
             yield Violation(1, f"has a negative amount among {row[4:]}", where)
         if state not in tuple(MachineState):
             yield Violation(1, f"is in state {state}, which does not exist", where)
-        elif state in _AWAY and (any(row[4 + cell_state.size :]) or _holds(cell_state.runs.get(index, ()), state)):
+        elif state in _AWAY and (
+            any(row[4 + cell_state.size :])
+            or any(state == MachineState.OFFLINE or not run.leaving for run in cell_state.runs.get(index, ()))
+        ):
             yield Violation(1, f"is {MachineState(state).name.lower()} and still holds tasks", where)
         if executor < 1:
             yield Violation(1, f"belongs to executor {executor}; their numbers start at 1", where)
@@ -155,7 +154,7 @@ def counts_add_up(cell_state: CellState) -> Iterator[Violation]:
 
 
 def _miscounts(group: GroupStatus, live: list[Held]) -> Iterator[str]:
-    counts = (group.unplaced, group.placed, group.finished, group.failed, group.stopped)
+    counts = counts_of(group)
     if sum(counts) != group.total or min(counts) < 0:
         yield f"unplaced, placed, finished, failed, stopped {counts} do not make its total {group.total}"
     waiting = ranges.spans(group.waiting)
@@ -230,21 +229,14 @@ def names_belong_to_live_jobs(cell_state: CellState) -> Iterator[Violation]:
 
 def kinds_follow_from_jobs(cell_state: CellState) -> Iterator[Violation]:
     """6: the use of a kind with limits is the sum over its jobs, its admitted jobs are those with a placed task (9)."""
-    jobs: Counter[str] = Counter()
-    used: dict[str, list[int]] = {}
-    for job in cell_state.jobs.values():
-        amounts = used.setdefault(job.kind, [0] * cell_state.size)
-        for group in job.groups:
-            for d, each in enumerate(group.need):
-                amounts[d] += each * group.placed
-        jobs[job.kind] += any(group.placed for group in job.groups)
     for kind, book in sorted(cell_state.kinds.items()):
-        booked = [*book.used]
-        expected = used.get(kind, [0] * cell_state.size)
+        jobs = [job for job in cell_state.jobs.values() if job.kind == kind]
+        booked, expected = [*book.used], placed_amounts(jobs, cell_state.size)
         if booked != expected:
             yield Violation(6, f"uses {booked} by its record and {expected} by its jobs", f"kind {kind}")
-        if book.jobs != jobs[kind]:
-            what = f"has {book.jobs} admitted jobs by its record and {jobs[kind]} by its jobs"
+        admitted = sum(any(group.placed for group in job.groups) for job in jobs)
+        if book.jobs != admitted:
+            what = f"has {book.jobs} admitted jobs by its record and {admitted} by its jobs"
             yield Violation(6, what, f"kind {kind}")
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from omega.cellstate.demands import JobDemand
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.memory.delta import delta, latest
 from omega.cellstate.memory.ledger import Ledger
@@ -16,7 +15,7 @@ from omega.cellstate.pools.lending import Lent, bounds, keepers, lenders, lendin
 from omega.cellstate.pools.records import PoolUse, change
 from omega.cellstate.pools.rules import check as check_pools
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
-from omega.cellstate.replies import EpochMark, Reply, Submitted
+from omega.cellstate.replies import EpochMark, JobDemand, Reply, Submitted
 from omega.cellstate.transaction import Position
 
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from omega.cellstate.demands import JobDemand
 from omega.cellstate.errors import Unreadable
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import JobState, check_author
@@ -14,7 +13,7 @@ from omega.cellstate.redis.job_records import decode
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.scripts import script
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
-from omega.cellstate.replies import EpochMark, Reply
+from omega.cellstate.replies import EpochMark, JobDemand, Reply
 from omega.cellstate.transaction import Position
 
 if TYPE_CHECKING:

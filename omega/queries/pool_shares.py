@@ -11,9 +11,9 @@ from omega.cellstate.resources import Resources
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from omega.cellstate.demands import JobDemand
     from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import Queries
+    from omega.cellstate.replies import JobDemand
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.work import Work
 
@@ -55,7 +55,7 @@ def _epoch(
 
 def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Sequence[Work]") -> Epoch:
     """Compute the epoch that would follow the last one if these jobs were submitted at its time, for a dry run."""
-    from omega.cellstate.demands import JobDemand
+    from omega.cellstate.replies import JobDemand
     from omega.schedulers.pool_machines import fetch_attributes
 
     _, jobs = cell.demands(snapshot.position)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.cellstate.array_snapshot import narrow, relieve
+from omega.cellstate.array_snapshot import Narrowed
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
 from omega.cellstate.packing import FIELD, GUARD, MASK, fields, packed, packed_need
@@ -202,12 +202,8 @@ class PackedSnapshot(Snapshot):
     # Decisions
 
     @override
-    def narrow(self, mask: NDArray[np.bool_]) -> Snapshot:
-        return narrow(self, mask)
-
-    @override
-    def relieve(self, extra: NDArray[np.int64], disturbs: NDArray[np.float64]) -> Snapshot:
-        return relieve(self, extra, disturbs)
+    def with_room(self, room: Sequence[NDArray[np.int64]]) -> Snapshot:
+        return Narrowed(self, room)
 
     @override
     def take(self, machine: int, need: Resources, count: int) -> None:

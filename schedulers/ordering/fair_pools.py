@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar
 
-from omega.cellstate.demands import JobDemand
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import is_below, leaf_of
 from omega.cellstate.override import override
 from omega.cellstate.pools import NOBODY, ROOT, Pool
 from omega.cellstate.pools.lending import Lent, keepers, lenders
+from omega.cellstate.replies import JobDemand
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Usage, Whose

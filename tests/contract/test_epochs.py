@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from omega.cellstate.demands import JobDemand
 from omega.cellstate.model import MachineState
 from omega.cellstate.pools import Epoch, Integral, Pool, Pools
+from omega.cellstate.replies import JobDemand
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
 from omega.schedulers.epochs import epoch_of, recomputed

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omega.cellstate.demands import JobDemand
 from omega.cellstate.pools import Integral, Pool, Pools
+from omega.cellstate.replies import JobDemand
 from omega.schedulers.epochs import compute, epoch_of, leaf_shares, leaves_of, pool_shares, recomputed
 
 RESOURCES = ("cpu", "memory")

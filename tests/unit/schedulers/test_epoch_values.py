@@ -5,10 +5,10 @@ from math import inf
 
 import numpy as np
 
-from omega.cellstate.demands import JobDemand
 from omega.cellstate.pools import Epoch, Integral, Pool, Pools, PoolShare, PoolTree
 from omega.cellstate.pools.epoch_records import pack_leaves, pack_shares, unpack
 from omega.cellstate.pools.shares import Leaf
+from omega.cellstate.replies import JobDemand
 from omega.schedulers.epochs import Computed, epoch_of, pool_shares, recomputed
 from omega.schedulers.fairshare.curves import Floats
 from omega.schedulers.fairshare.tree import Tree
