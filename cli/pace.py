@@ -28,7 +28,6 @@ class Pace:
     _began: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start the clock."""
         self._began = self.clock()
 
     def finish(self, weight: float) -> None:

@@ -55,14 +55,14 @@ def follow_all(
 
 def as_json(job: "Job", status: str) -> dict[str, Any]:
     """Return a followed job as plain values."""
-    total = sum(group.total for group in job.groups)
+    numbers = counts(job.groups)
     return {
         "id": job.id,
         "name": job.name,
         "status": status,
-        "tasks": total,
+        "tasks": numbers["total"],
         "state": state(job),
-        "counts": counts(job.groups),
+        "counts": numbers,
         "modify_index": job.modified,
     }
 

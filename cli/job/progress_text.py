@@ -46,7 +46,6 @@ class ProgressText:
     _back: dict[tuple[int, str], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Create the progress of each group."""
         self.groups = [GroupProgress(name) for name in group_names(self.job)]
 
     def add_event(self, event: Event) -> None:

@@ -41,7 +41,6 @@ def _with_options() -> list[Setting]:
 
 
 def _form(each: Setting) -> dict[str, Any]:
-    """Return what click needs to know of an option."""
     if each.amounts or each.nested:
         none, metavar = ("none", "NAME=AMOUNT") if each.amounts else ("none for that of the parent", "NAME=VALUE")
         text = f"{each.meaning}, or {none}; repeatable."

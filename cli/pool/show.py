@@ -67,7 +67,6 @@ def _said(value: object) -> str:
 
 
 def _limits(row: Mapping[str, Any]) -> str:
-    """Limits, each with what is held."""
     from omega.cellstate.resources import format_amount
 
     held = row["limited_use"] or {}

@@ -29,7 +29,6 @@ class Help(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter,question_mark", "dismiss", "close", priority=True)]
 
     def __init__(self, lines: list[str], title: str = "keys") -> None:
-        """Show `lines` under `title`."""
         super().__init__()
         self.lines, self.heading = lines, title
 
@@ -45,7 +44,6 @@ class Details(Help):
     """Details of a job, a machine or a scheduler; updated at every refresh."""
 
     def __init__(self, identity: str, title: str, lines: list[str]) -> None:
-        """Show the lines of the object that `identity` names."""
         super().__init__(lines, title)
         self.identity = identity
 

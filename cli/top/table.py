@@ -19,7 +19,6 @@ class PaneTable(DataTable[Text]):
     """One pane as a table."""
 
     def __init__(self, name: str, *, id: str) -> None:
-        """Create the table of the pane with this name."""
         super().__init__(name=name, id=id, cursor_type="row", zebra_stripes=False, cell_padding=1)
         self.sorted_by: int | None = None
         self.reverse = False
