@@ -53,16 +53,16 @@ _CALLS = re.compile(r"(?:redis\.call|in_chunks)\('([A-Z]+)'")
 
 def commands_of(name: str) -> set[str]:
     """Return the commands in the text of a script, in lower case; only those that read for a reading script."""
-    found = {command.lower() for command in _CALLS.findall(script(name).text)}
-    return found & set(_READS) if name in _READING else found
+    called = {command.lower() for command in _CALLS.findall(script(name).text)}
+    return called & set(_READS) if name in _READING else called
 
 
 def commands(role: str) -> list[str]:
     """Return all data commands of a role, sorted: those of its scripts and those outside scripts."""
-    found = {command for name in ALLOWED[role] for command in commands_of(name)}
+    called = {command for name in ALLOWED[role] for command in commands_of(name)}
     if role == "reader":
-        return sorted({*found, *_READS})
-    return sorted({*found, *_READS, *_DIRECT.get(role, ())})
+        return sorted({*called, *_READS})
+    return sorted({*called, *_READS, *_DIRECT.get(role, ())})
 
 
 def line(role: str, cell: str, version: tuple[int, ...], password: str = "", *, name: str = "") -> str:

@@ -282,27 +282,27 @@ class ArraySnapshot(Snapshot):
         (first, a), (second, b) = wanted
         index, (d, _), (e, _) = np.frombuffer(array("q", starts), dtype=np.int64), *wanted_amounts(need)
         columns = zip(tasks, starts, self._room[d][index].tolist(), self._room[e][index].tolist(), strict=True)
-        found: list[tuple[list[int], list[int], int]] = []
+        fills: list[tuple[list[int], list[int], int]] = []
         claimed, touched = self._open, set[int]()
         for count, start, has, also in columns:
             if has >= (x := a * count) and also >= (y := b * count) and start not in touched:
                 first[start], second[start] = has - x, also - y
                 claimed.append((start, need, count))
                 touched.add(start)
-                found.append(([start], [count], 0))
+                fills.append(([start], [count], 0))
                 continue
             filled = self.fill(need, count, start, window)
-            found.append(filled)
+            fills.append(filled)
             touched.update(filled[0])
             if filled[2]:
                 break
-        return found
+        return fills
 
     def _words(self, need: Resources) -> "Wanted":
         if len(self._wanted) >= MOST_NEEDS:
             self._wanted.clear()
-        found = self._wanted[need] = tuple((self._free[d], amount) for d, amount in wanted_amounts(need))
-        return found
+        self._wanted[need] = tuple((self._free[d], amount) for d, amount in wanted_amounts(need))
+        return self._wanted[need]
 
     @override
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:

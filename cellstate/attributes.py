@@ -75,11 +75,9 @@ class Attributes:
 
     def resize(self, size: int) -> None:
         """Grow to the size of the snapshot."""
-        more = size - self.size
-        self.size = size
-        self.stale = np.concatenate([self.stale, np.ones(more, dtype=np.bool_)])
-        self.known = np.concatenate([self.known, np.zeros(more, dtype=np.bool_)])
-        self._profile = np.concatenate([self._profile, np.zeros(more, dtype=np.int32)])
+        more, self.size = size - self.size, size
+        self.stale = np.pad(self.stale, (0, more), constant_values=True)
+        self.known, self._profile = np.pad(self.known, (0, more)), np.pad(self._profile, (0, more))
         self._names += [""] * more
         self._change()
 

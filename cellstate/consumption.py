@@ -44,7 +44,7 @@ def unpack(data: bytes) -> Consumption:
 
 def merged(records: Iterable[bytes]) -> Consumption:
     """Return the sum of records."""
-    found = Consumption()
+    total = Consumption()
     for record in records:
-        found = found.plus(unpack(record))
-    return found
+        total = total.plus(unpack(record))
+    return total

@@ -81,13 +81,13 @@ def is_below(used: Resources, share: Shares, need: Resources) -> bool:
     return all(has < part for has, part, amount in zip(used, share, need, strict=True) if amount > 0)
 
 
-def ratio(used: Resources, share: Shares, moved: Resources) -> Ratio:
-    """Return usage ÷ share over the resources that change hands (`moved` > 0): 0/0 = 0, x/0 = infinite.
+def ratio(used: Resources, share: Shares, exchanged: Resources) -> Ratio:
+    """Return usage ÷ share over the resources that change hands (`exchanged` > 0): 0/0 = 0, x/0 = infinite.
 
     Of two infinite ratios the one of the pool that holds more without a share is larger.
     """
     worst, without = 0.0, 0.0
-    for has, part, amount in zip(used, share, moved, strict=True):
+    for has, part, amount in zip(used, share, exchanged, strict=True):
         if amount <= 0 or has <= 0:
             continue
         if part > 0:
@@ -135,8 +135,8 @@ def is_legal(used: Resources, share: Shares, taken: Resources, losses: Sequence[
     for loss in losses:
         if not keeps_its_share(loss):
             return False
-        moved = _summed(loss.units, len(loss.used))
-        held, left = ratio(loss.used, loss.share, moved), ratio(_after(loss), loss.share, moved)
+        exchanged = _summed(loss.units, len(loss.used))
+        held, left = ratio(loss.used, loss.share, exchanged), ratio(_after(loss), loss.share, exchanged)
         if not max(after, left) < max(before, held):
             return False
     return True

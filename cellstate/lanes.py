@@ -148,34 +148,34 @@ class Lanes:
 
     def unknown(self) -> list[int]:
         """Return the lanes without a known name; of empty ones only when there are others."""
-        found = [number for number, state in self.states.items() if state.account is None]
-        return [*found, *self._unknown_empty()] if found else []
+        unnamed = [number for number, state in self.states.items() if state.account is None]
+        return [*unnamed, *self._unknown_empty()] if unnamed else []
 
     def _unknown_empty(self) -> list[int]:
         return [number for number, serial in self._empty.items() if self._serials.get(number) != serial]
 
-    def learn(self, found: Mapping[int, tuple[int, Lane]]) -> None:
+    def learn(self, named: Mapping[int, tuple[int, Lane]]) -> None:
         """Apply serials and names; lanes deleted meanwhile stay unknown until their change arrives."""
-        for number, (serial, lane) in found.items():
+        for number, (serial, lane) in named.items():
             if number in self.states:
                 self._count(number, -1)
             self.names[number], self._serials[number] = lane, serial
             if number in self.states:
                 self._count(number, 1)
         for number in self._unknown_empty():
-            if number not in found:
+            if number not in named:
                 del self._empty[number]
         for number in self.names.keys() - self.states.keys() - self._empty.keys():
             del self.names[number], self._serials[number]
 
     def by_leaf(self) -> dict[str, list[int]]:
         """The lanes of every leaf pool (`fairness.leaf_of`), with those in which nothing is held or wanted now."""
-        found: dict[str, list[int]] = {}
+        lanes: dict[str, list[int]] = {}
         empty = (number for number, serial in self._empty.items() if self._serials.get(number) == serial)
         for number in (*(number for number in self.states if self.known(number)), *empty):
             lane = self.names[number]
-            found.setdefault(leaf_of(lane.pool, lane.user), []).append(number)
-        return found
+            lanes.setdefault(leaf_of(lane.pool, lane.user), []).append(number)
+        return lanes
 
     @property
     def complete_to(self) -> int:

@@ -15,7 +15,7 @@ from zlib import crc32
 from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
 from omega.cellstate.plain_text import check_text, check_texts
-from omega.cellstate.resources import MOST_TOGETHER, Resources, shown, together
+from omega.cellstate.resources import MOST_TOGETHER, Resources, largest_sum, shown
 
 MOST_CLAIMS = 5_000
 """Maximum number of claims of a transaction and of tasks of a gang: about 60 ms of the server's time (semantics 11)."""
@@ -116,8 +116,7 @@ def check_state(state: MachineState) -> MachineState:
 def merged(attributes: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     """Return attributes with some changed; None removes one. Raises BadInput for text that is not plain."""
     check_texts(changes, "attributes")
-    found = {**attributes, **changes}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in {**attributes, **changes}.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +215,7 @@ class JobSpec:
         if len(groups) == 1:
             most = max(groups[0].need, default=0) * groups[0].count
         else:
-            most = together((group.need, group.count) for group in groups)
+            most = largest_sum((group.need, group.count) for group in groups)
         if most > MOST_TOGETHER:
             raise BadInput(
                 f"job {self.name}: its tasks together need {most} of a resource; the most is {MOST_TOGETHER}: count it"

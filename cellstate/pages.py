@@ -60,8 +60,8 @@ def head_of(job: Job) -> JobHead:
 
 def page_of(jobs: Iterable[Job], most: int | None, before: int | None, keep: Keep | None, user: str | None) -> JobPage:
     """Return a page of jobs that are all at hand, in order of submission: `Cell.job_page`."""
-    found = [job for job in jobs if (keep is None or keep(head_of(job))) and user in (None, job.spec.get("user"))]
-    older = [job for job in found if before is None or job.order < before]
+    listed = [job for job in jobs if (keep is None or keep(head_of(job))) and user in (None, job.spec.get("user"))]
+    older = [job for job in listed if before is None or job.order < before]
     shown = older if most is None else older[len(older) - min(most, len(older)) :]
     left = len(older) - len(shown)
-    return JobPage(len(found), shown, shown[0].order if shown and left else None, left)
+    return JobPage(len(listed), shown, shown[0].order if shown and left else None, left)

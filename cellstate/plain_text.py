@@ -32,14 +32,14 @@ Path = tuple[str | int, ...]
 
 def cleaned(text: str, keep: str = "") -> str:
     """Return the text without characters that must not be printed, except those in `keep`."""
-    return _UNSAFE.sub(lambda found: found[0] if found[0] in keep else "", text)
+    return _UNSAFE.sub(lambda match: match[0] if match[0] in keep else "", text)
 
 
 def escaped(text: str) -> str:
     r"""Return JSON text with unsafe characters as ``\uXXXX``; line ends between values stay."""
 
-    def escape(found: "re.Match[str]") -> str:
-        letter = found[0]
+    def escape(match: "re.Match[str]") -> str:
+        letter = match[0]
         if letter == "\n":
             return letter
         units = letter.encode("utf-16-be", "surrogatepass").hex()
@@ -91,10 +91,10 @@ def _texts(value: Any, path: Path, *, lines: bool) -> Iterator[tuple[Path, str, 
 def _problem(text: str, *, lines: bool) -> str:
     if len(text) > MOST_LETTERS:
         return f"{len(text):,} letters; the most is {MOST_LETTERS:,}"
-    for found in _UNSAFE.finditer(text):
-        if not (lines and found[0] in _LINES):
-            around = repr(text[max(0, found.start() - 20) : found.start() + 20])
-            if "\ud800" <= found[0] <= "\udfff":  # Python's form of undecodable bytes of the command line
+    for match in _UNSAFE.finditer(text):
+        if not (lines and match[0] in _LINES):
+            around = repr(text[max(0, match.start() - 20) : match.start() + 20])
+            if "\ud800" <= match[0] <= "\udfff":  # Python's form of undecodable bytes of the command line
                 return f"{around} is not valid UTF-8; write it in UTF-8"
-            return f"{around} has the character U+{ord(found[0]):04X}, which cannot be shown; remove it"
+            return f"{around} has the character U+{ord(match[0]):04X}, which cannot be shown; remove it"
     return ""

@@ -49,14 +49,14 @@ class Residents:
         self._on.clear()
         self._seen[:] = UNKNOWN
 
-    def learn(self, machines: Sequence[int], numbers: NDArray[np.int64], found: Iterable[Resident]) -> None:
+    def learn(self, machines: Sequence[int], numbers: NDArray[np.int64], fetched: Iterable[Resident]) -> None:
         """Apply all residents of some machines; `numbers` are the sequence numbers of the snapshot, of every machine.
 
         They must have been read before the residents: a change in between then shows as a new number.
         """
         self._grow(len(numbers))
         on: dict[int, list[Resident]] = {machine: [] for machine in machines}
-        for resident in found:
+        for resident in fetched:
             on[resident.machine].append(resident)
         for machine, residents in on.items():
             self._on.pop(machine, None)

@@ -49,10 +49,10 @@ def shown(value: object) -> str:
 
 def parse_bytes(text: str) -> int:
     """Return a size in bytes, rounded up: ``64Ki``, ``1.5G``, ``10MB``. Raises BadInput when it has no unit."""
-    found = _AMOUNT.fullmatch(text.strip())
-    if found is None or found[2] not in BYTES or Decimal(found[1]) < 0:
+    match = _AMOUNT.fullmatch(text.strip())
+    if match is None or match[2] not in BYTES or Decimal(match[1]) < 0:
         raise BadInput(f"{shown(text)} is not a size; write for example 64Ki, 10Mi or 1Gi")
-    return _whole(Decimal(found[1]), BYTES[found[2]], "", text)
+    return _whole(Decimal(match[1]), BYTES[match[2]], "", text)
 
 
 def _whole(number: Decimal, unit: int | Decimal, name: str, original: object) -> int:
@@ -80,11 +80,11 @@ def parse_amount(name: str, amount: str | float) -> int:
         return UNBOUNDED
     if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
         raise BadInput(f"{name}: {shown(amount)} is not a finite amount")
-    found = _AMOUNT.fullmatch(text)
+    match = _AMOUNT.fullmatch(text)
     units = _CPU if name == "cpu" else {"": MIB, **BYTES} if name == "memory" else _COUNT
-    if found is None or found[2] not in units:
+    if match is None or match[2] not in units:
         raise BadInput(f"{name}: {shown(amount)} is not an amount; write for example 500m, 2, 256Mi or 1Gi")
-    number, unit = Decimal(found[1]), found[2]
+    number, unit = Decimal(match[1]), match[2]
     if name != "memory":
         return _whole(number, units[unit], name, amount)
     if not unit and number > 0:
@@ -93,7 +93,7 @@ def parse_amount(name: str, amount: str | float) -> int:
     return _whole(number, Decimal(units[unit]) / MIB, name, amount)
 
 
-def together(needs: Iterable[tuple[Sequence[int], int]]) -> int:
+def largest_sum(needs: Iterable[tuple[Sequence[int], int]]) -> int:
     """Return the largest sum of a resource over `tasks` tasks of each need."""
     return max(map(sum, zip(*([amount * count for amount in need] for need, count in needs), strict=False)), default=0)
 

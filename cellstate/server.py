@@ -266,8 +266,8 @@ def _word(error: Exception) -> str:
         return "CLIENTS"
     if "unknown command" in text and "HELLO" in text:
         return "HELLO"
-    found = _WORD.search(text) if isinstance(error, redis.ResponseError) else None
-    return found[1] if found else ""
+    match = _WORD.search(text) if isinstance(error, redis.ResponseError) else None
+    return match[1] if match else ""
 
 
 def translate(error: redis.RedisError | OSError, url: str) -> StoreError:

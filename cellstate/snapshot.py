@@ -197,12 +197,12 @@ class Snapshot(ABC):
         self, need: Resources, tasks: Sequence[int], starts: Sequence[int], window: int
     ) -> list[tuple[list[int], list[int], int]]:
         """Call `fill` for so many `tasks` from each start, one after another, until some have no machine."""
-        found: list[tuple[list[int], list[int], int]] = []
+        fills: list[tuple[list[int], list[int], int]] = []
         for count, start in zip(tasks, starts, strict=True):
-            found.append(self.fill(need, count, start, window))
-            if found[-1][2]:
+            fills.append(self.fill(need, count, start, window))
+            if fills[-1][2]:
                 break
-        return found
+        return fills
 
     @abstractmethod
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:

@@ -103,7 +103,7 @@ class Needs:
         return None if need is None else tuple(amount * tasks for amount in need)
 
 
-def moved(amounts: tuple[int, ...] | None, need: Amounts | None, sign: int) -> tuple[int, ...] | None:
+def changed_by(amounts: tuple[int, ...] | None, need: Amounts | None, sign: int) -> tuple[int, ...] | None:
     """Return amounts with a need added or, by the sign, taken off; None when one of them is not known."""
     if amounts is None or need is None:
         return None

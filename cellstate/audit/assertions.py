@@ -22,17 +22,17 @@ class AssertedPool:
     share: Amounts
 
     @property
-    def moved(self) -> Amounts:
+    def exchanged(self) -> Amounts:
         """Amounts that change hands, by resource."""
         return tuple(abs(now - was) for now, was in zip(self.after, self.before, strict=True))
 
     def reaches(self, amounts: Amounts) -> bool:
         """Return whether amounts reach the pool's share in a resource that changes hands."""
-        return any(more and has >= part for has, part, more in zip(amounts, self.share, self.moved, strict=True))
+        return any(more and has >= part for has, part, more in zip(amounts, self.share, self.exchanged, strict=True))
 
     def exceeds(self, amounts: Amounts) -> bool:
         """Return whether amounts exceed the pool's share in a resource that changes hands."""
-        return any(more and has > part for has, part, more in zip(amounts, self.share, self.moved, strict=True))
+        return any(more and has > part for has, part, more in zip(amounts, self.share, self.exchanged, strict=True))
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class AssertedSet:
         for victim in victims:
             if any(now > was for now, was in zip(victim.after, victim.before, strict=True)):
                 yield f"the pool of a victim ({victim.leaves}) holds more afterwards"
-            if not any(victim.moved):
+            if not any(victim.exchanged):
                 continue
             if self.known and not self._keeps(victim, emptied):
                 yield f"the pool of a victim ({victim.leaves}) ends a unit or more below its share"
@@ -95,7 +95,7 @@ class AssertedSet:
                 yield f"job {floor.job} lost other amounts than were counted for its floor"
         if self.known and self.sums:
             freed = [sum(each[d] for each in self.sums.values()) for d in range(len(evictor.share))]
-            gone = [sum(victim.moved[d] for victim in victims) for d in range(len(evictor.share))]
+            gone = [sum(victim.exchanged[d] for victim in victims) for d in range(len(evictor.share))]
             # Evictions within the evictor's own pool are in no victim's threshold.
             if any(less > more for less, more in zip(gone, freed, strict=True)):
                 yield "the pools of its victims lost more than was evicted"
@@ -112,19 +112,19 @@ class AssertedSet:
 def read(words: tuple[str, ...]) -> AssertedSet:
     """Read a fact. Raises ValueError for an invalid one."""
     _, job, *texts = words
-    found = AssertedSet(job, [])
+    asserted = AssertedSet(job, [])
     for text in texts:
         name, before, after, share = text.split(";")
-        if found.pools and name[:1] in ("=", "+"):
+        if asserted.pools and name[:1] in ("=", "+"):
             least = tuple(None if word == "-" else Fraction(float(word)) for word in share.split(","))
-            found.floors.append(AssertedFloor(name[1:], _amounts(before), _amounts(after), least, name[0] == "+"))
+            asserted.floors.append(AssertedFloor(name[1:], _amounts(before), _amounts(after), least, name[0] == "+"))
         else:
-            found.pools.append(AssertedPool(name, _amounts(before), _amounts(after), _amounts(share)))
-    sizes = {len(each) for pool in found.pools for each in (pool.before, pool.after, pool.share)}
-    sizes |= {len(each) for floor in found.floors for each in (floor.before, floor.after, floor.least)}
+            asserted.pools.append(AssertedPool(name, _amounts(before), _amounts(after), _amounts(share)))
+    sizes = {len(each) for pool in asserted.pools for each in (pool.before, pool.after, pool.share)}
+    sizes |= {len(each) for floor in asserted.floors for each in (floor.before, floor.after, floor.least)}
     if len(sizes) != 1:
         raise ValueError(" ".join(words))
-    return found
+    return asserted
 
 
 def _amounts(text: str) -> Amounts:
@@ -153,7 +153,7 @@ class Assertions:
 
     def close(self) -> None:
         """End the transaction."""
-        found, self._open = self._open, None
-        if found is not None:
-            for problem in found.problems({job for job in found.sums if self._emptied(job)}):
-                self._say(problem, f"job {found.job}")
+        ended, self._open = self._open, None
+        if ended is not None:
+            for problem in ended.problems({job for job in ended.sums if self._emptied(job)}):
+                self._say(problem, f"job {ended.job}")

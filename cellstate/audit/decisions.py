@@ -137,10 +137,10 @@ class Decisions:
                 yield what, f"job {each.job}"
 
 
-def _are_known(found: DecidedSet, jobs: Mapping[str, Job]) -> bool:
-    evicted = chain(found.evicted, *(claim.evicted for claim in found.claims))
-    groups = [*(group for group, _ in evicted), *found.others]
-    return all(name in jobs for name in (found.job, *found.refused, *(job for job, _ in groups)))
+def _are_known(decided: DecidedSet, jobs: Mapping[str, Job]) -> bool:
+    evicted = chain(decided.evicted, *(claim.evicted for claim in decided.claims))
+    groups = [*(group for group, _ in evicted), *decided.others]
+    return all(name in jobs for name in (decided.job, *decided.refused, *(job for job, _ in groups)))
 
 
 def _leaf(job: Job) -> str:
@@ -159,9 +159,9 @@ class _PoolUse:
     def add(self, amounts: Amounts, sign: int = 1) -> None:
         self.held = [has + sign * amount for has, amount in zip(self.held, amounts, strict=True)]
 
-    def load(self, held: Amounts, moved: Amounts) -> tuple[bool, Fraction]:
+    def load(self, held: Amounts, passing: Amounts) -> tuple[bool, Fraction]:
         """Return the largest usage ÷ share of what moves; without a share what is held counts, and more than any."""
-        pairs = [(has, part) for has, part, more in zip(held, self.share, moved, strict=True) if more > 0 and has > 0]
+        pairs = [(has, part) for has, part, more in zip(held, self.share, passing, strict=True) if more > 0 and has > 0]
         bare = [has for has, part in pairs if part <= 0]
         return (True, max(bare)) if bare else (False, max((has / part for has, part in pairs), default=Fraction(0)))
 
@@ -172,8 +172,8 @@ class _PoolUse:
 class _DecisionCheck:
     """A set on the copy that it was decided on."""
 
-    def __init__(self, found: DecidedSet, jobs: Mapping[str, Job]) -> None:
-        self.found, self.jobs = found, jobs
+    def __init__(self, decided: DecidedSet, jobs: Mapping[str, Job]) -> None:
+        self.decided, self.jobs = decided, jobs
 
     def problem(self) -> str:
         """Return what makes the set illegal; "" when it is legal.
@@ -181,12 +181,12 @@ class _DecisionCheck:
         The log does not show which victims of a claim made room for which of its tasks, nor always what refused
         transactions in flight had counted on the copy: the set is illegal when it is so however that was.
         """
-        flights = {0, int(bool(self.found.refused))}
+        flights = {0, int(bool(self.decided.refused))}
         problems = [self._problem(sets, flight) for flight in flights for sets in (self._tasks(), self._claims())]
         return "" if "" in problems else problems[-1]
 
     def _problem(self, sets: list[list[StartedTasks]], flight: int) -> str:
-        stocks = [_PoolUse(book, list(book.before)) for book in self.found.pools]
+        stocks = [_PoolUse(book, list(book.before)) for book in self.decided.pools]
         self._rewind(stocks, flight)
         gone = set[str]()
         for steps in sets:
@@ -200,20 +200,20 @@ class _DecisionCheck:
 
     def _rewind(self, stocks: list[_PoolUse], flight: int) -> None:
         """Bring pools back to the copy; `flight`: how often refused transactions in flight count."""
-        for (name, group), count in self.found.others.items():
+        for (name, group), count in self.decided.others.items():
             self._add(stocks, name, self._need(name, group, count), -1)
-        for name, count in self.found.refused.items():
+        for name, count in self.decided.refused.items():
             self._add(stocks, name, self._need(name, 0, count), flight)
         for stock in stocks:
             stock.close()
 
     def _claims(self) -> list[list[StartedTasks]]:
         """Return the sets: each claim, all claims of a gang."""
-        found = self.found
-        claims = [StartedTasks(claim.group, claim.started, list(claim.evicted)) for claim in found.claims]
+        decided = self.decided
+        claims = [StartedTasks(claim.group, claim.started, list(claim.evicted)) for claim in decided.claims]
         if claims:
-            claims[-1].evicted += found.evicted
-        return [claims] if self.jobs[found.job].gang is not Gang.NO else [[claim] for claim in claims]
+            claims[-1].evicted += decided.evicted
+        return [claims] if self.jobs[decided.job].gang is not Gang.NO else [[claim] for claim in claims]
 
     def _tasks(self) -> list[list[StartedTasks]]:
         """Return the sets with claims divided into tasks, where each task has as many victims."""
@@ -230,7 +230,7 @@ class _DecisionCheck:
         return divided
 
     def _count(self, claim: StartedTasks, stocks: list[_PoolUse], gone: set[str]) -> None:
-        stocks[0].add(self._need(self.found.job, claim.group, claim.started))
+        stocks[0].add(self._need(self.decided.job, claim.group, claim.started))
         for (name, group), count in claim.evicted:
             units = [self._need(name, group, 1)] * count
             if self.jobs[name].gang is Gang.STRICT:
@@ -245,7 +245,7 @@ class _DecisionCheck:
     def _whole(self, name: str) -> Amounts:
         """Return what all tasks of a strict gang that go in this transaction hold together."""
         tasks = Counter[int]()
-        for (job, group), count in chain(self.found.evicted, *(claim.evicted for claim in self.found.claims)):
+        for (job, group), count in chain(self.decided.evicted, *(claim.evicted for claim in self.decided.claims)):
             tasks[group] += count if job == name else 0
         each = [self._need(name, group, count) for group, count in tasks.items()]
         return tuple(sum(amounts, Fraction(0)) for amounts in zip(*each, strict=True))
@@ -273,9 +273,9 @@ def _problem_of(evictor: _PoolUse, victims: list[_PoolUse]) -> str:
             for amount, has, part in zip(unit, victim.held, victim.share, strict=True)
         ):
             return "the pool of a victim ended a unit or more below its share"
-        moved = tuple(was - now for was, now in zip(victim.before, victim.held, strict=True))
-        before = max(evictor.load(evictor.before, taken), victim.load(victim.before, moved))
-        after = max(evictor.load(tuple(evictor.held), taken), victim.load(tuple(victim.held), moved))
+        exchanged = tuple(was - now for was, now in zip(victim.before, victim.held, strict=True))
+        before = max(evictor.load(evictor.before, taken), victim.load(victim.before, exchanged))
+        after = max(evictor.load(tuple(evictor.held), taken), victim.load(tuple(victim.held), exchanged))
         if not after < before:
             return "the larger usage ÷ share of its pool and a victim's did not become smaller"
     return ""

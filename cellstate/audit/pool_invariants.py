@@ -42,11 +42,11 @@ def pools_follow_from_jobs_and_log(
         yield Violation(6, f"break a rule: {error}", "pools")
         return
     expected = {name: text.encode() for name, text in leaf_rows(pools).items()}
-    found = {name: text for name, text in fields.items() if name[0] in "cu"}
-    for name in sorted(expected.keys() | found.keys()):
-        if expected.get(name) != found.get(name):
-            what = "leads to pools" if name[0] == "c" else "admits the users"
-            yield Violation(6, f"{what} {found.get(name)!r}, by the tree {expected.get(name)!r}", f"pools field {name}")
+    stored = {name: text for name, text in fields.items() if name[0] in "cu"}
+    for name in sorted(expected.keys() | stored.keys()):
+        if expected.get(name) != stored.get(name):
+            verb, now = "leads to pools" if name[0] == "c" else "admits the users", stored.get(name)
+            yield Violation(6, f"{verb} {now!r}, by the tree {expected.get(name)!r}", f"pools field {name}")
     state = state_of(pools)
     if inspection.counters["pools"] != state:
         yield Violation(6, f"is {inspection.counters['pools']}, by the pools {state}", "meta field pools")

@@ -8,7 +8,7 @@ checked as far as they are known.
 from fractions import Fraction
 
 from omega.cellstate import ranges
-from omega.cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, exceeds, moved
+from omega.cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, changed_by, exceeds
 from omega.cellstate.audit.assertions import Assertions
 from omega.cellstate.audit.decisions import Decisions
 from omega.cellstate.audit.losses import ENDS, LossBook
@@ -198,7 +198,7 @@ class Replay:
         if not self.needs.state(job_id, group, need):
             self.say(1, f"takes {', '.join(amounts)} a task, others of its group do not", f"placement {placement}")
         book.rise(self.version, self._block)
-        book.hold(moved(book.amounts, tuple(amount * count for amount in need), 1))
+        book.hold(changed_by(book.amounts, tuple(amount * count for amount in need), 1))
         if book.amounts is not None:
             if book.capacity is None:
                 book.peak = book.amounts if book.peak is None else tuple(map(max, book.amounts, book.peak))
@@ -245,7 +245,7 @@ class Replay:
         """1: an end leaves what its tasks do not hold; an eviction of a transaction states what all of that leaves."""
         _, placement, index, job_id, group = words[:5]
         before = book.amounts
-        left = moved(before, self.needs.of(job_id, group, count), -1)
+        left = changed_by(before, self.needs.of(job_id, group, count), -1)
         if in_transaction:
             book.hold(left)
             if left is not None and left != amounts:

@@ -31,7 +31,7 @@ CHUNK = 250
 MARGIN = 256
 """Number of versions skipped at the old end when the log is trimmed faster than its first chunk is read."""
 
-Found = dict[tuple[str, str], list[Violation]]
+ByPlace = dict[tuple[str, str], list[Violation]]
 """By rule and place."""
 
 
@@ -115,20 +115,20 @@ def verify(cell: Audited) -> Report:
         wrong = tuple(Violation(6, what, f"{key} {name}".rstrip()) for key, name, what in unusable)
         return Report(dict.fromkeys(("machines", "tasks", "jobs", "facts"), 0), wrong, True, 0, 0)
     log = Log(cell)
-    suspected, shown = Found(), 0
+    suspected, shown = ByPlace(), 0
     for _ in range(READINGS):
         looked = look(cell, log)
         if looked is None:
             continue
-        cell_state, found, still = looked
-        suspected = {key: each for key, each in found.items() if not shown or key in suspected}
+        cell_state, by_place, still = looked
+        suspected = {key: each for key, each in by_place.items() if not shown or key in suspected}
         shown += 1
         if not suspected or shown >= (2 if still else CONFIRMATIONS):
             return _report(cell_state, log.replay, suspected, settled=True)
     return _report(CellState(len(cell.dimensions), version=log.at), log.replay, {}, settled=False)
 
 
-def look(cell: Audited, log: Log) -> tuple[CellState, Found, bool] | None:
+def look(cell: Audited, log: Log) -> tuple[CellState, ByPlace, bool] | None:
     """Read the cell once and check it; True with it if nothing changed. None when it changes too fast to be read."""
     # The log is trimmed at its old end, so that end is read before the cell.
     if not log.follow():
@@ -146,31 +146,31 @@ def look(cell: Audited, log: Log) -> tuple[CellState, Found, bool] | None:
     return cell_state, check(cell_state, log.replay, inspection), still
 
 
-def check(cell_state: CellState, replay: Replay, inspection: Inspection | None) -> Found:
+def check(cell_state: CellState, replay: Replay, inspection: Inspection | None) -> ByPlace:
     """Apply every rule to a cell, its directories and the log up to its version; return violations by rule, place."""
-    found: Found = {}
+    by_place: ByPlace = {}
     for rule in RULES:
-        _apply(found, rule.__name__, rule(cell_state))
+        _apply(by_place, rule.__name__, rule(cell_state))
     for comparison in COMPARISONS:
-        _apply(found, comparison.__name__, comparison(cell_state, replay))
+        _apply(by_place, comparison.__name__, comparison(cell_state, replay))
     if inspection is None:
-        return found
+        return by_place
     for directory in DIRECTORIES:
-        _apply(found, directory.__name__, directory(inspection, cell_state, replay.register))
-    return found
+        _apply(by_place, directory.__name__, directory(inspection, cell_state, replay.register))
+    return by_place
 
 
-def _apply(found: Found, rule: str, violations: Iterator[Violation]) -> None:
+def _apply(by_place: ByPlace, rule: str, violations: Iterator[Violation]) -> None:
     """Add a rule's violations; a record that the rule cannot interpret is a violation as well."""
     try:
         for violation in violations:
-            found.setdefault((rule, violation.where), []).append(violation)
+            by_place.setdefault((rule, violation.where), []).append(violation)
     except (ValueError, KeyError, IndexError, TypeError) as error:
         what = f"the rule {rule} meets a record that it cannot read: {error}"
-        found.setdefault((rule, "cell"), []).append(Violation(6, what, "cell"))
+        by_place.setdefault((rule, "cell"), []).append(Violation(6, what, "cell"))
 
 
-def _report(cell_state: CellState, replay: Replay, found: Found, *, settled: bool) -> Report:
+def _report(cell_state: CellState, replay: Replay, by_place: ByPlace, *, settled: bool) -> Report:
     gone = int(MachineState.GONE)
     checked = {
         "machines": sum(row[2] != gone for row in cell_state.rows.values()),
@@ -178,7 +178,7 @@ def _report(cell_state: CellState, replay: Replay, found: Found, *, settled: boo
         "jobs": len(cell_state.jobs),
         "facts": replay.facts,
     }
-    all_found = {violation for violations in found.values() for violation in violations} | set(replay.violations)
-    in_order = sorted(all_found, key=lambda v: (v.invariant, v.where, v.what))
+    distinct = {violation for violations in by_place.values() for violation in violations} | set(replay.violations)
+    in_order = sorted(distinct, key=lambda v: (v.invariant, v.where, v.what))
     evictions = {"sets": replay.decisions.number, "checked": replay.decisions.checked}
     return Report(checked, tuple(in_order), settled, cell_state.version, replay.start, evictions)

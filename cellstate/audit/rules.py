@@ -83,10 +83,10 @@ def runs_are_in_job_records(cell_state: CellState) -> Iterator[Violation]:
         for group, status in enumerate(job.groups):
             recorded = sorted(status.runs)
             tasks = cell_state.groups.get((job.id, group), [])
-            found = sorted((run.placement, run.machine, run.leaving) for run, _, _ in tasks)
-            if recorded != found:
-                lost = sorted((Counter(recorded) - Counter(found)).elements())
-                extra = sorted((Counter(found) - Counter(recorded)).elements())
+            running = sorted((run.placement, run.machine, run.leaving) for run, _, _ in tasks)
+            if recorded != running:
+                lost = sorted((Counter(recorded) - Counter(running)).elements())
+                extra = sorted((Counter(running) - Counter(recorded)).elements())
                 what = f"(placement, machine, leaving) {lost} are in the job's record only, {extra} on machines only"
                 yield Violation(2, what, f"job {job.id} group {group}")
     for (job_id, group), tasks in cell_state.groups.items():

@@ -144,8 +144,8 @@ class CellReader:
 
     def _small(self) -> dict[str, str]:
         """Return the keys that are read whole, with their types."""
-        found = self.client.scan_iter(match=self.prefix.replace("[", "\\[") + "*", count=500)
-        names = sorted({key.decode().removeprefix(self.prefix) for key in found})
+        stored = self.client.scan_iter(match=self.prefix.replace("[", "\\[") + "*", count=500)
+        names = sorted({key.decode().removeprefix(self.prefix) for key in stored})
         return {name: self.client.type(self.prefix + name).decode() for name in names if _first(name) not in LEFT}
 
     def _catch_up(self, backup: Backup, since: int) -> bool:

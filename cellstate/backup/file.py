@@ -34,14 +34,7 @@ def write(backup: Backup, to: BinaryIO, by: str) -> int:
         digest.update(data)
         return to.write(data)
 
-    header = {
-        "cell": backup.cell,
-        "resources": list(backup.resources),
-        "schema": backup.schema,
-        "at_ms": backup.at_ms,
-        "version": backup.version,
-        "by": by,
-    }
+    header = {name: getattr(backup, name) for name in ("cell", "resources", "schema", "at_ms", "version")} | {"by": by}
     size += put([MAGIC, FORMAT, header])
     for name, key in _keys(backup):
         for start in range(0, len(key.items), 2 * CHUNK):
@@ -63,20 +56,20 @@ def _keys(backup: Backup) -> Iterator[tuple[str, StoredKey]]:
 def read(source: BinaryIO, what: str) -> list[Backup]:
     """Read all cells of a file, and check every object; `what` is its name in messages. Raises BadInput."""
     unpacker = msgpack.Unpacker(source, max_buffer_size=LARGEST_OBJECT, strict_map_key=True)
-    found: list[Backup] = []
+    backups: list[Backup] = []
     try:
         while True:
             try:
                 first = unpacker.unpack()
             except msgpack.OutOfData:
                 break
-            found.append(_cell(unpacker, first))
+            backups.append(_cell(unpacker, first))
     except (msgpack.UnpackException, ValueError, TypeError, KeyError, IndexError) as error:
         reason = str(error) if isinstance(error, _Damaged) else "it is damaged, or something else"
         raise BadInput(f"backup {what}: {reason}; nothing was changed; take another copy of it") from error
-    if not found or unpacker.tell() != source.tell():
+    if not backups or unpacker.tell() != source.tell():
         raise BadInput(f"backup {what}: not written by omega store backup, or something follows that was not")
-    return found
+    return backups
 
 
 class _Damaged(ValueError):

@@ -25,7 +25,7 @@ from omega.cellstate.memory.tasks import end_tasks
 from omega.cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, check_author, runs_commands
 from omega.cellstate.refusals import refusal
 from omega.cellstate.replies import Submitted
-from omega.cellstate.resources import LARGEST, MOST_TOGETHER, together
+from omega.cellstate.resources import LARGEST, MOST_TOGETHER, largest_sum
 from omega.cellstate.task_ends import EndKind
 
 
@@ -245,7 +245,7 @@ def resize_once(
     ):
         raise refused(ledger, j, "large")
     grows = any(total > g.total for g, total in asked.items())
-    if grows and not step and together((g.amounts, asked.get(g, g.total)) for g in j.groups) > MOST_TOGETHER:
+    if grows and not step and largest_sum((g.amounts, asked.get(g, g.total)) for g in j.groups) > MOST_TOGETHER:
         raise refused(ledger, j, "large")
     if j.gang and sum(asked.get(g, g.total) for g in j.groups) > MOST_CLAIMS:
         raise refused(ledger, j, "many")
