@@ -104,7 +104,7 @@ def simulate(  # noqa: PLR0913 - all but two by name
     settings = Settings(days=days, seed=seed, architecture=architecture, batch_schedulers=batch_schedulers)
     given = [scheduler] if isinstance(scheduler, Scheduler) else list(scheduler)
     if isinstance(cluster, str):
-        workload = Configuration(workload=cluster, days=days, seed=seed, machines=machines).drawn()
+        workload = Configuration(workload=cluster, days=days, seed=seed, machines=machines).make_workload()
     else:
         workload = cluster
     result = run(given, workload, settings, takes=takes, share=share, progress=progress)

@@ -44,18 +44,18 @@ def _documents(
     documents = []
     for experiment in find(names):
         form = experiment.small.but(days, seeds=seeds) if small else experiment.sized(days, seeds=seeds)
-        trial = carried_out(experiment, form, lambda each: finish(each, results, where, workers, quiet=app.as_json))
-        finding, longer = trial.finding, trial.lengthened
+        run = carried_out(experiment, form, lambda each: finish(each, results, where, workers, quiet=app.as_json))
+        finding, longer = run.finding, run.lengthened
         documents.append(
             {
                 **experiment.as_json(),
-                "verdict": str(trial.verdict),
+                "verdict": str(run.verdict),
                 "measured": finding.measured,
                 "reason": finding.reason,
                 "seeds": finding.seeds,
                 "held": finding.held,
                 "lengthened": None if longer is None else str(longer.verdict),
-                "simulations": len(trial.records),
+                "simulations": len(run.records),
                 "days": form.lengths,
             }
         )

@@ -51,7 +51,7 @@ def command(
     from omega.experiments.plots.draw import draw  # fails before minutes of simulation if matplotlib is missing
 
     writable(output / "figure")
-    records = finish(what.simulations(form), results or output / "results.jsonl", where, workers, quiet=app.as_json)
+    records = finish(what.sweep(form), results or output / "results.jsonl", where, workers, quiet=app.as_json)
     paths = [output / f"figure-{number}{ending}" for ending in FORMS]
     with render.busy("drawing", quiet=app.as_json):
         draw(what, records, form, *paths)

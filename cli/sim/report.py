@@ -14,15 +14,15 @@ from omega.cli.sim.options import Several, executor_options, machines_of_figure,
 
 if TYPE_CHECKING:
     from omega.experiments.configuration import Configuration
-    from omega.experiments.experiment import Experiment, Form
+    from omega.experiments.experiment import Experiment, Extent
     from omega.experiments.figures import PaperFigure
 
 
 def _simulations(
-    figures: "Mapping[PaperFigure, Form]", experiments: "Mapping[Experiment, Form]"
+    figures: "Mapping[PaperFigure, Extent]", experiments: "Mapping[Experiment, Extent]"
 ) -> "list[Configuration]":
     """Return each simulation of the figures and experiments once, those of lengthened experiments too."""
-    wanted = [each for what, form in figures.items() for each in what.simulations(form)]
+    wanted = [each for what, form in figures.items() for each in what.sweep(form)]
     for experiment, form in experiments.items():
         wanted += [each for one in (form, experiment.lengthened(form)) if one for each in experiment.simulations(one)]
     return list(dict.fromkeys(wanted))
@@ -90,8 +90,9 @@ def command(
     20 minutes of processor time.
     """
     from omega.experiments.catalogue import of_figure
+    from omega.experiments.figures import FIGURES
     from omega.experiments.plots.draw import draw
-    from omega.experiments.report import ReportSection, all_figures, carried_out, page
+    from omega.experiments.report import ReportSection, carried_out, page
 
     writable(output)
     writable(figures / "figure")
@@ -100,7 +101,7 @@ def command(
     asked += [f"--machines {machines}"] if machines else []
     asked += [f"--scale {scale:g}"] if scale != 1 else []
     asked += [f"--seeds {seeds}"] if seeds else []
-    chosen = {what: cells if len(what.form.cells) > 1 else () for what in all_figures()}  # where there is a choice
+    chosen = {what: cells if len(what.form.cells) > 1 else () for what in FIGURES.values()}  # where there is a choice
     forms = {what: what.sized(days, chosen[what], machines, scale) for what in chosen}
     sized = {each: each.sized(days, cells, machines, seeds, scale) for what in forms for each in of_figure(what.number)}
     wanted = _simulations(forms, sized)
@@ -110,19 +111,19 @@ def command(
     records_of = dict(zip(wanted, finish(wanted, results, where, workers, quiet=app.as_json), strict=True))
     parts = []
     for what, form in forms.items():
-        records = [records_of[each] for each in what.simulations(form)]
+        records = [records_of[each] for each in what.sweep(form)]
         with render.busy(f"figure {what.number}", quiet=app.as_json):
             draw(what, records, form, figures / f"figure-{what.number}.svg")
-            trials = [
+            runs = [
                 carried_out(each, sized[each], lambda simulations: [records_of[one] for one in simulations])
                 for each in of_figure(what.number)
             ]
-            parts.append(ReportSection(what, form, records, trials))
+            parts.append(ReportSection(what, form, records, runs))
     output.parent.mkdir(parents=True, exist_ok=True)
     seen = PurePosixPath(Path(os.path.relpath(figures, output.parent)).as_posix())
     text = page(parts, seen, " ".join(["omega sim report", *asked]), revision)
     output.write_text(text, encoding="utf-8")
-    verdicts = {trial.experiment.name: str(trial.verdict) for part in parts for trial in part.trials}
+    verdicts = {run.experiment.name: str(run.verdict) for part in parts for run in part.runs}
     if app.as_json:
         render.document({"page": str(output), "verdicts": verdicts})
         return

@@ -101,7 +101,7 @@ def command(
     """
     chosen, own = configuration(given), [selected(variables(name)) for name in names]
     with render.busy("drawing the workload", quiet=app.as_json):
-        workload = chosen.drawn()
+        workload = chosen.make_workload()
     if figures and not workload.pools.configured:
         raise BadInput("figures show pools, and this workload has none; add --pools FILE.yaml")
     with _cell(url) as cell, render.progress(quiet=app.as_json) as bars:

@@ -76,7 +76,7 @@ def command(
         axes[name] = values
     points = grid(configuration(given), axes)
     if plot is not None:  # fails before minutes of simulation
-        from omega.experiments.plots.lines import draw_sweep
+        from omega.experiments.plots.sweep import draw_sweep
 
         writable(plot)
 

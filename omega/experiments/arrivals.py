@@ -6,8 +6,8 @@ from functools import partial
 from itertools import pairwise
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import SEEDS, Experiment, Form, along, at, cells_in, where
-from omega.experiments.finding import Measured, Seen
+from omega.experiments.experiment import SEEDS, Experiment, Extent, along, at, each_cell, where
+from omega.experiments.finding import Measurements
 from omega.experiments.metrics import of, saturated
 from omega.experiments.results import Record
 from omega.workload import presets
@@ -22,22 +22,22 @@ RATES = {
 }
 SCHEDULERS = (1, 2, 4, 8, 16, 32)
 LOADS = (1.0, 2.0, 4.0)
-SMALL = Form(days=0.02, points=2, cells=("A",), machines=100)
-SMALL_SHARED = Form(days=0.01, points=2, cells=("B",), machines=100)
-FULL = Form(days=0.25, points=2, cells=("A",), even=True, seeds=SEEDS)
-FULL_SHARED = Form(days=0.12, points=6, cells=("B",), even=True, seeds=SEEDS)
-CONFLICTS = Form(days=1.1, points=2, cells=("A", "B"), even=True, seeds=SEEDS)
+SMALL = Extent(days=0.02, points=2, cells=("A",), machines=100)
+SMALL_SHARED = Extent(days=0.01, points=2, cells=("B",), machines=100)
+FULL = Extent(days=0.25, points=2, cells=("A",), even=True, seeds=SEEDS)
+FULL_SHARED = Extent(days=0.12, points=6, cells=("B",), even=True, seeds=SEEDS)
+CONFLICTS = Extent(days=1.1, points=2, cells=("A", "B"), even=True, seeds=SEEDS)
 """C is left out: it is full before its batch scheduler is busy. Lengthened twice there are 200 service jobs a run."""
 NEAR = 0.9
 """Times the rate at which the paper's cell saturates."""
 
 
-def sweep(form: Form) -> list[Configuration]:
+def sweep(form: Extent) -> list[Configuration]:
     """Return every cell at its rates; `points` of them, the first, the last and between."""
     return [form.start(cell, rate=rate) for cell in form.cells for rate in _some(RATES[cell], form.points)]
 
 
-def around(form: Form) -> list[Configuration]:
+def around(form: Extent) -> list[Configuration]:
     """A tenth below and, where the cell was fitted, a tenth above the rate at which the paper's cell saturates."""
     return [form.start(cell, rate=_times(share, cell)) for cell in form.cells for share in _shares(cell)]
 
@@ -50,12 +50,12 @@ def _times(share: float, cell: str) -> float:
     return float(f"{share * PAPER[cell]:.4g}")
 
 
-def calm_and_busy(form: Form) -> list[Configuration]:
+def calm_and_busy(form: Extent) -> list[Configuration]:
     """Return the cell's own rate, and a tenth below the one at which the paper's cell saturates."""
     return [form.start(cell, rate=rate) for cell in form.cells for rate in (1.0, _times(NEAR, cell))]
 
 
-def shared_sweep(form: Form) -> list[Configuration]:
+def shared_sweep(form: Extent) -> list[Configuration]:
     """One to 32 batch schedulers at several rates."""
     return [
         form.start(cell, rate=rate, batch=batch)
@@ -87,22 +87,20 @@ def saturation(line: Sequence[Record]) -> tuple[float, float]:
     return below, float("inf")
 
 
-def _saturates(records: Sequence[Record], _: int) -> Seen:
-    found = Measured()
-    for cell in cells_in(records):
-        low, *high = along(where(records, workload=cell), "rate")
-        found.want(not saturated(low, "batch") and all(saturated(record, "batch") for record in high))
-        for record in (low, *high):
-            jobs = record["result"]["batch"]
-            found.say(
-                f"at {at(record, 'rate'):g}x {{:.1%}} of the batch jobs are scheduled, busyness {{:.2f}}, {{:.0%}} of "
-                "the cell in use on average",
-                jobs["jobs_scheduled"] / jobs["jobs_submitted"],
-                of(record, "batch", "busyness"),
-                max(record["result"]["utilisation"].values()),
-            )
-        found.say(f"decision times alone allow {by_decisions(cell):.1f}x")
-    return found.seen(REASONS.get(cells_in(records)[0], ""))
+@each_cell
+def _saturates(measured: Measurements, records: Sequence[Record], cell: str) -> None:
+    low, *high = along(records, "rate")
+    measured.want(not saturated(low, "batch") and all(saturated(record, "batch") for record in high))
+    for record in (low, *high):
+        jobs = record["result"]["batch"]
+        measured.say(
+            f"at {at(record, 'rate'):g}x {{:.1%}} of the batch jobs are scheduled, busyness {{:.2f}}, {{:.0%}} of "
+            "the cell in use on average",
+            jobs["jobs_scheduled"] / jobs["jobs_submitted"],
+            of(record, "batch", "busyness"),
+            max(record["result"]["utilisation"].values()),
+        )
+    measured.say(f"decision times alone allow {by_decisions(cell):.1f}x")
 
 
 REASONS = {
@@ -121,25 +119,20 @@ FEW = (
 )
 
 
-def _pays(records: Sequence[Record], _: int) -> Seen:
-    found = Measured()
-    for cell in cells_in(records):
-        line = along(where(records, workload=cell), "rate")
-        busy, tries = (
-            [of(r, kind, name) for r in (line[0], line[-1])]
-            for kind, name in (
-                ("batch", "busyness"),
-                ("service", "conflict_fraction"),
-            )
-        )
-        found.want(busy[1] > 1.5 * busy[0] and tries[1] > tries[0])
-        found.say(
-            f"{cell}, 1x and {at(line[-1], 'rate'):g}x: batch busyness {{:.2f}} and {{:.2f}}, service conflict "
-            "fraction {:.4f} and {:.4f}",
-            *busy,
-            *tries,
-        )
-    return found.seen(FEW)
+@each_cell
+def _pays(measured: Measurements, records: Sequence[Record], cell: str) -> None:
+    line = along(records, "rate")
+    busy, tries = (
+        [of(r, kind, name) for r in (line[0], line[-1])]
+        for kind, name in (("batch", "busyness"), ("service", "conflict_fraction"))
+    )
+    measured.want(busy[1] > 1.5 * busy[0] and tries[1] > tries[0])
+    measured.say(
+        f"{cell}, 1x and {at(line[-1], 'rate'):g}x: batch busyness {{:.2f}} and {{:.2f}}, service conflict "
+        "fraction {:.4f} and {:.4f}",
+        *busy,
+        *tries,
+    )
 
 
 def _unsaturated(records: Sequence[Record]) -> list[list[Record]]:
@@ -148,43 +141,36 @@ def _unsaturated(records: Sequence[Record]) -> list[list[Record]]:
     return [line for line in lines if not any(saturated(record, "batch") for record in line)]
 
 
-def _many(records: Sequence[Record], _: int) -> Seen:
-    found = Measured()
+def _many(measured: Measurements, records: Sequence[Record], _: int) -> None:
     lines = _unsaturated(records)
-    found.want(bool(lines))
+    measured.want(bool(lines))
     for line in lines:
         conflicts, busy = ([of(record, "batch", name) for record in line] for name in ("conflict_fraction", "busyness"))
-        found.want(conflicts[-1] > max(conflicts[:-1]))
-        found.want(all(a > b for a, b in pairwise(busy)))
+        measured.want(conflicts[-1] > max(conflicts[:-1]))
+        measured.want(all(a > b for a, b in pairwise(busy)))
     highest = max(at(record, "rate") for record in records)
     line = along(where(records, rate=highest), "batch")
-    found.say(
+    measured.say(
         f"at {highest:g}x, 1 to {at(line[-1], 'batch')} schedulers: conflict fraction "
         + ", ".join("{:.4f}" for _ in line)
         + "; busyness "
         + ", ".join("{:.3f}" for _ in line),
         *(of(record, "batch", name) for name in ("conflict_fraction", "busyness") for record in line),
     )
-    return found.seen(
-        "the conflict fraction rises with the first few schedulers and then stays about the same. With more "
-        "schedulers each one decides on fewer jobs, and fewer changes of others fall into a decision"
-    )
 
 
-def _shorter_wait(records: Sequence[Record], _: int) -> Seen:
-    found = Measured()
+def _shorter_wait(measured: Measurements, records: Sequence[Record], _: int) -> None:
     lines = _unsaturated(records)
-    found.want(bool(lines))
+    measured.want(bool(lines))
     for line in lines:
         waits = [of(record, "batch", "wait") for record in line]
-        found.want(max(waits[1:]) < waits[0])
+        measured.want(max(waits[1:]) < waits[0])
     highest = max(at(record, "rate") for record in records)
     line = along(where(records, rate=highest), "batch")
-    found.say(
+    measured.say(
         f"at {highest:g}x, 1 to {at(line[-1], 'batch')} schedulers: " + ", ".join("{:.2g}" for _ in line) + " s",
         *(of(record, "batch", "wait") for record in line),
     )
-    return found.seen()
 
 
 def _saturation(cell: str, rate: float) -> Experiment:
@@ -200,6 +186,7 @@ def _saturation(cell: str, rate: float) -> Experiment:
         expectation=f"not saturated at {_times(0.9, cell):g}x{above}",
         sweep=around,
         criterion=_saturates,
+        otherwise=REASONS.get(cell, ""),
         small=replace(SMALL, days=0.006, cells=(cell,)),
         form=replace(FULL, cells=(cell,), days=days),
         fitted=fitted,
@@ -223,6 +210,7 @@ EXPERIMENTS = (
         "a tenth below saturation",
         sweep=calm_and_busy,
         criterion=_pays,
+        otherwise=FEW,
         small=SMALL,
         form=CONFLICTS,
         longer=2.0,
@@ -234,6 +222,8 @@ EXPERIMENTS = (
         expectation="conflict fraction highest with the most, busyness lower with each step, "
         "at every rate that is not saturated",
         criterion=_many,
+        otherwise="the conflict fraction rises with the first few schedulers and then stays about the same. With more "
+        "schedulers each one decides on fewer jobs, and fewer changes of others fall into a decision",
     ),
     _of_figure_9(
         name="many-schedulers-wait",

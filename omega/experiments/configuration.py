@@ -103,26 +103,26 @@ class Configuration:
             offers=None if self.offers is None else _chosen("offers", self.offers, OFFERS),
         )
 
-    def drawn(self) -> Workload:
+    def make_workload(self) -> Workload:
         """Return the workload. The last one is kept: runs that differ in settings alone share theirs."""
         if self.from_file:
-            found = _read(self.workload, self.machines, self.cpu, self.memory)
+            workload = _read(self.workload, self.machines, self.cpu, self.memory)
         else:
             size = presets.Size(
                 machines=self.machines or presets.MACHINES,
                 largest_cpu=self.cpu or LARGEST_CPU,
                 largest_memory=self.memory or LARGEST_MEMORY,
             )
-            found = _draw(self.workload, self.seed, self.days, self.rate, size)
+            workload = _draw(self.workload, self.seed, self.days, self.rate, size)
         if self.pools is None:
-            return found
+            return workload
         from omega.workload.file import with_pools  # noqa: PLC0415 - presets need neither YAML nor pydantic
 
-        return with_pools(found, self.pools)
+        return with_pools(workload, self.pools)
 
     def run(self, *, cell: Cell | None = None, progress: Callable[[float], None] | None = None) -> Result:
         """Simulate; `cell` and `progress` as in Simulation. Raises BadInput."""
-        return Simulation(self.drawn(), self.settings(), cell=cell, progress=progress).run()
+        return Simulation(self.make_workload(), self.settings(), cell=cell, progress=progress).run()
 
     def as_json(self) -> dict[str, Any]:
         """Return every parameter by name."""
@@ -159,8 +159,8 @@ def parsed(name: str, value: Any) -> Any:
         raise BadInput(f"{name}={value}: want {WANTED[kind]}") from None
 
 
-def _named(words: type[Detection] | type[Mode], what: str, name: str) -> Any:
-    return _chosen(what, name, {each.name.lower(): each for each in words})
+def _named(values: type[Detection] | type[Mode], what: str, name: str) -> Any:
+    return _chosen(what, name, {each.name.lower(): each for each in values})
 
 
 def _chosen(what: str, name: str, known: Mapping[str, Any]) -> Any:

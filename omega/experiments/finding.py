@@ -33,8 +33,8 @@ class Alike:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one seed shows. `template` is a format string without names, `values` are its numbers."""
+class SeedFinding:
+    """The finding of one seed. `template` is a format string without names, `values` are its numbers."""
 
     verdict: Conclusion
     template: str
@@ -49,10 +49,11 @@ class Seen:
 
 
 @dataclass(slots=True)
-class Measured:
+class Measurements:
     """Collects the measurements of a verdict: sentence parts with numbers, conditions and equalities."""
 
-    holds: bool = True
+    verdict: Conclusion = Conclusion.HOLDS
+    reason: str = ""
     _parts: list[str] = field(default_factory=list)
     _values: list[float] = field(default_factory=list)
     _alike: list[Alike] = field(default_factory=list)
@@ -64,17 +65,21 @@ class Measured:
 
     def want(self, holds: bool) -> None:  # noqa: FBT001 - the condition itself
         """Add a condition without which the claim does not hold."""
-        self.holds = self.holds and bool(holds)
+        if not holds:
+            self.verdict = Conclusion.FAILS
+
+    def unknown(self, reason: str) -> None:
+        """State that the claim cannot be measured."""
+        self.verdict, self._parts, self.reason = Conclusion.UNKNOWN, ["–"], reason
 
     def equal(self, value: float, others: Sequence[float], most: float) -> None:
         """Add quantities that the claim calls equal to `value`; see Alike."""
         apart = max((abs(other - value) for other in others), default=0.0)
         self._alike.append(Alike(value, apart / abs(value) if value else float(apart > 0), most))
 
-    def seen(self, otherwise: str = "") -> Seen:
+    def finding(self, otherwise: str = "") -> SeedFinding:
         """Return the finding; `otherwise` is the reason when the claim does not hold."""
-        verdict = Conclusion.HOLDS if self.holds else Conclusion.FAILS
-        return Seen(verdict, "; ".join(self._parts), tuple(self._values), otherwise, tuple(self._alike))
+        return SeedFinding(self.verdict, "; ".join(self._parts), self._values, self.reason or otherwise, self._alike)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,38 +96,38 @@ class Finding:
     held: int = 0
 
 
-def concluded(seen: Sequence[Seen]) -> Finding:
-    """Return the verdict over what each seed shows. Without any record nothing can be measured."""
-    if not seen:
+def concluded(findings: Sequence[SeedFinding]) -> Finding:
+    """Return the verdict over the findings of all seeds. Without any record nothing can be measured."""
+    if not findings:
         return Finding(Conclusion.UNKNOWN, "–", "nothing was simulated", 0)
-    first = seen[0]
+    first = findings[0]
     if first.verdict is Conclusion.UNKNOWN:
-        return Finding(first.verdict, first.template, first.reason, len(seen))
-    tolerances = _tolerances(seen)
-    held = sum(each.stands(tolerances) for each in seen)
-    verdict = Conclusion.HOLDS if held == len(seen) else Conclusion.FAILS
-    measured = spelled(seen)
+        return Finding(first.verdict, first.template, first.reason, len(findings))
+    tolerances = _tolerances(findings)
+    held = sum(each.stands(tolerances) for each in findings)
+    verdict = Conclusion.HOLDS if held == len(findings) else Conclusion.FAILS
+    measured = spelled(findings)
     if tolerances:
         low, high = (f"{100 * tolerance:.2g}" for tolerance in (min(tolerances), max(tolerances)))
         measured += f"; equal means within {low if low == high else f'{low} to {high}'} %"
-    reason = next((each.reason for each in seen if not each.stands(tolerances)), "")
-    return Finding(verdict, measured, reason, len(seen), held)
+    reason = next((each.reason for each in findings if not each.stands(tolerances)), "")
+    return Finding(verdict, measured, reason, len(findings), held)
 
 
-def _tolerances(seen: Sequence[Seen]) -> list[float]:
+def _tolerances(findings: Sequence[SeedFinding]) -> list[float]:
     """Return the tolerance of each equality: at most the experiment's and at most the spread between seeds."""
-    found = []
-    for same in zip(*(each.alike for each in seen), strict=True):
+    tolerances = []
+    for same in zip(*(each.alike for each in findings), strict=True):
         values, most = [each.value for each in same], min(each.most for each in same)
         middle = median(values)
         spread = (max(values) - min(values)) / abs(middle) if middle else 0.0
-        found.append(min(most, spread) if len(values) >= ENOUGH else most)
-    return found
+        tolerances.append(min(most, spread) if len(values) >= ENOUGH else most)
+    return tolerances
 
 
-def spelled(seen: Sequence[Seen]) -> str:
+def spelled(findings: Sequence[SeedFinding]) -> str:
     """Return the template with each number as its median over the seeds and, where they differ, its range."""
-    template, columns = seen[0].template, list(zip(*(each.values for each in seen), strict=True))
+    template, columns = findings[0].template, list(zip(*(each.values for each in findings), strict=True))
     text, place = [], 0
     for literal, name, form, _ in Formatter().parse(template):
         text.append(literal)
@@ -133,9 +138,6 @@ def spelled(seen: Sequence[Seen]) -> str:
 
 
 def _number(values: Sequence[float], form: str) -> str:
-    low, middle, high = (_formatted(value, form) for value in (min(values), median(values), max(values)))
+    numbers = (min(values), median(values), max(values))
+    low, middle, high = (format(value, form) if isfinite(value) else "never" for value in numbers)
     return middle if low == high else f"{middle} ({low} to {high})"
-
-
-def _formatted(value: float, form: str) -> str:
-    return format(value, form) if isfinite(value) else "never"

@@ -35,7 +35,7 @@ def example() -> pools.Tree:
 def over_time(tree: pools.Tree, method: str, restarts: Sequence[Sequence[str]], ending: float = ENDING) -> list[Usage]:
     """Return the shares of all elements after each step; at step i the jobs `restarts[i]` lose all tasks."""
     held: dict[str, dict[str, float]] = {job.name: {} for job in tree.jobs}
-    found = list[Usage]()
+    history = list[Usage]()
     for lost in restarts:
         jobs = [
             replace(
@@ -55,8 +55,8 @@ def over_time(tree: pools.Tree, method: str, restarts: Sequence[Sequence[str]], 
             }
             for job in tree.jobs
         }
-        found.append(shares)
-    return found
+        history.append(shares)
+    return history
 
 
 def random_tree(rng: Random) -> pools.Tree:
@@ -90,7 +90,7 @@ class Gain:
 
 def gains(trees: int = TREES, steps: int = STEPS) -> list[Gain]:
     """Compare the methods on the same trees and the same restarts."""
-    found = []
+    rows = []
     for method in METHODS:
         used, kept = list[float](), list[float]()
         for number in range(trees):
@@ -102,17 +102,17 @@ def gains(trees: int = TREES, steps: int = STEPS) -> list[Gain]:
             for shares in over_time(tree, method, restarts):
                 used.append(fmean(shares[pools.ROOT][name] for name in wanted))
                 kept += [min(1.0, max(shares[name].values()) / share) for name, share in promised.items()]
-        found.append(Gain(method, fmean(used), fmean(kept), fmean(part < 0.5 for part in kept)))
-    return found
+        rows.append(Gain(method, fmean(used), fmean(kept), fmean(part < 0.5 for part in kept)))
+    return rows
 
 
 def _promised(tree: pools.Tree) -> dict[str, float]:
     """Dominant share that the weights promise to each job, at most its demand."""
     whole = sum(pool.weight or 1.0 for pool in tree.pools if any(job.parent == pool.name for job in tree.jobs))
-    found = {}
+    promised = {}
     for job in tree.jobs:
         pool = tree.pool(tree.numbers[job.parent])
         siblings = sum(1 for other in tree.jobs if other.parent == job.parent)
         wants = max(job.demand[name] / tree.totals[name] for name in tree.totals)
-        found[job.name] = min((pool.weight or 1.0) / whole / siblings, wants)
-    return found
+        promised[job.name] = min((pool.weight or 1.0) / whole / siblings, wants)
+    return promised

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import Experiment, Form
-from omega.experiments.figures import FIGURES, PaperFigure
+from omega.experiments.experiment import Experiment, Extent, at, where
+from omega.experiments.figures import PaperFigure
 from omega.experiments.finding import Conclusion, Finding
 from omega.experiments.results import Record
 from omega.experiments.sources import program_version, sources_digest
@@ -70,11 +70,11 @@ docs/decisions/0009 |
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ExperimentRun:
     """An experiment that was carried out: its form, its records, the verdict, and that of the lengthened runs."""
 
     experiment: Experiment
-    form: Form
+    form: Extent
     records: Sequence[Record]
     finding: Finding
     lengthened: Finding | None = None
@@ -92,14 +92,14 @@ class Trial:
 Simulate = Callable[[Sequence[Configuration]], Sequence[Record]]
 
 
-def carried_out(experiment: Experiment, form: Form, simulate: Simulate) -> Trial:
+def carried_out(experiment: Experiment, form: Extent, simulate: Simulate) -> ExperimentRun:
     """Simulate an experiment and evaluate its claim."""
     records = simulate(experiment.simulations(form))
     finding, longer = experiment.evaluate(records, form), experiment.lengthened(form)
     if longer is None:
-        return Trial(experiment, form, records, finding)
+        return ExperimentRun(experiment, form, records, finding)
     more = simulate(experiment.simulations(longer))
-    return Trial(experiment, form, records, finding, experiment.evaluate(more, longer), more)
+    return ExperimentRun(experiment, form, records, finding, experiment.evaluate(more, longer), more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ class ReportSection:
     """A figure: its simulations, and the claims made with it."""
 
     figure: PaperFigure
-    form: Form
+    form: Extent
     records: Sequence[Record]
-    trials: Sequence[Trial]
+    runs: Sequence[ExperimentRun]
 
 
 def page(parts: Sequence[ReportSection], figures: PurePosixPath, command: str, revision: str = "") -> str:
@@ -118,64 +118,57 @@ def page(parts: Sequence[ReportSection], figures: PurePosixPath, command: str, r
     `figures` is the folder of the figures relative to the page, `command` is what writes the page, and `revision`
     names the sources that simulated.
     """
-    trials = [trial for part in parts for trial in part.trials]
+    runs = [run for part in parts for run in part.runs]
     records = {record["key"]: record for part in parts for record in part.records}
-    records |= {record["key"]: record for trial in trials for record in (*trial.records, *trial.more)}
+    records |= {record["key"]: record for run in runs for record in (*run.records, *run.more)}
     seconds = sum(record["seconds"] for record in records.values())
     versions = ", ".join(sorted({f"{record['version']}, sources {record['sources']}" for record in records.values()}))
     versions = versions or f"{program_version()}, sources {sources_digest()}"
-    summary = f"**In short:** {_counts(trials)} {len(records):,} simulations, {seconds / 60:,.0f} minutes of processor "
+    summary = f"**In short:** {_counts(runs)} {len(records):,} simulations, {seconds / 60:,.0f} minutes of processor "
     summary += f"time, Omega {versions}{f', {revision}' if revision else ''}.\n"
     texts = [OPENING.format(command=command), summary, SET_UP.format(per_day=_per_day(list(records.values())))]
     texts += [_section(part, figures) for part in parts]
     return "\n".join(texts)
 
 
-def _counts(trials: Sequence[Trial]) -> str:
+def _counts(runs: Sequence[ExperimentRun]) -> str:
     """Return the verdicts counted; those on claims that were fitted apart."""
-    counts = Counter(trial.verdict for trial in trials if not trial.experiment.fitted)
+    counts = Counter(run.verdict for run in runs if not run.experiment.fitted)
     holds, fails, unknown = (counts[verdict] for verdict in (Conclusion.HOLDS, Conclusion.FAILS, Conclusion.UNKNOWN))
-    fitted = [trial for trial in trials if trial.experiment.fitted]
-    said = f"of {counts.total()} claims {holds} hold, {fails} do not, {unknown} cannot be measured."
+    fitted = [run for run in runs if run.experiment.fitted]
+    text = f"of {counts.total()} claims {holds} hold, {fails} do not, {unknown} cannot be measured."
     if fitted:
-        met = sum(trial.verdict is Conclusion.HOLDS for trial in fitted)
-        said += f" {len(fitted)} more are no evidence, as inputs were fitted to them; {met} of these hold."
-    return said
+        met = sum(run.verdict is Conclusion.HOLDS for run in fitted)
+        text += f" {len(fitted)} more are no evidence, as inputs were fitted to them; {met} of these hold."
+    return text
 
 
 def _per_day(records: Sequence[Record]) -> float:
     """Median processor seconds for a simulated day of C at its own rate under shared state; 0 for none."""
     defaults = {"workload": "C", "architecture": "shared-state", "rate": 1.0, "batch": 1}
-    found = sorted(
-        record["seconds"] / record["configuration"]["days"]
-        for record in records
-        if all(record["configuration"][name] == value for name, value in defaults.items())
-    )
-    return float(found[len(found) // 2]) if found else 0.0
+    seconds = sorted(record["seconds"] / at(record, "days") for record in where(records, **defaults))
+    return float(seconds[len(seconds) // 2]) if seconds else 0.0
 
 
 def _section(part: ReportSection, figures: PurePosixPath) -> str:
     number = part.figure.number
     lines = [f"## Figure {number}: {part.figure.title.lower()}", ""]
     lines += [f"![Figure {number}]({figures / f'figure-{number}.svg'})", ""]
-    said = f"`omega sim figure {number}`"
+    caption = f"`omega sim figure {number}`"
     if part.records:
-        said += f" · {_size(part.form)} · {len(part.records)} simulations"
-    lines += [said, "", "| claim | expected | measured | verdict |", "| --- | --- | --- | --- |"]
-    lines += [_row(trial) for trial in part.trials]
-    lines += ["", *_runs(part.trials)]
-    lines += [
-        f"* `{trial.experiment.name}` {trial.verdict}: {trial.finding.reason}."
-        for trial in part.trials
-        if trial.finding.reason
-    ]
+        caption += f" · {_size(part.form)} · {len(part.records)} simulations"
+    lines += [caption, "", "| claim | expected | measured | verdict |", "| --- | --- | --- | --- |"]
+    lines += [_row(run) for run in part.runs]
+    lines += ["", *_runs(part.runs)]
+    failed = [run for run in part.runs if run.finding.reason]
+    lines += [f"* `{run.experiment.name}` {run.verdict}: {run.finding.reason}." for run in failed]
     return "\n".join([*lines, ""])
 
 
-def _row(trial: Trial) -> str:
-    experiment, finding = trial.experiment, trial.finding
+def _row(run: ExperimentRun) -> str:
+    experiment, finding = run.experiment, run.finding
     claim = f"{experiment.claim} ({experiment.source}) `{experiment.name}`"
-    verdict = f"**{trial.verdict}**"
+    verdict = f"**{run.verdict}**"
     if finding.seeds > 1 and finding.verdict is not Conclusion.UNKNOWN:
         verdict += f", {finding.held} of {finding.seeds} seeds"
     if experiment.fitted:
@@ -189,48 +182,42 @@ def _listed(measured: str) -> str:
     return RANGE.sub(r"(\1–\2)", measured).replace("; ", "<br>")
 
 
-def _size(form: Form) -> str:
+def _size(form: Extent) -> str:
     seeds = f"seeds {form.seed}–{form.seed + form.seeds - 1}" if form.seeds > 1 else f"seed {form.seed}"
     days = ", ".join(f"{days:g} of {cell}" for cell, days in form.lengths.items())
     return f"days: {days} · {seeds}" + (f" · cells of {form.machines:,} machines" if form.machines else "")
 
 
-def _runs(trials: Sequence[Trial]) -> list[str]:
+def _runs(runs: Sequence[ExperimentRun]) -> list[str]:
     """Return for each group of equally tested claims the command, the simulation and the stability of verdicts."""
-    alike: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.finding.verdict is not Conclusion.UNKNOWN:
-            alike.setdefault(_run(trial), []).append(trial)
+    alike: dict[str, list[ExperimentRun]] = {}
+    for run in runs:
+        if run.finding.verdict is not Conclusion.UNKNOWN:
+            alike.setdefault(_run(run), []).append(run)
     lines = []
-    for said, group in alike.items():
-        names = " ".join(trial.experiment.name for trial in group)
-        lines.append(f"* `omega experiment run {names}` · {said}{_stable(group)}")
+    for text, group in alike.items():
+        names = " ".join(run.experiment.name for run in group)
+        lines.append(f"* `omega experiment run {names}` · {text}{_stable(group)}")
     return lines
 
 
-def _run(trial: Trial) -> str:
-    if not trial.records:
-        drawn = trial.finding.seeds
-        return (
-            f"{drawn} draws of the workload, nothing simulated" if drawn > 1 else "read off the tables, nothing drawn"
-        )
-    jobs = [record["result"]["service"]["jobs_submitted"] for record in trial.records]
-    return f"{_size(trial.form)} · {len(trial.records)} simulations with {min(jobs):,}–{max(jobs):,} service jobs each"
+def _run(run: ExperimentRun) -> str:
+    if not run.records:
+        samples = run.finding.seeds
+        none = "read off the tables, nothing drawn"
+        return f"{samples} draws of the workload, nothing simulated" if samples > 1 else none
+    jobs = [record["result"]["service"]["jobs_submitted"] for record in run.records]
+    return f"{_size(run.form)} · {len(run.records)} simulations with {min(jobs):,}–{max(jobs):,} service jobs each"
 
 
-def _stable(group: Sequence[Trial]) -> str:
-    longer = [trial for trial in group if trial.lengthened is not None]
+def _stable(group: Sequence[ExperimentRun]) -> str:
+    longer = [run for run in group if run.lengthened is not None]
     if not longer:
         return ""
     other = [
-        f"`{trial.experiment.name}` {trial.lengthened.verdict} ({trial.lengthened.measured})"
-        for trial in longer
-        if trial.lengthened is not None and trial.lengthened.verdict is not trial.finding.verdict
+        f"`{run.experiment.name}` {run.lengthened.verdict} ({run.lengthened.measured})"
+        for run in longer
+        if run.lengthened is not None and run.lengthened.verdict is not run.finding.verdict
     ]
-    said = f". With the first seed, {longer[0].experiment.longer:.3g} times as long: "
-    return said + ("; ".join(other) if other else "the same verdicts" if len(longer) > 1 else "the same verdict")
-
-
-def all_figures() -> list[PaperFigure]:
-    """Return the figures of the page, in order."""
-    return [FIGURES[number] for number in sorted(FIGURES)]
+    text = f". With the first seed, {longer[0].experiment.longer:.3g} times as long: "
+    return text + ("; ".join(other) if other else "the same verdicts" if len(longer) > 1 else "the same verdict")

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Literal
 
 from omega.cellstate.errors import BadInput
 from omega.experiments.configuration import Configuration
@@ -32,7 +33,7 @@ def simulated(parameters: Mapping[str, Any], clock: Callable[[], float]) -> dict
     """Run one simulation and return its record; `clock` measures the seconds. Runs in worker processes."""
     configuration = Configuration(**parameters)
     key = key_of(configuration)
-    workload = configuration.drawn()
+    workload = configuration.make_workload()
     began = clock()
     result = configuration.run()
     return {
@@ -77,19 +78,15 @@ class Results:
                 raise BadInput(f"{path}:{number}: no result of a simulation; name another file") from None
             self._records[record["key"]] = record
         if whole < len(content):
-            self._write(lambda: _cut(path, whole))
-
-    def _write(self, write: Callable[[], object]) -> None:
-        try:
-            write()
-        except OSError as error:
-            raise BadInput(f"results {self.path}: cannot be written ({error.strerror}); name another file") from None
+            with _writing(path, "r+b") as file:
+                file.truncate(whole)
 
     def add(self, record: Record) -> None:
         """Keep a record, in the file at once."""
         self._records[record["key"]] = record
         if self.path is not None:
-            self._write(lambda: _append(self.path or Path(), json.dumps(record, allow_nan=False) + "\n"))
+            with _writing(self.path, "ab") as file:
+                file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
 
     def get(self, configuration: Configuration) -> Record | None:
         """Return the record of a configuration, made by the code that runs now."""
@@ -118,12 +115,11 @@ def _parameters(values: Mapping[str, Any]) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-def _cut(path: Path, length: int) -> None:
-    with path.open("r+b") as file:
-        file.truncate(length)
-
-
-def _append(path: Path, line: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8") as file:
-        file.write(line)
+@contextmanager
+def _writing(path: Path, mode: Literal["r+b", "ab"]) -> Iterator[BinaryIO]:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open(mode) as file:
+            yield file
+    except OSError as error:
+        raise BadInput(f"results {path}: cannot be written ({error.strerror}); name another file") from None

@@ -23,18 +23,18 @@ def program_version() -> str:
 @cache
 def sources_digest() -> str:
     """Return a digest of names and contents; equal exactly when the code that simulates is. Read once a process."""
-    found = blake2b(digest_size=8)
+    digest = blake2b(digest_size=8)
     for package in DECIDING:
-        _take(files(package), package, found)
-    return found.hexdigest()
+        _take(files(package), package, digest)
+    return digest.hexdigest()
 
 
-def _take(folder: Traversable, name: str, found: "blake2b") -> None:
+def _take(folder: Traversable, name: str, digest: "blake2b") -> None:
     for each in sorted(folder.iterdir(), key=lambda each: each.name):
         path = f"{name}/{each.name}"
         if each.is_dir():
-            _take(each, path, found)
+            _take(each, path, digest)
         elif each.name.endswith(ENDINGS):
             content = each.read_bytes()
-            found.update(f"{path} {len(content)}\n".encode())
-            found.update(content)
+            digest.update(f"{path} {len(content)}\n".encode())
+            digest.update(content)

@@ -21,21 +21,21 @@ def axis(text: str) -> tuple[str, list[Any]]:
     ``a..b`` goes in steps of 1; ``a..b:n`` is n values from a to b, evenly spaced in their logarithms.
     Ranges and single values may be joined by commas. Raises BadInput.
     """
-    name, equals, words = text.partition("=")
+    name, equals, texts = text.partition("=")
     name = name.strip().replace("-", "_")
-    if not equals or not words.strip():
+    if not equals or not texts.strip():
         raise BadInput(f"--vary {text}: want PARAMETER=VALUES, such as batch=1,2,4 or t_job_service=0.01..100:9")
     if name not in PARAMETERS:
         raise BadInput(f"--vary {text}: unknown parameter {name!r}; known: {', '.join(PARAMETERS)}")
     values: list[Any] = []
-    for word in words.split(","):
-        each = _range(text, word.strip()) if ".." in word and PARAMETERS[name] in (int, float) else [word.strip()]
+    for part in texts.split(","):
+        each = _range(text, part.strip()) if ".." in part and PARAMETERS[name] in (int, float) else [part.strip()]
         values += [parsed(name, value) for value in each]
     return name, list(dict.fromkeys(values))
 
 
-def _range(text: str, word: str) -> list[float]:
-    low, _, rest = word.partition("..")
+def _range(text: str, part: str) -> list[float]:
+    low, _, rest = part.partition("..")
     high, colon, count = rest.partition(":")
     try:
         first, last = float(low), float(high)
@@ -45,7 +45,7 @@ def _range(text: str, word: str) -> list[float]:
         if colon and (first <= 0 or number < 2):
             raise ValueError
     except (ValueError, OverflowError):
-        raise BadInput(f"--vary {text}: {word!r} is no range; want FROM..TO, or FROM..TO:COUNT from above 0") from None
+        raise BadInput(f"--vary {text}: {part!r} is no range; want FROM..TO, or FROM..TO:COUNT from above 0") from None
     if not colon:
         return [first + i for i in range(number)]
     return [float(f"{first * (last / first) ** (i / (number - 1)):.6g}") for i in range(number)]
@@ -106,11 +106,13 @@ class Sweep:
 
     def records(self) -> list[Record]:
         """Return the records of the configurations that are finished, in their order."""
-        found = (self.results.get(configuration) for configuration in self.configurations)
-        return [record for record in found if record is not None]
+        records = (self.results.get(configuration) for configuration in self.configurations)
+        return [record for record in records if record is not None]
 
 
 def _other_code(record: Record) -> str:
     there, here = (record["version"], record["sources"]), (program_version(), sources_digest())
-    said = (f"Omega {version}, sources {sources}" for version, sources in (there, here))
-    return "executor: its processes simulate with other code ({}) than this one ({}); install the same".format(*said)
+    versions = (f"Omega {version}, sources {sources}" for version, sources in (there, here))
+    return "executor: its processes simulate with other code ({}) than this one ({}); install the same".format(
+        *versions
+    )

@@ -29,7 +29,7 @@ MIDDLE = 5
 """The precedence of the job that wants room."""
 
 
-class Town:
+class CellWithResidents:
     """A cell with residents, and a job that fits nowhere in it."""
 
     def __init__(self, machines: Sequence[Need], residents: Sequence[Resident] = (), **attributes: str) -> None:
@@ -61,9 +61,9 @@ class Town:
         """Return the job that wants room; `extra` are its demands."""
         asked = tuple(TaskGroup(need, count, 0, extra) for need, count in groups)
         self.cell.submit([JobSpec("j", "j", "batch", asked, precedence, gang)], 0, "ada")
-        found = self.cell.job("j")
-        assert found is not None
-        return Work.of(found)
+        record = self.cell.job("j")
+        assert record is not None
+        return Work.of(record)
 
     def snapshot(self, work: Work, *, looked: bool = True) -> Snapshot:
         """Return a snapshot of the cell for a job; `looked`: with its running tasks."""
@@ -87,12 +87,12 @@ class Town:
 
     def leaving(self) -> dict[str, int]:
         """Tasks evicted, by job."""
-        found: dict[str, int] = {}
+        tasks: dict[str, int] = {}
         for run in self.cell.runs(range(len(self.cell.ledger.M))):
             if run.leaving:
                 low, _, high = run.tasks.partition("-")
-                found[run.job] = found.get(run.job, 0) + int(high or low) - int(low) + 1
-        return found
+                tasks[run.job] = tasks.get(run.job, 0) + int(high or low) - int(low) + 1
+        return tasks
 
 
 amounts = st.tuples(st.integers(0, 4), st.integers(0, 4))
@@ -126,43 +126,43 @@ class PreemptionContract:
         """For any cell and job: the cell accepts the claims, and no task of higher precedence is lost."""
         policy, placement = data.draw(st.sampled_from(self.each())), data.draw(st.sampled_from(self.placements))
         has = data.draw(machines)
-        town = Town(has, data.draw(residents(len(has))))
+        scene = CellWithResidents(has, data.draw(residents(len(has))))
         groups = data.draw(st.lists(st.tuples(amounts, st.integers(1, 3)), min_size=1, max_size=2))
         gang = data.draw(st.sampled_from([Gang.NO, Gang.YES]))
-        work = town.job(*groups, gang=gang)
-        snapshot = town.snapshot(work)
+        work = scene.job(*groups, gang=gang)
+        snapshot = scene.snapshot(work)
         before, rng = [room.tolist() for room in snapshot.room], Random(data.draw(st.integers(0, 9)))
         helps = policy.suspects(work, snapshot, rng) is not None
         claims = policy.place(work, snapshot, placement, rng) if helps else []
-        running = town.runs()
+        running = scene.runs()
         for claim in claims:
             for placement_id, count in claim.evict:
                 assert count > 0
                 assert running[placement_id].machine == claim.machine
-                assert town.precedence(running[placement_id]) < MIDDLE
+                assert scene.precedence(running[placement_id]) < MIDDLE
         snapshot.undo(0)
         assert [room.tolist() for room in snapshot.room] == before, "undone, the copy is as it was"
         if claims:
             mode = Mode.GANG if gang else Mode.INCREMENTAL
-            outcome = town.commit(Transaction("j", tuple(claims), mode))
+            outcome = scene.commit(Transaction("j", tuple(claims), mode))
             assert outcome == [(claim.count, Verdict.PLACED) for claim in claims]
             if gang:
                 assert sum(claim.count for claim in claims) == work.remaining
-            stopped = {placement for placement, run in running.items() if placement not in town.runs()}
-            assert all(town.precedence(running[placement]) < MIDDLE for placement in stopped)
+            stopped = {placement for placement, run in running.items() if placement not in scene.runs()}
+            assert all(scene.precedence(running[placement]) < MIDDLE for placement in stopped)
 
     def test_the_same_dice_give_the_same_victims(self) -> None:
         """It draws from the generator it is given alone."""
-        town = Town([(4, 4)] * 20, [(i, (1, 1), 4, 1, Gang.NO) for i in range(20)])
-        work = town.job(((2, 2), 3))
+        scene = CellWithResidents([(4, 4)] * 20, [(i, (1, 1), 4, 1, Gang.NO) for i in range(20)])
+        work = scene.job(((2, 2), 3))
         for policy in self.each():
-            snapshots = [town.snapshot(work) for _ in range(2)]
+            snapshots = [scene.snapshot(work) for _ in range(2)]
             claims = {tuple(policy.place(work, snapshot, ServicePlacement(), Random(3))) for snapshot in snapshots}
             assert len(claims) == 1
 
     def test_nothing_is_evicted_for_a_job_of_the_least_precedence(self) -> None:
         """Nothing is less important, so nothing need be looked up, and `place` is not called."""
-        town = Town([(4, 4)], [(0, (4, 4), 1, 0, Gang.NO)])
-        work = town.job(((1, 1), 1), precedence=0)
+        scene = CellWithResidents([(4, 4)], [(0, (4, 4), 1, 0, Gang.NO)])
+        work = scene.job(((1, 1), 1), precedence=0)
         for policy in self.each():
-            assert policy.suspects(work, town.snapshot(work, looked=False), Random(1)) is None
+            assert policy.suspects(work, scene.snapshot(work, looked=False), Random(1)) is None

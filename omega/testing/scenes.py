@@ -47,15 +47,15 @@ def work(  # noqa: PLR0913 - one per property of a job
         )
         for need, n in groups
     ]
-    said = {"user": user, "pool": pool, "expected_duration": expected}
-    spec = {**{name: value for name, value in said.items() if value not in ("", None)}, **(extra or {})}
+    fields = {"user": user, "pool": pool, "expected_duration": expected}
+    spec = {**{name: value for name, value in fields.items() if value not in ("", None)}, **(extra or {})}
     job = Job(
         id=name, name=name, kind=kind, precedence=precedence, order=order, gang=Gang(gang),
         submitted_ms=round(submitted * 1000), groups=statuses, spec=spec,
     )  # fmt: skip
-    found = Work.of(job)
-    found.not_before = not_before
-    return found
+    made = Work.of(job)
+    made.not_before = not_before
+    return made
 
 
 def snapshot(*free: Need, used: int = 0, state: int = MachineState.UP) -> ArraySnapshot:

@@ -42,12 +42,12 @@ def read_workload(path: str) -> Workload:
     """Read a file. Raises BadInput with the place of what is wrong."""
     document = _document(path)
     try:
-        found = _File.model_validate(document.value)
+        file = _File.model_validate(document.value)
     except ValidationError as error:
         wrong = [f"{document.where(each['loc'])}: {each['msg'].lower()}" for each in error.errors()]
         raise BadInput(f"{joined(wrong)}; fields: see docs/fair-share-calculator.md") from None
     pools = _pools(document, {name: document.value[name] for name in ("trees", "pools") if document.value.get(name)})
-    arrivals = [each for at, fields in enumerate(found.jobs) for each in _arrivals(f"{path} jobs[{at}]", fields)]
+    arrivals = [each for at, fields in enumerate(file.jobs) for each in _arrivals(f"{path} jobs[{at}]", fields)]
     named = pools.by_name
     for each in arrivals:
         pool = each.job.extra.get("pool", "")
@@ -55,7 +55,7 @@ def read_workload(path: str) -> Workload:
             raise BadInput(f"{path}: job {each.job.name} names pool {pool}, which has pools below it")
         if pool and pools.configured and pool not in named:
             raise BadInput(f"{path}: job {each.job.name} names the unknown pool {pool}")
-    machines = [spec for kind in found.machines for spec in _machines(kind)]
+    machines = [spec for kind in file.machines for spec in _machines(kind)]
     specs = [replace(spec, name=f"m{number}") for number, spec in enumerate(machines)]
     arrivals.sort(key=lambda each: each.at_seconds)
     return Workload(specs, [], arrivals, f"{path}: {len(specs):,} machines, {len(arrivals):,} jobs", pools)
@@ -74,8 +74,8 @@ def with_pools(workload: Workload, path: str) -> Workload:
         jobs = (each.job if each.job.extra.get("pool") else with_pool(each.job, next(turns)) for each in given)
         return [replace(each, job=job) for each, job in zip(given, jobs, strict=True)]
 
-    found = replace(workload, residents=pooled(workload.residents), arrivals=pooled(workload.arrivals), pools=pools)
-    return replace(found, about=f"{workload.about.rstrip()}\npools: {path}")
+    result = replace(workload, residents=pooled(workload.residents), arrivals=pooled(workload.arrivals), pools=pools)
+    return replace(result, about=f"{workload.about.rstrip()}\npools: {path}")
 
 
 def with_pool(job: JobSpec, pool: str) -> JobSpec:

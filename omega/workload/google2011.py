@@ -129,23 +129,23 @@ def read_google2011(
     history = trace.read_tasks(directory, tasks, follow_seconds)
     if not history.jobs:
         raise BadInput(f"trace {directory}: no task is submitted in task_events; fetch its first parts")
-    words = _Translation((largest_cpu, largest_memory), trace.read_jobs(directory, history.until_us))
-    specs = [words.machine(machine) for machine in machines]
+    translation = _Translation((largest_cpu, largest_memory), trace.read_jobs(directory, history.until_us))
+    specs = [translation.machine(machine) for machine in machines]
     there: list[JobSpec] = []
     arrivals: list[Arrival] = []
     waiting = 0
     for (number, burst), lives in history.jobs.items():
         if lives[0].submitted_us:
-            arrivals.append(Arrival(trace.seconds(lives[0].submitted_us), words.job(number, burst, lives)))
+            arrivals.append(Arrival(trace.seconds(lives[0].submitted_us), translation.job(number, burst, lives)))
         else:
             running = [life for life in lives if life.there_at_start]
             waiting += len(lives) - len(running)
             if running:
-                there.append(words.job(number, burst, running))
+                there.append(translation.job(number, burst, running))
     has = [sum(spec.capacity[i] for spec in specs) for i in (0, 1)]
     residents, used = _thinned(there, (fill * has[0], fill * has[1]), seed)
     arrivals.sort(key=lambda arrival: arrival.at_seconds)
-    guessed = sum((words.guessed[job.id] for job in (*residents, *(a.job for a in arrivals))), Counter[str]())
+    guessed = sum((translation.guessed[job.id] for job in (*residents, *(a.job for a in arrivals))), Counter[str]())
     asked = (sum(_demand(job)[0] for job in there), sum(_demand(job)[1] for job in there))
     span = arrivals[-1].at_seconds if arrivals else 0.0
     about = (

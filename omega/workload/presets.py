@@ -16,14 +16,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.workload.quantiles import pairs, quantiles
 from omega.workload.synthetic import Mix, draw_jobs, google_mix
-from omega.workload.workload import (
-    LARGEST_CPU,
-    LARGEST_MEMORY,
-    Arrival,
-    Workload,
-    array_stream,
-    request,
-)
+from omega.workload.workload import LARGEST_CPU, LARGEST_MEMORY, Arrival, Workload, array_stream, request
 
 DAY = 86_400.0
 MACHINES = 12_477
@@ -104,9 +97,9 @@ def draw(name: str, seed: int, days: float, *, rate: float = 1.0, size: Size | N
         largest_cpu=size.largest_cpu,
         largest_memory=size.largest_memory,
     )
-    drawn = google_mix(seed, size.machines, mix)
-    recent = _recent(seed, drawn.machines, replace(mix, rate=chosen.pace, service_rate=1.0))
-    lasting = _lasting(seed, drawn.machines, recent, mix, ends_ms=round((days + 1) * DAY * 1000))
+    arriving = google_mix(seed, size.machines, mix)
+    recent = _recent(seed, arriving.machines, replace(mix, rate=chosen.pace, service_rate=1.0))
+    lasting = _lasting(seed, arriving.machines, recent, mix, ends_ms=round((days + 1) * DAY * 1000))
     resident = sum(each.job.total for each in (*recent, *lasting))
     fitted = (
         "measured on Google's 2011 trace, fitted to nothing"
@@ -116,7 +109,7 @@ def draw(name: str, seed: int, days: float, *, rate: float = 1.0, size: Size | N
     about = (
         f"{chosen.label}: {fitted}; arrivals of batch jobs times {rate:g}; {resident:,} tasks there at the beginning"
     )
-    return Workload(drawn.machines, [*recent, *lasting], drawn.arrivals, f"{about}\n{drawn.about}")
+    return Workload(arriving.machines, [*recent, *lasting], arriving.arrivals, f"{about}\n{arriving.about}")
 
 
 def _recent(seed: int, machines: Sequence[MachineSpec], mix: Mix) -> list[Arrival]:
@@ -139,19 +132,20 @@ def _lasting(
     for arrival in recent:
         hold(arrival.job.groups[0])
     sizes = sorted({(m.capacity[0] / mix.largest_cpu, m.capacity[1] / mix.largest_memory) for m in machines})
-    found: list[Arrival] = []
+    lasting: list[Arrival] = []
     for kind in ("service", "batch"):
         room = [FILL * has[i] * SERVICE_SHARE if kind == "service" else FILL * has[i] - held[i] for i in (0, 1)]
-        for drawn, cpu, memory in _residents(array_stream(seed, f"{kind}/residents"), kind, sizes):
+        for tasks, cpu, memory in _residents(array_stream(seed, f"{kind}/residents"), kind, sizes):
             need = (request(cpu, mix.largest_cpu), request(memory, mix.largest_memory))
-            count = int(min(max(1, round(drawn)), room[0] // need[0], room[1] // need[1]))
+            count = int(min(max(1, round(tasks)), room[0] // need[0], room[1] // need[1]))
             if count < 1:
                 break
             room = [room[i] - need[i] * count for i in (0, 1)]
             group = TaskGroup(need, count, ends_ms)
             hold(group)
-            found.append(Arrival(0.0, JobSpec(f"resident-{len(found)}", f"resident/{len(found)}", kind, (group,))))
-    return found
+            number = len(lasting)
+            lasting.append(Arrival(0.0, JobSpec(f"resident-{number}", f"resident/{number}", kind, (group,))))
+    return lasting
 
 
 def _residents(

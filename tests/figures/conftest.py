@@ -6,7 +6,7 @@ from functools import cache
 import pytest
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import Experiment, Form, Sweeping
+from omega.experiments.experiment import Experiment, Extent, Sweeping
 from omega.experiments.results import Record, Results
 from omega.experiments.sweep import Sweep
 
@@ -23,7 +23,7 @@ def simulate(wanted: Sequence[Configuration]) -> list[Record]:
 
 
 @cache
-def _records(sweep: Sweeping, form: Form) -> list[Record]:
+def _records(sweep: Sweeping, form: Extent) -> list[Record]:
     return simulate(sweep(form))
 
 
@@ -36,7 +36,7 @@ class Small:
     def simulate(self, wanted: Sequence[Configuration]) -> list[Record]:
         return simulate(wanted)
 
-    def records(self, sweep: Sweeping, form: Form) -> Sequence[Record]:
+    def records(self, sweep: Sweeping, form: Extent) -> Sequence[Record]:
         return _records(sweep, form)
 
 

@@ -8,9 +8,9 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.experiments.catalogue import EXPERIMENTS, find, of_figure
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import Experiment, Form, logarithmic, nothing
+from omega.experiments.experiment import Experiment, Extent, logarithmic, nothing
 from omega.experiments.figures import FIGURES, figure
-from omega.experiments.finding import Conclusion, Measured, Seen, concluded
+from omega.experiments.finding import Conclusion, Measurements, SeedFinding, concluded
 from omega.experiments.results import Record
 from tests.figures.conftest import Small
 
@@ -73,24 +73,25 @@ def test_every_figure_has_claims_and_names_are_found() -> None:
 
 
 def test_forms() -> None:
-    even = Form(0.5, 3, ("A", "C"), even=True)
+    even = Extent(0.5, 3, ("A", "C"), even=True)
     assert even.lengths == {"A": 0.069, "C": 0.5}
     assert even.but(7.0).lengths == {"A": 7.0, "C": 7.0}
     assert figure(5).sized(cells=["B"], machines=100).start("B").machines == 100
     assert logarithmic(0.01, 100.0, 5) == [0.01, 0.1, 1.0, 10.0, 100.0]
-    assert len(figure(5).simulations(figure(5).sized(7.0, ["C"]))) == 15
+    assert len(figure(5).sweep(figure(5).sized(7.0, ["C"]))) == 15
     assert figure(8).sized(scale=4).lengths == {"A": 0.044, "B": 0.11, "C": 0.32}
     assert figure(2).sized(scale=4).days == figure(2).form.days, "a workload is looked at as long as it was measured"
     with pytest.raises(BadInput, match="no such preset"):
         figure(5).sized(cells=["D"])
 
 
-def seen(*values: float, holds: bool = True) -> list[Seen]:
+def seen(*values: float, holds: bool = True) -> list[SeedFinding]:
     found = []
     for value in values:
-        each = Measured(holds)
+        each = Measurements()
+        each.want(holds)
         each.say("A: {:.1f} s", value)
-        found.append(each.seen("because"))
+        found.append(each.finding("because"))
     return found
 
 
@@ -103,10 +104,10 @@ def test_a_claim_holds_when_it_holds_for_every_seed() -> None:
     assert concluded([]).verdict is Conclusion.UNKNOWN
 
 
-def alike(value: float, other: float, most: float) -> Seen:
-    found = Measured()
+def alike(value: float, other: float, most: float) -> SeedFinding:
+    found = Measurements()
     found.equal(value, [value, other], most)
-    return found.seen()
+    return found.finding()
 
 
 def test_a_tolerance_is_no_looser_than_the_spread_between_seeds() -> None:

@@ -10,7 +10,7 @@ import pytest
 from omega.experiments import arrivals, decision_time, offers, sizing, surface
 from omega.experiments.catalogue import EXPERIMENTS, of_figure
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import Form, Sweeping, nothing
+from omega.experiments.experiment import Extent, Sweeping, nothing
 from omega.experiments.figures import FIGURES
 from omega.experiments.finding import Conclusion
 from omega.experiments.plots.draw import draw
@@ -19,10 +19,10 @@ from omega.experiments.report import RANGE, ReportSection, carried_out, page
 from omega.experiments.results import Record
 from tests.figures.conftest import Small
 
-SMALL: dict[int, tuple[Sweeping, Form]] = {
-    2: (nothing, Form(0.01, 0, ("C",))),
-    3: (nothing, Form(0.01, 0, ("A", "C"))),
-    4: (nothing, Form(0.01, 0, ("C",))),
+SMALL: dict[int, tuple[Sweeping, Extent]] = {
+    2: (nothing, Extent(0.01, 0, ("C",))),
+    3: (nothing, Extent(0.01, 0, ("A", "C"))),
+    4: (nothing, Extent(0.01, 0, ("C",))),
     5: (decision_time.sweep, decision_time.SMALL),
     6: (decision_time.sweep, decision_time.SMALL),
     7: (offers.sweep, offers.SMALL),
@@ -69,22 +69,22 @@ def test_architectures_can_be_told_apart() -> None:
 def test_the_page_has_every_claim_and_its_command(small: Small) -> None:
     parts = []
     for number, what in FIGURES.items():
-        trials = [carried_out(each, each.small, small.simulate) for each in of_figure(number)]
-        parts.append(ReportSection(what, SMALL[number][1], small.records(*SMALL[number]), trials))
+        runs = [carried_out(each, each.small, small.simulate) for each in of_figure(number)]
+        parts.append(ReportSection(what, SMALL[number][1], small.records(*SMALL[number]), runs))
     text = page(parts, PurePosixPath("figures"), "omega sim report --days 7", "commit 0123456")
     for part in parts:
         assert f"`omega sim figure {part.figure.number}`" in text
         assert f"(figures/figure-{part.figure.number}.svg)" in text
-        for trial in part.trials:
-            assert f"`{trial.experiment.name}` | " in text
-            measured = trial.finding.measured.split("; ")
+        for run in part.runs:
+            assert f"`{run.experiment.name}` | " in text
+            measured = run.finding.measured.split("; ")
             assert "<br>".join(RANGE.sub(r"(\1–\2)", each) for each in measured) in text
-            if trial.finding.verdict is not Conclusion.UNKNOWN:
-                assert re.search(rf"`omega experiment run [^`]*\b{trial.experiment.name}\b[^`]*` · ", text)
+            if run.finding.verdict is not Conclusion.UNKNOWN:
+                assert re.search(rf"`omega experiment run [^`]*\b{run.experiment.name}\b[^`]*` · ", text)
     assert "omega sim report --days 7\n" in text
     assert "commit 0123456" in text
-    fitted = [trial for part in parts for trial in part.trials if trial.experiment.fitted]
-    assert {trial.experiment.name for trial in fitted} == {
+    fitted = [run for part in parts for run in part.runs if run.experiment.fitted]
+    assert {run.experiment.name for run in fitted} == {
         "saturation-a",
         "saturation-b",
         "mapreduce-benefit",
@@ -111,7 +111,7 @@ def test_a_verdict_that_changes_with_the_length_does_not_hold(small: Small) -> N
             for each, record in zip(wanted, found, strict=True)
         ]
 
-    trial = carried_out(experiment, form, simulate)
-    assert (trial.finding.verdict, trial.verdict) == (Conclusion.HOLDS, Conclusion.FAILS)
-    text = page([ReportSection(FIGURES[5], form, [], [trial])], PurePosixPath("figures"), "omega sim report")
+    run = carried_out(experiment, form, simulate)
+    assert (run.finding.verdict, run.verdict) == (Conclusion.HOLDS, Conclusion.FAILS)
+    text = page([ReportSection(FIGURES[5], form, [], [run])], PurePosixPath("figures"), "omega sim report")
     assert "With the first seed, 4 times as long: `shared-schedules-all` does not hold (" in text

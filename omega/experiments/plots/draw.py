@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from omega.experiments.experiment import Form
+from omega.experiments.experiment import Extent
 from omega.experiments.figures import PaperFigure
 from omega.experiments.metrics import of
 from omega.experiments.plots import paper, sizing, surface, workloads
@@ -38,24 +38,24 @@ WITHOUT = {15: f"{_SIZED}; little used and full: other jobs take 0.5 and 1.25 ti
 """What figures show for which nothing is simulated, where it is not the workloads themselves."""
 
 
-def draw(what: PaperFigure, records: Sequence[Record], form: Form, *paths: Path) -> None:
+def draw(what: PaperFigure, records: Sequence[Record], form: Extent, *paths: Path) -> None:
     """Draw a figure of the paper from its simulations, with their parameters above it. Raises BadInput."""
-    said = [f"after figure {what.number} of the Omega paper"]
+    details = [f"after figure {what.number} of the Omega paper"]
     if not records:
-        said.append(WITHOUT.get(what.number, "the workloads as they are drawn, seven hours of the trace measured"))
+        details.append(WITHOUT.get(what.number, "the workloads as they are drawn, seven hours of the trace measured"))
     else:
-        said.append("simulated days: " + ", ".join(f"{days:g} of {cell}" for cell, days in form.lengths.items()))
-        said += [f"cells of {form.machines:,} machines"] if form.machines else []
-        said.append(f"seed {form.seed}")
-        said += ["waits below 1 ms are drawn at 1 ms"] if what.number in WAITS else []
+        details.append("simulated days: " + ", ".join(f"{days:g} of {cell}" for cell, days in form.lengths.items()))
+        details += [f"cells of {form.machines:,} machines"] if form.machines else []
+        details.append(f"seed {form.seed}")
+        details += ["waits below 1 ms are drawn at 1 ms"] if what.number in WAITS else []
         if what.number == 8:
             most = max(of(record, "service", "busyness") for record in records)
-            said.append(f"service jobs are not drawn: busyness at most {most:.3f}")
+            details.append(f"service jobs are not drawn: busyness at most {most:.3f}")
         if what.number in DAILY:
             long = [cell for cell, days in form.lengths.items() if days >= LEAST_DAYS]
             bars = f"error bars ({', '.join(long)}): median absolute deviation of daily values"
-            said.append(bars if long else "too short for error bars")
+            details.append(bars if long else "too short for error bars")
     with styled():
         figure = DRAWN[what.number](records, form.cells)
-        titled(figure, what.title, " · ".join(said))
+        titled(figure, what.title, " · ".join(details))
         save(figure, *paths)

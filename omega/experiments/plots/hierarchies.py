@@ -7,7 +7,7 @@ from omega.experiments.hierarchies import METHODS, RESTART, STEPS, example, over
 from omega.experiments.plots.style import GREY, PALETTE, below, handle, save, sheet, styled, titled
 
 _LINES = (("n1", "gpu", PALETTE[0]), ("n2.1", "cpu", PALETTE[2]), ("n2.2", "gpu", PALETTE[1]))
-_DASHES: dict[str, Any] = {"n2.1": "--"}
+_DASHES: dict[str, str] = {"n2.1": "--"}
 _TITLES = {"naive-hdrf": "naive", "min-satisfaction-hdrf": "least satisfied descendant"}
 
 
@@ -23,24 +23,17 @@ def draw_failure(*paths: Path) -> None:
                 axes.plot(values, color=colour, drawstyle="steps-post", linestyle=_DASHES.get(name, "-"))
             axes.axvline(RESTART, color=GREY, linestyle=":", linewidth=1.0)
             axes.axhline(0.25, color=GREY, linestyle="--", linewidth=1.0)
-            axes.annotate(
-                "promise of n2.2",
-                (1, 0.25),
-                color=GREY,
-                fontsize=9,
-                ha="right",
-                va="bottom",
-                xycoords=("axes fraction", "data"),
-            )
+            small: Any = {"color": GREY, "fontsize": 9, "ha": "right", "va": "bottom"}
+            axes.annotate("promise of n2.2", (1, 0.25), xycoords=("axes fraction", "data"), **small)
             axes.set_title(_TITLES[method])
             axes.set_xlabel("steps")
             axes.set_xlim(0, STEPS - 1)
             axes.set_ylim(0, 1.05)
         grid[0][0].set_ylabel("share of its resource")
-        handles = [handle(f"{name} ({resource})", colour, "") for name, resource, colour in _LINES]
-        for (name, *_), each in zip(_LINES, handles, strict=True):
-            each.set_linestyle(_DASHES.get(name, "-"))
-        below(figure, handles)
+        below(
+            figure,
+            [handle(f"{name} ({res})", colour, linestyle=_DASHES.get(name, "-")) for name, res, colour in _LINES],
+        )
         titled(
             figure,
             "Naive hierarchical fairness starves a job that restarts",

@@ -98,18 +98,12 @@ def decision_times(records: Sequence[Record], *, busyness: bool) -> Figure:
     for axes, cell in zip(grid[0], cells, strict=True):
         for architecture in decision_time.ARCHITECTURES:
             line = along(where(records, workload=cell, architecture=architecture), "t_job_service")
+            style = STYLES[architecture]
             if busyness:
-                _lines(
-                    axes,
-                    line,
-                    "t_job_service",
-                    _busyness,
-                    STYLES[architecture],
-                    metric="busyness",
-                    kinds=_served_by(architecture),
-                )
+                kinds = _served_by(architecture)
+                _lines(axes, line, "t_job_service", _busyness, style, metric="busyness", kinds=kinds)
             else:
-                _lines(axes, line, "t_job_service", _wait, STYLES[architecture])
+                _lines(axes, line, "t_job_service", _wait, style)
         logarithmic(axes, "x" if busyness else "xy")
         if busyness:
             axes.set_ylim(0, 1.05)
@@ -134,17 +128,8 @@ def offers(records: Sequence[Record]) -> Figure:
         for row, (_, value, kind, metric) in zip(grid, rows, strict=True):
             for name in shown:
                 line = along(where(records, workload=cell, architecture=name), "t_job_service")
-                rings = name == "shared-state"
-                _lines(
-                    row[column],
-                    line,
-                    "t_job_service",
-                    value,
-                    STYLES[name],
-                    kinds=(kind,),
-                    metric=metric,
-                    rings=rings,
-                )
+                more: Any = {"kinds": (kind,), "metric": metric, "rings": name == "shared-state"}
+                _lines(row[column], line, "t_job_service", value, STYLES[name], **more)
             logarithmic(row[column], "xy" if value is _wait else "x")
             if value is _wait:
                 slo(row[column])
@@ -179,15 +164,10 @@ def more_jobs(records: Sequence[Record]) -> Figure:
         logarithmic(grid[0][column], "y")
         slo(grid[0][column])
         grid[1][column].set_ylim(0, 1.05)
-    _columns(
-        grid,
-        cells,
-        "batch jobs, times the cell's own",
-        ["wait of batch\njobs, mean (s)", "busyness of batch\nscheduler"],
-    )
-    crosses = handle("saturated", RED, "x")
-    crosses.set_linestyle("")
-    entries: list[Any] = [handle("batch jobs, shared state", style.colour, style.marker), crosses]
+    labels = ["wait of batch\njobs, mean (s)", "busyness of batch\nscheduler"]
+    _columns(grid, cells, "batch jobs, times the cell's own", labels)
+    entries: list[Any] = [handle("batch jobs, shared state", style.colour, style.marker)]
+    entries.append(handle("saturated", RED, "x", linestyle=""))
     entries += [Patch(label="saturates here", **_HERE), Line2D([], [], label="saturates in the paper", **_PAPER)]
     below(figure, entries)
     return figure
@@ -222,5 +202,5 @@ def more_schedulers(records: Sequence[Record]) -> Figure:
     logarithmic(grid[0][2], "y")
     slo(grid[0][2])
     grid[0][0].set_title(preset(cells_of(records)[0]).label)
-    below(figure, [handle(style.label, style.colour, style.marker) for style in styles], columns=6)
+    below(figure, [style.handle for style in styles], columns=6)
     return figure

@@ -54,7 +54,7 @@ def draw_history(history: PoolHistory, details: str, *paths: Path) -> None:
             for axes in grid[1]:
                 axes.set_ylim(0, 1)
                 axes.set_yticks([0, 1])
-        below(figure, [handle(name, colours[name], "") for name in names])
+        below(figure, [handle(name, colours[name]) for name in names])
         left_out = len(history.samples) - len(names)
         more = f" · {left_out} smaller pools are not drawn" if left_out else ""
         titled(figure, "Pools over time", details + more)

@@ -1,7 +1,5 @@
 """Figures 15 and 16 of the Omega paper: how much faster MapReduce jobs are, and how use of the cell varies."""
 
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 
@@ -33,7 +31,7 @@ def faster() -> Figure:
         axes.set_xlabel("speed-up over requested workers")
         axes.set_ylim(0, 1.02)
     grid[0][0].set_ylabel("cumulative fraction of jobs")
-    below(figure, [_handle(policy) for policy in POLICIES if policy != "as-asked"])
+    below(figure, [handle(each, COLOURS[each], linestyle=_line(each)) for each in POLICIES if each != "as-asked"])
     return figure
 
 
@@ -50,12 +48,6 @@ def use() -> Figure:
     return figure
 
 
-def _line(policy: str) -> Any:
+def _line(policy: str) -> str:
     """Dashes that distinguish overlapping lines."""
     return {"relative-size": "--", "global-cap": "-."}.get(policy, "-")
-
-
-def _handle(policy: str) -> Any:
-    found = handle(policy, COLOURS[policy], "")
-    found.set_linestyle(_line(policy))
-    return found

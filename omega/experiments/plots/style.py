@@ -35,6 +35,11 @@ class Style:
     colour: str
     marker: str
 
+    @property
+    def handle(self) -> Line2D:
+        """The entry of a legend."""
+        return handle(self.label, self.colour, self.marker)
+
 
 STYLES = {
     "monolithic-single": Style("monolithic, single-path", "#000000", "o"),
@@ -116,9 +121,9 @@ def logarithmic(axes: Axes, names: str) -> None:
         axis.set_minor_locator(NullLocator())
 
 
-def handle(label: str, colour: str, marker: str) -> Line2D:
+def handle(label: str, colour: str, marker: str = "", linestyle: Any = "-") -> Line2D:
     """Return an entry of a legend."""
-    return Line2D([], [], color=colour, marker=marker, label=label)
+    return Line2D([], [], color=colour, marker=marker, linestyle=linestyle, label=label)
 
 
 def kind_handles() -> list[Line2D]:
@@ -134,13 +139,12 @@ def key(
     figure: Figure, architectures: Iterable[str], *, kinds: bool = True, crosses: bool = False, rings: bool = False
 ) -> None:
     """Draw one legend of architectures below all panels; `rings`: the first one has large open markers."""
-    handles = [handle(STYLES[name].label, STYLES[name].colour, STYLES[name].marker) for name in architectures]
+    handles = [STYLES[name].handle for name in architectures]
     if rings:
         handles[0].set(markersize=10, markerfacecolor="none")
     handles += kind_handles() if kinds else []
     if crosses:
-        label = "saturated"
-        handles.append(Line2D([], [], color=RED, linestyle="", marker="x", markersize=8, label=label))
+        handles.append(Line2D([], [], color=RED, linestyle="", marker="x", markersize=8, label="saturated"))
     below(figure, handles)
 
 

@@ -16,6 +16,9 @@ from omega.experiments.results import Record
 from omega.experiments.surface import ARCHITECTURES, LOST
 from omega.workload.presets import preset
 
+FRAME: Any = {
+    "marker": "s", "markerfacecolor": "none", "markeredgecolor": RED, "markeredgewidth": 2, "linestyle": ""
+}  # a table # fmt: skip
 SHADES = ListedColormap([(1 - 0.85 * i / 255, 1 - 0.55 * i / 255, 1 - 0.30 * i / 255) for i in range(256)])
 
 
@@ -31,26 +34,10 @@ def maps(records: Sequence[Record]) -> Figure:
             column, row = x.index(at(record, "t_job_service")), y.index(at(record, "t_task_service"))
             busy = of(record, "service", "busyness")
             values[row, column] = busy
-            axes.text(
-                column,
-                row,
-                f"{busy:.2f}",
-                ha="center",
-                va="center",
-                fontsize=8.5,
-                color="white" if busy > 0.75 else "#222222",
-            )
+            colour = "white" if busy > 0.75 else "#222222"
+            axes.text(column, row, f"{busy:.2f}", ha="center", va="center", fontsize=8.5, color=colour)
             if unscheduled(record) > LOST:
-                axes.plot(
-                    column,
-                    row,
-                    marker="s",
-                    markersize=25,
-                    markerfacecolor="none",
-                    markeredgecolor=RED,
-                    markeredgewidth=2,
-                    linestyle="",
-                )
+                axes.plot(column, row, markersize=25, **FRAME)
         image = axes.imshow(values, origin="lower", aspect="auto", cmap=SHADES, vmin=0, vmax=1)
         axes.grid(visible=False)
         axes.set_title(STYLES[architecture].label)
@@ -62,20 +49,5 @@ def maps(records: Sequence[Record]) -> Figure:
         row[0].set_ylabel("t_task(service) (s)")
     label = f"busyness of the scheduler of service jobs, {preset(cells_of(records)[0]).label}"
     figure.colorbar(image, ax=grid, label=label)
-    below(
-        figure,
-        [
-            Line2D(
-                [],
-                [],
-                marker="s",
-                markersize=11,
-                markerfacecolor="none",
-                markeredgecolor=RED,
-                markeredgewidth=2,
-                linestyle="",
-                label=f"more than {LOST:.0%} of the jobs not scheduled",
-            )
-        ],
-    )
+    below(figure, [Line2D([], [], markersize=11, label=f"more than {LOST:.0%} of the jobs not scheduled", **FRAME)])
     return figure

@@ -21,10 +21,10 @@ def workload_shares(cells: Sequence[str]) -> Figure:
     """Figure 2: shares of batch and service in jobs, tasks and held resources."""
     figure, grid = sheet(1, len(cells), sharey=True, width=3.0)
     for axes, cell in zip(grid[0], cells, strict=True):
-        found = shares(cell)
+        parts = shares(cell)
         bottom = np.zeros(len(WHAT))
         for i, kind in enumerate(COLOURS):
-            values = np.array([found[name][i] for name in WHAT])
+            values = np.array([parts[name][i] for name in WHAT])
             bars = axes.bar(list(WHAT.values()), values, bottom=bottom, color=COLOURS[kind], label=kind, width=0.7)
             texts = [_percent(value) if value >= 0.05 else "" for value in values]
             axes.bar_label(bars, texts, label_type="center", fontsize=8.5)

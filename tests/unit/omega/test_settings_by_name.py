@@ -54,7 +54,7 @@ def test_size_and_load_of_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(presets, "draw", lambda *words, **named: seen.append((words, named)))
     configuration._draw.cache_clear()
-    Configuration(workload="A", seed=3, days=4.0, rate=5.0, machines=60, cpu=70, memory=80).drawn()
+    Configuration(workload="A", seed=3, days=4.0, rate=5.0, machines=60, cpu=70, memory=80).make_workload()
     configuration._draw.cache_clear()
     size = presets.Size(machines=60, largest_cpu=70, largest_memory=80)
     assert seen == [(("A", 3, 4.0), {"rate": 5.0, "size": size})]

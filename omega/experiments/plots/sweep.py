@@ -12,7 +12,6 @@ from omega.experiments.plots.style import (
     STYLES,
     Style,
     below,
-    handle,
     kind_handles,
     save,
     series,
@@ -37,10 +36,10 @@ UNIT = {
 def draw_sweep(records: Sequence[Record], names: Sequence[str], metrics: Sequence[str], path: Path) -> None:
     """Draw `metrics` over the parameter `names[0]`. Raises BadInput."""
     with styled():
-        save(_drawn(records, names, metrics), path)
+        save(_figure(records, names, metrics), path)
 
 
-def _drawn(records: Sequence[Record], names: Sequence[str], metrics: Sequence[str]) -> Figure:
+def _figure(records: Sequence[Record], names: Sequence[str], metrics: Sequence[str]) -> Figure:
     along, others = names[0], names[1:]
     columns: dict[str, tuple[str, str]] = {}
     for metric in metrics:
@@ -61,7 +60,7 @@ def _drawn(records: Sequence[Record], names: Sequence[str], metrics: Sequence[st
         axes.set_xlabel(f"{along} ({UNIT[along]})" if UNIT.get(along) else along)
         axes.set_ylabel(UNITS.get(name, name.replace("_", " ")))
         _scale(axes, values)
-    handles = [handle(each.label, each.colour, each.marker) for each in styles.values() if each.label]
+    handles = [each.handle for each in styles.values() if each.label]
     if len({kind for kind, _ in columns.values() if kind}) > 1:
         handles += kind_handles()
     if handles:
@@ -81,7 +80,7 @@ def _line(axes: Any, along: str, members: Sequence[Record], what: tuple[str, str
     kind, name = what
     points = []
     for record in members:
-        values = {found: value for found, _, _, value in chosen(record, column)}
+        values = {label: value for label, _, _, value in chosen(record, column)}
         points.append((record["configuration"][along], values[column], record))
     if all(isinstance(x, int | float) for x, _, _ in points):
         points.sort(key=lambda point: float(point[0]))
