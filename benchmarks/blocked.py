@@ -15,7 +15,7 @@ from benchmarks.computer import computer, middle, spread, wait_calm
 from benchmarks.contest import Contest, PreparedCell, QueueEmpty, run_contest
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import CAPACITY, chunks, fill, join, queue_jobs
-from benchmarks.store import Saved, Store, measured_store
+from benchmarks.store import Saved, Store, StoreSettings
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import GroupStatus, Job, JobSpec, TaskGroup
@@ -31,11 +31,9 @@ LEAST = 13_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(StoreSettings):
     """Number and shapes of the blocked jobs, and the jobs that keep the schedulers busy."""
 
-    store: str | None = None
-    append_only: bool = False
     machines: int = 10_000
     schedulers: int = 2
     blocked: int = 1_000
@@ -54,7 +52,7 @@ def measure(settings: Settings) -> Document:
     about = computer()
     wake = measure_waking(settings.sleepers, settings.machines)
     progress(f"blocked: one freed machine beside {settings.sleepers:,} blocked jobs: {wake['attempts']} attempts")
-    with measured_store(settings.store, append_only=settings.append_only) as store:
+    with settings.measured_store() as store:
         cell, runs = BusyCell(store, settings), list[dict[str, Any]]()
         for repeat in range(settings.repeat):
             # The order alternates, so that other load on the computer affects both equally.

@@ -21,7 +21,7 @@ from benchmarks.ceiling import UNCHECKED, Recorder, pack, without_log_number
 from benchmarks.committer import Calls, ClientRound, Commits, Timing, serve
 from benchmarks.computer import computer, middle, now_ms, spread, wait_calm
 from benchmarks.launch import Document, launch, progress
-from benchmarks.store import Saved, Store, measured_store
+from benchmarks.store import Saved, Store, StoreSettings
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.schedulers.presets import BATCH_JOBS
@@ -35,15 +35,13 @@ FEWEST_CALLS = 5
 SUBMITTED_AT_ONCE = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(StoreSettings):
     """What to measure. `seconds` is the length of a round, of which each case has `rounds` of each kind.
 
     `per_call` is how many transactions go in one round trip, as many as the batch preset sends.
     """
 
-    store: str | None = None
-    append_only: bool = False
     machines: int = 10_000
     clients: Sequence[int] = (1, 2, 4)
     sizes: Sequence[int] = (1, 10, 100)
@@ -80,7 +78,7 @@ class CommitCase:
 def measure(settings: Settings) -> Document:
     """Measure every case and return the document that the command prints with --json."""
     about = computer()
-    with measured_store(settings.store, append_only=settings.append_only) as store:
+    with settings.measured_store() as store:
         cell = store.make_cell()
         cell.register_executor("bench", "bench", 600_000, now_ms())
         cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in range(settings.machines)], now_ms())

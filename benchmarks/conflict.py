@@ -15,7 +15,7 @@ from benchmarks.computer import computer, middle, spread, wait_calm
 from benchmarks.contest import Contest, PreparedCell, QueueEmpty, run_contest
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import CAPACITY, add_pools, fill, join, queue_jobs
-from benchmarks.store import Saved, Store, measured_store
+from benchmarks.store import Saved, Store, StoreSettings
 from omega.cellstate.errors import BadInput, StoreError
 from omega.cellstate.model import Gang, TaskGroup
 from omega.schedulers.presets import BATCH_JOBS
@@ -47,11 +47,9 @@ Run = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(StoreSettings):
     """What to measure; every combination of the lists is a configuration. Amounts are millicores and MiB."""
 
-    store: str | None = None
-    append_only: bool = False
     machines: int = 10_000
     batch: Sequence[int] = (1, 2, 4)
     service: Sequence[int] = (0,)
@@ -108,7 +106,7 @@ def measure(settings: Settings) -> Document:
     """Measure every configuration and return the document that the command prints with --json."""
     about = computer()
     contests = list(_contests(settings))
-    with measured_store(settings.store, append_only=settings.append_only) as store:
+    with settings.measured_store() as store:
         cells = PreparedCells(store, settings)
         runs: list[Run] = []
         for repeat in range(settings.repeat):

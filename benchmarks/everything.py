@@ -7,14 +7,13 @@ from benchmarks import commit, conflict, instructions, lists, place
 from benchmarks.computer import computer
 from benchmarks.launch import Document, launch
 from benchmarks.ranges import compare, load
+from benchmarks.store import StoreSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings(StoreSettings):
     """On which store; `quick` for a first impression within two minutes."""
 
-    store: str | None = None
-    append_only: bool = False
     quick: bool = False
 
     def parts(self) -> list[tuple[str, Any]]:

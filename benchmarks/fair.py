@@ -13,7 +13,7 @@ from benchmarks.computer import computer, cpu_seconds, middle, now_ms, wait_calm
 from benchmarks.fair_log import Convergence
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import BENCH_EXECUTOR, FOR_EVER_MS, join
-from benchmarks.store import Store, measured_store
+from benchmarks.store import Store, StoreSettings
 from omega.cellstate.audit import verify
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import JobSpec, TaskGroup
@@ -35,11 +35,9 @@ MEDIANS = ("seconds", "overshoot", "undershoot", "undone", "evictions", "wasted_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(StoreSettings):
     """What to measure. `guarantees` (tasks) and with them the number of pools; `preemption`: quick or default."""
 
-    store: str | None = None
-    append_only: bool = False
     machines: int = 1_000
     slots: int = 8
     schedulers: int = 4
@@ -59,7 +57,7 @@ def measure(settings: Settings) -> Document:
     """Measure so many runs, each in a cell of its own."""
     runs: list[dict[str, Any]] = []
     about = computer()
-    with measured_store(settings.store, append_only=settings.append_only) as store:
+    with settings.measured_store() as store:
         for repeat in range(settings.repeat):
             wait_calm(settings.calm_seconds)
             each = replace(store, cell=f"{store.cell}-{repeat}")
@@ -192,25 +190,7 @@ def _facts(cell: StoredCell) -> list[Fact]:
 def _tell(run: dict[str, Any]) -> None:
     progress(
         f"fair: {'met' if run['met'] else 'missed'}: "
-        + ", ".join(
-            f"{name} {run[name]}"
-            for name in (
-                "seconds",
-                "overshoot",
-                "undershoot",
-                "evictions",
-                "undone",
-                "transactions",
-                "unfair",
-                "not_improved",
-                "violations",
-                "checked_when_decided",
-                "wasted_task_seconds",
-                "held",
-                "shares",
-                "cpu",
-            )
-        )
+        + ", ".join(f"{name} {value}" for name, value in run.items() if name not in ("met", "repeat"))
     )
 
 

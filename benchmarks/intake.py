@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.computer import computer
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import chunks
-from benchmarks.store import Store, measured_store
+from benchmarks.store import Store, StoreSettings
 from omega.cellstate.model import BUCKETS, JobSpec, TaskGroup, bucket_of
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.transaction import Ask, Intake, Position
@@ -22,11 +22,9 @@ from omega.schedulers.sharing import owned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(StoreSettings):
     """Length of the queue, owners of its jobs, and number of requests."""
 
-    store: str | None = None
-    append_only: bool = False
     jobs: int = 100_000
     tasks: int = 10
     users: int = 50
@@ -38,7 +36,7 @@ class Settings:
 def measure(settings: Settings) -> Document:
     """Measure both queues."""
     about = computer()
-    with measured_store(settings.store, append_only=settings.append_only) as store:
+    with settings.measured_store() as store:
         queues = {}
         for name in ("even", "skewed"):
             cell = store.make_cell()

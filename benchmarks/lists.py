@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.computer import computer, spread
 from benchmarks.launch import Document, launch, progress
 from benchmarks.residents import Filler, chunks, join, queue_jobs
-from benchmarks.store import Store, measured_store
+from benchmarks.store import Store, StoreSettings
 from omega.cellstate.model import TaskGroup
 from omega.client.client import Client
 
@@ -23,11 +23,9 @@ PLACED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(StoreSettings):
     """Sizes of the cell, and number of measured calls of each question."""
 
-    store: str | None = None
-    append_only: bool = False
     jobs: int = 10_000
     machines: int = 100_000
     page: int = 50
@@ -37,7 +35,7 @@ class Settings:
 def measure(settings: Settings) -> Document:
     """Fill a cell and ask each question `calls` times."""
     about = computer()
-    with measured_store(settings.store, append_only=settings.append_only) as store:
+    with settings.measured_store() as store:
         cell = store.make_cell()
         join(cell, settings.machines, lease_ms=3_600_000)
         filler = Filler(cell, "lists")

@@ -11,7 +11,7 @@ from benchmarks.launch import Document, launch, progress
 from benchmarks.memory import measure_scheduler, measure_server
 from benchmarks.placement import measure_placement
 from benchmarks.pool_scheduling import measure_pool_scheduling
-from benchmarks.store import Saved, measured_store
+from benchmarks.store import Saved, StoreSettings
 from benchmarks.sync import measure_sync
 from omega.cellstate.errors import BadInput
 
@@ -20,11 +20,9 @@ _WITH_STORE = {"sync", "memory", "epochs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class Settings(StoreSettings):
     """What to measure: cell sizes, numbers of changed machines, running tasks for the memory part."""
 
-    store: str | None = None
-    append_only: bool = False
     parts: Sequence[str] = PARTS
     machines: Sequence[int] = (1_000, 10_000, 100_000)
     sync_machines: Sequence[int] = (10_000, 100_000)
@@ -54,7 +52,7 @@ def measure(settings: Settings) -> Document:
         document["lanes"] = measure_attempts()
         progress("place: lanes measured")
     if _WITH_STORE & set(settings.parts):
-        with measured_store(settings.store, append_only=settings.append_only) as store:
+        with settings.measured_store() as store:
             document["store"] = store.describe()
             store.make_cell()
             empty = Saved.save(store, "empty")

@@ -2,18 +2,15 @@
 
 from time import process_time
 
-import numpy as np
-
 from benchmarks.launch import Document
-from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.model import GroupStatus, Job, MachineState
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
-from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.transaction import Outcome, Position, Verdict
+from omega.cellstate.transaction import Outcome, Verdict
 from omega.schedulers.presets import batch
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
+from omega.testing import snapshot as empty_cell
+from omega.testing import work
 
 SLOT = 1_000
 CASES = ((2_500, 4, 20, 100, 2_000), (10_000, 10, 1_000, 2_000, 50), (10_000, 10, 0, 2_000, 50))
@@ -21,25 +18,12 @@ CASES = ((2_500, 4, 20, 100, 2_000), (10_000, 10, 1_000, 2_000, 50), (10_000, 10
 Hadoop Fair Scheduler was measured (EuroSys 2010); the others differ in their pools alone."""
 
 
-def cell(machines: int, slots: int) -> Snapshot:
-    """Make an empty cell of equal slots."""
-    rows = np.zeros((machines, 8), dtype=np.int64)
-    rows[:, 0], rows[:, 1], rows[:, 2] = np.arange(machines), 1, MachineState.UP
-    rows[:, 4] = slots * SLOT
-    copy = ArraySnapshot(2)
-    copy.apply(Reply(Position(1, "t"), full=True, rows=rows))
-    return copy
-
-
 def jobs(pools: int, number: int, tasks: int) -> list[Work]:
     """Make jobs, in turn of each pool."""
-    found = []
-    for order in range(number):
-        group = GroupStatus(need=(SLOT, 0), duration_ms=1_000, total=tasks, unplaced=tasks, waiting=f"0-{tasks - 1}")
-        spec = {"pool": f"p{order % pools}"} if pools else {}
-        job = Job(id=f"j{order}", name=f"j{order}", kind="batch", order=order, groups=[group], spec=spec)
-        found.append(Work.of(job))
-    return found
+    each = (((SLOT, 0), tasks),)
+    return [
+        work(*each, name=f"j{i}", order=i, duration=1.0, pool=f"p{i % pools}" if pools else "") for i in range(number)
+    ]
 
 
 def configure(snapshot: Snapshot, pools: int, slots: int) -> None:
@@ -88,7 +72,7 @@ def measure_pool_scheduling() -> list[Document]:
     """Fill each cell; processor time in µs per attempt of a job, and tasks per second of processor time."""
     found = list[Document]()
     for machines, slots, pools, number, tasks in CASES:
-        scheduler, snapshot = batch(), cell(machines, slots)
+        scheduler, snapshot = batch(), empty_cell(*[(slots * SLOT, 0)] * machines)
         configure(snapshot, pools, machines * slots)
         scheduler.take(jobs(pools, number, tasks))
         placed = attempts = 0

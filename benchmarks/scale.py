@@ -9,15 +9,16 @@ import argparse
 import json
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count, islice
+from itertools import count
 from statistics import median
 from typing import Any
 
 from benchmarks.computer import computer
 from benchmarks.launch import progress
 from benchmarks.memory import MIB, scheduler_bytes
+from benchmarks.residents import chunks
 from benchmarks.store import Store, measured_store
 from omega.cellstate.audit import verify
 from omega.cellstate.backup import read_backup
@@ -32,13 +33,6 @@ LEASE_MS = 24 * 3600 * 1000
 LIMIT_MS = 100
 """No call occupies the server for longer (semantics 11)."""
 NUMBERS = count(1)
-
-
-def batched(numbers: Iterable[int], size: int) -> Iterator[tuple[int, ...]]:
-    """So many at a time."""
-    source = iter(numbers)
-    while chunk := tuple(islice(source, size)):
-        yield chunk
 
 
 def transaction_of(job: str, machines: Sequence[int], mode: Mode) -> Transaction:
@@ -85,11 +79,11 @@ def fill(store: Store, machines: int, tasks: int) -> LoadedCell:
     """Make the cell with its machines and running tasks."""
     cell = store.make_cell()
     cell.register_executor("bench", "bench", LEASE_MS, 0)
-    for numbers in batched(range(machines), 1000):
+    for numbers in chunks(range(machines), 1000):
         cell.join("bench", [MachineSpec(f"m{i}", CAPACITY) for i in numbers], 0)
     loaded = LoadedCell(store, cell, cell.register_scheduler("filler/0", "bench", LEASE_MS, 0))
     cell.submit([JobSpec("large", "large", "batch", (TaskGroup(NEED, tasks),))], 0, "bench")
-    for numbers in batched((i % machines for i in range(tasks)), 2000):
+    for numbers in chunks((i % machines for i in range(tasks)), 2000):
         if loaded.commit("large", numbers) != len(numbers):
             raise RuntimeError("a commit of the filling did not place all of its claims")
         while cell.receive(1):

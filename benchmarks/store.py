@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -125,6 +125,18 @@ def measured_store(url: str | None, *, append_only: bool = False) -> Iterator[St
         raise translate(error, url or "unix://") from error
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """Settings of a benchmark of a store: its URL (None: a server of its own), and whether that logs writes."""
+
+    store: str | None = None
+    append_only: bool = False
+
+    def measured_store(self) -> AbstractContextManager[Store]:
+        """Return the server to measure."""
+        return measured_store(self.store, append_only=self.append_only)
 
 
 def server_directory() -> Path:

@@ -1,7 +1,7 @@
 """One simulation as plain values: settings and workload, as stored in a file of results."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
 from math import isfinite
 from types import NoneType
@@ -85,23 +85,13 @@ class Configuration:
 
     def settings(self) -> Settings:
         """Return the settings of the simulation. Raises BadInput."""
-        return Settings(
-            architecture=self.architecture,
-            days=self.days,
-            seed=self.seed,
-            batch_schedulers=self.batch,
-            t_job_batch=self.t_job_batch,
-            t_job_service=self.t_job_service,
-            t_task=self.t_task,
-            t_task_service=self.t_task_service,
-            detection=_named(Detection, "detection", self.detection),
-            commit=_named(Mode, "commit", self.commit),
-            placement=self.placement,
-            sharing=self.sharing,
-            release_moves_number=self.release_moves_number,
-            reference_rules=self.reference_rules,
-            offers=None if self.offers is None else _chosen("offers", self.offers, OFFERS),
-        )
+        same: dict[str, Any] = {name: getattr(self, name) for name in SAME}
+        same |= {
+            "detection": _named(Detection, "detection", self.detection),
+            "commit": _named(Mode, "commit", self.commit),
+        }
+        offers = None if self.offers is None else _chosen("offers", self.offers, OFFERS)
+        return Settings(**same, batch_schedulers=self.batch, offers=offers)
 
     def make_workload(self) -> Workload:
         """Return the workload. The last one is kept: runs that differ in settings alone share theirs."""
@@ -133,6 +123,8 @@ class Configuration:
         return replace(self, **{name: parsed(name, value) for name, value in values.items()})
 
 
+SAME = {each.name for each in fields(Configuration)} & {each.name for each in fields(Settings)} - {"offers"}
+"""Parameters that are settings of the same name."""
 PARAMETERS: dict[str, type] = {
     name: next(each for each in (get_args(hint) or (hint,)) if each is not NoneType)
     for name, hint in get_type_hints(Configuration).items()

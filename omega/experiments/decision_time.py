@@ -6,16 +6,7 @@ from functools import partial
 import numpy as np
 
 from omega.experiments.configuration import Configuration
-from omega.experiments.experiment import (
-    SEEDS,
-    Experiment,
-    Extent,
-    along,
-    at,
-    each_cell,
-    logarithmic,
-    where,
-)
+from omega.experiments.experiment import SEEDS, Experiment, Extent, along, at, each_cell, logarithmic, where
 from omega.experiments.finding import Measurements
 from omega.experiments.metrics import of, saturated, unscheduled
 from omega.experiments.results import Record

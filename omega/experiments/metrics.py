@@ -15,11 +15,6 @@ SHORT = {
     "wasted": "busyness_wasted_median",
     "no_conflict": "busyness_no_conflict_median",
 }
-SPREAD = {
-    name: name.replace("_median", "_mad")
-    for name in ("busyness_median", "busyness_useful_median", "busyness_wasted_median", "busyness_no_conflict_median")
-} | {"conflict_fraction": "conflict_fraction_mad"}
-"""The median absolute deviation of daily values that belongs to a median of them."""
 UNITS = {
     "wait_mean": "mean wait (s)",
     "wait_p90": "wait, 90th percentile (s)",
@@ -39,8 +34,7 @@ def of(record: Record, kind: str, name: str) -> float:
 
 def spread(record: Record, kind: str, name: str) -> float:
     """Return the median absolute deviation of the daily values behind a figure; 0 when it is no median."""
-    known = SPREAD.get(SHORT.get(name, name))
-    return float(record["result"][kind][known]) if known else 0.0
+    return float(record["result"][kind].get(SHORT.get(name, name).removesuffix("_median") + "_mad", 0.0))
 
 
 def saturated(record: Record, kind: str) -> bool:

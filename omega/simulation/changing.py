@@ -24,7 +24,7 @@ from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
 from omega.simulation.worker_pools import WorkerPools
-from omega.simulation.world import Answers, World
+from omega.simulation.world import Answers, Eviction, World
 
 MINUTE = 60 * SECOND
 
@@ -142,9 +142,7 @@ class ChangingWorld(World):
 
     def _freed(self, _: Any) -> None:
         self.frees += 1
-        for number in sorted(self.watching):
-            if number in self.watching:
-                self.watching[number]()
+        self.wake()
 
     # Evictions
 
@@ -152,12 +150,12 @@ class ChangingWorld(World):
     def commit(self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot) -> Outcome:
         runs = self._victims(transaction)
         before = self.store.cell.jobs_by_id(sorted({run.job for run in runs}))
-        found = super().commit(number, member, job, transaction, copy)
+        outcome = super().commit(number, member, job, transaction, copy)
         if runs and self.pools.configured:
             self._record_evictions(runs)
         for each in self.store.cell.jobs_by_id(sorted(before)).values():
             self.evicted[each.kind] += self._took(before[each.id], each)
-        return found
+        return outcome
 
     def _victims(self, transaction: Transaction) -> list[Run]:
         """Return the runs that may lose tasks, before the commit."""
@@ -177,7 +175,8 @@ class ChangingWorld(World):
             lost = ranges.count(run.tasks) - stay.get(run.placement, 0)
             if lost:
                 began, pool = self._started[run.placement]
-                self.pool_evictions.append((self.engine.seconds, pool, lost, lost * (self.engine.now - began) / SECOND))
+                wasted = lost * (self.engine.now - began) / SECOND
+                self.pool_evictions.append(Eviction(self.engine.seconds, pool, lost, wasted))
 
     def _took(self, before: Job, after: Job) -> int:
         """Remove tasks that were taken from a job and notify its scheduler of the rest. Returns their number."""
@@ -233,15 +232,15 @@ class ChangingWorld(World):
 
     def measured(self, asked: Measure, kind: str) -> Measurements:
         """Answer Measure; shard durations are known from the start, as from earlier runs."""
-        found = measure(asked, self.store.cell, kind, ALL)
-        jobs = [each._replace(durations=self.worker_pools.durations(each.job.id)) for each in found.jobs]
-        return found._replace(jobs=jobs)
+        measurements = measure(asked, self.store.cell, kind, ALL)
+        jobs = [each._replace(durations=self.worker_pools.durations(each.job.id)) for each in measurements.jobs]
+        return measurements._replace(jobs=jobs)
 
     def resized(self, asked: Resize, by: str) -> Resized:
         """Answer Resize; removed workers end at once."""
         cell = self.store.cell
         before = cell.jobs_by_id(sorted(asked.totals))
-        found = resize(asked, cell, self.engine.now // 1000, by)
-        for job in found.jobs:
+        sizes = resize(asked, cell, self.engine.now // 1000, by)
+        for job in sizes.jobs:
             self._took(before[job.id], job)
-        return found
+        return sizes

@@ -13,7 +13,7 @@ from omega.cellstate.transaction import Position
 from omega.schedulers.epochs import epoch_of
 from omega.simulation.engine import SECOND
 from omega.simulation.simulated_store import EXECUTOR, SimulatedStore
-from omega.simulation.world import World
+from omega.simulation.world import Eviction, World
 
 
 class Sample(NamedTuple):
@@ -23,15 +23,6 @@ class Sample(NamedTuple):
     usage: tuple[float, ...]
     fair_share: tuple[float, ...]
     satisfaction: float
-
-
-class Eviction(NamedTuple):
-    """Tasks of a pool that were evicted at a time (seconds), and how long they had run, together (task-seconds)."""
-
-    at: float
-    pool: str
-    tasks: int
-    wasted: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +39,12 @@ class PoolHistory:
 
     def as_json(self) -> dict[str, Any]:
         """Return a document by pool: means over time of the dominant resource, and sums."""
-        found = {}
+        document = {}
         for name, samples in self.samples.items():
             at = self.dominant(name)
             lost = [eviction for eviction in self.evictions if eviction.pool == name]
             known = [sample.usage[at] / sample.fair_share[at] for sample in samples if sample.fair_share[at] > 0]
-            found[name] = {
+            document[name] = {
                 "dominant_resource": self.resources[at],
                 "usage_mean": fmean(sample.usage[at] for sample in samples),
                 "fair_share_mean": fmean(sample.fair_share[at] for sample in samples),
@@ -61,7 +52,7 @@ class PoolHistory:
                 "tasks_evicted": sum(eviction.tasks for eviction in lost),
                 "wasted_seconds": sum(eviction.wasted for eviction in lost),
             }
-        return found
+        return document
 
 
 @dataclass(slots=True)
@@ -82,10 +73,10 @@ class PoolClock:
         self.world.pools, self.world.resources = self.pools, cell.dimensions.names
         self._tick(None)
 
-    def history(self, evictions: Sequence[tuple[float, str, int, float]]) -> PoolHistory:
-        """Return how the pools stood. `evictions`: time, pool, tasks, task-seconds."""
+    def history(self) -> PoolHistory:
+        """Return how the pools stood."""
         samples = {name: each for name, each in self.samples.items() if not name.endswith(f"/{ROOT}")}
-        return PoolHistory(self.world.resources, samples, [Eviction(*each) for each in evictions])
+        return PoolHistory(self.world.resources, samples, self.world.pool_evictions)
 
     def _tick(self, _: Any) -> None:
         cell, engine = self.store.cell, self.world.engine
@@ -98,9 +89,7 @@ class PoolClock:
         self.world.epoch = epoch
         self._sample(epoch, engine.seconds)
         engine.at(engine.now + round(self.period * SECOND), self._tick)
-        for number in sorted(self.world.watching):
-            if number in self.world.watching:
-                self.world.watching[number]()
+        self.world.wake()
 
     def _sample(self, epoch: Epoch, at: float) -> None:
         for name, share in epoch.pools.items():

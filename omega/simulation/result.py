@@ -135,10 +135,6 @@ class Result:
         }
 
 
-def _with_names(words: dict[str, Any]) -> dict[str, Any]:
-    return words | {"detection": words["detection"].name.lower(), "commit": words["commit"].name.lower()}
-
-
 def summed_up(
     workload: Workload, settings: Settings, world: World, tally: Tally,
     simulated_schedulers: Sequence[SimulatedScheduler], kinds: Sequence[str] = KINDS,
@@ -234,5 +230,6 @@ def _of_scheduler(simulated: SimulatedScheduler, lengths: Sequence[float]) -> di
 
 def _settings(settings: Settings) -> dict[str, Any]:
     """Return settings as plain values; the number of batch schedulers has the name of its option."""
-    document: dict[str, Any] = _with_names(asdict(settings))
+    document: dict[str, Any] = asdict(settings)
+    document |= {name: document[name].name.lower() for name in ("detection", "commit")}
     return {"batch" if name == "batch_schedulers" else name: value for name, value in document.items()}

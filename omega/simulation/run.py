@@ -178,8 +178,8 @@ class Simulation:
         for simulated in self.simulated_schedulers:
             simulated.close()
         self.tally.submit([arrival.job for arrival in self.workload.arrivals[: self._arrived]])
-        found = summed_up(self.workload, self.settings, world, self.tally, self.simulated_schedulers, self.kinds)
-        return replace(found, pools=self.clock.history(world.pool_evictions)) if self.pools.configured else found
+        result = summed_up(self.workload, self.settings, world, self.tally, self.simulated_schedulers, self.kinds)
+        return replace(result, pools=self.clock.history()) if self.pools.configured else result
 
     # Schedulers
 
@@ -209,12 +209,14 @@ class Simulation:
         settings, kind = self.settings, name.partition("/")[0]
         own = next(iter(self.own.values()), None) if kind == "monolithic" else self.own.get(kind)
         if own is not None:
-            found = own.fresh(f"{settings.seed}/{name}")
-            found.follows_pools |= type(found.ordering) is type(Scheduler(kind).ordering)  # it has none of its own
-            found.peers = self._peers(name)
+            scheduler = own.fresh(f"{settings.seed}/{name}")
+            scheduler.follows_pools |= type(scheduler.ordering) is type(
+                Scheduler(kind).ordering
+            )  # it has none of its own
+            scheduler.peers = self._peers(name)
             if settings.architecture == "two-level":
-                found.retry_policy, found.detection = found.retry_policy or OFFERS_RETRIES, Detection.FINE
-            return found
+                scheduler.retry_policy, scheduler.detection = scheduler.retry_policy or OFFERS_RETRIES, Detection.FINE
+            return scheduler
         paths = {each: settings.decision_time(each) for each in KINDS}
         offers = settings.architecture == "two-level"
         retry_policy = REFERENCE_RETRIES if settings.reference_rules else OFFERS_RETRIES if offers else None

@@ -59,7 +59,26 @@ class SimulatedStore(Protocol):
         """Record the last placement id, once per minute; a real store does it by its own clock."""
 
 
-class TwinStore:
+class _CellStore:
+    """What both stores do alike: calls of the cell."""
+
+    cell: Cell
+
+    def join(self, machines: Sequence[MachineSpec]) -> None:
+        """Add the cell's machines."""
+        self.cell.register_executor(EXECUTOR, EXECUTOR, LEASE_MS, 0)
+        self.cell.join(EXECUTOR, machines, 0)
+
+    def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
+        """Submit jobs."""
+        self.cell.submit(jobs, at_ms, EXECUTOR)
+
+    def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
+        """Abandon a job; with `keep` its running tasks continue."""
+        self.cell.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
+
+
+class TwinStore(_CellStore):
     """The in-memory twin. It writes no log and sends no messages."""
 
     def __init__(
@@ -81,36 +100,27 @@ class TwinStore:
             tag=str,  # nobody compares the versions of one history in memory
         )
         self.twin.simple.numbered, self.twin.ledger.counted = numbered, counted
-        self.cell: Cell = self.twin
+        self.cell = self.twin
         # Called for each job; the twin's method is used directly.
         self.refresh = self.twin.bring_up_to_date
         self.commit = self.twin.carry_out
         self.end = self.twin.finish_placed
 
-    def join(self, machines: Sequence[MachineSpec]) -> None:
-        """Add the cell's machines."""
-        self.twin.register_executor(EXECUTOR, EXECUTOR, LEASE_MS, 0)
-        self.twin.join(EXECUTOR, machines, 0)
-
+    @override
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
-        """Submit jobs."""
         if not self.twin.submit_simple(jobs, at_ms, EXECUTOR):
-            self.twin.submit(jobs, at_ms, EXECUTOR)
+            super().submit(jobs, at_ms)
 
     def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
         """End tasks that still exist; returns their number."""
         return sum(self.twin.end(endings, at_ms, EXECUTOR))
-
-    def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
-        """Abandon a job; with `keep` its running tasks continue."""
-        self.twin.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
 
     def tick(self, at_ms: int) -> None:
         """Record the last placement id, once per minute."""
         tick(self.twin.ledger, at_ms)
 
 
-class ServerStore(SimulatedStore):
+class ServerStore(_CellStore, SimulatedStore):
     """A cell on a real store without other users.
 
     Its releases always raise sequence numbers. Without `release_moves_number` they are counted and subtracted
@@ -119,8 +129,7 @@ class ServerStore(SimulatedStore):
 
     def __init__(self, cell: Cell, *, release_moves_number: bool = True) -> None:
         """Take a newly created cell."""
-        self.server = cell
-        self.cell: Cell = cell
+        self.cell = cell
         self.release_moves_number = release_moves_number
         self._released: Counter[int] = Counter()
         self._members: dict[str, Membership] = {}
@@ -130,27 +139,18 @@ class ServerStore(SimulatedStore):
         self._unread = 0
 
     @override
-    def join(self, machines: Sequence[MachineSpec]) -> None:
-        self.server.register_executor(EXECUTOR, EXECUTOR, LEASE_MS, 0)
-        self.server.join(EXECUTOR, machines, 0)
-
-    @override
     def refresh(self, copy: PackedSnapshot) -> None:
-        reply = self.server.sync(copy.position)
+        reply = self.cell.sync(copy.position)
         copy.apply(reply)
-        copy.lanes.learn(self.server.lanes(copy.lanes.unknown()))
+        copy.lanes.learn(self.cell.lanes(copy.lanes.unknown()))
         self._position = reply.position
         if not self.release_moves_number and copy.numbered:
             for machine in set(reply.rows[:, 0].tolist()):
                 copy.numbers[machine] -= self._released[machine]
 
-    @override
-    def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
-        self.server.submit(jobs, at_ms, EXECUTOR)
-
     def _membership(self, member: str) -> Membership:
         if member not in self._members:
-            self._members[member] = self.server.register_scheduler(member, member.replace("/", "-"), LEASE_MS, 0)
+            self._members[member] = self.cell.register_scheduler(member, member.replace("/", "-"), LEASE_MS, 0)
             self._numbers[member] = 0
         return self._members[member]
 
@@ -169,7 +169,7 @@ class ServerStore(SimulatedStore):
         executors = copy.executors([claim.machine for claim in transaction.claims])
         basis = Basis(copy.position.version, round(copy.began * 1000))
         number, at_ms = self._numbers[member], at // 1000
-        reply = self.server.commit(
+        reply = self.cell.commit(
             CommitRequest(membership, number, [transaction], since, at_ms, executors=executors, basis=basis)
         )
         self._position = reply.position
@@ -182,30 +182,26 @@ class ServerStore(SimulatedStore):
         if self._unread >= UNREAD:
             self._unread = 0
             for executor in executors:
-                while self.server.receive(executor):
+                while self.cell.receive(executor):
                     continue
         return outcome, placed
 
     @override
     def end(self, placed: Placed | SimpleJob, at: int) -> int:
-        count = sum(self.server.end(placed.endings(), at // 1000, EXECUTOR))
+        count = sum(self.cell.end(placed.endings(), at // 1000, EXECUTOR))
         if count != placed.tasks:
             raise Refused(
-                f"cell {self.server.name}: {count} of {placed.tasks} tasks ended; another process uses the cell"
+                f"cell {self.cell.name}: {count} of {placed.tasks} tasks ended; another process uses the cell"
             )
         self._released.update(set(placed.machines))
         return count
 
     @override
     def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
-        counts = self.server.end(endings, at_ms, EXECUTOR)
-        moved = {each.machine for each, count in zip(endings, counts, strict=True) if count and each.how < EndKind.LEFT}
-        self._released.update(moved)
+        counts = self.cell.end(endings, at_ms, EXECUTOR)
+        ended = zip(endings, counts, strict=True)
+        self._released.update({each.machine for each, count in ended if count and each.how < EndKind.LEFT})
         return sum(counts)
-
-    @override
-    def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
-        self.server.stop(job_id, at_ms, by, JobState.ABANDONED, keep=keep)
 
     def tick(self, at_ms: int) -> None:
         """Do nothing: the store does it by its own clock."""

@@ -61,8 +61,8 @@ class WorkerPools:
 
     def seconds(self) -> dict[str, float]:
         """Return the durations of finished jobs from their arrival."""
-        found = self.worker_pools.items()
-        return {job_id: (pool.ended - pool.arrived) / SECOND for job_id, pool in found if pool.ended is not None}
+        pools = self.worker_pools.items()
+        return {job_id: (pool.ended - pool.arrived) / SECOND for job_id, pool in pools if pool.ended is not None}
 
     def start(self, job_id: str, placed: Placed | SimpleJob) -> None:
         """Start placed workers."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from omega.cellstate import ranges
 from omega.cellstate.model import Job, Run
@@ -22,6 +22,15 @@ from omega.simulation.simulated_store import SimulatedStore
 
 Ended = Callable[[Sequence[int], Sequence[int], int], None]
 Answers = Mapping[type, Callable[[Any], Any]]
+
+
+class Eviction(NamedTuple):
+    """Tasks of a pool that were evicted at a time (seconds), and how long they had run, together (task-seconds)."""
+
+    at: float
+    pool: str
+    tasks: int
+    wasted: float
 
 
 class World:
@@ -45,8 +54,8 @@ class World:
         self.on_end: Ended | None = None
         self.evicted: Counter[str] = Counter()
         """Tasks that were evicted, by kind."""
-        self.pool_evictions: list[tuple[float, str, int, float]] = []
-        """In a cell with pools: time of each eviction, the victim's pool, tasks, and their time until then together."""
+        self.pool_evictions: list[Eviction] = []
+        """In a cell with pools: all evictions."""
         self.pools, self.epoch = Pools(), cast("Epoch | None", None)
         """The cell's pools, and the fair shares in force."""
         self.resources: Sequence[str] = ()
@@ -124,7 +133,12 @@ class World:
             self.on_end(placed.machines, amounts, number)
         self.frees += 1
         if self.watching:
-            for number in sorted(self.watching):
+            self.wake()
+
+    def wake(self) -> None:
+        """Call back the idle schedulers with blocked jobs."""
+        for number in sorted(self.watching):
+            if number in self.watching:
                 self.watching[number]()
 
     # Abandoned jobs
@@ -165,6 +179,4 @@ class World:
         if self.on_end is not None:
             self.on_end(*what)
         self.frees += 1
-        for number in sorted(self.watching):
-            if number in self.watching:
-                self.watching[number]()
+        self.wake()

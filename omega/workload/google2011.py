@@ -14,15 +14,7 @@ from omega.cellstate.model import MOST_PRECEDENCE, JobSpec, MachineSpec, TaskGro
 from omega.cellstate.resources import Resources
 from omega.workload import google2011_rows as trace
 from omega.workload.quantiles import pairs, quantiles
-from omega.workload.workload import (
-    LARGEST_CPU,
-    LARGEST_MEMORY,
-    Arrival,
-    Workload,
-    capacity,
-    request,
-    stream,
-)
+from omega.workload.workload import LARGEST_CPU, LARGEST_MEMORY, Arrival, Workload, capacity, request, stream
 
 FOLLOW_SECONDS = 25_000.0
 """Seconds of the trace read beyond the last arrival, to see tasks end: about five parts."""

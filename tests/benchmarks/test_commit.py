@@ -43,7 +43,7 @@ def test_the_ceiling_is_the_better_way_and_the_ratio_of_medians(store: Store) ->
 @pytest.mark.server
 def test_the_document_has_a_run_for_every_configuration(store_url: str) -> None:
     settings = Settings(
-        store_url, machines=40, clients=(1, 2), sizes=(3,), per_call=2, seconds=0.01, rounds=1, calm_seconds=0
+        store=store_url, machines=40, clients=(1, 2), sizes=(3,), per_call=2, seconds=0.01, rounds=1, calm_seconds=0
     )
     document = measure(settings)
     assert document["cell"] == {"machines": 40}

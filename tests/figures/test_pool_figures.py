@@ -7,7 +7,8 @@ import pytest
 from omega.experiments.hierarchies import example, gains, over_time
 from omega.experiments.plots.hierarchies import draw_failure
 from omega.experiments.plots.pool_history import MOST_POOLS, draw_history, shown_pools
-from omega.simulation.pool_history import Eviction, PoolHistory, Sample
+from omega.simulation.pool_history import PoolHistory, Sample
+from omega.simulation.world import Eviction
 
 
 def history(pools: int) -> PoolHistory:

@@ -7,17 +7,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from omega.experiments.metrics import UNITS, chosen, saturated, spread
-from omega.experiments.plots.style import (
-    PALETTE,
-    STYLES,
-    Style,
-    below,
-    kind_handles,
-    save,
-    series,
-    sheet,
-    styled,
-)
+from omega.experiments.plots.style import PALETTE, STYLES, Style, below, kind_handles, save, series, sheet, styled
 from omega.experiments.results import Record
 
 MARKERS = "osD^vP*"
