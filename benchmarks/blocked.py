@@ -115,16 +115,12 @@ class BusyCell:
     def hold(self, blocked: int) -> dict[str, Any]:
         """Run the schedulers; again with a longer queue when it ran dry."""
         settings = self.settings
-        contest = Contest(
-            batch=settings.schedulers,
-            service=0,
-            detection="fine",
-            commit="incremental",
-            fullness=settings.fullness,
-            gang=False,
-            tasks_per_job=settings.tasks,
-            jobs_per_call=BATCH_JOBS,
-        )
+        sizes: dict[str, Any] = {
+            "batch": settings.schedulers,
+            "tasks_per_job": settings.tasks,
+            "jobs_per_call": BATCH_JOBS,
+        }
+        contest = Contest(fullness=settings.fullness, **sizes)
         for _ in range(MOST_TRIES):
             if blocked not in self.queued:
                 self.queued[blocked] = self._queue(blocked)

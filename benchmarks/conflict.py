@@ -130,20 +130,12 @@ def measure(settings: Settings) -> Document:
 
 
 def _contests(settings: Settings) -> Iterator[Contest]:
-    axes = (settings.fullness, settings.gang, settings.batch, settings.service, settings.detection, settings.commit)
-    for fullness, gang, batch, service, detection, commit, pools in product(*axes, settings.pools):
-        if batch + service:
-            yield Contest(
-                batch=batch,
-                service=service,
-                detection=detection,
-                commit=commit,
-                fullness=fullness,
-                gang=gang,
-                tasks_per_job=settings.tasks,
-                jobs_per_call=settings.jobs_per_call,
-                pools=pools,
-            )
+    axes = ("fullness", "gang", "batch", "service", "detection", "commit", "pools")
+    for values in product(*(getattr(settings, name) for name in axes)):
+        each: dict[str, Any] = dict(zip(axes, values, strict=True))
+        contest = Contest(tasks_per_job=settings.tasks, jobs_per_call=settings.jobs_per_call, **each)
+        if contest.members:
+            yield contest
 
 
 class PreparedCells:
@@ -220,37 +212,43 @@ def _medians(contest: Contest, runs: Sequence[Run]) -> dict[str, Any]:
 
 def comparisons(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Conflict fractions of runs that differ in one setting, divided repeat by repeat: median and spread."""
-    found: list[dict[str, Any]] = []
-    for axis, low, high in (("detection", "fine", "coarse"), ("commit", "incremental", "gang")):
-        ratios: dict[tuple[object, ...], list[float]] = {}
-        others = {_pair(run, axis): run for run in runs if run[axis] == low}
-        fixed = [name for name in SETTING if name != axis]
-        for run in (run for run in runs if run[axis] == high):
-            if other := others.get(_pair(run, axis)):
-                ratio = run["conflict_fraction"] / max(other["conflict_fraction"], 1e-9)
-                ratios.setdefault(tuple(run[name] for name in fixed), []).append(ratio)
-        for values, each in ratios.items():
-            about = {"of": f"{high} ÷ {low}", **dict(zip(fixed, values, strict=True))}
+    rows: list[dict[str, Any]] = []
+    for axis, low in (("detection", "fine"), ("commit", "incremental")):
+        ratios: dict[tuple[tuple[str, Any], ...], list[float]] = {}
+        for run, other in _pairs(runs, axis, low):
+            about = {"of": f"{run[axis]} ÷ {low}", **{name: run[name] for name in SETTING if name != axis}}
+            ratio = run["conflict_fraction"] / max(other["conflict_fraction"], 1e-9)
+            ratios.setdefault(tuple(about.items()), []).append(ratio)
+        for key, each in ratios.items():
             figures = {"conflict_fraction_ratio": round(middle(each), 3), "spread": spread(each, 3)}
-            found.append(about | figures | {"pairs": len(each)})
-    return found
+            rows.append({**dict(key), **figures, "pairs": len(each)})
+    return rows
 
 
 def with_pools(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Tasks per second with pools ÷ without, by repeat; processor time and instructions per task likewise."""
-    found: list[dict[str, Any]] = []
-    without_pools = {_pair(run, "pools"): run for run in runs if not run["pools"]}
-    for pools in sorted({run["pools"] for run in runs} - {0}):
-        mine = [run for run in runs if run["pools"] == pools and _pair(run, "pools") in without_pools]
-        for gang in sorted({run["gang"] for run in mine}):
-            pairs = [(run, without_pools[_pair(run, "pools")]) for run in mine if run["gang"] is gang]
-            row: dict[str, Any] = {"pools": pools, "gang": gang}
-            for name in ("tasks_per_second", "schedulers_us_per_task", "server_us_per_task"):
-                row |= _ratios(name, [run[name] / max(other[name], 1e-9) for run, other in pairs])
-            row["pairs"] = len(pairs)
-            counted = [_instructions(run) / count for run, other in pairs if (count := _instructions(other))]
-            found.append(row | (_ratios("instructions", counted) if counted else {}))
-    return found
+    groups: dict[tuple[int, bool], list[tuple[Run, Run]]] = {}
+    for run, other in _pairs(runs, "pools", 0):
+        groups.setdefault((run["pools"], run["gang"]), []).append((run, other))
+    rows: list[dict[str, Any]] = []
+    for (pools, gang), pairs in sorted(groups.items()):
+        row: dict[str, Any] = {"pools": pools, "gang": gang}
+        for name in ("tasks_per_second", "schedulers_us_per_task", "server_us_per_task"):
+            row |= _ratios(name, [run[name] / max(other[name], 1e-9) for run, other in pairs])
+        row["pairs"] = len(pairs)
+        counted = [_instructions(run) / count for run, other in pairs if (count := _instructions(other))]
+        rows.append(row | (_ratios("instructions", counted) if counted else {}))
+    return rows
+
+
+def _pairs(runs: Sequence[Run], axis: str, base: object) -> list[tuple[Run, Run]]:
+    """Return each run with another value than `base` in a setting, beside that of its repeat with `base`."""
+
+    def others(run: Run) -> tuple[object, ...]:
+        return tuple(run[name] for name in ("repeat", *SETTING) if name != axis)
+
+    with_base = {others(run): run for run in runs if run[axis] == base}
+    return [(run, with_base[others(run)]) for run in runs if run[axis] != base and others(run) in with_base]
 
 
 def _ratios(name: str, ratios: Sequence[float]) -> dict[str, Any]:
@@ -260,10 +258,6 @@ def _ratios(name: str, ratios: Sequence[float]) -> dict[str, Any]:
 def _instructions(run: Run) -> float:
     """Instructions of all processes per task; 0 where they were not counted."""
     return float(run.get("instructions_per_task", {}).get("all", 0))
-
-
-def _pair(run: Run, but: str) -> tuple[object, ...]:
-    return tuple(run[name] for name in ("repeat", *SETTING) if name != but)
 
 
 def _tell(run: Run) -> None:

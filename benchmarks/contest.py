@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from benchmarks.computer import cpu_seconds
-from benchmarks.hardware_counts import InstructionCounts
+from benchmarks.computer import InstructionCounts, cpu_seconds
 from benchmarks.launch import progress
 from benchmarks.residents import BENCH_EXECUTOR
 from benchmarks.store import Saved, Store
@@ -43,11 +42,11 @@ class Contest:
     """The competing schedulers and their settings, as they stand in the document."""
 
     batch: int
-    service: int
-    detection: str
-    commit: str
+    service: int = 0
+    detection: str = "fine"
+    commit: str = "incremental"
     fullness: float
-    gang: bool
+    gang: bool = False
     tasks_per_job: int
     jobs_per_call: int
     pools: int = 0

@@ -12,7 +12,7 @@ UNDONE_SECONDS = 5.0
 TOLERANCE = 0.02
 
 
-class _Running(NamedTuple):
+class _PlacedTasks(NamedTuple):
     """Tasks of a placement; `forced`: the transaction that started them evicted tasks."""
 
     pool: str
@@ -44,7 +44,7 @@ class Convergence:
     """The last time at which some pool was outside the tolerance; None while one is."""
     _above: set[str] = field(default_factory=set)
     _began: bool = False
-    _running: dict[str, _Running] = field(default_factory=dict)
+    _running: dict[str, _PlacedTasks] = field(default_factory=dict)
     _evicted: dict[tuple[str, str, int], float] = field(default_factory=dict)
     _now: float = float("-inf")
 
@@ -91,7 +91,7 @@ class Convergence:
     def _place(self, words: Sequence[str], pool: str, *, forced: bool) -> None:
         _, placement, _, job, group, tasks = words[:6]
         count = ranges.count(tasks)
-        self._running[placement] = _Running(pool, count, self._now, forced)
+        self._running[placement] = _PlacedTasks(pool, count, self._now, forced)
         self.held[pool] = self.held.get(pool, 0) + count
         for task in ranges.indices(tasks):
             at = self._evicted.pop((job, group, task), None)

@@ -44,7 +44,7 @@ def command(
     Finished simulations are not run again: figures 5 and 6 share theirs, and an interrupted command
     resumes.
     """
-    from omega.experiments.figures import figure
+    from omega.experiments.catalogue import figure
 
     what = figure(number)
     form = what.sized(days, cells, machines)

@@ -13,9 +13,9 @@ from omega.cli.sim.executor import finish, writable
 from omega.cli.sim.options import Several, executor_options, machines_of_figure, results_option
 
 if TYPE_CHECKING:
+    from omega.experiments.catalogue import PaperFigure
     from omega.experiments.configuration import Configuration
     from omega.experiments.experiment import Experiment, Extent
-    from omega.experiments.figures import PaperFigure
 
 
 def _simulations(
@@ -89,8 +89,7 @@ def command(
     An interrupted command can be run again: finished simulations are kept. Without options it takes about
     20 minutes of processor time.
     """
-    from omega.experiments.catalogue import of_figure
-    from omega.experiments.figures import FIGURES
+    from omega.experiments.catalogue import FIGURES, of_figure
     from omega.experiments.plots.draw import draw
     from omega.experiments.report import ReportSection, carried_out, page
 

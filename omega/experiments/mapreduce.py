@@ -6,7 +6,7 @@ never wait for the workers that they requested.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 
 import numpy as np
@@ -63,18 +63,16 @@ class PolicyResult:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningJob:
     """A running job: start, remaining phases, workers."""
 
     job: MapReduceJob
     began: float
-    left: list[float]
+    left: list[float] = field(init=False)
     has: int = 0
 
-    @classmethod
-    def of(cls, job: MapReduceJob, now: float) -> "_Running":
-        """Return a job without progress."""
-        return cls(job, now, [float(phase.activities) for phase in job.phases])
+    def __post_init__(self) -> None:
+        self.left = [float(phase.activities) for phase in self.job.phases]
 
     def resize(self, policy: Sizing, totals: Totals) -> int:
         """Resize it to the policy's size; returns the number of additional workers.
@@ -116,12 +114,12 @@ def _run(
     name: str, jobs: Sequence[MapReduceJob], background: NDArray[np.float64], capacity: Resources, step: float
 ) -> PolicyResult:
     policy, waiting = POLICIES[name], list(reversed(jobs))
-    running: list[_Running] = []
+    running: list[_RunningJob] = []
     speedups, use = list[float](), list[list[int]]()
     for tick, others in enumerate(background.astype(np.int64).tolist()):
         now, allocated = tick * step, list(others)
         while waiting and waiting[-1].at <= now:
-            running.append(_Running.of(waiting.pop(), now))
+            running.append(_RunningJob(waiting.pop(), now))
         for each in running:
             _add(allocated, each.job.need, each.has)
         for each in running:

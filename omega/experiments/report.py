@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from omega.experiments.catalogue import PaperFigure
 from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Experiment, Extent, at, where
-from omega.experiments.figures import PaperFigure
 from omega.experiments.finding import Conclusion, Finding
 from omega.experiments.results import Record
 from omega.experiments.sources import program_version, sources_digest

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.workload.load import Demand
 from omega.workload.quantiles import machine_classes, pairs, precedences, quantiles
 from omega.workload.workload import (
     LARGEST_CPU,
@@ -97,6 +96,33 @@ def google_machines(seed: int, count: int, *, largest_cpu: int, largest_memory: 
     drawn = [each for each, quota in zip(alike, quotas, strict=True) for _ in range(quota)]
     stream(seed, "machines").shuffle(drawn)
     return [MachineSpec(f"m{index}", has, attributes) for index, (has, attributes) in enumerate(drawn)]
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """Task groups as arrays: when they arrive, how long their tasks run (seconds), what all tasks want together."""
+
+    at: Floats
+    seconds: Floats
+    amounts: Floats
+    """A row a group, a column a dimension."""
+
+    def offered(self, capacity: Floats) -> Floats:
+        """Mean resource-seconds asked for per second of arrivals (at least 1 s), as shares of `capacity`."""
+        if not len(self.at):
+            return np.zeros(len(capacity))
+        asked: Floats = self.seconds @ self.amounts
+        return asked / max(float(self.at.max()), 1.0) / capacity
+
+    def peak(self, capacity: Floats) -> Floats:
+        """Return the most in use at one time, as shares of `capacity`, if every task started when it arrives."""
+        if not len(self.at):
+            return np.zeros(len(capacity))
+        times = np.concatenate((self.at + self.seconds, self.at))
+        # Stable, and ends stand before beginnings: what ends at an instant is free for what begins then.
+        order = np.argsort(times, kind="stable")
+        used = np.cumsum(np.concatenate((-self.amounts, self.amounts))[order], axis=0)
+        return np.asarray(used.max(axis=0) / capacity)
 
 
 @dataclass(eq=False, slots=True)

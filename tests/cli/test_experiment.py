@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from omega.experiments import figures
+from omega.experiments import catalogue
 from tests.cli.conftest import Omega
 
 
@@ -72,7 +72,7 @@ def test_wrong_figures_and_cells(sim: Omega) -> None:
 
 
 def test_the_report_is_a_page_with_its_figures(sim: Omega, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "FIGURES", {number: figures.FIGURES[number] for number in (3, 8)})
+    monkeypatch.setattr(catalogue, "FIGURES", {number: catalogue.FIGURES[number] for number in (3, 8)})
     page, results = tmp_path / "docs" / "page.md", tmp_path / "results.jsonl"
     words = (
         "sim",

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate.errors import BadInput
-from omega.experiments.catalogue import EXPERIMENTS, find, of_figure
+from omega.experiments.catalogue import EXPERIMENTS, FIGURES, figure, find, of_figure
 from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Experiment, Extent, logarithmic, nothing
-from omega.experiments.figures import FIGURES, figure
 from omega.experiments.finding import Conclusion, Measurements, SeedFinding, concluded
 from omega.experiments.results import Record
 from tests.figures.conftest import Small

@@ -8,10 +8,9 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from omega.experiments import arrivals, decision_time, offers, sizing, surface
-from omega.experiments.catalogue import EXPERIMENTS, of_figure
+from omega.experiments.catalogue import EXPERIMENTS, FIGURES, of_figure
 from omega.experiments.configuration import Configuration
 from omega.experiments.experiment import Extent, Sweeping, nothing
-from omega.experiments.figures import FIGURES
 from omega.experiments.finding import Conclusion
 from omega.experiments.plots.draw import draw
 from omega.experiments.plots.style import STYLES

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from omega.experiments.catalogue import PaperFigure
 from omega.experiments.experiment import Extent
-from omega.experiments.figures import PaperFigure
 from omega.experiments.metrics import of
 from omega.experiments.plots import paper, sizing, surface, workloads
 from omega.experiments.plots.style import save, styled, titled

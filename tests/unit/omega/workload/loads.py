@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from omega.workload import Arrival, Workload
-from omega.workload.load import Demand
+from omega.workload.synthetic import Demand
 
 
 def demand(arrivals: Iterable[Arrival], dimensions: int = 2) -> Demand:
