@@ -104,7 +104,6 @@ def command(
     forms = {what: what.sized(days, chosen[what], machines, scale) for what in chosen}
     sized = {each: each.sized(days, cells, machines, seeds, scale) for what in forms for each in of_figure(what.number)}
     wanted = _simulations(forms, sized)
-    note = f"{units.count(len(wanted), 'simulation')}, kept in {results}; after Ctrl-C, run it again to resume"
     if not app.as_json:
         number = units.count(len(wanted), "simulation")
         render.note(f"{number}, kept in {results}; after Ctrl-C, run it again to resume")
