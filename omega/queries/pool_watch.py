@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega.queries.events import Event, events, extent
-from omega.simulation.pool_history import Eviction, PoolHistory, Sample
+from omega.simulation.pool_history import PoolHistory, Sample
+from omega.simulation.world import Eviction
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
