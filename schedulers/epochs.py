@@ -6,7 +6,6 @@ often as there are jobs: each takes what it would by itself.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from omega.cellstate.pools import ROOT, Epoch, Leaf, Pool, Pools, PoolShare, PoolTree
 from omega.cellstate.replies import JobDemand
@@ -18,14 +17,6 @@ PRECEDENCE_SPAN = 1 << 33
 """Factor of the sort key of FIFO pools, which orders jobs by precedence, then by submission."""
 CPU_QUANTUM = 10
 """Inferred guarantees are cut to hundredths of a CPU, in thousandths."""
-
-
-class Computed(NamedTuple):
-    """Shares of one tree; `errors` are what does not fit, for people."""
-
-    tree: PoolTree
-    shares: Shares
-    leaves: tuple[Leaf, ...]
 
 
 def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
@@ -70,20 +61,19 @@ def compute(
     pools: Pools, leaves: Mapping[str, Sequence[Leaf]], totals: Mapping[str, Resources], resources: Sequence[str], *,
     before: Mapping[str, tuple[Sequence[float], float]] | None = None, seconds: float | None = None,
     decayed: Mapping[str, float] | None = None,
-) -> list[Computed]:  # fmt: skip
-    """Compute the shares of all trees. Amounts in the cell's smallest units, `resources` in its order.
+) -> dict[str, Shares]:  # fmt: skip
+    """Compute the shares of all trees, by name. Amounts in the cell's smallest units, `resources` in its order.
 
     `before`: volume and last share of each pool with an integral guarantee, `seconds` ago; `decayed`: what pools used
     before, where it reduces their weights.
     """
-    computed = []
+    computed = {}
     for tree in pools.trees:
-        own = tuple(leaves.get(tree.name, ()))
         given = _tree(
-            pools, tree, own, totals=_named(resources, totals[tree.name]), before=before or {}, decayed=decayed or {}
-        )
-        shares = fair_shares(given, seconds)
-        computed.append(Computed(tree, shares, own))
+            pools, tree, leaves.get(tree.name, ()), totals=_named(resources, totals[tree.name]), before=before or {},
+            decayed=decayed or {},
+        )  # fmt: skip
+        computed[tree.name] = fair_shares(given, seconds)
     return computed
 
 
@@ -142,20 +132,20 @@ def decayed_usage(previous: Epoch | None, pools: Pools, seconds: float | None) -
 
 
 def pool_shares(
-    trees: Sequence[Computed], pools: Pools, decayed: Mapping[str, float] | None = None
+    trees: Mapping[str, Shares], pools: Pools, decayed: Mapping[str, float] | None = None
 ) -> dict[str, PoolShare]:
     """Return the share of every pool by its name, and of each root under ``TREE/<Root>``."""
     shares: dict[str, PoolShare] = {}
-    for tree, computed, _ in trees:
+    for tree, computed in trees.items():
         vectors = {
             "fair_share": computed.pools, "demand": computed.pool_demand, "usage": computed.pool_usage,
             "guarantee": computed.guaranteed, "integral": computed.integral, "limits": computed.limits,
             "promised": computed.promised_pools, "estimated": computed.estimated[0], "volume": computed.volume,
         }  # fmt: skip
         for name, number in computed.tree.numbers.items():
-            key = f"{tree.name}/{ROOT}" if name == ROOT else name
+            key = f"{tree}/{ROOT}" if name == ROOT else name
             shares[key] = PoolShare(
-                name=key, parent=computed.tree.pool(number).parent, tree=tree.name,
+                name=key, parent=computed.tree.pool(number).parent, tree=tree,
                 weight=float(computed.weights[number]), satisfaction=float(computed.satisfaction[0][number]),
                 last_share=float(computed.integral[number].max(initial=0.0)),
                 ephemeral=name != ROOT and name not in pools.by_name, decayed_usage=(decayed or {}).get(name, 0.0),
@@ -164,9 +154,9 @@ def pool_shares(
     return shares
 
 
-def leaf_shares(trees: Sequence[Computed]) -> dict[str, list[tuple[float, ...]]]:
+def leaf_shares(trees: Mapping[str, Shares]) -> dict[str, list[tuple[float, ...]]]:
     """Return the share of each job of every leaf, by tree."""
-    return {tree.name: [tuple(share.tolist()) for share in computed.jobs] for tree, computed, _ in trees}
+    return {tree: [tuple(share.tolist()) for share in computed.jobs] for tree, computed in trees.items()}
 
 
 def epoch_of(

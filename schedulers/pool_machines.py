@@ -1,6 +1,6 @@
 """The machines of each pool tree: those that its formula over machine attributes selects."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,42 +42,33 @@ def totals_of(pools: Pools, snapshot: Snapshot, names: Sequence[str]) -> dict[st
 
 def check_machines(pools: Pools, snapshot: Snapshot) -> None:
     """Raise BadInput when a formula cannot be read, or a machine belongs to two trees or to none."""
-    twice, nowhere = _misplaced(pools, snapshot)
-    if twice is not None:
-        raise BadInput(f"pool trees {_claiming(pools, snapshot, twice)}: each selects machine"
-                       f" {_names(snapshot, twice)}; a machine is in one tree")  # fmt: skip
-    if nowhere is not None:
-        raise BadInput(
-            f"pool trees: none selects machine {_names(snapshot, nowhere)}; leave out the formula of one tree, which"
-            " then has the machines of no other"
-        )
+    for twice, what in _misplaced(pools, snapshot):
+        if twice:
+            raise BadInput(f"{what}; a machine is in one tree")
+        raise BadInput(f"{what}; leave out the formula of one tree, which then has the machines of no other")
 
 
 def machine_warnings(pools: Pools, snapshot: Snapshot) -> list[str]:
     """Return what is wrong with machines that joined, or changed, since the formulas were checked (`tree_machines`)."""
-    twice, nowhere = _misplaced(pools, snapshot)
-    warnings = []
-    if twice is not None:
-        claiming = _claiming(pools, snapshot, twice)
-        warnings.append(f"pool trees {claiming}: each selects machine {_names(snapshot, twice)}, which is in the first")
-    if nowhere is not None:
-        what = f"machine {_names(snapshot, nowhere)}, on which no job of a pool starts"
-        warnings.append(f"pool trees: none selects {what}")
-    return warnings
+    effects = {True: "which is in the first", False: "on which no job of a pool starts"}
+    return [f"{what}, {effects[twice]}" for twice, what in _misplaced(pools, snapshot)]
 
 
-def _misplaced(pools: Pools, snapshot: Snapshot) -> tuple[Machines | None, Machines | None]:
-    """Return the machines that several formulas select, and those of no tree; None where there are none."""
+def _misplaced(pools: Pools, snapshot: Snapshot) -> Iterator[tuple[bool, str]]:
+    """Yield, as text, the machines that several formulas select (True), and those of no tree (False)."""
     if not pools.divided:
-        return None, None
+        return
     here = snapshot.rows[2] != MachineState.GONE
     owners = np.zeros(snapshot.size, dtype=np.int64)
     for tree in pools.trees:
         if tree.machines:
             owners += holds(tree.machines, snapshot.attributes)
-    twice = np.flatnonzero(here & (owners > 1))
-    nowhere = np.flatnonzero(here & (owners == 0)) if all(tree.machines for tree in pools.trees) else twice[:0]
-    return twice if len(twice) else None, nowhere if len(nowhere) else None
+    twice, nowhere = np.flatnonzero(here & (owners > 1)), np.flatnonzero(here & (owners == 0))
+    if len(twice):
+        names = _claiming(pools, snapshot, twice)
+        yield True, f"pool trees {names}: each selects machine {_names(snapshot, twice)}"
+    if len(nowhere) and all(tree.machines for tree in pools.trees):
+        yield False, f"pool trees: none selects machine {_names(snapshot, nowhere)}"
 
 
 def _claiming(pools: Pools, snapshot: Snapshot, machines: Machines) -> str:

@@ -36,15 +36,10 @@ class RetryPolicy:
     attempts: int = 1_000
     fruitless: int | None = None
 
-    def is_over(self, work: Work) -> bool:
-        """Return whether a job that is not completely placed is given up."""
-        if work.attempts >= self.attempts:
-            return True
-        return self.fruitless is not None and not work.placed and work.attempts >= self.fruitless
-
     def next_step(self, work: Work, now: float) -> Step:
         """Return whether a job is retried, after a fixed time, or abandoned."""
-        if self.is_over(work):
+        fruitless = self.fruitless is not None and not work.placed and work.attempts >= self.fruitless
+        if fruitless or work.attempts >= self.attempts:
             return Step.ABANDON
         work.not_before = now + self.seconds
         return Step.RETRY

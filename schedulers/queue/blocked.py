@@ -138,11 +138,6 @@ class Blocked(ByShape):
         """Return the names of the jobs whose placements may let a job here be placed: those near which one must run."""
         return awaited_of(self._near) if self._near else ()
 
-    @property
-    def left_over(self) -> bool:
-        """Whether all jobs requeued for some machines have been tried, and the room left has not been offered yet."""
-        return bool(self.again)
-
     # Requeueing
 
     def requeue(self, snapshot: Snapshot, promise: Promise | None = None) -> list[Work]:

@@ -83,11 +83,8 @@ class Queue:
     def delayed(self, most: int) -> dict[str, float]:
         """Return blocked jobs that a policy delays and their times (seconds), earliest first, at most `most`."""
         times = sorted(self._until[:])  # another thread may call it
-        return dict(islice(((job_id, until) for until, job_id in times if self._delays(until, job_id)), most))
-
-    def _delays(self, until: float, job_id: str) -> bool:
-        work = self.blocked.get(job_id)
-        return work is not None and work.until == until
+        works = ((until, self.blocked.get(job_id)) for until, job_id in times)
+        return dict(islice(((work.id, until) for until, work in works if work and work.until == until), most))
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job; None when it is not queued."""
@@ -191,7 +188,7 @@ class Queue:
 
         A live scheduler offers it at once, a simulated one with the next freed room: time passes in between.
         """
-        return self.blocked.left_over
+        return bool(self.blocked.again)
 
     def look_now(self) -> None:
         """Check at once: the scheduler was notified."""
@@ -276,17 +273,14 @@ class Queue:
         blocked = (alike[0] for alike in (*self.blocked.groups, *self.limited.groups))
         return {*map(self.ranks.lane, requeued), *blocked, *self.ready.lanes_with_jobs()}
 
-    def _promise(self, work: Work, tasks: Sequence[int]) -> None:
-        self._promise_in(self.ranks.lane(work), work, tasks)
-
-    def _promise_in(self, lane: Hashable, work: Work, tasks: Sequence[int], key: str = "") -> None:
-        """Count tasks of a job of this lane as placed until the next decision; its id is the key of a chosen job."""
+    def _promise(self, work: Work, tasks: Sequence[int], lane: Hashable | None = None, key: str = "") -> None:
+        """Count tasks of a job (of this lane) as placed until the next decision; its id is the key of a chosen job."""
         if self._snapshot is not None:
             promise, (pool, user) = self._snapshot.usage.promise, work.whose
             for group, count in enumerate(tasks):
                 if count:
                     promise(user, pool, work.need(group), count, (key, group) if key else None)
-            self.ranks.forget_of(lane)
+            self.ranks.forget_of(self.ranks.lane(work) if lane is None else lane)
 
     # Choice of jobs
 
@@ -342,7 +336,7 @@ class Queue:
                     tasks = work.left
                     if portion is not None and max(tasks) > portion and not work.gang:
                         tasks = [min(left, portion) for left in tasks]
-                self._promise_in(lane, work, tasks, work.id)
+                self._promise(work, tasks, lane, work.id)
         self._held_back = bound is not None and not chosen
         if portion is not None and (len(lanes) > 1 or self.ready.lanes() or len(self.blocked)):
             for work in chosen:

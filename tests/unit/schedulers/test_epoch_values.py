@@ -9,7 +9,7 @@ from omega.cellstate.pools import Epoch, Integral, Pool, Pools, PoolShare, PoolT
 from omega.cellstate.pools.epoch_records import pack_leaves, pack_shares, unpack
 from omega.cellstate.pools.shares import Leaf
 from omega.cellstate.replies import JobDemand
-from omega.schedulers.epochs import Computed, epoch_of, pool_shares, recomputed
+from omega.schedulers.epochs import epoch_of, pool_shares, recomputed
 from omega.schedulers.fairshare.curves import Floats
 from omega.schedulers.fairshare.tree import Tree
 from omega.schedulers.fairshare.update import Shares
@@ -36,7 +36,7 @@ def test_the_share_of_a_pool_has_each_result_under_its_name() -> None:
         job_demand=none, job_usage=none, job_limits=none, promised_jobs=none, job_weights=np.zeros(0), fifo=places,
         fifo_effective=places, errors=(),
     )  # fmt: skip
-    shares = pool_shares([Computed(PoolTree(), found, ())], Pools((Pool("p"),)), {"p": 0.5})
+    shares = pool_shares({PoolTree().name: found}, Pools((Pool("p"),)), {"p": 0.5})
     assert shares["p"] == SHARE
     assert shares["default/<Root>"].name == "default/<Root>"
 
