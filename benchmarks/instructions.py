@@ -32,7 +32,7 @@ RESIDENTS_PER_MACHINE = 0.6
 
 
 class JobForm(NamedTuple):
-    """EndKind the jobs of a measurement are placed: jobs per call, machines per job, gang."""
+    """How the jobs of a measurement are placed: jobs per call, machines per job, gang."""
 
     per_call: int
     machines: int

@@ -15,7 +15,7 @@ from zlib import crc32
 from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
 from omega.cellstate.plain_text import check_text, check_texts
-from omega.cellstate.resources import MOST_TOGETHER, Resources, largest_sum, shown
+from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources, largest_sum, shown
 
 MOST_CLAIMS = 5_000
 """Maximum number of claims of a transaction and of tasks of a gang: about 60 ms of the server's time (semantics 11)."""
@@ -209,13 +209,15 @@ class JobSpec:
         groups = self.groups
         return groups[0].count if len(groups) == 1 else sum(group.count for group in groups)
 
-    def check_sum(self) -> None:
-        """Refuse a job with a sum of needs beyond the exact range of sums (semantics 12)."""
-        groups = self.groups
-        if len(groups) == 1:
-            most = max(groups[0].need, default=0) * groups[0].count
-        else:
-            most = largest_sum((group.need, group.count) for group in groups)
+    def check_numbers(self) -> None:
+        """Refuse a job with tasks, durations or a sum of needs beyond the ranges of exact numbers (semantics 12)."""
+        groups, total = self.groups, self.total
+        if total > LARGEST:
+            raise BadInput(f"job {self.name}: {total} tasks; the most is {LARGEST}")
+        if any(not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST for group in groups):
+            raise BadInput(f"job {self.name}: a group's tasks and duration are from 0 to {LARGEST}")
+        one = groups[0] if len(groups) == 1 else None
+        most = max(one.need, default=0) * one.count if one else largest_sum((each.need, each.count) for each in groups)
         if most > MOST_TOGETHER:
             raise BadInput(
                 f"job {self.name}: its tasks together need {most} of a resource; the most is {MOST_TOGETHER}: count it"

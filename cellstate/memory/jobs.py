@@ -34,17 +34,11 @@ def submit(ledger: Ledger, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held
     check_author(by)
     checked = set[tuple[int, ...]]()
     for job in jobs:
-        groups = job.groups
-        total = groups[0].count if len(groups) == 1 else job.total
-        if total > LARGEST:
-            raise BadInput(f"job {job.name}: {total} tasks; the most is {LARGEST}")
-        job.check_sum()
-        for group in groups:
+        job.check_numbers()
+        for group in job.groups:
             if group.need not in checked:
                 ledger.check(f"job {job.name}", group.need)
                 checked.add(tuple(group.need))
-            if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
-                raise BadInput(f"job {job.name}: count and duration are at most {LARGEST}, and never negative")
     ledger.open()
     answers = []
     for spec in jobs:

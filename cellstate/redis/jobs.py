@@ -23,13 +23,9 @@ class RedisJobs(RedisPages):
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
         rest: list[object] = []
         for job in jobs:
-            if job.total > LARGEST:
-                raise BadInput(f"job {job.name}: {job.total} tasks; the most is {LARGEST}")
-            job.check_sum()
+            job.check_numbers()
             for group in job.groups:
                 self._check(f"job {job.name}", group.need)
-                if not 0 <= group.duration_ms <= LARGEST or group.count > LARGEST:
-                    raise BadInput(f"job {job.name}: a group's tasks and duration are from 0 to {LARGEST}")
             record, spec = job_records.new_job(job, held=held)
             rest += [job.id, record, str(lane_of(job.kind, job.precedence, job.extra)), spec]
         kinds = {f"pending:{job.kind}" for job in jobs}

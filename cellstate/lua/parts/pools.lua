@@ -25,8 +25,8 @@ do
     for word in gmatch(row, '%S+') do words[#words + 1] = tonumber(word) or false end
     local width = sub(field, 1, 1) == 'b' and 2 + R or R
     for i = 1, width do
-      b.bound[i], b.used[i] = words[i], words[width + i] or 0
-      b.held[i] = b.used[i]
+      local use = words[width + i] or 0
+      b.bound[i], b.used[i], b.held[i] = words[i], use, use
     end
     return b
   end
