@@ -179,14 +179,7 @@ def sets_were_legal_when_decided(cell_state: CellState, replay: Replay) -> Itera
 
 
 COMPARISONS: tuple[Comparison, ...] = (
-    numbers_follow_from_log,
-    records_follow_from_log,
-    needs_follow_from_log,
-    nothing_is_over,
-    placements_follow_from_log,
-    counts_follow_from_log,
-    gangs_commit_whole,
-    victims_are_lower,
-    delays_follow_from_log,
+    numbers_follow_from_log, records_follow_from_log, needs_follow_from_log, nothing_is_over,
+    placements_follow_from_log, counts_follow_from_log, gangs_commit_whole, victims_are_lower, delays_follow_from_log,
     sets_were_legal_when_decided,
-)
+)  # a table # fmt: skip

@@ -329,22 +329,8 @@ def others_agree(inspection: Inspection, _: CellState, __: Register) -> Iterator
 
 
 DIRECTORIES: tuple[Directory, ...] = (
-    records_are_readable,
-    machines_are_listed,
-    chunks_hold_runs,
-    executors_are_numbered,
-    jobs_follow_from_log,
-    finished_jobs_are_listed,
-    specifications_belong_to_jobs,
-    housekeeping_has_work,
-    queues_are_in_order,
-    members_follow_from_log,
-    limits_follow_from_log,
-    lanes_follow_from_jobs,
-    pools_follow_from_jobs_and_log,
-    epoch_follows_from_log,
-    changes_follow_from_log,
-    counters_are_reached,
-    facts_agree,
-    others_agree,
-)
+    records_are_readable, machines_are_listed, chunks_hold_runs, executors_are_numbered, jobs_follow_from_log,
+    finished_jobs_are_listed, specifications_belong_to_jobs, housekeeping_has_work, queues_are_in_order,
+    members_follow_from_log, limits_follow_from_log, lanes_follow_from_jobs, pools_follow_from_jobs_and_log,
+    epoch_follows_from_log, changes_follow_from_log, counters_are_reached, facts_agree, others_agree,
+)  # a table # fmt: skip

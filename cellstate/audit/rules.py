@@ -241,16 +241,7 @@ def kinds_follow_from_jobs(cell_state: CellState) -> Iterator[Violation]:
 
 
 RULES: tuple[Rule, ...] = (
-    machines_are_valid,
-    log_is_whole,
-    amounts_follow_from_placements,
-    runs_are_in_job_records,
-    a_task_runs_once,
-    placement_ids_are_unique,
-    counts_add_up,
-    states_fit_counts,
-    waits_are_mutual,
-    queues_hold_pending_jobs,
-    names_belong_to_live_jobs,
-    kinds_follow_from_jobs,
-)
+    machines_are_valid, log_is_whole, amounts_follow_from_placements, runs_are_in_job_records, a_task_runs_once,
+    placement_ids_are_unique, counts_add_up, states_fit_counts, waits_are_mutual, queues_hold_pending_jobs,
+    names_belong_to_live_jobs, kinds_follow_from_jobs,
+)  # a table # fmt: skip
