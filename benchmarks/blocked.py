@@ -80,10 +80,9 @@ def measure(settings: Settings) -> Document:
             "wake": wake,
             "store": store.describe(),
             "computer": about,
-            "chosen": {
-                name: getattr(settings, name)
-                for name in ("blocked", "shapes", "schedulers", "fullness", "tasks", "duration_ms", "seconds", "repeat")
-            },
+            "chosen": settings.values(
+                "blocked", "shapes", "schedulers", "fullness", "tasks", "duration_ms", "seconds", "repeat"
+            ),
         }
 
 

@@ -120,7 +120,7 @@ def measure(settings: Settings) -> Document:
             "medians": [_medians(contest, runs) for contest in contests],
             "store": store.describe(),
             "computer": about,
-            "chosen": {name: getattr(settings, name) for name in CHOSEN},
+            "chosen": settings.values(*CHOSEN),
         }
         if settings.pairs:
             document["comparisons"] = comparisons(runs)

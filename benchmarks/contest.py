@@ -6,7 +6,7 @@ between its own two, divided by its own time between them. Starting up is in nei
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -111,7 +111,7 @@ def run_contest(
         for member in contest.members:
             group.start(member)
         group.wait_ready(cell)
-        _wait_for_blocked(cell, group, blocked)
+        _wait_until(lambda: _blocked(cell, group) >= blocked, group)
         time.sleep(WARM_SECONDS)
         observed = _observe(store, cell, group, contest, seconds)
         cell.close()
@@ -139,10 +139,11 @@ def _wait_for_name(store: Store, cell: StoredCell, group: ProcessSupervisor) -> 
 
     A scheduler that meets an executor without a lease takes its machines down.
     """
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not (any(each.lives for each in cell.executor_records().values()) and _waits_for_messages(store)):
-        _check(group, deadline)
-        time.sleep(0.02)
+
+    def is_back() -> bool:
+        return any(each.lives for each in cell.executor_records().values()) and _waits_for_messages(store)
+
+    _wait_until(is_back, group)
 
 
 def _waits_for_messages(store: Store) -> bool:
@@ -151,11 +152,15 @@ def _waits_for_messages(store: Store) -> bool:
     return any("b" in client["flags"] and client["cmd"] == "blmove" for client in clients)
 
 
-def _wait_for_blocked(cell: StoredCell, group: ProcessSupervisor, blocked: int) -> None:
+def _blocked(cell: StoredCell, group: ProcessSupervisor) -> int:
+    return sum(each.get("blocked", 0) for name, each in cell.figures().items() if name in group.members)
+
+
+def _wait_until(true: Callable[[], bool], group: ProcessSupervisor) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while sum(each.get("blocked", 0) for name, each in cell.figures().items() if name in group.members) < blocked:
+    while not true():
         _check(group, deadline)
-        time.sleep(READING_SECONDS)
+        time.sleep(0.02)
 
 
 def _observe(store: Store, cell: StoredCell, group: ProcessSupervisor, contest: Contest, seconds: float) -> Observation:

@@ -73,10 +73,7 @@ def measure(settings: Settings) -> Document:
             "met": all(run["met"] for run in runs),
             "store": store.describe(),
             "computer": about,
-            "chosen": {
-                name: getattr(settings, name)
-                for name in ("machines", "slots", "schedulers", "guarantees", "jobs", "tasks", "preemption")
-            },
+            "chosen": settings.values("machines", "slots", "schedulers", "guarantees", "jobs", "tasks", "preemption"),
         }
 
 

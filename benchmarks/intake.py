@@ -50,9 +50,7 @@ def measure(settings: Settings) -> Document:
             "queues": queues,
             "store": store.describe(),
             "computer": about,
-            "chosen": {
-                name: getattr(settings, name) for name in ("jobs", "tasks", "users", "schedulers", "most", "calls")
-            },
+            "chosen": settings.values("jobs", "tasks", "users", "schedulers", "most", "calls"),
         }
 
 

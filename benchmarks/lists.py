@@ -47,7 +47,7 @@ def measure(settings: Settings) -> Document:
         progress(f"lists: {settings.jobs:,} jobs, {settings.machines:,} machines")
         with Client(store.url, cell.name) as client:
             rows = [_timed(store, name, ask, settings.calls) for name, ask in _questions(client, settings.page).items()]
-        chosen = {name: getattr(settings, name) for name in ("jobs", "machines", "page", "calls")}
+        chosen = settings.values("jobs", "machines", "page", "calls")
         return {"questions": rows, "store": store.describe(), "computer": about, "chosen": chosen}
 
 

@@ -1,6 +1,6 @@
 """``omega bench place`` and ``omega bench sync``: the cost of decisions, syncs, memory and fair shares."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.attempts import measure_attempts
@@ -39,18 +39,16 @@ def measure(settings: Settings) -> Document:
         raise BadInput(f"part {', '.join(sorted(unknown))}: there is {', '.join(PARTS)}")
     document: Document = {"computer": computer()}
     wait_calm(settings.calm_seconds)
-    if "placement" in settings.parts:
-        document["placement"] = measure_placement(list(settings.machines))
-        progress("place: placement measured")
-    if "fair-shares" in settings.parts:
-        document["fair_shares"] = measure_fair_shares()
-        progress("place: fair shares measured")
-    if "pools" in settings.parts:
-        document["pools"] = measure_pool_scheduling()
-        progress("place: scheduling by pools measured")
-    if "lanes" in settings.parts:
-        document["lanes"] = measure_attempts()
-        progress("place: lanes measured")
+    without_store: dict[str, Callable[[], object]] = {
+        "placement": lambda: measure_placement(list(settings.machines)),
+        "fair-shares": measure_fair_shares,
+        "pools": measure_pool_scheduling,
+        "lanes": measure_attempts,
+    }
+    for part, measured in without_store.items():
+        if part in settings.parts:
+            document[part.replace("-", "_")] = measured()
+            progress(f"place: {part} measured")
     if _WITH_STORE & set(settings.parts):
         with settings.measured_store() as store:
             document["store"] = store.describe()
@@ -62,18 +60,15 @@ def measure(settings: Settings) -> Document:
             if "epochs" in settings.parts:
                 document["epochs"] = measure_epochs(store, empty)
             if "memory" in settings.parts:
-                machines, tasks = settings.memory_machines, settings.memory_tasks
-                document["memory"] = {
-                    "server": [
-                        *(measure_server(store, empty, machines, tasks // 2, each) for each in settings.per_job),
-                        measure_server(store, empty, machines, tasks // 2, settings.per_job[0], "spread"),
-                        *(
-                            measure_server(store, empty, machines, tasks // 2, settings.per_job[0], form, own_ids=False)
-                            for form in ("packed", "spread")
-                        ),
-                    ],
-                    "scheduler": measure_scheduler(store, empty, machines, tasks),
-                }
+                machines, tasks, first = settings.memory_machines, settings.memory_tasks, settings.per_job[0]
+                cases = [(per_job, "packed", True) for per_job in settings.per_job]
+                cases += [(first, "spread", True), (first, "packed", False), (first, "spread", False)]
+                server = [
+                    measure_server(store, empty, machines, tasks // 2, per_job, form, own_ids=own_ids)
+                    for per_job, form, own_ids in cases
+                ]
+                scheduler = measure_scheduler(store, empty, machines, tasks)
+                document["memory"] = {"server": server, "scheduler": scheduler}
                 progress("place: memory measured")
     return document
 

@@ -138,6 +138,10 @@ class StoreSettings:
         """Return the server to measure."""
         return measured_store(self.store, append_only=self.append_only)
 
+    def values(self, *names: str) -> dict[str, object]:
+        """Return some of the settings by name, for a document."""
+        return {name: getattr(self, name) for name in names}
+
 
 def server_directory() -> Path:
     """Make a directory for a server's socket and files; its path is short enough for a socket."""
