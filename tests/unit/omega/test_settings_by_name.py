@@ -13,7 +13,7 @@ import pytest
 
 from omega.cellstate.audit import directories
 from omega.cellstate.memory.records import KindRow, limits_of
-from omega.cellstate.model import Limits
+from omega.cellstate.model import MOST_PRECEDENCE, Limits
 from omega.cellstate.redis.records import read_kind, write_limits
 from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Dimensions
@@ -25,10 +25,12 @@ from omega.experiments.configuration import Configuration
 from omega.limits import changed
 from omega.live import choice, member
 from omega.live.processes.supervisor import ProcessSupervisor
+from omega.live.simulated import process as simulated
 from omega.queries.cells import limits_json
 from omega.schedulers.placement import service
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.placement.spreading import Spreading
+from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.process import scheduler as process
 from omega.schedulers.retrying import RetryPolicy, Step
 from omega.schedulers.rolling import Policy
@@ -98,6 +100,8 @@ def test_limits_of_a_kind_in_every_form() -> None:
     limits = changed(dimensions, None, wanted)
     assert limits == Limits(resources=(2_000, 3_072, 4), jobs=5, precedence=(6, 7))
     assert changed(dimensions, limits, {"resources": {"memory": None}}) == Limits((2_000, None, 4), 5, (6, 7))
+    assert changed(dimensions, limits, {"precedence": None}).precedence == (0, MOST_PRECEDENCE)
+    assert write_limits(Limits((None, None, None))) == "- - - - - -"
     text = write_limits(limits)
     assert read_kind(f"{text} 8 9 10 11", 3) == (limits, 8, (9, 10, 11))
     assert directories._limits(tuple(text.split())) == limits
@@ -105,11 +109,14 @@ def test_limits_of_a_kind_in_every_form() -> None:
     row.limit, row.max_jobs, row.lowest, row.highest = (2_000, 3_072, 4), 5, 6, 7
     assert limits_of(row) == limits
     document = limits_json(dimensions, KindUse(limits, 8, (9, 10, 11)))
-    amounts = {name: (each["used"], each["limit"]) for name, each in document["resources"].items()}
-    assert amounts == {"cpu": (9, 2_000), "memory": (10, 3_072), "gpu": (11, 4)}
+    amounts = {name: tuple(each.values()) for name, each in document["resources"].items()}
+    assert amounts == {"cpu": (9, 2_000, 0), "memory": (10, 3_072, 0), "gpu": (11, 4, 7)}
     assert (document["jobs"], document["precedence"]) == ({"used": 8, "limit": 5, "over": 3}, [6, 7])
 
 
+SETTINGS = {
+    "OMEGA_MODE": "gang", "OMEGA_DETECTION": "coarse", "OMEGA_JOBS_PER_CALL": "7", "OMEGA_PREEMPTION": "precedence",
+}  # fmt: skip
 MEMBER = {"OMEGA_STORE": "unix:///s", "OMEGA_CELL": "lab", "OMEGA_LEASE_MS": "300", "OMEGA_SPEED": "2.5"}
 
 
@@ -118,7 +125,11 @@ MEMBER = {"OMEGA_STORE": "unix:///s", "OMEGA_CELL": "lab", "OMEGA_LEASE_MS": "30
     [
         ("batch", "omega.schedulers.process.scheduler.run_member", ["unix:///s", "lab", "batch/x", "batch", 300]),
         ("agent", "omega.live.agent.process.run_agent", ["unix:///s", "lab", "x", "state", 1_200]),
-        ("simulated", "omega.live.simulated.process.run_simulated_executor", ["unix:///s lab", "x", 2.5, 1_200]),
+        (
+            "simulated",
+            "omega.live.simulated.process.run_simulated_executor",
+            ["unix:///s lab", "x", 2.5, "stop", 1_200],
+        ),
     ],
 )
 def test_options_of_a_member(monkeypatch: pytest.MonkeyPatch, kind: str, runs: str, want: list[object]) -> None:
@@ -126,9 +137,9 @@ def test_options_of_a_member(monkeypatch: pytest.MonkeyPatch, kind: str, runs: s
     monkeypatch.setattr(runs, lambda *given: seen.extend(given))
     monkeypatch.setattr("omega.embedded.places.state_directory", lambda: "state")
     monkeypatch.setattr("omega.cellstate.store.connect_cell", lambda *names: " ".join(names))
-    monkeypatch.setattr("omega.schedulers.process.signals.StopRequest", lambda: None)
+    monkeypatch.setattr("omega.schedulers.process.signals.StopRequest", lambda: "stop")
     assert member.main(MEMBER | {"OMEGA_MEMBER": f"{kind}/x"}) == 0
-    seen = [getattr(each, "lease_ms", getattr(each, "kind", each)) for each in seen if each is not None]
+    seen = [getattr(each, "lease_ms", getattr(each, "kind", each)) for each in seen]
     assert seen == want
 
 
@@ -142,13 +153,39 @@ def test_settings_of_a_process_reach_its_driver(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(process, "connect_cell", connect)
     monkeypatch.setattr(process, "LiveDriver", lambda *given, **named: seen.append((given, named)))
-    chosen = choice.scheduler({"OMEGA_MODE": "gang", "OMEGA_JOBS_PER_CALL": "7"}, "batch", "seed")
+    chosen = choice.scheduler(SETTINGS, "batch", "seed")
     process.SupervisedScheduler(
         "url", "lab", member="batch/x", scheduler=chosen, lease_ms=300, pipelined=False
     )._register()
     driver = (cell, chosen, "batch/x", time.time, time.sleep), {"lease_ms": 300, "pipelined": False}
     assert seen == [("url", "lab"), driver]
-    assert (chosen.mode, chosen.jobs_per_call) == (Mode.GANG, 7)
+    assert (chosen.mode, chosen.detection, chosen.jobs_per_call) == (Mode.GANG, Detection.COARSE, 7)
+    assert isinstance(chosen.preemption, PrecedencePreemption)
+
+
+def test_arguments_of_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    monkeypatch.setattr(process.SupervisedScheduler, "run", lambda self: seen.extend([self]))
+    chosen = choice.scheduler({}, "batch", "seed")
+    assert process.run_member("url", "lab", "batch/x", chosen, 300) is None
+    assert [(each.url, each.cell, each.member, each.scheduler, each.lease_ms) for each in seen] == [
+        ("url", "lab", "batch/x", chosen, 300)
+    ]
+
+
+def test_settings_of_a_simulated_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+
+    def make(*given: Any, **named: Any) -> Any:
+        seen.append((given, named))
+        return SimpleNamespace(leave=lambda: None)
+
+    monkeypatch.delenv("OMEGA_METRICS", raising=False)
+    monkeypatch.setattr(simulated, "SimulatedExecutor", make)
+    monkeypatch.setattr(simulated, "_play", lambda _, stop, nonce: seen.append((stop, len(nonce))))
+    cell: Any = SimpleNamespace(name="lab")
+    simulated.run_simulated_executor(cell, "x", 2.5, "stop", 1_200)  # type: ignore[arg-type]
+    assert seen == [((cell, "x", time.time), {"speed": 2.5, "lease_ms": 1_200}), ("stop", 32)]
 
 
 def test_what_a_supervisor_passes_to_a_member(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -157,7 +194,7 @@ def test_what_a_supervisor_passes_to_a_member(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.setattr(subprocess, "Popen", lambda *_, env, **__: (seen.update(env), SimpleNamespace(pid=1))[1])
     group = ProcessSupervisor(
         "unix:///s", "lab", tmp_path / "logs", lease_ms=300, speed=2.5,
-        settings={"OMEGA_MODE": "gang"}, choices={"batch": {"OMEGA_SCHEDULER": "cold"}},
+        settings={"OMEGA_MODE": "gang", "OMEGA_SCHEDULER": "warm"}, choices={"batch": {"OMEGA_SCHEDULER": "cold"}},
     )  # fmt: skip
     group.start("batch/x")
     names = {"OMEGA_CELL": "lab", "OMEGA_MEMBER": "batch/x", "OMEGA_LEASE_MS": "300", "OMEGA_SPEED": "2.5"}
