@@ -38,11 +38,10 @@ def test_a_sync_is_timed_by_changed_machines(store_url: str, monkeypatch: pytest
 
 
 @pytest.mark.server
-def test_memory_of_a_scheduler_and_of_the_server(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_of_a_scheduler_and_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "SETTLING_SECONDS", 0.0)
-    settings = Settings(
-        store=store_url, parts=("memory",), memory_machines=500, memory_tasks=4_000, per_job=(10,), calm_seconds=0.0
-    )
+    # On a server of its own: what others delete on a shared one changes its memory at any time.
+    settings = Settings(parts=("memory",), memory_machines=500, memory_tasks=4_000, per_job=(10,), calm_seconds=0.0)
     document: dict[str, Any] = measure(settings)
     packed, spread, *longer = document["memory"]["server"]
     forms = [(row["form"], row["ids"]) for row in document["memory"]["server"]]
