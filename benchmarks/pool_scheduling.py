@@ -9,8 +9,7 @@ from omega.cellstate.transaction import Outcome, Verdict
 from omega.schedulers.presets import batch
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
-from omega.testing import snapshot as empty_cell
-from omega.testing import work
+from omega.testing import snapshot as empty_cell, work
 
 SLOT = 1_000
 CASES = ((2_500, 4, 20, 100, 2_000), (10_000, 10, 1_000, 2_000, 50), (10_000, 10, 0, 2_000, 50))

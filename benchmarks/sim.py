@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from random import Random
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -13,8 +12,7 @@ from benchmarks.computer import computer, wait_calm
 from benchmarks.launch import Document, launch, progress
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
-from omega.simulation import Result, Simulation
-from omega.simulation import Settings as Run
+from omega.simulation import Result, Settings as Run, Simulation
 from omega.workload.workload import Arrival, Workload, stream
 
 PARTS = ("speed", "agreement")
@@ -44,18 +42,12 @@ def large_day(seed: int = 0) -> Workload:
     arrivals = []
     for kind, (jobs, mean) in LARGE.items():
         for i in range(jobs):
-            job = _job(f"{kind[0]}{i}", kind, _tasks(rng, mean), _need(rng), 60 + rng.expovariate(0.002))
+            tasks = 1 + int(rng.expovariate(1 / (mean - 0.5)))
+            need = rng.choice((250, 500, 1_000)), rng.choice((512, 1_024, 2_048))
+            job = _job(f"{kind[0]}{i}", kind, tasks, need, 60 + rng.expovariate(0.002))
             arrivals.append(Arrival(rng.random() * DAY, job))
     arrivals.sort(key=lambda arrival: arrival.at_seconds)
     return Workload([MachineSpec(f"m{i}", machine) for i in range(10_000)], residents, arrivals, "large day")
-
-
-def _tasks(rng: Random, mean: float) -> int:
-    return 1 + int(rng.expovariate(1 / (mean - 0.5)))
-
-
-def _need(rng: Random) -> tuple[int, int]:
-    return rng.choice((250, 500, 1_000)), rng.choice((512, 1_024, 2_048))
 
 
 def _job(name: str, kind: str, tasks: int, need: tuple[int, int], seconds: float) -> JobSpec:

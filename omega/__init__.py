@@ -16,34 +16,37 @@ from importlib import import_module
 TYPE_CHECKING = False  # as checkers of types read it; importing typing would take longer than all of this
 if TYPE_CHECKING:
     from omega import testing as testing
-    from omega.cellstate.errors import BadInput as BadInput
-    from omega.cellstate.errors import Duplicate as Duplicate
-    from omega.cellstate.errors import OmegaError as OmegaError
-    from omega.cellstate.errors import Overtaken as Overtaken
-    from omega.cellstate.errors import Refused as Refused
-    from omega.cellstate.errors import StoreError as StoreError
-    from omega.cellstate.model import After as After
-    from omega.cellstate.model import Gang as Gang
-    from omega.cellstate.model import JobSpec as JobSpec
-    from omega.cellstate.model import MachineSpec as MachineSpec
-    from omega.cellstate.model import TaskGroup as TaskGroup
+    from omega.cellstate.errors import (
+        BadInput as BadInput,
+        Duplicate as Duplicate,
+        OmegaError as OmegaError,
+        Overtaken as Overtaken,
+        Refused as Refused,
+        StoreError as StoreError,
+    )
+    from omega.cellstate.model import (
+        After as After,
+        Gang as Gang,
+        JobSpec as JobSpec,
+        MachineSpec as MachineSpec,
+        TaskGroup as TaskGroup,
+    )
     from omega.cellstate.residents import Resident as Resident
     from omega.cellstate.snapshot import Snapshot as Snapshot
-    from omega.cellstate.transaction import Claim as Claim
-    from omega.cellstate.transaction import Detection as Detection
-    from omega.cellstate.transaction import Mode as Mode
-    from omega.cellstate.transaction import Outcome as Outcome
-    from omega.cellstate.transaction import Transaction as Transaction
+    from omega.cellstate.transaction import (
+        Claim as Claim,
+        Detection as Detection,
+        Mode as Mode,
+        Outcome as Outcome,
+        Transaction as Transaction,
+    )
     from omega.cellstate.usage import Usage as Usage
     from omega.client.asynchronous import AsyncClient as AsyncClient
     from omega.client.client import Client as Client
-    from omega.schedulers.instruments import Figures as Figures
-    from omega.schedulers.instruments import Instrument as Instrument
-    from omega.schedulers.ordering.fair_pools import FairPools as FairPools
-    from omega.schedulers.ordering.fair_pools import PoolSettings as PoolSettings
+    from omega.schedulers.instruments import Figures as Figures, Instrument as Instrument
+    from omega.schedulers.ordering.fair_pools import FairPools as FairPools, PoolSettings as PoolSettings
     from omega.schedulers.ordering.fair_users import FairUsers as FairUsers
-    from omega.schedulers.ordering.fifo import Fifo as Fifo
-    from omega.schedulers.ordering.fifo import Rejoin as Rejoin
+    from omega.schedulers.ordering.fifo import Fifo as Fifo, Rejoin as Rejoin
     from omega.schedulers.ordering.precedence import PrecedenceFifo as PrecedenceFifo
     from omega.schedulers.ordering.shortest import ShortestFirst as ShortestFirst
     from omega.schedulers.placement.constrained import Constrained as Constrained
@@ -51,20 +54,20 @@ if TYPE_CHECKING:
     from omega.schedulers.placement.random_fit import RandomFit as RandomFit
     from omega.schedulers.placement.scored import BestFit as BestFit
     from omega.schedulers.placement.service import ServicePlacement as ServicePlacement
-    from omega.schedulers.policies import NoPreemption as NoPreemption
-    from omega.schedulers.policies import Ordering as Ordering
-    from omega.schedulers.policies import Peers as Peers
-    from omega.schedulers.policies import Placement as Placement
-    from omega.schedulers.policies import Preemption as Preemption
-    from omega.schedulers.policies import Sizing as Sizing
+    from omega.schedulers.policies import (
+        NoPreemption as NoPreemption,
+        Ordering as Ordering,
+        Peers as Peers,
+        Placement as Placement,
+        Preemption as Preemption,
+        Sizing as Sizing,
+    )
     from omega.schedulers.preemption.precedence import PrecedencePreemption as PrecedencePreemption
     from omega.schedulers.retrying import RetryPolicy as RetryPolicy
     from omega.schedulers.scheduler import Scheduler as Scheduler
     from omega.schedulers.work import Work as Work
-    from omega.trial import Trial as Trial
-    from omega.trial import simulate as simulate
-    from omega.workload.workload import Arrival as Arrival
-    from omega.workload.workload import Workload as Workload
+    from omega.trial import Trial as Trial, simulate as simulate
+    from omega.workload.workload import Arrival as Arrival, Workload as Workload
 
 _HOMES = {
     "omega.cellstate.errors": ("BadInput", "Duplicate", "OmegaError", "Overtaken", "Refused", "StoreError"),

@@ -1,7 +1,6 @@
 """Claims and outcomes of one job: counted into its work, compared with what the scheduler did meanwhile."""
 
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Protocol
 

@@ -6,8 +6,7 @@ write under these names what the scripts write under keys (cellstate/keys.py).
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import count as counting
-from itertools import repeat
+from itertools import count as counting, repeat
 from typing import Any
 
 import numpy as np

@@ -20,7 +20,8 @@ FIELDS = (*NUMBERS, "by", "digest")
 
 def pack_shares(epoch: Epoch) -> bytes:
     """Write totals, shares of pools, and what volumes were before."""
-    pools = [_plain(share) for share in epoch.pools.values()]
+    names = PoolShare.__dataclass_fields__
+    pools = [[getattr(share, name) for name in names] for share in epoch.pools.values()]
     return cast("bytes", msgpack.packb([dict(epoch.totals), pools, dict(epoch.before), epoch.seconds]))
 
 
@@ -84,10 +85,6 @@ class _Lazily(Mapping[str, Value]):
 
 def _leaf(pool: str, demand: list[int], usage: list[int], gang: bool, *rest: Any) -> Leaf:  # noqa: FBT001
     return Leaf(pool, tuple(demand), tuple(usage), gang, *rest)
-
-
-def _plain(share: PoolShare) -> list[Any]:
-    return [getattr(share, name) for name in PoolShare.__dataclass_fields__]
 
 
 def _share(row: Sequence[Any]) -> PoolShare:

@@ -176,7 +176,7 @@ def change(
     for pool in after.pools:
         own = known[pool.name].number if pool.name in known else number
         number += pool.name not in known
-        numbered.append(_numbered(pool, own))
+        numbered.append(pool if pool.number == own else replace(pool, number=own))
     numbered.sort(key=lambda pool: pool.number)  # the order in which they are read from a store
     pools = Pools(tuple(numbered), after.trees, before.version)
     rows: dict[str, bytes] = {}
@@ -209,7 +209,3 @@ def change(
         closed=tuple(quote(name, safe="") for name in closed),
         facts=tuple(facts),
     )
-
-
-def _numbered(pool: Pool, number: int) -> Pool:
-    return pool if pool.number == number else replace(pool, number=number)

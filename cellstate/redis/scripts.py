@@ -19,8 +19,7 @@ from hashlib import sha1
 from importlib.resources import files
 from operator import itemgetter
 
-from omega.cellstate import keys as cell_keys
-from omega.cellstate import schema
+from omega.cellstate import keys as cell_keys, schema
 
 _FOLDER = files("omega.cellstate") / "lua"
 _CONSTANT = re.compile(r"([A-Z_]+) (\d+)")

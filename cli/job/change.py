@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.changes import RUNS_PER_CALL, change_json, check_owner, end, stopped_json
-from omega.changes import resize as resized
+from omega.changes import RUNS_PER_CALL, change_json, check_owner, end, resize as resized, stopped_json
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import check_option, force_option, jobs_options, one_only

@@ -10,8 +10,7 @@ from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_option, hold_option, read_file
 from omega.queries.job_warnings import unserved, warnings
-from omega.submission import CHUNK, check_new, jobs_of, named, stamped, submitted_json
-from omega.submission import submit as place
+from omega.submission import CHUNK, check_new, jobs_of, named, stamped, submit as place, submitted_json
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec

@@ -92,7 +92,8 @@ def command(
         return
     names = list(rows[0])
     render.table(
-        [name if name in axes else f">{name}" for name in names], [[_cell(row[name]) for name in names] for row in rows]
+        [name if name in axes else f">{name}" for name in names],
+        [[f"{row[name]:.4g}" if isinstance(row[name], float) else row[name] for name in names] for row in rows],
     )
     render.note(f"{len(rows)} points in {results}" + (f", drawn in {plot}" if plot else ""))
 
@@ -107,7 +108,3 @@ def _rows(records: "Sequence[Record]", names: Sequence[str], metrics: Sequence[s
             row |= {column: value for column, _, _, value in chosen(record, metric)}
         rows.append(row)
     return rows
-
-
-def _cell(value: Any) -> object:
-    return f"{value:.4g}" if isinstance(value, float) else value

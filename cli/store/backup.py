@@ -67,8 +67,7 @@ def backup(app: App, file: str, force: bool) -> None:
 
 
 def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, Any]]:
-    from omega.cellstate.backup import file as backup_file
-    from omega.cellstate.backup import read_backup
+    from omega.cellstate.backup import file as backup_file, read_backup
     from omega.cli.version import number
     from omega.queries.cells import contents
 

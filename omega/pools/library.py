@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.pools import ROOT, Integral, Pool
-from omega.cellstate.pools import PoolTree as Options
+from omega.cellstate.pools import ROOT, Integral, Pool, PoolTree as Options
 from omega.pools.tree_file import from_document, read
 from omega.schedulers.fairshare.drf import drf, fifo, fluid, hierarchical, task_by_task
 from omega.schedulers.fairshare.guarantees import guarantees, weights

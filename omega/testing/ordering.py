@@ -6,8 +6,7 @@ from math import isfinite
 from typing import ClassVar
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omega.cellstate.model import Limits, MachineState
 from omega.cellstate.replies import KindUse, PendingJob, Reply, Rows

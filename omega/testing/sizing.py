@@ -1,7 +1,6 @@
 """The contract of sizing policies."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.schedulers.policies import Sizing
 from omega.schedulers.sizing.model import Phase, Profile, Totals

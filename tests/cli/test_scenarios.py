@@ -15,8 +15,7 @@ from omega.queries.job_history import past
 from omega.queries.recent import recently
 from omega.queries.schedulers import FIGURES
 from tests.cli.conftest import Omega, join
-from tests.unit.schedulers.rig import Rig
-from tests.unit.schedulers.rig import spec as small
+from tests.unit.schedulers.rig import Rig, spec as small
 
 pytestmark = pytest.mark.server
 GIB = 1024

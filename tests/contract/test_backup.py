@@ -9,8 +9,7 @@ import msgpack
 import pytest
 
 from omega.cellstate.audit import verify
-from omega.cellstate.backup import Backup, read_backup
-from omega.cellstate.backup import file as backup_file
+from omega.cellstate.backup import Backup, file as backup_file, read_backup
 from omega.cellstate.backup.restore import AHEAD, restore
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.model import MachineSpec

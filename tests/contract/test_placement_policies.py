@@ -15,8 +15,7 @@ from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit, tightness
 from omega.schedulers.policies import machines_of
 from omega.schedulers.work import Work
-from omega.testing import PlacementContract, work
-from omega.testing import snapshot as copy
+from omega.testing import PlacementContract, snapshot as copy, work
 from omega.testing.scenes import room
 
 

@@ -9,8 +9,7 @@ import redis
 
 from omega.cellstate import keys
 from omega.cellstate.audit import verify
-from omega.cellstate.backup import Backup, read_backup
-from omega.cellstate.backup import migrate as migration
+from omega.cellstate.backup import Backup, migrate as migration, read_backup
 from omega.cellstate.backup.migrate import ASIDE, migrate, schema_of
 from omega.cellstate.backup.restore import restore
 from omega.cellstate.backup.upgrade import STEPS, check_schema

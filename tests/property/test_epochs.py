@@ -1,8 +1,7 @@
 """Fair shares of an epoch: equal jobs as one leaf get what each gets alone; an epoch can be computed again."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omega.cellstate.pools import Integral, Pool, Pools
 from omega.cellstate.replies import JobDemand

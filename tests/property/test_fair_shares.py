@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omega.cellstate.pools import ROOT, Pool, PoolTree
 from omega.schedulers.fairshare.curves import Curve, Floats, join

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare

@@ -3,8 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.resources import LARGEST, Dimensions, format_amount, parse_amount

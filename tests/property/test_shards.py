@@ -1,7 +1,6 @@
 """Workers of a MapReduce job come, go and claim at random: twin and scripts agree, each shard is finished once."""
 
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,

@@ -5,8 +5,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omega.cellstate import server
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup

@@ -18,8 +18,7 @@ from omega.simulation.changing import ChangingWorld
 from omega.workload.mapreduce import MapReduceJob, submitted
 from omega.workload.presets import Size, draw
 from omega.workload.workload import Arrival, Workload
-from tests.simulation.test_preempting import full as filled
-from tests.simulation.test_preempting import job
+from tests.simulation.test_preempting import full as filled, job
 
 MACHINES = 12
 JOBS = [

@@ -3,8 +3,7 @@
 from math import inf
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.cellstate.fairness import PoolLoss, amounts_of, is_below, is_kept_in_full, is_legal, keeps_its_share, ratio
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import fakeredis
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omega.cellstate import schema
 from omega.cellstate.model import BUDGET, RUNS_CHUNK, JobSpec, JobState, TaskGroup

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 import redis
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.cellstate import server
 from omega.cellstate.errors import BadInput, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate.errors import StoreError, Unreachable
-from omega.embedded import places as embedded_places
-from omega.embedded import server as embedded
+from omega.embedded import places as embedded_places, server as embedded
 from omega.embedded.places import LONGEST_SOCKET, Places, state_directory
 
 

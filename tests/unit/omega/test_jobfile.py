@@ -5,8 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Gang, JobSpec, TaskGroup

@@ -81,6 +81,5 @@ def test_both_kinds_implement_the_same_snapshot() -> None:
         "undo",
         "holding",
         "amounts",
-        "narrow",
-        "relieve",
+        "with_room",
     }

@@ -5,8 +5,7 @@ from itertools import takewhile
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.snapshot import Snapshot

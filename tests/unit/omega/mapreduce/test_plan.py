@@ -5,8 +5,7 @@ from pathlib import Path
 
 import msgpack
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from omega.mapreduce.plan import MapReducePlan, Piece
 from omega.schedulers.resizing import PLAN

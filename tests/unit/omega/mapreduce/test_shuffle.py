@@ -3,8 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.mapreduce import shuffle
 from omega.mapreduce.shuffle import Damaged, draft, gather, partition, read, settle, write

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.cellstate.attributes import Attributes
 from omega.cellstate.errors import BadInput

@@ -1,8 +1,7 @@
 """Constraints as text: what they mean, and the one line that says where one is wrong."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.cellstate.errors import BadInput
 from omega.schedulers.constraints.expressions import All, Compare, Either, Has, Not, OneOf, attributes_in

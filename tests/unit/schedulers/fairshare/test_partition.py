@@ -3,8 +3,7 @@
 from math import inf
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.schedulers.fairshare.partition import Bounds, Preemptible, partition
 

@@ -1,7 +1,6 @@
 """Jobs that may be tried, in the order of a policy; those that back off come back when they are due."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.queue.ranks import Ranks

@@ -1,8 +1,7 @@
 """Jobs that are queued and chosen together stand where they would stand one by one."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from omega.schedulers.ordering.fair_users import FairUsers
 from omega.schedulers.ordering.fifo import Fifo, Rejoin

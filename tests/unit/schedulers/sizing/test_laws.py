@@ -3,8 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from omega.schedulers.policies import Sizing
 from omega.schedulers.sizing.model import Phase, Profile, Totals
