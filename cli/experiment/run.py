@@ -17,7 +17,7 @@ from omega.cli.sim.options import executor_options, results_option
 experiment_options = combined(
     executor_options,
     click.argument("names", nargs=-1, metavar="[NAME…]"),
-    click.option("--small", is_flag=True, help="Run the small form, which takes seconds; tests use it."),
+    click.option("--small", is_flag=True, help="Run the small form, which takes seconds: figures, no verdict."),
     click.option(
         "--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: as the figure's)."
     ),
@@ -44,7 +44,12 @@ def _documents(
     documents = []
     for experiment in find(names):
         form = experiment.small.but(days, seeds=seeds) if small else experiment.sized(days, seeds=seeds)
-        run = carried_out(experiment, form, lambda each: finish(each, results, where, workers, quiet=app.as_json))
+        run = carried_out(
+            experiment,
+            form,
+            lambda each: finish(each, results, where, workers, quiet=app.as_json),
+            verdict=False if small else None,
+        )
         finding, longer = run.finding, run.lengthened
         documents.append(
             {
@@ -64,6 +69,7 @@ def _documents(
 
 def show(document: Mapping[str, Any]) -> None:
     """Print the result of one experiment."""
+    decided = document["seeds"] > 1 and document["verdict"] in ("holds", "does not hold")
     render.facts(
         {
             "experiment": document["name"],
@@ -71,11 +77,16 @@ def show(document: Mapping[str, Any]) -> None:
             "expected": document["expectation"],
             "measured": document["measured"],
             "verdict": document["verdict"],
-            "seeds": f"holds for {document['held']} of {document['seeds']}" if document["seeds"] > 1 else "",
+            "seeds": f"holds for {document['held']} of {document['seeds']}" if decided else "",
             "why": document["reason"],
         }
     )
     render.line()
+
+
+def _figures(document: Mapping[str, Any]) -> str:
+    """Return what was measured, or why nothing could be."""
+    return str(document["reason"] if document["verdict"] == "not measurable" else document["measured"])
 
 
 @click.command()
@@ -97,16 +108,15 @@ def run(app: App, /, **asked: Any) -> None:
 def check(ctx: click.Context, /, **asked: Any) -> None:
     """Check the claims of the experiments NAME (default: all).
 
-    Exits 1 when a claim does not hold. A claim that cannot be measured does not count.
+    Exits 1 when a claim does not hold. A claim that cannot be measured is listed with the reason and does not count.
+    Neither does a run with fewer days or machines than the claim's own: it prints figures and no verdict.
     """
     documents = _documents(ctx.obj, **asked)
     failed = [document for document in documents if document["verdict"] == "does not hold"]
     if ctx.obj.as_json:
         render.document({"ok": not failed, "experiments": documents})
     else:
-        render.table(
-            ("experiment", "verdict", "measured"), [(d["name"], d["verdict"], d["measured"]) for d in documents]
-        )
+        render.table(("experiment", "verdict", "measured"), [(d["name"], d["verdict"], _figures(d)) for d in documents])
         render.line()
         for document in failed:
             show(document)

@@ -75,10 +75,11 @@ Criterion = Callable[[Measurements, Sequence[Record], int], None]
 class Experiment:
     """A claim as a value.
 
-    `figure` is the paper's, `small` is the form that runs as a test, `form` the one of the page. `otherwise` is the
-    reason when the claim does not hold or cannot be measured. `fitted` names the inputs that were fitted to the claim
-    itself; such a claim is counted apart and is no evidence. With `longer` the first seed is also simulated for so many
-    times the days, to see whether the verdict stays.
+    `figure` is the paper's, `small` is the form that runs as a test, `form` the one of the page: only runs with at
+    least its days and machines give a verdict. `otherwise` is the reason when the claim does not hold or cannot be
+    measured. `fitted` names the inputs that were fitted to the claim itself; such a claim is counted apart and is no
+    evidence. With `longer` the first seed is also simulated for so many times the days, to see whether the verdict
+    stays.
     """
 
     name: str
@@ -112,6 +113,12 @@ class Experiment:
         if self.sweep is nothing:
             return self.form.but(seeds=seeds if self.form.seeds > 1 else None)
         return self.form.but(days, cells if len(self.form.cells) > 1 else (), machines, seeds, scale)
+
+    def covers(self, form: Extent) -> bool:
+        """Return whether a form has at least the days and machines of the page's, so that it can give a verdict."""
+        fewest = self.form.machines
+        whole = form.machines is None or (fewest is not None and form.machines >= fewest)
+        return whole and all(form.length(cell) >= self.form.length(cell) for cell in form.cells)
 
     def simulations(self, form: Extent) -> list[Configuration]:
         """Return the configurations of all seeds of a form."""

@@ -1,7 +1,7 @@
 """Findings: what one seed shows of a claim, and the verdict over all seeds with the spread between them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import isfinite
 from statistics import median
@@ -17,6 +17,8 @@ class Conclusion(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
     UNKNOWN = "not measurable"
+    NONE = "no verdict"
+    """Figures of a run that is smaller than the claim's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,12 @@ class Finding:
     reason: str = ""
     seeds: int = 1
     held: int = 0
+
+    def figures(self, why: str) -> "Finding":
+        """Return the measurements without a verdict on the claim, and why; what cannot be measured stays so."""
+        if self.verdict is Conclusion.UNKNOWN:
+            return self
+        return replace(self, verdict=Conclusion.NONE, reason=why, held=0)
 
 
 def concluded(findings: Sequence[SeedFinding]) -> Finding:

@@ -16,6 +16,9 @@ from omega.experiments.sources import program_version, sources_digest
 RANGE = re.compile(r"\(([\d.,%e+-]+) to ([\d.,%e+-]+)\)")
 """A range over the seeds as `Finding` states it."""
 
+SMALLER = "the run is smaller than the one that decides on the claim"
+"""The reason of figures without a verdict."""
+
 OPENING = """# The Omega paper, reproduced
 
 This page compares claims of the Omega paper (Schwarzkopf, Konwinski, Abd-El-Malek, Wilkes, EuroSys 2013) with results
@@ -40,7 +43,8 @@ evidence and is counted separately. A cell is 60 % full when a run begins, and s
 **The verdicts.** A claim *holds* if it holds for every seed; each seed draws other jobs and other days. Numbers are
 medians over the seeds, with the range in brackets. "More" means more, not equal. Quantities that a claim calls equal
 may differ by the tolerance of the expectation, and by no more than the range over the seeds. If a line below a table
-mentions a longer run, the claim holds only if it also holds there.
+mentions a longer run, the claim holds only if it also holds there. Runs with fewer days or machines than here
+(`--small`, `--days`, `--machines`) give figures and no verdict.
 
 **The runs.** Most runs are shorter than the paper's seven days and have fewer than 200 service jobs. Runs of calibrated
 cells end when as many jobs have arrived as on C. Busyness and conflict fraction are medians of daily values. Error bars
@@ -92,10 +96,17 @@ class ExperimentRun:
 Simulate = Callable[[Sequence[Configuration]], Sequence[Record]]
 
 
-def carried_out(experiment: Experiment, form: Extent, simulate: Simulate) -> ExperimentRun:
-    """Simulate an experiment and evaluate its claim."""
+def carried_out(
+    experiment: Experiment, form: Extent, simulate: Simulate, *, verdict: bool | None = None
+) -> ExperimentRun:
+    """Simulate an experiment and evaluate its claim.
+
+    `verdict`: whether the run decides on the claim; by default one that is as large as the page's (`covers`).
+    """
     records = simulate(experiment.simulations(form))
     finding, longer = experiment.evaluate(records, form), experiment.lengthened(form)
+    if not (experiment.covers(form) if verdict is None else verdict):
+        return ExperimentRun(experiment, form, records, finding.figures(SMALLER))
     if longer is None:
         return ExperimentRun(experiment, form, records, finding)
     more = simulate(experiment.simulations(longer))
@@ -137,6 +148,8 @@ def _counts(runs: Sequence[ExperimentRun]) -> str:
     holds, fails, unknown = (counts[verdict] for verdict in (Conclusion.HOLDS, Conclusion.FAILS, Conclusion.UNKNOWN))
     fitted = [run for run in runs if run.experiment.fitted]
     text = f"of {counts.total()} claims {holds} hold, {fails} do not, {unknown} cannot be measured."
+    if none := counts[Conclusion.NONE]:
+        text += f" {none} have figures and no verdict: their runs are smaller than those that decide."
     if fitted:
         met = sum(run.verdict is Conclusion.HOLDS for run in fitted)
         text += f" {len(fitted)} more are no evidence, as inputs were fitted to them; {met} of these hold."
@@ -169,7 +182,7 @@ def _row(run: ExperimentRun) -> str:
     experiment, finding = run.experiment, run.finding
     claim = f"{experiment.claim} ({experiment.source}) `{experiment.name}`"
     verdict = f"**{run.verdict}**"
-    if finding.seeds > 1 and finding.verdict is not Conclusion.UNKNOWN:
+    if finding.seeds > 1 and finding.verdict in (Conclusion.HOLDS, Conclusion.FAILS):
         verdict += f", {finding.held} of {finding.seeds} seeds"
     if experiment.fitted:
         verdict += f"; no evidence: {experiment.fitted}"
