@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from omega.cellstate.constraints.evaluation import holds
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MachineState
 from omega.cellstate.pools import Pools
 from omega.cellstate.resources import SLOTS, UNBOUNDED, Resources
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.constraints.evaluation import holds, tree_machines
+from omega.schedulers.constraints.evaluation import tree_machines
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import MachineQueries

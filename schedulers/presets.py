@@ -2,7 +2,7 @@
 
 from random import Random
 
-from omega.schedulers.constraints.grammar import prepare
+from omega.cellstate.constraints.grammar import prepare
 from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement

@@ -38,8 +38,8 @@ def check_all(cell: "Queries", pools: Pools) -> None:
     check(pools, cell.dimensions.names)
     if any(tree.machines for tree in pools.trees):
         from omega.cellstate.array_snapshot import ArraySnapshot
+        from omega.cellstate.constraints.grammar import parse
         from omega.cellstate.transaction import Position
-        from omega.schedulers.constraints.grammar import parse
         from omega.schedulers.pool_machines import check_machines, fetch_attributes
 
         for tree in pools.trees:

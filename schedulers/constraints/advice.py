@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from omega.cellstate.attributes import Attributes
+from omega.cellstate.constraints.evaluation import holds
+from omega.cellstate.constraints.expressions import attributes_in
+from omega.cellstate.constraints.grammar import parse
 from omega.schedulers.constraints.demands import Demands
-from omega.schedulers.constraints.evaluation import holds
-from omega.schedulers.constraints.expressions import attributes_in
-from omega.schedulers.constraints.grammar import parse
 
 SHOWN = 8
 """Maximum number of attributes in a message."""

@@ -17,9 +17,9 @@ from functools import lru_cache
 from math import floor
 from typing import Any
 
+from omega.cellstate.constraints.expressions import SHOWN
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MACHINE, Job
-from omega.schedulers.constraints.expressions import SHOWN
 
 FIELDS = ("constraints", "spread", "different_machines", "near", "apart_from")
 _FIELDS = frozenset(FIELDS)
@@ -147,7 +147,7 @@ def read_demands(said: Mapping[str, Any]) -> Demands:
 
 def read_constraint(entry: Any) -> str | Preferred:
     """Read one entry of ``constraints``. Raises BadInput."""
-    from omega.schedulers.constraints.grammar import parse  # noqa: PLC0415 - most processes parse no constraint
+    from omega.cellstate.constraints.grammar import parse  # noqa: PLC0415 - most processes parse no constraint
 
     if isinstance(entry, str):
         parse(entry)

@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from omega.cellstate.constraints.evaluation import Mask, holds
 from omega.cellstate.model import Gang, Job, JobState, MachineState
 from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Resources, format_amount
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import Demands, demands
-from omega.schedulers.constraints.evaluation import Mask, holds, related
+from omega.schedulers.constraints.evaluation import related
 from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
 from omega.schedulers.limits import ReachedLimit, limit_reached, precedence_excluded
 from omega.schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from omega.cellstate.constraints.evaluation import Mask
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.constraints.demands import NONE, asks_anything, demands
-from omega.schedulers.constraints.evaluation import Mask, kept_from_simulated, permitted
+from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement, as_places_all

@@ -7,11 +7,12 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from omega.cellstate.constraints.evaluation import holds
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.constraints.demands import Demands, demands
-from omega.schedulers.constraints.evaluation import holds, permitted, related
+from omega.schedulers.constraints.evaluation import permitted, related
 from omega.schedulers.fitting import fitting
 from omega.schedulers.placement.domains import Level, closed, levels, most_on_machine, patches, places_of, tasks_of
 from omega.schedulers.placement.spreading import Points, Spreading

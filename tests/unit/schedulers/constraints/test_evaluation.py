@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from omega.cellstate.attributes import Attributes
+from omega.cellstate.constraints.evaluation import evaluate, holds
+from omega.cellstate.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
 from omega.cellstate.errors import BadInput
 from omega.schedulers.constraints.demands import Relation
-from omega.schedulers.constraints.evaluation import evaluate, holds, permitted, related
-from omega.schedulers.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
+from omega.schedulers.constraints.evaluation import permitted, related
 from tests.unit.schedulers.constraints.site import asking, describe, site
 
 Machine = dict[str, str]

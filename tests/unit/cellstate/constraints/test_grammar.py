@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from omega.cellstate.constraints.expressions import All, Compare, Either, Has, Not, OneOf, attributes_in
+from omega.cellstate.constraints.grammar import MOST_DEPTH, MOST_LETTERS, parse
 from omega.cellstate.errors import BadInput
-from omega.schedulers.constraints.expressions import All, Compare, Either, Has, Not, OneOf, attributes_in
-from omega.schedulers.constraints.grammar import MOST_DEPTH, MOST_LETTERS, parse
 
 A, B, C = (Has(name) for name in "abc")
 

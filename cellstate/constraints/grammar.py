@@ -12,8 +12,8 @@ from typing import cast
 from lark import Lark, Token, Transformer, UnexpectedCharacters, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedInput
 
+from omega.cellstate.constraints.expressions import SHOWN, All, Compare, Either, Expression, Has, Not, OneOf, Value
 from omega.cellstate.errors import BadInput
-from omega.schedulers.constraints.expressions import SHOWN, All, Compare, Either, Expression, Has, Not, OneOf, Value
 
 MOST_LETTERS = 4_000
 MOST_DEPTH = 64
