@@ -76,7 +76,7 @@ def _fill(cell: StoredCell, pools: int, jobs: int) -> None:
     cell.set_pools(Pools((*(pool for pool in inner if pool.name in below), *leaves)), 0, now_ms(), "bench")
     specs = (
         JobSpec(f"j{number}", f"j{number}", "batch", (TaskGroup((rng.randint(1, 40) * 100, rng.randint(1, 16) * 256),
-                rng.randint(1, 60), 60_000),), extra={"pool": rng.choice(leaves).name})
+                rng.randint(1, 60), 60_000),), spec={"pool": rng.choice(leaves).name})
         for number in range(jobs)
     )  # fmt: skip
     for chunk in chunks(specs, SUBMITTED_AT_ONCE):
@@ -117,7 +117,7 @@ async def _publish(store: Store, cell: StoredCell, loop: Loop) -> list[tuple[flo
     reader, snapshot = EpochReader(store.url, cell.name, MEMBER), ArraySnapshot(len(cell.dimensions))
     found = []
     for number in range(EPOCHS + 1):
-        spec = JobSpec(f"x{number}", f"x{number}", "batch", (TaskGroup((100, 256), 1, 60_000),), extra={"pool": "p0"})
+        spec = JobSpec(f"x{number}", f"x{number}", "batch", (TaskGroup((100, 256), 1, 60_000),), spec={"pool": "p0"})
         cell.submit([spec], now_ms(), "bench")
         before, mark = cell.epoch_mark().number, None
         while mark is None or mark == before:

@@ -130,7 +130,7 @@ def _submit(cell: StoredCell, pools: Sequence[str], settings: Settings) -> None:
     """Submit the jobs of pools, all at once."""
     group = TaskGroup(TASK, settings.tasks, FOR_EVER_MS)
     jobs = [
-        JobSpec(f"{pool}-{i}", f"{pool}-{i}", "batch", (group,), extra={"pool": pool})
+        JobSpec(f"{pool}-{i}", f"{pool}-{i}", "batch", (group,), spec={"pool": pool})
         for i in range(settings.jobs)
         for pool in pools
     ]

@@ -66,7 +66,7 @@ def _jobs(settings: Settings, *, skewed: bool) -> Iterator[JobSpec]:
     if skewed:
         names.sort(key=lambda name: mine[bucket_of(name)] == "1")
     for i, name in enumerate(names):
-        yield JobSpec(name, name, "batch", (group,), extra={"user": f"user{i % settings.users}"})
+        yield JobSpec(name, name, "batch", (group,), spec={"user": f"user{i % settings.users}"})
 
 
 def _ask(settings: Settings, store: Store, cell: StoredCell) -> dict[str, Any]:

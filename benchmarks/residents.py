@@ -122,7 +122,7 @@ def queue_jobs(
     at_ms = now_ms()
     extras = [{"pool": pool} for pool in pools] or [{}]
     specs = (
-        JobSpec(f"{kind[0]}{i:x}", f"{kind}-{i}", kind, groups, gang=gang, extra=extras[i % len(extras)])
+        JobSpec(f"{kind[0]}{i:x}", f"{kind}-{i}", kind, groups, gang=gang, spec=extras[i % len(extras)])
         for i in range(jobs)
     )
     for chunk in chunks(specs, SUBMITTED_AT_ONCE):

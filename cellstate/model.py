@@ -142,7 +142,7 @@ class Machine:
 class TaskGroup:
     """Identical tasks of a job. `duration_ms` is their duration on simulated machines.
 
-    `extra` has the fields that only schedulers and executors read (name, command, constraints, spread, …): plain values
+    `spec` has the fields that only schedulers and executors read (name, command, constraints, spread, …): plain values
     that MessagePack can encode. An `optional` group may be empty, and its tasks are given up first: an evicted, lost or
     failed one is dropped from the total and never pending again (semantics 4: surplus MapReduce workers). A task that
     was lost more than `budget` times fails; with `once` (at most once) a lost or evicted task fails and is never placed
@@ -152,14 +152,14 @@ class TaskGroup:
     need: Resources
     count: int
     duration_ms: int = 0
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
     optional: bool = False
     budget: int = BUDGET
     once: bool = False
 
     def __post_init__(self) -> None:
-        if self.extra:
-            check_texts(self.extra, "task group")
+        if self.spec:
+            check_texts(self.spec, "task group")
         if not 0 <= self.budget <= MOST_BUDGET:
             raise BadInput(f"a task group: {self.budget} losses; want 0 to {MOST_BUDGET}")
 
@@ -173,7 +173,7 @@ class After(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """A job as submitted. `extra` as in TaskGroup (user, pool, environment, …)."""
+    """A job as submitted. `spec` as in TaskGroup (user, pool, environment, …)."""
 
     id: str
     name: str
@@ -181,7 +181,7 @@ class JobSpec:
     groups: tuple[TaskGroup, ...]
     precedence: int = 0
     gang: Gang = Gang.NO
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
     after: tuple[After, ...] = ()
     """Jobs that it waits for before it is placed: submitted earlier, or earlier in the same call."""
 
@@ -197,8 +197,8 @@ class JobSpec:
             raise BadInput(f"job {self.name}: wants at least one task in every group")
         if not all(_ID.fullmatch(wait.job) for wait in self.after) or len(self.after) > MOST_WAITS:
             raise BadInput(f"job {self.name}: waits for at most {MOST_WAITS} jobs, named by their ids")
-        if self.extra:
-            check_texts(self.extra, f"job {self.name}")
+        if self.spec:
+            check_texts(self.spec, f"job {self.name}")
         if self.gang and self.total > MOST_CLAIMS:
             most = f"the most in one transaction is {MOST_CLAIMS}"
             raise BadInput(f"job {self.name}: a gang of {self.total} tasks; {most}")

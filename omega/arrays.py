@@ -1,6 +1,6 @@
 """Arrays: groups of tasks with an index per task.
 
-A group is an array if its extra has ``array: {first, step}``; an executor calls `array_index` and
+A group is an array if its spec has ``array: {first, step}``; an executor calls `array_index` and
 gives the task its index as OMEGA_ARRAY_INDEX. Tasks that are added later go on counting.
 """
 
@@ -29,8 +29,8 @@ class Array:
         """How many there are."""
         return (self.last - self.first) // self.step + 1
 
-    def extra(self) -> dict[str, int]:
-        """Return the array fields of a group's extra."""
+    def spec(self) -> dict[str, int]:
+        """Return the array fields of a group's spec."""
         return {"first": self.first, "step": self.step}
 
 
@@ -47,16 +47,16 @@ def parse_array(text: str, step: int = 1) -> Array:
     return array
 
 
-def array_index(extra: Mapping[str, Any], task: int) -> int | None:
-    """Return the array index of a group's task, by the group's extra and the task's index; None when it is no array."""
-    array = extra.get("array")
+def array_index(spec: Mapping[str, Any], task: int) -> int | None:
+    """Return the array index of a group's task, by the group's spec and the task's index; None when it is no array."""
+    array = spec.get("array")
     return None if array is None else int(array["first"]) + int(array["step"]) * task
 
 
-def shown(extra: Mapping[str, Any], indices: int) -> str:
+def shown(spec: Mapping[str, Any], indices: int) -> str:
     """``[0-99]`` or ``[1-9:2]``: the array of a group that has given out so many indices; empty for others."""
-    last = array_index(extra, max(0, indices - 1))
+    last = array_index(spec, max(0, indices - 1))
     if last is None:
         return ""
-    step = extra["array"]["step"]
-    return f"[{extra['array']['first']}-{last}{f':{step}' if step != 1 else ''}]"
+    step = spec["array"]["step"]
+    return f"[{spec['array']['first']}-{last}{f':{step}' if step != 1 else ''}]"

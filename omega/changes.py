@@ -78,7 +78,7 @@ def update(
         wanted = job_update(job, spec, again=cell.updates().get(job.id, "").startswith("stalled"))
         try:
             known = job.modified if check is None else check
-            return cell.update(job.id, wanted.groups, wanted.extra, now_ms(), by, known), wanted
+            return cell.update(job.id, wanted.groups, wanted.spec, now_ms(), by, known), wanted
         except Overtaken:
             if check is not None or attempt == ATTEMPTS - 1:
                 raise

@@ -55,8 +55,8 @@ def jobs_of(cell: "JobStore", files: "Sequence[JobFile]") -> "list[JobSpec]":
 def stamped(user: str, spec: "JobSpec", account: str = "") -> "JobSpec":
     """Return a job with its user: that of the connection (`account`), else the one it names, else `user`."""
     if account:
-        return replace(spec, extra={**spec.extra, "user": account, "verified": True})
-    return replace(spec, extra={"user": user, **spec.extra})
+        return replace(spec, spec={**spec.spec, "user": account, "verified": True})
+    return replace(spec, spec={"user": user, **spec.spec})
 
 
 def check_new(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
@@ -85,7 +85,7 @@ def refusal(spec: "JobSpec", answer: "Submitted") -> Refused:
     if answer.status == "pool":
         return Refused(f"job {spec.name}: {answer.holder!r} is no pool that holds jobs; see omega pool list")
     if answer.status == "user":
-        user = spec.extra.get("user") or "none"
+        user = spec.spec.get("user") or "none"
         return Refused(
             f"job {spec.name}: user {user} may not submit to pool {answer.holder}; see omega pool show {answer.holder}"
         )
@@ -114,7 +114,7 @@ def check_pools(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
     if not pools.configured:
         return
     for spec in specs:
-        pool, user = (str(spec.extra.get(name) or "") for name in ("pool", "user"))
+        pool, user = (str(spec.spec.get(name) or "") for name in ("pool", "user"))
         name, where = pools.pool_of(pool, user), f"job {spec.name}: pool"
         below = pools.children.get(name)
         if below:

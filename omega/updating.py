@@ -19,7 +19,7 @@ class JobUpdate:
     """An update as `Cell.update` takes it, and how many tasks it replaces."""
 
     groups: tuple[TaskGroup, ...]
-    extra: dict[str, Any]
+    spec: dict[str, Any]
     replaced: int
 
 
@@ -29,9 +29,9 @@ def job_update(job: Job, spec: JobSpec, *, again: bool = False) -> JobUpdate:
     A group that is the same keeps its tasks; `again` replaces those too, after an update that stalled.
     """
     _check(job, spec)
-    extras: list[dict[str, Any]] = [dict(extra) for extra in job.spec.get("groups") or [{}] * len(job.groups)]
-    known = {_key(i, extras[target.group]): target for i, target in enumerate(targets(job))}
-    asked = {_key(i, group.extra): group for i, group in enumerate(spec.groups)}
+    specs: list[dict[str, Any]] = [dict(each) for each in job.spec.get("groups") or [{}] * len(job.groups)]
+    known = {_key(i, specs[target.group]): target for i, target in enumerate(targets(job))}
+    asked = {_key(i, group.spec): group for i, group in enumerate(spec.groups)}
     if known.keys() != asked.keys():
         raise BadInput(f"job {spec.name}: an update keeps its groups, {', '.join(known)}; submit others as a new job")
     fresh: list[TaskGroup] = []
@@ -39,11 +39,11 @@ def job_update(job: Job, spec: JobSpec, *, again: bool = False) -> JobUpdate:
     for name, group in asked.items():
         target = known[name]
         now = job.groups[target.group]
-        same = (now.need, now.duration_ms, now.once, extras[target.group]) == (
+        same = (now.need, now.duration_ms, now.once, specs[target.group]) == (
             group.need,
             group.duration_ms,
             group.once,
-            dict(group.extra),
+            dict(group.spec),
         )
         older = target.older if same and not again else (*target.older, target.group)
         number = target.group if same and not again else len(job.groups) + len(fresh)
@@ -57,15 +57,15 @@ def job_update(job: Job, spec: JobSpec, *, again: bool = False) -> JobUpdate:
         wanted.append(Target(number, group.count, live, finished=finished, resized=resized))
     replaced = sum(going(job.groups[number]) for target in wanted for number in target.older)
     kept = {name: job.spec[name] for name in (*COUNTED, "verified") if name in job.spec}
-    extra = dict(spec.extra) | kept
-    extra["groups"] = extras + [dict(group.extra) for group in fresh]
-    extra["targets"] = [[each.group, each.count, list(each.older), each.finished, each.resized] for each in wanted]
-    return JobUpdate(tuple(fresh), extra, replaced)
+    whole = dict(spec.spec) | kept
+    whole["groups"] = specs + [dict(group.spec) for group in fresh]
+    whole["targets"] = [[each.group, each.count, list(each.older), each.finished, each.resized] for each in wanted]
+    return JobUpdate(tuple(fresh), whole, replaced)
 
 
 def _check(job: Job, spec: JobSpec) -> None:
     """Raise BadInput for a change that only a new job can make."""
-    if PLAN in job.spec or PLAN in spec.extra:
+    if PLAN in job.spec or PLAN in spec.spec:
         raise BadInput(
             f"job {spec.name}: the phases of a MapReduce job share their files, so its workers cannot be replaced by "
             "others; stop it and submit it again"
@@ -76,12 +76,12 @@ def _check(job: Job, spec: JobSpec) -> None:
             said = now.name.lower() if isinstance(now, Gang) else now
             raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); to change it, submit a new job")
     for name in COUNTED:
-        if name in spec.extra and spec.extra[name] != job.spec.get(name):
+        if name in spec.spec and spec.spec[name] != job.spec.get(name):
             said = job.spec.get(name, "none")
             raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); to change it, submit a new job")
     if job.gang is not Gang.NO:
         raise BadInput(f"job {spec.name}: a gang runs as a whole or not at all; stop it and submit it again")
 
 
-def _key(position: int, extra: Any) -> str:
-    return str(extra.get("name") or position)
+def _key(position: int, group: Any) -> str:
+    return str(group.get("name") or position)

@@ -91,7 +91,7 @@ def enter(ledger: Ledger, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
     if j.waits:
         j.state = JobState.HELD
     j.groups = [GroupRow(j, i, group, group.count) for i, group in enumerate(spec.groups)]
-    join_lane(ledger, j, lane_of(spec.kind, spec.precedence, spec.extra))
+    join_lane(ledger, j, lane_of(spec.kind, spec.precedence, spec.spec))
     if words := _opaque(spec):
         j.spec, j.commands = words, runs_commands(words)
     ledger.J[j.id], ledger.names[j.name] = j, j.id
@@ -312,12 +312,12 @@ def as_stored(value: Any) -> Any:
 def _opaque(spec: JobSpec) -> dict[str, Any]:
     """Return a job's fields for schedulers and executors."""
     groups = spec.groups
-    if not spec.extra and len(groups) == 1 and not groups[0].extra:
+    if not spec.spec and len(groups) == 1 and not groups[0].spec:
         return {}
-    words = dict(spec.extra)
+    words = dict(spec.spec)
     for group in groups:
-        if group.extra:
-            words["groups"] = [dict(each.extra) for each in spec.groups]
+        if group.spec:
+            words["groups"] = [dict(each.spec) for each in spec.groups]
             break
     return cast("dict[str, Any]", as_stored(words)) if words else {}
 

@@ -172,7 +172,7 @@ def admits(ledger: Ledger, j: JobRow, g: GroupRow, vacated: Mapping[object, int]
 
 def refused_pool(ledger: Ledger, spec: JobSpec) -> Submitted | None:
     """Return why a job may not enter its pool: it is no leaf of the configured pools, or does not admit the user."""
-    lane, pools = lane_of(spec.kind, spec.precedence, spec.extra), ledger.pool_settings
+    lane, pools = lane_of(spec.kind, spec.precedence, spec.spec), ledger.pool_settings
     if lane.pool and lane.pool not in pools.leaves:
         return Submitted(spec.id, "pool", lane.pool)
     leaf = lane.pool or lane.user

@@ -15,16 +15,16 @@ from omega.cellstate.plain_text import check_texts
 
 
 def update(
-    ledger: Ledger, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
+    ledger: Ledger, job_id: str, groups: Sequence[TaskGroup], spec: Mapping[str, Any], at_ms: int, by: str,
     check: int | None = None,
 ) -> Job:  # fmt: skip
-    """Begin an update: add `groups`, empty, whatever their count; `extra` replaces the job's."""
+    """Begin an update: add `groups`, empty, whatever their count; `spec` replaces the job's."""
     check_author(by)
-    check_texts(extra, f"job {job_id}")
+    check_texts(spec, f"job {job_id}")
     for group in groups:
         ledger.check(f"job {job_id}", group.need)
     j = live(ledger, job_id)
-    spec = as_stored(dict(extra))
+    spec = as_stored(dict(spec))
     if j.spec != spec:
         overtaken(ledger, j, check)
         if len(j.groups) + len(groups) > MOST_GROUPS:

@@ -35,12 +35,12 @@ class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, SetLimits, SetPools, P
         """Undo `hold`; a job that waits for others keeps waiting. Refused when it has ended."""
 
     def update(
-        self, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
+        self, job_id: str, groups: Sequence[TaskGroup], spec: Mapping[str, Any], at_ms: int, by: str,
         check: int | None = None,
     ) -> Job:  # fmt: skip
-        """Begin an update: add `groups`, empty, whatever their count; `extra` replaces the job's.
+        """Begin an update: add `groups`, empty, whatever their count; `spec` replaces the job's.
 
-        ``groups`` in `extra` lists the extras of all groups, including old ones. The update is ``rolling`` until
+        ``groups`` in `spec` lists the specs of all groups, including old ones. The update is ``rolling`` until
         `settle`: meanwhile `resize` moves tasks from old groups to new ones (schedulers/rolling.py). Refused when the
         job does not exist, has ended, or has too many groups.
         """

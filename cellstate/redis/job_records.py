@@ -131,7 +131,7 @@ def encode_group(group: Mapping[str, Any], form: int = WIDEST) -> bytes:
 def new_job(spec: JobSpec, *, held: bool) -> tuple[bytes, bytes]:
     """Return the record and the opaque spec of a job for submit.lua, which fills in the numbers."""
     waits = "".join(f"<{wait.job}{'+' if wait.any_end else ''}" for wait in spec.after)
-    whole = opaque(spec.extra, spec.groups)
+    whole = opaque(spec.spec, spec.groups)
     fields = _BLANK | {
         "commands": runs_commands(whole), "links": ("<*" if held else "") + waits, "gang": int(spec.gang),
         "bucket": f"{bucket_of(spec.id):02x}", "precedence": spec.precedence, "kind": spec.kind,
@@ -160,12 +160,12 @@ def _new_group(group: TaskGroup, count: int) -> Fields:
     }  # fmt: skip
 
 
-def opaque(extra: Mapping[str, Any], groups: Sequence[TaskGroup]) -> dict[str, Any]:
+def opaque(spec: Mapping[str, Any], groups: Sequence[TaskGroup]) -> dict[str, Any]:
     """Return a job's fields for schedulers and executors; empty when there are none."""
-    spec: dict[str, Any] = dict(extra)
-    if any(group.extra for group in groups):
-        spec["groups"] = [dict(group.extra) for group in groups]
-    return spec
+    whole: dict[str, Any] = dict(spec)
+    if any(group.spec for group in groups):
+        whole["groups"] = [dict(group.spec) for group in groups]
+    return whole
 
 
 # Jobs as the cell has them

@@ -27,7 +27,7 @@ class RedisJobs(RedisPages):
             for group in job.groups:
                 self._check(f"job {job.name}", group.need)
             record, spec = job_records.new_job(job, held=held)
-            rest += [job.id, record, str(lane_of(job.kind, job.precedence, job.extra)), spec]
+            rest += [job.id, record, str(lane_of(job.kind, job.precedence, job.spec)), spec]
         kinds = {f"pending:{job.kind}" for job in jobs}
         reply = self._run("submit", self._values(at_ms, by), rest, extra=kinds | self._wakes())
         answers = []
@@ -74,16 +74,16 @@ class RedisJobs(RedisPages):
 
     @override
     def update(
-        self, job_id: str, groups: Sequence[TaskGroup], extra: Mapping[str, Any], at_ms: int, by: str,
+        self, job_id: str, groups: Sequence[TaskGroup], spec: Mapping[str, Any], at_ms: int, by: str,
         check: int | None = None,
     ) -> Job:  # fmt: skip
-        check_texts(extra, f"job {job_id}")
+        check_texts(spec, f"job {job_id}")
         for group in groups:
             self._check(f"job {job_id}", group.need)
         texts = [job_records.new_group(group) for group in groups]
-        commands = int(runs_commands(extra))
-        whose = str(lane_of("", 0, extra)).rpartition(" ")[2]
-        more = {"most": MOST_GROUPS, "commands": commands, "whose": whose, "spec": records.pack(dict(extra))}
+        commands = int(runs_commands(spec))
+        whose = str(lane_of("", 0, spec)).rpartition(" ")[2]
+        more = {"most": MOST_GROUPS, "commands": commands, "whose": whose, "spec": records.pack(dict(spec))}
         return self._alter("update", job_id, at_ms, by, check, more, texts)
 
     @override

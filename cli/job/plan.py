@@ -64,7 +64,7 @@ def _show(plan: PlannedJob, most: int | None) -> None:
     detailed = most is None and bool(kinds)
     rows = [
         (
-            *([plan.spec.groups[each["group"]].extra.get("name", each["group"])] if several else []),
+            *([plan.spec.groups[each["group"]].spec.get("name", each["group"])] if several else []),
             each["machine"],
             each["tasks"],
             *([f"{each['score']:.3f}", *(f"{each['scores'][kind]:.3f}" for kind in kinds)] if detailed else []),

@@ -133,8 +133,8 @@ def command(
     app: App = ctx.obj
     cell = app.open(to_change=True)
     need = cell.dimensions.parse_need(named(cpu, memory, others))
-    extra = _extra(words, time_limit=time_limit, restart=restart, constraints=constraints)
-    group = _group(need, extra, count=count, duration=duration, array=array)
+    fields = _spec(words, time_limit=time_limit, restart=restart, constraints=constraints)
+    group = _group(need, fields, count=count, duration=duration, array=array)
     said_of_it = {"environment": dict(environment), "user": user, "pool": pool, "simulate": simulate}
     about: dict[str, Any] = {name: value for name, value in said_of_it.items() if value}
     about |= _directory(directory, run=bool(words))
@@ -154,31 +154,31 @@ def command(
         submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow, hold=hold, of_tasks=True)
 
 
-def _extra(words: Sequence[str], *, time_limit: str | None, restart: int, constraints: Sequence[str]) -> dict[str, Any]:
+def _spec(words: Sequence[str], *, time_limit: str | None, restart: int, constraints: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a task group that only schedulers and executors read."""
     from omega.jobfile.reader import parse_duration
     from omega.schedulers.constraints.demands import read_constraint
 
-    extra: dict[str, Any] = {"command": list(words)} if words else {}
+    fields: dict[str, Any] = {"command": list(words)} if words else {}
     if time_limit is not None:
-        extra["time_limit"] = parse_duration(time_limit)
+        fields["time_limit"] = parse_duration(time_limit)
     if restart:
-        extra["restart"] = {"attempts": restart}
+        fields["restart"] = {"attempts": restart}
     if constraints:
-        extra["constraints"] = [read_constraint(text) for text in constraints]
-    return extra
+        fields["constraints"] = [read_constraint(text) for text in constraints]
+    return fields
 
 
 def _group(
-    need: "Resources", extra: dict[str, Any], *, count: int, duration: str | None, array: str | None
+    need: "Resources", fields: dict[str, Any], *, count: int, duration: str | None, array: str | None
 ) -> "TaskGroup":
     from omega.cellstate.model import TaskGroup
     from omega.jobfile.reader import parse_duration
 
     if array is not None:
         indices = _array(array)
-        count, extra = indices.count, extra | {"array": indices.extra()}
-    return TaskGroup(need, count, 0 if duration is None else parse_duration(duration), extra)
+        count, fields = indices.count, fields | {"array": indices.spec()}
+    return TaskGroup(need, count, 0 if duration is None else parse_duration(duration), fields)
 
 
 def _directory(asked: str | None, *, run: bool) -> dict[str, str]:

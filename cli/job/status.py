@@ -96,12 +96,12 @@ def show(status: JobStatus, now_ms: int) -> None:
     rows = []
     said = job.spec.get("groups") or [{}] * len(job.groups)
     current = {target.group for target in targets(job)}
-    for i, (each, name, extra) in enumerate(zip(job.groups, group_names(job), said, strict=True)):
+    for i, (each, name, its) in enumerate(zip(job.groups, group_names(job), said, strict=True)):
         if i not in current and not each.total and not any(leaving for _, _, leaving in each.runs):
             continue
         numbers = counts([each])
         took = [units.seconds(each.duration_ms / 1000)] if durations else []
-        called = name + shown(extra, each.indices) + ("" if i in current else " (old)")
+        called = name + shown(its, each.indices) + ("" if i in current else " (old)")
         need = units.amounts(cell.dimensions, each.need)
         rows.append((called, need, *took, *(numbers[word] for word in COUNTS)))
     headings = ("group", "each task", ">duration") if durations else ("group", "each task")

@@ -225,10 +225,10 @@ class Tasks(Strict):
     def group(self, need: Resources) -> TaskGroup:
         """Return the task group for the submission."""
         budget = BUDGET if self.restart is None else self.restart.lost
-        return TaskGroup(need, self.count, self.duration, self.extra(), budget=budget)
+        return TaskGroup(need, self.count, self.duration, self.spec(), budget=budget)
 
-    def extra(self) -> dict[str, Any]:
-        """Return the group's fields for schedulers and executors, for `TaskGroup.extra`."""
+    def spec(self) -> dict[str, Any]:
+        """Return the group's fields for schedulers and executors, for `TaskGroup.spec`."""
         fields = {name: value for name in (*UNCHANGED, *FIELDS) if (value := getattr(self, name))}
         if self.locality is not None:
             fields["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
@@ -237,7 +237,7 @@ class Tasks(Strict):
         if self.grace is not None:
             fields["grace"] = self.grace
         if self.array is not None:
-            fields["array"] = self.array.extra()
+            fields["array"] = self.array.spec()
         return fields
 
 
@@ -270,8 +270,8 @@ class JobForm(Strict):
         groups = (tasks.group(need(("tasks", i), tasks)) for i, tasks in enumerate(self.tasks))
         return tuple(replace(group, once=True) if once else group for group in groups)
 
-    def extra(self) -> dict[str, Any]:
-        """Return the job's fields for schedulers and executors, for `JobSpec.extra`."""
+    def spec(self) -> dict[str, Any]:
+        """Return the job's fields for schedulers and executors, for `JobSpec.spec`."""
         names = ("pool", "user", "environment", "directory", "simulate")
         fields = {name: value for name in names if (value := getattr(self, name))}
         if self.expected_duration is not None:

@@ -111,11 +111,11 @@ class MapReduceForm(JobForm):
             restart=RESTART,
         )
         workers = replace(tasks.group(need((), tasks)), once=self.requeue == "never")
-        return workers, replace(workers, count=0, extra={**workers.extra, "name": "surplus"}, optional=True)
+        return workers, replace(workers, count=0, spec={**workers.spec, "name": "surplus"}, optional=True)
 
-    def extra(self) -> dict[str, Any]:
-        """As JobForm.extra, with the plan. Raises BadInput for an input that cannot be read."""
-        return {**super().extra(), PLAN: self.plan().write()}
+    def spec(self) -> dict[str, Any]:
+        """As JobForm.spec, with the plan. Raises BadInput for an input that cannot be read."""
+        return {**super().spec(), PLAN: self.plan().write()}
 
     def plan(self) -> MapReducePlan:
         """Return the plan; file names are relative to the current directory."""

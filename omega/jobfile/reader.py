@@ -2,7 +2,7 @@
 
 An error is one line with file, line, field and the allowed values. The form of
 fields that only some schedulers and executors use (constraints, spread, locality, pool, …) is checked;
-they are stored in `extra`.
+they are stored in `JobSpec.spec`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -118,7 +118,7 @@ def _spec(
 ) -> JobSpec:
     groups = job.groups(lambda place, tasks: _need(document, (*here, *place), tasks, dimensions))
     try:
-        return JobSpec(job_id, job.name, job.kind, groups, job.precedence, job.gang, job.extra(), after)
+        return JobSpec(job_id, job.name, job.kind, groups, job.precedence, job.gang, job.spec(), after)
     except BadInput as error:
         raise BadInput(f"{document.where(here)}: {error}") from None
 

@@ -124,9 +124,9 @@ def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
             "optional": group.optional,
             "indices": group.indices,
             "superseded": i not in current,
-            "spec": {key: value for key, value in extra.items() if key != "name"},
+            "spec": {key: value for key, value in its.items() if key != "name"},
         }
-        for i, (name, group, extra) in enumerate(zip(group_names(job), job.groups, said, strict=True))
+        for i, (name, group, its) in enumerate(zip(group_names(job), job.groups, said, strict=True))
     ]
 
 

@@ -66,7 +66,7 @@ class _Warnings:
             return
         for i, group in enumerate(spec.groups):
             lack = self.room.largest_lack(group.need)
-            where = f"job {spec.name}, group {group.extra.get('name', i)}"
+            where = f"job {spec.name}, group {group.spec.get('name', i)}"
             if lack == "together":
                 need = amounts(self.cell.dimensions, group.need)
                 yield f"{where}: no single machine has {need} together; it stays pending"
@@ -87,7 +87,7 @@ class _Warnings:
         look_up(self.cell, self.empty, [work])
         for i, (group, each) in enumerate(zip(spec.groups, wants, strict=True)):
             if each is not NONE:
-                where = f"job {spec.name}, group {group.extra.get('name', i)}"
+                where = f"job {spec.name}, group {group.spec.get('name', i)}"
                 yield from (f"{where}: {text}" for text in advice(each, self.empty.attributes))
 
     def _simulated(self, spec: "JobSpec") -> Iterator[str]:

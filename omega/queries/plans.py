@@ -157,7 +157,7 @@ class Planner:
             return False
         asked = [(group.need, group.duration_ms, group.count) for group in spec.groups]
         same = [(group.need, group.duration_ms, group.total) for group in stored.groups] == asked
-        same = same and stored.spec == opaque(spec.extra, spec.groups)
+        same = same and stored.spec == opaque(spec.spec, spec.groups)
         if not same or (stored.name, stored.kind, stored.precedence) != (spec.name, spec.kind, spec.precedence):
             raise taken(spec, spec.id, by_id=True)
         return True

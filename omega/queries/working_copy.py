@@ -84,9 +84,9 @@ def as_work(spec: "JobSpec", order: int = 0) -> "Work":
         for group in spec.groups
         for n in (group.count,)
     ]
-    extra = opaque(spec.extra, spec.groups)
+    whole = opaque(spec.spec, spec.groups)
     job = Job(
         id=spec.id, name=spec.name, kind=spec.kind, precedence=spec.precedence, order=order, gang=spec.gang,
-        groups=groups, spec=extra, commands=runs_commands(extra),
+        groups=groups, spec=whole, commands=runs_commands(whole),
     )  # fmt: skip
     return Work.of(job)

@@ -66,7 +66,7 @@ def work_of(spec: JobSpec, order: int, at: int) -> Work:
     """Return a new job submitted at a time in microseconds; `order` counts submissions."""
     groups: list[GroupStatus] = []
     left: list[int] = []
-    more: Mapping[str, Any] = spec.extra
+    more: Mapping[str, Any] = spec.spec
     for group in spec.groups:
         count = group.count
         waiting = _WAITING[count] if count < MOST_KNOWN else f"0-{count - 1}"
@@ -74,8 +74,8 @@ def work_of(spec: JobSpec, order: int, at: int) -> Work:
             GroupStatus(need=group.need, duration_ms=group.duration_ms, total=count, unplaced=count, waiting=waiting)
         )
         left.append(count)
-        if group.extra and "groups" not in more:
-            more = {**more, "groups": [dict(each.extra) for each in spec.groups]}
+        if group.spec and "groups" not in more:
+            more = {**more, "groups": [dict(each.spec) for each in spec.groups]}
     job = Job(
         id=spec.id, name=spec.name, kind=spec.kind, precedence=spec.precedence, order=order, gang=spec.gang,
         submitted_ms=at // 1000, groups=groups, spec=more,
@@ -284,7 +284,7 @@ class Simulation:
             self.store.submit([arrival.job for arrival in chunk], now // 1000)
             self._written += len(chunk)
         self._arrived = arrived + 1
-        if spec.extra and PLAN in spec.extra and isinstance(self.world, ChangingWorld):
+        if spec.spec and PLAN in spec.spec and isinstance(self.world, ChangingWorld):
             self.world.arrived(spec.id)
         else:
             self._route(spec).deliver(work_of(spec, arrived + 1, now))

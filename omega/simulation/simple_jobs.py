@@ -132,11 +132,11 @@ class SimpleJobs:
         whose, submission = ("", -1), Submission(ledger, at_ms, by)
         for order, spec in enumerate(specs, ledger.submissions + 1):
             groups = spec.groups
-            if len(groups) != 1 or spec.extra or spec.after:
+            if len(groups) != 1 or spec.spec or spec.after:
                 return None
             group = groups[0]
             most, need = needs.get(group.need) or self._measure(spec.name, group.need)
-            if group.extra or group.count > most or not 0 <= group.duration_ms <= LARGEST:
+            if group.spec or group.count > most or not 0 <= group.duration_ms <= LARGEST:
                 return None
             if whose != (spec.kind, spec.precedence):
                 whose = spec.kind, spec.precedence

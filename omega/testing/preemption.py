@@ -56,9 +56,9 @@ class CellWithResidents:
         reply = self.cell.commit(CommitRequest(self.member, self.number, [transaction], Position(), 0))
         return list(reply.outcomes[0].claims)
 
-    def job(self, *groups: tuple[Need, int], gang: Gang = Gang.NO, precedence: int = MIDDLE, **extra: Any) -> Work:
-        """Return the job that wants room; `extra` are its demands."""
-        asked = tuple(TaskGroup(need, count, 0, extra) for need, count in groups)
+    def job(self, *groups: tuple[Need, int], gang: Gang = Gang.NO, precedence: int = MIDDLE, **demands: Any) -> Work:
+        """Return the job that wants room; `demands` are those of its groups."""
+        asked = tuple(TaskGroup(need, count, 0, demands) for need, count in groups)
         self.cell.submit([JobSpec("j", "j", "batch", asked, precedence, gang)], 0, "ada")
         record = self.cell.job("j")
         assert record is not None

@@ -34,12 +34,12 @@ def work(  # noqa: PLR0913 - one per property of a job
     pool: str = "",
     expected: float | None = None,
     duration: float = 0.0,
-    extra: Mapping[str, Any] | None = None,
+    spec: Mapping[str, Any] | None = None,
 ) -> Work:
     """Return a job as its scheduler holds it: for each group the resources of a task and the number of tasks.
 
     `order` counts submissions; `submitted`, `not_before` when it backs off, `expected` (the field
-    ``expected_duration``) and the `duration` of a task are seconds. `extra` are further fields of the job file.
+    ``expected_duration``) and the `duration` of a task are seconds. `spec` has further fields of the job file.
     """
     statuses = [
         GroupStatus(
@@ -48,10 +48,10 @@ def work(  # noqa: PLR0913 - one per property of a job
         for need, n in groups
     ]
     fields = {"user": user, "pool": pool, "expected_duration": expected}
-    spec = {**{name: value for name, value in fields.items() if value not in ("", None)}, **(extra or {})}
+    whole = {**{name: value for name, value in fields.items() if value not in ("", None)}, **(spec or {})}
     job = Job(
         id=name, name=name, kind=kind, precedence=precedence, order=order, gang=Gang(gang),
-        submitted_ms=round(submitted * 1000), groups=statuses, spec=spec,
+        submitted_ms=round(submitted * 1000), groups=statuses, spec=whole,
     )  # fmt: skip
     made = Work.of(job)
     made.not_before = not_before

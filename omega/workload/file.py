@@ -50,7 +50,7 @@ def read_workload(path: str) -> Workload:
     arrivals = [each for at, fields in enumerate(file.jobs) for each in _arrivals(f"{path} jobs[{at}]", fields)]
     named = pools.by_name
     for each in arrivals:
-        pool = each.job.extra.get("pool", "")
+        pool = each.job.spec.get("pool", "")
         if pool in named and pool not in pools.leaves:
             raise BadInput(f"{path}: job {each.job.name} names pool {pool}, which has pools below it")
         if pool and pools.configured and pool not in named:
@@ -71,7 +71,7 @@ def with_pools(workload: Workload, path: str) -> Workload:
     turns = cycle(leaves)
 
     def pooled(given: Sequence[Arrival]) -> list[Arrival]:
-        jobs = (each.job if each.job.extra.get("pool") else with_pool(each.job, next(turns)) for each in given)
+        jobs = (each.job if each.job.spec.get("pool") else with_pool(each.job, next(turns)) for each in given)
         return [replace(each, job=job) for each, job in zip(given, jobs, strict=True)]
 
     result = replace(workload, residents=pooled(workload.residents), arrivals=pooled(workload.arrivals), pools=pools)
@@ -80,7 +80,7 @@ def with_pools(workload: Workload, path: str) -> Workload:
 
 def with_pool(job: JobSpec, pool: str) -> JobSpec:
     """Return a job of another pool."""
-    return replace(job, extra={**job.extra, "pool": pool})
+    return replace(job, spec={**job.spec, "pool": pool})
 
 
 def _document(path: str) -> Document:

@@ -50,14 +50,14 @@ class _Translation:
                 guessed["end" if life.seen_us else "run"] += 1
         suffix = f"-{burst}" if burst else ""
         self.guessed[f"{int(number):012x}{suffix}"] = guessed
-        extra = {"user": first.user, "logical_name": known.logical_name if known else ""}
+        fields = {"user": first.user, "logical_name": known.logical_name if known else ""}
         return JobSpec(
             id=f"{int(number):012x}{suffix}",
             name=f"google2011/{number}{suffix}",
             kind=kind,
             groups=tuple(self._group(*key, seconds) for key, seconds in groups.items()),
             precedence=min(first.precedence, MOST_PRECEDENCE),
-            extra={key: value for key, value in extra.items() if value},
+            spec={key: value for key, value in fields.items() if value},
         )
 
     def _group(self, cpu: float, memory: float, apart: bool, seconds: list[float]) -> TaskGroup:  # noqa: FBT001

@@ -93,7 +93,7 @@ def _spec(name: str, job: MapReduceJob) -> JobSpec:
         "reduce_ms": round(1000 * (reduces.seconds or 0)),
     }
     groups = (TaskGroup(job.need, job.asked), TaskGroup(job.need, 0, optional=True))
-    return JobSpec(name, name, PLAN, groups, extra={PLAN: plan})
+    return JobSpec(name, name, PLAN, groups, spec={PLAN: plan})
 
 
 def load(arrivals: Sequence[Arrival], step: float, ticks: int) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Demands of a task group beyond room, as job files have them and `TaskGroup.extra` stores them.
+"""Demands of a task group beyond room, as job files have them and `TaskGroup.spec` stores them.
 
 ========================  ==================================================================================
 ``constraints``           texts, which must hold, or ``{prefer: text, weight: 1 to 100}``
@@ -112,11 +112,11 @@ def demands(job: Job, group: int) -> Demands:
     groups = job.spec.get("groups") if job.spec else None
     if not isinstance(groups, list) or group >= len(groups):
         return NONE
-    extra = groups[group]
-    if not isinstance(extra, dict) or _FIELDS.isdisjoint(extra):
+    own = groups[group]
+    if not isinstance(own, dict) or _FIELDS.isdisjoint(own):
         return NONE
     try:
-        return _kept(json.dumps({field: extra[field] for field in FIELDS if field in extra}))
+        return _kept(json.dumps({field: own[field] for field in FIELDS if field in own}))
     except (TypeError, ValueError) as error:
         return Demands(fault=f"demands that are not plain values: {error}")
 

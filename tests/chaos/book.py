@@ -80,7 +80,7 @@ class Book:
         """A job of `tasks` recorded tasks that last `seconds` each."""
         group = TaskGroup((100, 32), tasks, 0, {"command": ["sh", "-c", SCRIPT], "grace": grace_ms})
         environment = {"BOOK": str(self.directory), "LASTS": f"{seconds:g}"}
-        return JobSpec(name, name, kind, (group,), extra={"environment": environment})
+        return JobSpec(name, name, kind, (group,), spec={"environment": environment})
 
     def page(self, job: str, task: int) -> Page:
         """What a task recorded so far; nothing if it never started."""

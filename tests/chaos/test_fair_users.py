@@ -39,7 +39,7 @@ def test_two_to_one(
         cell.join(DEFAULT_EXECUTOR, [MachineSpec(f"m{i}", (1_000 * SLOTS, 1_024 * SLOTS)) for i in machines], 0)
         jobs = [
             JobSpec(f"{user}-{i}", f"{user}-{i}", "drf", (TaskGroup((1_000, 1_024), 2, rng.randint(1_000, 3_000)),),
-                    extra={"user": user})
+                    spec={"user": user})
             for i in range(2_500) for user in ("ada", "bob")
         ]  # fmt: skip
         submit(cell, jobs)

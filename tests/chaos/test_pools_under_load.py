@@ -40,7 +40,7 @@ FINAL = (Pool("a"), Pool("b", weight=2), Pool("c", weight=3))
 
 def job(name: str, pool: str, tasks: int = 1, *, ms: int = 0, gang: Gang = Gang.NO, user: str = "") -> JobSpec:
     extra = {"pool": pool} if pool else {"user": user}
-    return JobSpec(name, name, "batch", (TaskGroup((1_000, 64), tasks, ms or 10**8),), gang=gang, extra=extra)
+    return JobSpec(name, name, "batch", (TaskGroup((1_000, 64), tasks, ms or 10**8),), gang=gang, spec=extra)
 
 
 @dataclass(slots=True)

@@ -47,7 +47,7 @@ SCHEDULER_LIMIT = 400 * MIB
 def submit_some(cell: RedisCell, rng: Random, turn: int) -> int:
     """Submit mixed jobs, some into pools, stop one; returns how many were submitted."""
     mixed = mixed_jobs(rng, TASKS_PER_TURN, f"soak-{turn}")
-    jobs = [replace(job, extra={"pool": rng.choice(("a", "b", "c"))}) for job in mixed]
+    jobs = [replace(job, spec={"pool": rng.choice(("a", "b", "c"))}) for job in mixed]
     now_ms = int(time.time() * 1000)
     answers = cell.submit(jobs, now_ms, "ada")
     assert {answer.status for answer in answers} == {"new"}

@@ -36,7 +36,7 @@ def hostile(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> RedisCell:
         about = {"user": EVIL, "environment": {EVIL: EVIL}, "pool": EVIL, "simulate": True}
         for number, fits in ((1, True), (2, False)):
             groups = (TaskGroup((100, 1) if fits else (10**6, 1), 1, 0, {**said, "constraints": []} if fits else said),)
-            cell.submit([JobSpec(f"j{number}", f"job{number}{EVIL}", "batch", groups, extra=about)], 1, f"ada{EVIL}")
+            cell.submit([JobSpec(f"j{number}", f"job{number}{EVIL}", "batch", groups, spec=about)], 1, f"ada{EVIL}")
     return cell
 
 

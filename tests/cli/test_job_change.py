@@ -6,7 +6,7 @@ from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, eventually, executor, join, scheduler
 
-TWO_GROUPS = (TaskGroup((1, 1), 2, extra={"name": "fetch"}), TaskGroup((1, 1), 1, extra={"name": "merge"}))
+TWO_GROUPS = (TaskGroup((1, 1), 2, spec={"name": "fetch"}), TaskGroup((1, 1), 1, spec={"name": "merge"}))
 
 
 def index(cell: RedisCell, name: str = "a") -> int:

@@ -256,7 +256,7 @@ def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:
     omega.run("pool", "set", "b")
     for name, pool, count in (("x", "b", 4), ("y", "a", 2)):
         group = TaskGroup((1000, 64), count)
-        cell.submit([JobSpec(name, name, "batch", (group,), extra={"pool": pool, "user": "ada"})], 0, "ada")
+        cell.submit([JobSpec(name, name, "batch", (group,), spec={"pool": pool, "user": "ada"})], 0, "ada")
     member = cell.register_scheduler("batch/0", "n", 60_000, 0)
     job = cell.job(cell.job_id("x") or "")
     assert job is not None

@@ -58,7 +58,7 @@ def prepared(omega: Omega, cell: RedisCell) -> None:
     omega.run("pool", "set", "child", "--parent", "top", "--guarantee", "cpu=1")
     omega.run("pool", "set", "queue", "--mode", "fifo")
     omega.run("pool", "set", "busy")
-    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 2),), extra={"pool": "busy"})], 0, "ada")
+    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 2),), spec={"pool": "busy"})], 0, "ada")
     member = cell.register_scheduler("batch/0", "n", 60_000, 0)
     cell.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 0))
 

@@ -33,7 +33,7 @@ def test_what_was_watched(cell: RedisCell) -> None:
     """Tasks of a pool that are evicted meanwhile, with the time that they had run."""
     join(cell, 1)
     cell.set_pools(Pools((Pool("a"), Pool("b"))), 0, 0, "ada")
-    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 2),), extra={"pool": "b"})], 0, "ada")
+    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 2),), spec={"pool": "b"})], 0, "ada")
     member = cell.register_scheduler("batch/0", "n", 60_000, 0)
     cell.commit(CommitRequest(member, 1, [Transaction("x", (Claim(0, 0, 2),))], Position(), 3_000))
     watched = PoolWatch(cell, 10_000)

@@ -108,9 +108,9 @@ def test_w05_the_limit_of_a_pool_is_named_with_what_is_short(omega: Omega, cell:
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     omega.run("pool", "set", "parent", "--limit", "memory=4Gi")
     omega.run("pool", "set", "p", "--parent", "parent", "--limit", "cpu=8")
-    cell.submit([job("first", 1, 1_000, 3 * GIB, extra={"pool": "p"})], 1, "ada")
+    cell.submit([job("first", 1, 1_000, 3 * GIB, spec={"pool": "p"})], 1, "ada")
     assert place(cell, me, 1, "first", Claim(0, 0, 1)) == 1
-    cell.submit([job("next", 1, 2_000, 2 * GIB, extra={"pool": "p"})], 1, "ada")
+    cell.submit([job("next", 1, 2_000, 2 * GIB, spec={"pool": "p"})], 1, "ada")
     found = omega.json("job", "why", "next")
     assert (found["reason"], found["limit"]) == (
         "LIMIT",
@@ -216,7 +216,7 @@ def test_o04_the_difference_is_evicted_on_demand(omega: Omega, cell: RedisCell, 
     me = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     omega.run("pool", "set", "p")
     omega.run("pool", "set", "below", "--parent", "p")
-    in_pool: dict[str, Any] = {"extra": {"pool": "below"}} if of == "pool" else {}
+    in_pool: dict[str, Any] = {"spec": {"pool": "below"}} if of == "pool" else {}
     cell.submit([job(f"s{i}", 1, 1_000, precedence=i // 5, **in_pool) for i in range(10)], 1, "ada")
     other = JobSpec("other", "other", "service", (TaskGroup((1_000, 0), 2),), 0)
     cell.submit([other], 1, "ada")
@@ -242,7 +242,7 @@ def test_o04_a_limit_below_what_is_in_use(omega: Omega, cell: RedisCell, of: str
     setting = ("cell", "limits", "batch", "--cpu") if of == "kind" else ("pool", "set", "p", "--limit")
     written = "{}" if of == "kind" else "cpu={}"
     omega.run(*setting, written.format(10))
-    cell.submit([job(f"s{i}", 1, 1_000, extra={"pool": "p"} if of == "pool" else {}) for i in range(11)], 1, "ada")
+    cell.submit([job(f"s{i}", 1, 1_000, spec={"pool": "p"} if of == "pool" else {}) for i in range(11)], 1, "ada")
     for i in range(10):
         assert place(cell, me, i + 1, f"s{i}", Claim(i % 4, 0, 1)) == 1
     omega.run(*setting, written.format(6))

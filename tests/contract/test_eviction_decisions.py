@@ -28,7 +28,7 @@ class Ground:
 
     def submit(self, name: str, pool: str, tasks: int, need: int = 1, gang: Gang = Gang.NO) -> None:
         group = TaskGroup((need, 0), tasks)
-        self.cell.submit([JobSpec(name, name, "batch", (group,), gang=gang, extra={"pool": pool})], 0, "ada")
+        self.cell.submit([JobSpec(name, name, "batch", (group,), gang=gang, spec={"pool": pool})], 0, "ada")
 
     def version(self) -> int:
         return self.cell.counters()["version"]

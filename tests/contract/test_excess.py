@@ -84,7 +84,7 @@ def test_an_operator_and_a_scheduler_evict_the_same_tasks(
     put(cell, Pool("p"), Pool("q"))
     group = TaskGroup((1, 1), 2)
     for name, extra, precedence in (("high", {"pool": "p"}, 9), ("old", {"user": "p"}, 1), ("new", {"pool": "p"}, 1)):
-        cell.submit([JobSpec(name, name, "batch", (group,), precedence, extra=extra)], 0, "ada")
+        cell.submit([JobSpec(name, name, "batch", (group,), precedence, spec=extra)], 0, "ada")
         assert member.place(name, (0 if name != "new" else 1, 2)).accepted
     put(cell, Pool("p", limits=limits), Pool("q"))
     asked = partial(excess_of_pool, cell, "p")

@@ -119,8 +119,8 @@ def test_a_command_runs_where_commands_are_run_and_nowhere_else(cell: AnyCell, m
     runs = {"command": ["false"]}
 
     def submit(name: str, **extra: object) -> None:
-        spec = job(name, extra=extra)
-        cell.submit([type(spec)(name, name, "batch", (TaskGroup((1, 1), 1, 5, runs),), extra=extra)], 0, "ada")
+        spec = job(name, spec=extra)
+        cell.submit([type(spec)(name, name, "batch", (TaskGroup((1, 1), 1, 5, runs),), spec=extra)], 0, "ada")
 
     submit("real")
     submit("played", simulate=True)

@@ -33,7 +33,7 @@ def used(make: Make) -> RedisStand:
     stand.cell.set_blocked("mine/0", blocked=True)
     stand.cell.members()
     stand.cell.client.set(stand.key("settling"), 0, px=60_000)
-    stand.cell.submit([job("mine", kind="mine", extra={"user": "ada"})], 0, "ada")
+    stand.cell.submit([job("mine", kind="mine", spec={"user": "ada"})], 0, "ada")
     stand.cell.submit([job("wide", (0, 0), 300)], 0, "ada")
     Member(stand.cell, "batch/8").place("wide", (0, 300))
     put(stand.cell, Pool("a"))

@@ -16,7 +16,7 @@ LIMIT = Verdict.LIMIT
 def jobs(cell: AnyCell, **pools: str) -> None:
     for name, pool in pools.items():
         extra = {"pool": pool} if pool else {"user": "bob"}
-        cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 0), 50),), extra=extra)], 0, "ada")
+        cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 0), 50),), spec=extra)], 0, "ada")
 
 
 def big(cell: AnyCell, cpu: int) -> int:
@@ -72,7 +72,7 @@ def test_victims_give_back_what_they_occupy(cell: AnyCell, member: Member) -> No
     cell.join("e0", [MachineSpec("kept", (4, 100))], 0)
     put(cell, Pool("a", guarantee={"cpu": 4}, lending={"cpu": 0}), Pool("b"))
     for name, precedence in (("low", 0), ("high", 5)):
-        spec = JobSpec(name, name, "batch", (TaskGroup((1, 0), 9),), precedence, extra={"pool": "b"})
+        spec = JobSpec(name, name, "batch", (TaskGroup((1, 0), 9),), precedence, spec={"pool": "b"})
         cell.submit([spec], 0, "ada")
     publish(cell, 1_000)
     assert member.place("low", (m, 6)).accepted

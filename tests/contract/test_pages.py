@@ -11,7 +11,7 @@ def submit(cell: Cell, number: int) -> list[str]:
     ids = [f"j{i}" for i in range(number)]
     specs = [
         JobSpec(job_id, job_id, "odd" if i % 2 else "even", (TaskGroup((100, 10), 2), TaskGroup((7, 1), i + 1)),
-                extra={"user": "ada" if i < 3 else "bob"})
+                spec={"user": "ada" if i < 3 else "bob"})
         for i, job_id in enumerate(ids)
     ]  # fmt: skip
     cell.submit(specs, 1, "ada")

@@ -15,7 +15,7 @@ from tests.contract.conftest import AnyCell, Member, Stand
 
 def in_pool(name: str, pool: str = "", user: str = "ada", count: int = 4, precedence: int = 0) -> JobSpec:
     extra = {"user": user} | ({"pool": pool} if pool else {})
-    return JobSpec(name, name, "batch", (TaskGroup((1, 2), count),), precedence, extra=extra)
+    return JobSpec(name, name, "batch", (TaskGroup((1, 2), count),), precedence, spec=extra)
 
 
 def put(cell: AnyCell, *pools: Pool, trees: tuple[PoolTree, ...] = (PoolTree(),)) -> Pools:

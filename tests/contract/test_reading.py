@@ -240,7 +240,7 @@ def test_intake_in_order_of_arrival(cell: AnyCell, member: Member) -> None:
 
 def test_lanes_are_served_in_the_order_in_which_they_are_asked(cell: AnyCell) -> None:
     users = ["ada", "bob", "eve"]
-    cell.submit([job(f"{user}{i}", extra={"user": user}) for i in range(3) for user in users], 0, "ada")
+    cell.submit([job(f"{user}{i}", spec={"user": user}) for i in range(3) for user in users], 0, "ada")
     numbers = {lane.user: number for number, (_, lane) in cell.lanes().items()}
     asks = [(numbers["bob"], 0, 2), (numbers["eve"], 0, 9), (numbers["ada"], 0, 9)]
     reply = cell.sync(Position(), asking(*asks, most=5))
@@ -313,7 +313,7 @@ def test_the_log_has_what_a_commit_was_decided_on(cell: AnyCell, member: Member,
 
 
 def test_jobs_by_id_without_what_only_schedulers_read(cell: AnyCell) -> None:
-    cell.submit([job("a", extra={"pool": "x"}), job("b", count=3)], 1, "ada")
+    cell.submit([job("a", spec={"pool": "x"}), job("b", count=3)], 1, "ada")
     found = cell.jobs_by_id(["b", "absent", "a"])
     assert {job_id: (one.unplaced, one.spec) for job_id, one in found.items()} == {"a": (1, {}), "b": (3, {})}
     assert cell.jobs_by_id([]) == {}

@@ -28,7 +28,7 @@ def prepared(cell: MemoryCell | RedisCell) -> Member:
 
 def submit(cell: MemoryCell | RedisCell, name: str, pool: str, tasks: int, user: str = "u") -> None:
     extra = {"pool": pool, "user": user}
-    cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 0), tasks),), 20, extra=extra)], 0, "ada")
+    cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 0), tasks),), 20, spec=extra)], 0, "ada")
 
 
 def attempt(member: Member, count: int, serial: int, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, Verdict]:
@@ -64,7 +64,7 @@ def evicting(member: Member, precedence: int, pool: str) -> Verdict:
     """Let a job of a pool evict a task of b1 by precedence alone; returns the verdict."""
     name = f"{pool}{precedence}"
     extra = {"pool": pool, "user": "u"}
-    job = JobSpec(name, name, "service", (TaskGroup((1, 0), 1),), precedence, extra=extra)
+    job = JobSpec(name, name, "service", (TaskGroup((1, 0), 1),), precedence, spec=extra)
     member.cell.submit([job], 0, "ada")
     return member.transact(Transaction(name, (Claim(0, 0, 1, seen=0, evict=((1, 8),)),)))[0].claims[0][1]
 
@@ -109,7 +109,7 @@ def test_a_floor_covers_no_higher_precedence_within_a_pool(make: Make) -> None:
     cell = make().cell
     member = prepared(cell)
     cell.set_pools(Pools((Pool("a"), Pool("b"))), cell.pools().version, 0, "ada")
-    low = JobSpec("low", "low", "batch", (TaskGroup((1, 0), 2),), 19, extra={"pool": "b", "user": "u"})
+    low = JobSpec("low", "low", "batch", (TaskGroup((1, 0), 2),), 19, spec={"pool": "b", "user": "u"})
     cell.submit([low], 0, "ada")
     floor = Floor("b1", (0.0, inf))
     assert of_job(member, "low", 4.0, floor, 1) == (0, Verdict.PRECEDENCE)

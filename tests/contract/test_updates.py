@@ -68,7 +68,7 @@ def test_updates_that_cannot_be(running: AnyCell) -> None:
 
 @pytest.mark.parametrize("other", [{"user": "bob"}, {"pool": "p"}, {"expected_duration": 60}])
 def test_an_update_keeps_the_lane_of_its_job(cell: AnyCell, other: dict[str, object]) -> None:
-    cell.submit([job("a", extra={"user": "ada"})], 0, "ada")
+    cell.submit([job("a", spec={"user": "ada"})], 0, "ada")
     with pytest.raises(Refused, match="keeps its user, its pool and its expected_duration"):
         cell.update("a", [NEW], {"user": "ada", **other}, 1, "ada")
     assert (cell.updates(), kept(cell, "a").spec) == ({}, {"user": "ada"})
@@ -77,7 +77,7 @@ def test_an_update_keeps_the_lane_of_its_job(cell: AnyCell, other: dict[str, obj
 
 
 def test_a_held_job_is_updated(cell: AnyCell) -> None:
-    cell.submit([job("a", extra={"user": "ada"})], 0, "ada", held=True)
+    cell.submit([job("a", spec={"user": "ada"})], 0, "ada", held=True)
     assert len(cell.update("a", [NEW], SPEC, 1, "ada").groups) == 2
 
 

@@ -48,7 +48,7 @@ class Ground:
         name = job or f"j{self.commits}"
         extra = {"command": list(command), "grace": 500, **more}
         about = {"environment": {"A": "b"}} | ({"pool": pool} if pool else {})
-        spec = JobSpec(name, name, "batch", (TaskGroup((100, 64), count, 0, extra),), extra=about)
+        spec = JobSpec(name, name, "batch", (TaskGroup((100, 64), count, 0, extra),), spec=about)
         self.cell.submit([spec], 0, "ada")
         self.place(name, count, machine)
         return name

@@ -33,7 +33,7 @@ GB = 1 << 20
 
 
 def job(name: str, pool: str, count: int = 50) -> JobSpec:
-    return JobSpec(name, name, "batch", (TaskGroup((1000, 1024), count, 60_000),), extra={"pool": pool, "user": "ada"})
+    return JobSpec(name, name, "batch", (TaskGroup((1000, 1024), count, 60_000),), spec={"pool": pool, "user": "ada"})
 
 
 def placed(cell: StoredCell, job_id: str) -> int:

@@ -15,7 +15,7 @@ MACHINES = 3
 
 
 def job(name: str, pool: str) -> JobSpec:
-    return JobSpec(name, name, "batch", (TaskGroup((1_000, 64, 1), 24, 600_000),), extra={"pool": pool})
+    return JobSpec(name, name, "batch", (TaskGroup((1_000, 64, 1), 24, 600_000),), spec={"pool": pool})
 
 
 def held(cell: RedisCell, pool: str) -> int:

@@ -106,7 +106,7 @@ def fill(server: Server, cell: RedisCell, limit: int) -> int:
         while sent < 3 * limit:
             number += 1
             name = f"job-{number}"
-            spec = JobSpec(name, name, "batch", (TaskGroup((1, 1), 1, 0),), extra={"environment": {"X": payload}})
+            spec = JobSpec(name, name, "batch", (TaskGroup((1, 1), 1, 0),), spec={"environment": {"X": payload}})
             cell.submit([spec], 0, "ada")
             assert member.place(name, (0, 1)).accepted
             (run,) = cell.runs([0])

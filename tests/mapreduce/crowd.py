@@ -69,7 +69,7 @@ class Crowd:
             self.numbers,
         )
         group = TaskGroup((1000, 100), self.workers)
-        spec = JobSpec(self.job, "words", "mapreduce", (group,), extra={PLAN: self.plan.write()})
+        spec = JobSpec(self.job, "words", "mapreduce", (group,), spec={PLAN: self.plan.write()})
         self.cell.submit([spec], 0, "ada")
         self.member = Member(self.cell, "mapreduce/0")
         self.said: list[str] = []

@@ -111,7 +111,7 @@ def some_job(rng: Random, number: int, resources: int, unit: int, pools: bool) -
     kind = "service" if odd > 0.9 else "batch"
     pool = rng.choice(["free", "free", "lent", "limited", "below", "lower", "beside", ""]) if pools else ""
     extra = {"pool": pool} if pool else {}
-    return JobSpec(f"j{number}", f"job-{number}", kind, groups, gang=gang, precedence=rng.randint(0, 1), extra=extra)
+    return JobSpec(f"j{number}", f"job-{number}", kind, groups, gang=gang, precedence=rng.randint(0, 1), spec=extra)
 
 
 def some_claims(rng: Random, cell: RedisCell, job_id: str) -> Transaction:
@@ -240,7 +240,7 @@ def test_jobs_of_pools_without_limits_take_the_fast_path(pools: Sequence[str], f
     cell.set_pools(POOLS, cell.pools().version, 1, "ada")
     cell.submit([JobSpec("first", "first", "batch", (TaskGroup((1, 2), 1, 500),))], 1, "ada")
     group = TaskGroup((1, 2), 2, 500)
-    jobs = [JobSpec(f"j{i}", f"j{i}", "batch", (group,), extra={"pool": pool} if pool else {}) for i, pool in
+    jobs = [JobSpec(f"j{i}", f"j{i}", "batch", (group,), spec={"pool": pool} if pool else {}) for i, pool in
             enumerate([*pools, *pools])]  # fmt: skip
     cell.submit(jobs, 1, "ada")
     calls = [Transaction(job.id, (Claim(i, 0, 2),)) for i, job in enumerate(jobs)]

@@ -54,7 +54,7 @@ class World:
 
     def spec(self) -> JobSpec:
         groups = (TaskGroup((1, 1), self.count, 0, {"name": "web", "command": [str(self.version)]}),)
-        return JobSpec("a", "a", self.kind, groups, extra={"update": self.policy})
+        return JobSpec("a", "a", self.kind, groups, spec={"update": self.policy})
 
     @property
     def job(self) -> Job:
@@ -74,7 +74,7 @@ class World:
         self.count = self.rng.choice((self.count, self.count, self.rng.randint(1, 10)))
         again = self.cell.updates().get("a", "").startswith("stalled")
         wanted = job_update(self.job, self.spec(), again=again)
-        self.cell.update("a", wanted.groups, wanted.extra, self.now, "ada")
+        self.cell.update("a", wanted.groups, wanted.spec, self.now, "ada")
 
     def place(self, chance: float = 1.0) -> None:
         for number, group in enumerate(self.job.groups):

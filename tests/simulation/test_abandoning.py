@@ -30,7 +30,7 @@ def test_running_tasks_end_with_their_job(name: str, kept: object, store: bool, 
     simulated_store, copy, freed = world.store, world.copy(), list[list[int]]()
     simulated_store.join([MachineSpec(f"m{i}", (10, 10)) for i in range(2)])
     extra = {"on_abandon": "keep"} if kept == "job" else {}
-    simulated_store.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 2), 5, 40_000),), extra=extra)], 0)
+    simulated_store.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 2), 5, 40_000),), spec=extra)], 0)
     job = simulated_store.cell.job("a")
     assert job is not None
     simulated_store.refresh(copy)

@@ -74,7 +74,7 @@ def jobs(kind: str, users: tuple[str, ...], number: int, tasks: int, **more: Any
     for i in range(number):
         for user in users:
             group = TaskGroup(SLOT, tasks, rng.randint(40_000, 80_000))
-            yield JobSpec(f"{user}-{i}", f"{user}-{i}", kind, (group,), extra={"user": user}, **more)
+            yield JobSpec(f"{user}-{i}", f"{user}-{i}", kind, (group,), spec={"user": user}, **more)
 
 
 def machines(number: int, slots: int) -> list[MachineSpec]:
@@ -194,7 +194,7 @@ def test_youngest_over_share_evicts_the_youngest_of_who_holds_more() -> None:
         rig.other.submit([spec], 0, "ada")
     rig.until(lambda: sum(placed for _, placed in rig.counts().values()) == 4)
     rig.rest()
-    rig.other.submit([JobSpec("bob-0", "bob-0", "batch", (TaskGroup(SLOT, 1),), 5, extra={"user": "bob"})], 0, "bob")
+    rig.other.submit([JobSpec("bob-0", "bob-0", "batch", (TaskGroup(SLOT, 1),), 5, spec={"user": "bob"})], 0, "bob")
     rig.until_placed("bob-0")
     assert [fact[2] for fact in rig.facts("evicted")] == ["ada-3"]
     rig.check()
@@ -203,7 +203,7 @@ def test_youngest_over_share_evicts_the_youngest_of_who_holds_more() -> None:
 def test_an_eviction_shows_in_the_table_of_a_simulation() -> None:
     found = omega.Scheduler("batch", preemption=example("youngest", "YoungestOverShare")(), t_job=0.1)
     low = [omega.Arrival(0.0, spec) for spec in jobs("batch", ("ada",), 4, 1)]
-    high = JobSpec("bob-0", "bob-0", "batch", (TaskGroup(SLOT, 1, 1_000),), 5, extra={"user": "bob"})
+    high = JobSpec("bob-0", "bob-0", "batch", (TaskGroup(SLOT, 1, 1_000),), 5, spec={"user": "bob"})
     workload = omega.Workload(machines(1, 4), [], [*low, omega.Arrival(20.0, high)], "two users")
     trial = omega.simulate(found, workload, days=0.001, takes="batch", share=1)
     assert trial.result.kinds["batch"].tasks_evicted == 1
@@ -215,7 +215,7 @@ def test_a_workload_is_built_of_names_that_omega_exports() -> None:
     cell = [omega.MachineSpec(f"m{i}", (4_000, 4_096), {"rack": f"r{i % 2}"}) for i in range(4)]
     group = omega.TaskGroup((1_000, 1_024), 4, 60_000, {"locality": {"machines": ["m1"]}})
     first = omega.JobSpec("a", "a", "mine", (group,), 3, omega.Gang.YES)
-    second = omega.JobSpec("b", "b", "mine", (group, group), after=(omega.After("a"),), extra={"user": "ada"})
+    second = omega.JobSpec("b", "b", "mine", (group, group), after=(omega.After("a"),), spec={"user": "ada"})
     workload = omega.Workload(cell, [omega.Arrival(0.0, first)], [omega.Arrival(5.0, second)], "made of omega")
     mine = omega.Scheduler("mine", retry_policy=omega.RetryPolicy(seconds=1.0), t_job=0.1)
     result = omega.simulate(mine, workload, days=0.001).result
@@ -232,7 +232,7 @@ def test_a_job_for_a_test_has_what_a_job_file_may_give_it() -> None:
         duration=2.5,
         precedence=4,
         submitted=9.0,
-        extra={"groups": [{"locality": {"machines": ["m1"]}}]},
+        spec={"groups": [{"locality": {"machines": ["m1"]}}]},
     )
     assert (work.user, work.pool, work.expected_seconds, work.submitted) == ("ada", "lab/x", 7.0, 9.0)
     assert (work.job.groups[0].duration_ms, work.job.precedence) == (2_500, 4)

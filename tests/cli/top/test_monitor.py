@@ -140,7 +140,7 @@ def test_pools_that_starve_have_the_state_of_the_list(cell: RedisCell) -> None:
     """Schedulers report who starves; `omega pool list` and `omega top` print one word for one state."""
     join(cell, 1)
     cell.set_pools(Pools((Pool("web"),)), 0, 0, "ada")
-    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 256), 2),), extra={"pool": "web"})], 5_000, "ada")
+    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 256), 2),), spec={"pool": "web"})], 5_000, "ada")
     Publisher(cell).publish("batch/0", 1_000)
     monitor = Monitor(cell, "store", sentences)
     assert [each.status for each in monitor.read(10_000).pools] == ["below fair share"]

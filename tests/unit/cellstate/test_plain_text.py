@@ -62,7 +62,7 @@ def test_text_of_all_languages_is_taken(good: str) -> None:
 
 def test_programs_may_be_given_lines() -> None:
     said = {"command": ["sh", "-c", "a\n\tb"], "update": {"health": {"command": ["a\nb"]}}}
-    assert TaskGroup((1,), 1, 0, said).extra == said
+    assert TaskGroup((1,), 1, 0, said).spec == said
     for bad in (*BAD[:2], *BAD[3:]):
         with pytest.raises(BadInput, match=r"^task group: command\.0: .* cannot be shown; remove it$"):
             TaskGroup((1,), 1, 0, {"command": [bad]})

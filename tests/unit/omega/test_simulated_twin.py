@@ -127,10 +127,10 @@ def test_a_simple_submission_leaves_the_same_cell_as_the_full_one() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"extra": {"user": "ada"}},
+        {"spec": {"user": "ada"}},
         {"after": (After("j0"),)},
         {"groups": (TaskGroup((1, 1), 1), TaskGroup((1, 1), 1))},
-        {"groups": (TaskGroup((1, 1), 1, extra={"command": "true"}),)},
+        {"groups": (TaskGroup((1, 1), 1, spec={"command": "true"}),)},
         {"groups": (TaskGroup((1, 1), LARGEST + 1),)},
         {"groups": (TaskGroup((1, 1), 1, LARGEST + 1),)},
         {"id": "j0"},

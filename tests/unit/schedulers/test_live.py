@@ -305,7 +305,7 @@ def test_a_job_to_be_abandoned_may_be_gone_already() -> None:
 
 def test_an_abandoned_job_says_whether_its_tasks_run_on() -> None:
     rig = Rig(*ROOMY)
-    rig.submit(spec("a", 2), spec("b", 2, extra={"on_abandon": "keep"}))
+    rig.submit(spec("a", 2), spec("b", 2, spec={"on_abandon": "keep"}))
     for job_id in ("a", "b"):
         rig.foreign(job_id, 0, 1)
     rig.live.answer(Reread((), ("a", "b")))

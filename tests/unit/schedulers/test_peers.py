@@ -171,7 +171,7 @@ def _placed_live(names: Sequence[str], *, own: bool) -> list[tuple[str, ...]]:
         rig.scheduler.peers = (number, len(names))
         rig.live.snapshot.pools, rig.live.owned = Pools((Pool("a"), Pool("b"))), owned(name, names)
         rigs.append(rig)
-    rigs[0].submit(*(spec(f"{pool}{i}", 2, extra={"pool": pool}) for pool in "ab" for i in range(8)))
+    rigs[0].submit(*(spec(f"{pool}{i}", 2, spec={"pool": pool}) for pool in "ab" for i in range(8)))
     for _ in range(150):
         for rig in rigs:
             rig.step()

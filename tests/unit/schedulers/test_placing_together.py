@@ -79,7 +79,7 @@ def test_a_scheduler_decides_the_same_with_and_without(
 
 
 def test_a_job_with_demands_ends_the_call() -> None:
-    works = [work(((1, 1), 2), name="a"), work(((1, 1), 2), name="b", extra={"groups": [{"constraints": ["x = 1"]}]})]
+    works = [work(((1, 1), 2), name="a"), work(((1, 1), 2), name="b", spec={"groups": [{"constraints": ["x = 1"]}]})]
     placed, size = Constrained().place_all(works, snapshot((9, 9)), Random(0), 100)
     assert ([list(each) for each in placed], size) == ([[Claim(0, 0, 2)]], 1)
     assert Constrained().place_all(works[1:], snapshot((9, 9)), Random(0), 9) == ([], 0)

@@ -22,7 +22,7 @@ def job(job_id: str = "a", asked: int = 5, maps: int = 60, reduces: int = 10, **
     workers = TaskGroup((100, 100), asked)
     surplus = TaskGroup((100, 100), 0, optional=True)
     extra = {PLAN: {"maps": maps, "reduces": reduces}}
-    return JobSpec(job_id, more.pop("name", "words"), "mapreduce", (workers, surplus), extra=extra, **more)
+    return JobSpec(job_id, more.pop("name", "words"), "mapreduce", (workers, surplus), spec=extra, **more)
 
 
 def scheduler(sizing: Sizing) -> Scheduler:

@@ -38,7 +38,7 @@ class Site:
 
     def spec(self, command: str, count: int, **words: Any) -> JobSpec:
         groups = (TaskGroup((1, 1), count, 0, {"name": "web", "command": [command]}),)
-        return JobSpec("a", "a", self.kind, groups, extra={"update": self.health}, **words)
+        return JobSpec("a", "a", self.kind, groups, spec={"update": self.health}, **words)
 
     @property
     def job(self) -> Job:
@@ -48,7 +48,7 @@ class Site:
 
     def update(self, command: str, count: int, *, again: bool = False) -> int:
         wanted = job_update(self.job, self.spec(command, count), again=again)
-        self.cell.update("a", wanted.groups, wanted.extra, self.now, "ada")
+        self.cell.update("a", wanted.groups, wanted.spec, self.now, "ada")
         return wanted.replaced
 
     def tick(self) -> None:

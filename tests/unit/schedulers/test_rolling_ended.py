@@ -60,6 +60,6 @@ def test_an_update_takes_back_a_resize() -> None:
 
 def test_mapreduce_jobs_are_not_updated() -> None:
     site = Site(1, room=1)
-    spec = replace(site.spec("new", 1), extra={PLAN: {}})
+    spec = replace(site.spec("new", 1), spec={PLAN: {}})
     with pytest.raises(BadInput, match="MapReduce job share their files"):
         job_update(replace(site.job, spec={PLAN: {}}), spec)

@@ -36,7 +36,7 @@ def test_commands_go_to_agents_at_the_first_attempt(make: str) -> None:
     rig.rest()
     assert {run.machine for run in rig.other.runs(range(10))} == {real}
     assert claimed(rig, "runs") == {real}
-    rig.submit(replace(spec("passes"), groups=(TaskGroup((1_000, 1_000), 9, 5, COMMAND),), extra={"simulate": True}))
+    rig.submit(replace(spec("passes"), groups=(TaskGroup((1_000, 1_000), 9, 5, COMMAND),), spec={"simulate": True}))
     rig.until_placed("passes")
     sleeps = rig.figures.times_blocked
     rig.end("passes")

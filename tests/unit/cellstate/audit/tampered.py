@@ -130,9 +130,7 @@ def furnish(town: Town) -> None:
 def assert_shares(town: Town) -> None:
     """A job of one pool evicts a task of another, under an assertion on both."""
     task = TaskGroup((10, 10), 3)
-    town.cell.submit(
-        [JobSpec(pool, pool, "batch", (task,), extra={"pool": pool}) for pool in ("own", "lab")], 17, "ada"
-    )
+    town.cell.submit([JobSpec(pool, pool, "batch", (task,), spec={"pool": pool}) for pool in ("own", "lab")], 17, "ada")
     (index,) = town.cell.join("simulated", [MachineSpec("small", (30, 30))], 17)
     assert town.commit("own", Claim(index, 0, 3)) == 3
     assertion = Assertion(Threshold(("lab",), (100.0, 100.0)), (Threshold(("own",), (10.0, 10.0)),), 0)

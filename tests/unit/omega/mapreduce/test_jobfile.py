@@ -60,14 +60,14 @@ def refused(text: str) -> str:
 def test_every_field(here: Path) -> None:
     spec = read(WORDS)
     workers, surplus = spec.groups
-    assert (spec.kind, spec.precedence, spec.extra["environment"]) == ("mapreduce", 10, {"LC_ALL": "C"})
+    assert (spec.kind, spec.precedence, spec.spec["environment"]) == ("mapreduce", 10, {"LC_ALL": "C"})
     assert (workers.need, workers.count) == ((500, 256), 4)
-    assert workers.extra["command"] == ["omega", "mapreduce", "worker"]
-    assert workers.extra["constraints"] == ["shared == 'yes'"]
-    assert surplus == replace(workers, count=0, extra={**workers.extra, "name": "surplus"}, optional=True)
+    assert workers.spec["command"] == ["omega", "mapreduce", "worker"]
+    assert workers.spec["constraints"] == ["shared == 'yes'"]
+    assert surplus == replace(workers, count=0, spec={**workers.spec, "name": "surplus"}, optional=True)
     assert not workers.optional
-    assert workers.extra["restart"]["attempts"] == 3
-    plan = MapReducePlan.read(spec.extra)
+    assert workers.spec["restart"]["attempts"] == 3
+    plan = MapReducePlan.read(spec.spec)
     assert plan == MapReducePlan(
         ["python3", "split.py"],
         ["python3", "add.py"],
@@ -82,13 +82,13 @@ def test_every_field(here: Path) -> None:
 
 def test_defaults() -> None:
     spec = read(NUMBERS)
-    plan = MapReducePlan.read(spec.extra)
+    plan = MapReducePlan.read(spec.spec)
     assert plan is not None
     assert (spec.groups[0].count, plan.reduces, plan.shard, plan.maps) == (1, 1, 1000, 10)
     assert (plan.output, plan.scratch, plan.files, plan.numbers) == ("/data/primes", "/data/scratch", [], "0-9999")
     assert MapReducePlan.read(
-        read(WORDS.replace(", count: 3", "").replace(", shard: 1Ki", "")).extra
-    ) == MapReducePlan.read(read(WORDS.replace("count: 3", "count: 4").replace("1Ki", "8MiB")).extra)
+        read(WORDS.replace(", count: 3", "").replace(", shard: 1Ki", "")).spec
+    ) == MapReducePlan.read(read(WORDS.replace("count: 3", "count: 4").replace("1Ki", "8MiB")).spec)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,6 @@ def test_an_output_that_holds_an_answer(here: Path) -> None:
 
 
 def test_a_file_named_twice_counts_once() -> None:
-    plan = MapReducePlan.read(read(WORDS.replace("texts/*.txt", "texts/*.txt, texts/a.txt")).extra)
+    plan = MapReducePlan.read(read(WORDS.replace("texts/*.txt", "texts/*.txt, texts/a.txt")).spec)
     assert plan is not None
     assert len(plan.files) == 2

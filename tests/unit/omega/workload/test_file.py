@@ -24,7 +24,7 @@ def test_the_example_has_machines_pools_and_arrivals_in_order() -> None:
     assert [pool.name for pool in found.pools.pools] == ["production", "web", "reports", "research"]
     assert [arrival.at_seconds for arrival in found.arrivals[3:7]] == [0, 60, 65, 70]
     assert len({arrival.job.id for arrival in found.arrivals}) == len(found.arrivals) == 47
-    assert {arrival.job.extra["pool"] for arrival in found.arrivals} == {"web", "reports", "research"}
+    assert {arrival.job.spec["pool"] for arrival in found.arrivals} == {"web", "reports", "research"}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_jobs_of_other_workloads_belong_to_the_leaf_pools_in_turn(tmp_path: Path
     path.write_text("pools: [{name: top}, {name: a, parent: top}, {name: b}]\n")
     small = presets.draw("C", 0, 0.005, rate=1.0, size=presets.Size(100, 16_000, 32_768))
     found = with_pools(small, str(path))
-    assert [arrival.job.extra["pool"] for arrival in (*found.residents, *found.arrivals)][:4] == ["a", "b", "a", "b"]
+    assert [arrival.job.spec["pool"] for arrival in (*found.residents, *found.arrivals)][:4] == ["a", "b", "a", "b"]
     assert found.pools.configured
     path.write_text("pools: []\n")
     with pytest.raises(BadInput, match="no pools"):

@@ -63,12 +63,12 @@ def test_a_job_arrives_with_all_its_tasks(tmp_path: Path) -> None:
         "service",
         9,
     )
-    assert arrived.extra == {"user": "user-255", "logical_name": "logical-255"}
+    assert arrived.spec == {"user": "user-255", "logical_name": "logical-255"}
     together, apart = arrived.groups
     assert (together.need, together.count, together.duration_ms) == ((2_000, 128), 2, 6_500)
-    assert together.extra == {}
+    assert together.spec == {}
     assert (apart.need, apart.count, apart.duration_ms) == ((2_000, 128), 1, 7_000)
-    assert apart.extra == {"different_machines": True}
+    assert apart.spec == {"different_machines": True}
     assert workload.tasks == 3
 
 

@@ -43,7 +43,7 @@ def copy(cell: AnyCell) -> Snapshot:
 
 
 def submitted(cell: AnyCell, name: str, count: int, **extra: object) -> Work:
-    cell.submit([JobSpec(f"id-{name}", name, "service", (TaskGroup((1, 1), count, extra=extra),))], 0, "ada")
+    cell.submit([JobSpec(f"id-{name}", name, "service", (TaskGroup((1, 1), count, spec=extra),))], 0, "ada")
     return taken_up(cell, name)
 
 
@@ -180,7 +180,7 @@ def test_while_no_machine_is_up_a_job_that_moved_requeues_nothing() -> None:
 
 
 def demanding(name: str, count: int, kind: str = "batch", **extra: object) -> JobSpec:
-    return JobSpec(name, name, kind, (TaskGroup((100, 100), count, extra=extra),))
+    return JobSpec(name, name, kind, (TaskGroup((100, 100), count, spec=extra),))
 
 
 def looks(rig: Rig) -> list[Effect]:
@@ -279,7 +279,7 @@ def test_a_job_whose_constraint_cannot_be_read_sleeps_and_stops_nobody() -> None
 def test_a_resident_has_the_user_and_the_pool_of_its_job_and_the_time_by_which_it_started(cell: AnyCell) -> None:
     member, clock = Member(cell), Clock(cell)
     for name, extra in (("a", {"user": "ada", "pool": "lab/x"}), ("b", {}), ("c", {"user": "bob"})):
-        cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),), extra=extra)], 0, "ada")
+        cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1),), spec=extra)], 0, "ada")
     member.place("a", (0, 1))
     clock.wait(0)
     member.place("b", (0, 1))

@@ -312,7 +312,7 @@ def test_delayed_jobs_are_listed_by_their_times_while_they_wait() -> None:
 
 
 def test_blocked_jobs_with_relations_are_checked_again_once_machines_changed() -> None:
-    near = work(ONE, name="near", extra={"groups": [{"near": {"job": "db", "required": True}}]})
+    near = work(ONE, name="near", spec={"groups": [{"near": {"job": "db", "required": True}}]})
     queue, copy = Queue(Fifo()), snapshot((0, 0))
     queue.block(near)
     queue.observe(copy, 5.0)

@@ -256,8 +256,8 @@ def test_attributes_are_looked_up_when_a_policy_asks_for_them() -> None:
 
 def test_use_by_user_and_pool_reaches_a_live_policy_with_what_is_in_flight() -> None:
     rig = Rig((1_000, 1_000), scheduler=Scheduler("batch", ordering=FairUsers()))
-    rig.submit(*(spec(f"a{i}", extra={"user": "ada", "pool": "crawl"}) for i in range(3)))
-    rig.submit(spec("b", extra={"user": "bob"}))
+    rig.submit(*(spec(f"a{i}", spec={"user": "ada", "pool": "crawl"}) for i in range(3)))
+    rig.submit(spec("b", spec={"user": "bob"}))
     usage = rig.live.snapshot.usage
     rig.until_commit()
     assert sum(held[0] for held, _ in usage.by_account().values()) == 400, "decided, not committed"
@@ -267,7 +267,7 @@ def test_use_by_user_and_pool_reaches_a_live_policy_with_what_is_in_flight() -> 
     }  # fmt: skip
     assert (usage.of_pool("crawl"), usage.dominant_share(user="ada")) == ((300, 300), 0.3)
     rig.end("a0", "b")
-    rig.submit(spec("wide", need=(5_000, 5_000), extra={"user": "eve"}))
+    rig.submit(spec("wide", need=(5_000, 5_000), spec={"user": "eve"}))
     rig.until(lambda: rig.scheduler.queue.blocked_jobs > 0)
     assert usage.by_account() == {
         ("crawl", "ada"): ((200, 200), (0, 0)), ("", "eve"): ((0, 0), (5_000, 5_000))
