@@ -47,5 +47,7 @@ class Assertions(RuleBasedStateMachine):
         held = sorted(
             {run.job for m in self.twin.ledger.M.values() for run in self.twin.runs([m.index]) if not run.leaving}
         )
-        least = tuple(data.draw(st.sampled_from([0.0, 1.0, 2.5, inf]), "least") * self.scale for _ in range(2))
+        least = tuple(
+            data.draw(st.sampled_from([0.0, 1.0, 2.5, inf]), "least") * self.scale for _ in self.twin.dimensions.names
+        )
         return Floor(data.draw(st.sampled_from([*held, "absent"]), "floor of"), least, data.draw(st.booleans(), "all"))

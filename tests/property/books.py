@@ -57,7 +57,7 @@ class Books:
     def check_machines(self) -> None:
         """1: allocated is the sum of the placements on a machine, and at most its capacity unless it shrank."""
         for m in self.cell.ledger.M.values():
-            sums = [0, 0]
+            sums = [0] * len(self.cell.dimensions)
             for run in self.cell.runs([m.index]):
                 job = self.cell.job(run.job)
                 assert job is not None
@@ -90,7 +90,7 @@ class Books:
                 live += [i for loss in group.losses if loss.due_ms for i in indices(loss.tasks)]
                 assert len(live) == len(set(live)) == group.unplaced + group.placed
                 assert {(run.placement, run.machine, run.leaving) for run in here} == set(group.runs)
-                sums = used.setdefault(job.kind, [0, 0])
+                sums = used.setdefault(job.kind, [0] * len(self.cell.dimensions))
                 used[job.kind] = [held + amount * group.placed for held, amount in zip(sums, group.need, strict=True)]
             admitted[job.kind] += any(group.placed for group in job.groups)
             ready = sum(len(indices(group.waiting)) for group in job.groups)
@@ -104,7 +104,7 @@ class Books:
                 failed <= self.ended[job.id, EndKind.FAILED] if spare else failed == self.ended[job.id, EndKind.FAILED]
             )
         for name, kind in self.cell.kinds().items():
-            assert kind.used == tuple(used.get(name, (0, 0)))
+            assert kind.used == tuple(used.get(name, [0] * len(self.cell.dimensions)))
             assert kind.jobs == admitted[name]
 
     def check_numbers(self) -> None:

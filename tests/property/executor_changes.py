@@ -39,7 +39,7 @@ class ExecutorChanges(RuleBasedStateMachine):
             index = world.cell.machine_index(name)
             if what == "come":
                 me = world.memberships[member] = world.cell.register_agent(name, nonce, LEASE_MS, at)
-                return me, world.cell.join(member, [MachineSpec(name, self.scaled((8, 8)))], at)
+                return me, world.cell.join(member, [MachineSpec(name, self.scaled((8, 8, 6, 7)))], at)
             if what == "beat":
                 return world.cell.renew_executor(me, LEASE_MS, index)
             if what == "say":

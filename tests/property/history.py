@@ -1,21 +1,25 @@
 """A random history of a cell: most calls of a scheduler or an executor do something, so much happens in few calls."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
 from omega.cellstate import ranges
 from omega.cellstate.model import After, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, Run, TaskGroup
 from omega.cellstate.replies import CommitRequest
+from omega.cellstate.resources import Resources
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
 from tests.property.gathering import gather
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, MEMBERS, World, Worlds
 
+NEEDS = ((1, 1, 0, 2), (2, 1, 1, 0), (1, 3, 2, 1), (0, 1, 3, 1), (4, 4, 1, 2), (0, 0, 0, 0))
+"""Amounts of a task in four resources; a cell with fewer takes the first of them."""
 EXECUTORS, NAMES = ("e0", "e1"), ("m0", "m1", "m2", "m3")
 CALLS: tuple[tuple[str, int], ...] = (
-    ("submit", 14), ("place", 40), ("end", 30), ("leave", 12), ("lose", 8), ("tend", 8), ("resize", 6), ("hold", 4),
-    ("update", 4), ("stop", 3), ("machine", 6), ("limit", 2), ("executor", 4), ("member", 3), ("again", 2), ("look", 3),
+    ("submit", 14), ("place", 40), ("end", 30), ("leave", 12), ("lose", 8), ("tear", 4), ("tend", 8), ("resize", 6),
+    ("hold", 4), ("update", 4), ("stop", 3), ("machine", 6), ("limit", 2), ("executor", 4), ("member", 3), ("again", 2),
+    ("look", 3),
 )  # fmt: skip
 """What may happen, and how often."""
 
@@ -29,8 +33,8 @@ class History:
         self.last: tuple[int, list[Transaction], int] | None = None
         for executor in EXECUTORS:
             self.register(executor, "first")
-        sizes = [rng.choice([(8, 8), (12, 6), (5, 20), (30, 30)]) for _ in NAMES]
-        machines = [MachineSpec(name, size) for name, size in zip(NAMES, sizes, strict=True)]
+        self.resources = len(worlds.twin.dimensions)
+        machines = [MachineSpec(name, self.size()) for name in NAMES]
         self.do(lambda world: world.cell.join("e0", machines, 0))
         self.register_scheduler("first")
 
@@ -44,6 +48,13 @@ class History:
 
     def do(self, operation: Callable[[World], Any]) -> tuple[str, Any]:
         return self.worlds.do(operation)
+
+    def amounts(self, choices: Sequence[Resources]) -> Resources:
+        """One of the choices, in the resources of the cell."""
+        return self.rng.choice(choices)[: self.resources]
+
+    def size(self) -> Resources:
+        return self.amounts([(8, 8, 12, 5), (12, 6, 4, 30), (5, 20, 9, 9), (30, 30, 20, 40)])
 
     def tick(self, most: int = 5) -> int:
         self.worlds.now += self.rng.randint(1, most)
@@ -71,9 +82,10 @@ class History:
     def submit(self) -> None:
         rng = self.rng
         self.jobs += 1
+        gang = rng.choice([Gang.NO] * 4 + [Gang.YES, Gang.STRICT, Gang.STRICT])
         groups = tuple(
             TaskGroup(
-                rng.choice([(1, 1), (2, 1), (1, 3), (0, 1), (4, 4), (0, 0)]), rng.randint(1, 9), rng.choice([0, 5]),
+                self.amounts(NEEDS), rng.randint(1, 4 if gang else 9), rng.choice([0, 5]),
                 optional=i > 0 and rng.random() < 0.4, budget=rng.choice([10, 10, 1, 0]), once=rng.random() < 0.1,
             )
             for i in range(rng.choice([1, 1, 2]))
@@ -82,7 +94,7 @@ class History:
         extra = {"user": rng.choice(["u1", "u2"]), "pool": rng.choice(["", "p"])}
         name = f"j{self.jobs}"
         job = JobSpec(name, name, rng.choice(["batch", "batch", "service"]), groups, rng.randint(0, 3),
-                      rng.choice([Gang.NO] * 4 + [Gang.YES, Gang.STRICT]), extra, after)  # fmt: skip
+                      gang, extra, after)  # fmt: skip
         at, held = self.tick(), rng.random() < 0.05
         self.do(lambda world: world.cell.submit([job], at, "ada", held=held))
 
@@ -108,7 +120,7 @@ class History:
             self.do(lambda world: world.cell.settle(job_id, reason, at, "batch/0"))
             return
         spec = self.twin.ledger.J[job_id].spec if job_id in self.twin.ledger.J else {}
-        groups = [TaskGroup((1, 1), 0, 7)] * rng.randint(0, 1)
+        groups = [TaskGroup((1, 1, 1, 1)[: self.resources], 0, 7)] * rng.randint(0, 1)
         extra = {**spec, "turn": rng.randint(0, 3)}
         self.do(lambda world: world.cell.update(job_id, groups, extra, at, "ada"))
 
@@ -121,8 +133,8 @@ class History:
 
     # Placements
 
-    def transaction(self) -> Transaction:
-        rng, job_id = self.rng, self.a_job()
+    def transaction(self, job_id: str) -> Transaction:
+        rng = self.rng
         job = self.twin.job(job_id)
         up = [m.index for m in self.twin.ledger.M.values() if m.state is MachineState.UP] or [0]
         claims = []
@@ -145,9 +157,11 @@ class History:
         victims = rng.choices([*there * 4, 99], k=rng.randint(1, 4)) if rng.random() < 0.35 else []
         return Claim(machine, group, count, seen=seen, evict=tuple((victim, rng.randint(1, 4)) for victim in victims))
 
-    def place(self) -> None:
+    def place(self, jobs: Sequence[str] = ()) -> None:
+        """Claim for the given jobs, or for one to three chosen ones."""
         self.number += 1
-        self.last = self.number, [self.transaction() for _ in range(self.rng.choice([1, 1, 2, 3]))], self.tick()
+        chosen = jobs or [self.a_job() for _ in range(self.rng.choice([1, 1, 2, 3]))]
+        self.last = self.number, [self.transaction(job_id) for job_id in chosen], self.tick()
         self.commit()
 
     def commit(self) -> None:
@@ -209,6 +223,18 @@ class History:
         if self.rng.random() < 0.5:
             self.end_all(told)
 
+    def tear(self) -> None:
+        """A gang loses a member, which is delayed, gets another one back, and is claimed too early."""
+        gangs = [run for run in self.runs(leaving=False) if self.twin.ledger.J[run.job].gang]
+        if not gangs:
+            return
+        job_id = self.rng.choice(gangs).job
+        members = [(run, task) for run in gangs if run.job == job_id for task in ranges.indices(run.tasks)]
+        chosen = self.rng.sample(members, min(2, len(members)))
+        for how, (run, task) in zip((EndKind.EVICTED, EndKind.LOST), chosen, strict=False):
+            self.end_all([TaskEnd(run.machine, run.placement, how, gather([task]), "drain", job_id)])
+        self.place([job_id])
+
     def tend(self) -> None:
         at, most = self.tick(self.rng.choice([5, 2_000, 700_000])), self.rng.choice([1, 2, 1_000])
         self.do(lambda world: world.cell.housekeep(at, "batch/0", most))
@@ -219,7 +245,7 @@ class History:
 
     def machine(self) -> None:
         rng, index, at = self.rng, self.rng.choice([*self.twin.ledger.M, 99]), self.tick()
-        size = rng.choice([(8, 8), (12, 6), (3, 3), (30, 30)])
+        size = self.size()
         what = rng.choice(["join", "state", "state", "capacity", "attributes"])
         if what == "join":
             specs = [MachineSpec(name, size) for name in rng.sample(NAMES, 2)]
@@ -237,8 +263,13 @@ class History:
 
     def limit(self) -> None:
         rng, at = self.rng, self.tick()
+
+        def bound(most: Sequence[int | None]) -> tuple[int | None, ...]:
+            return (*most, None, None, None)[: self.resources]
+
         limits = rng.choice(
-            [Limits((None, None))] * 3 + [Limits((9, None)), Limits((None, None), 2), Limits((20, 5), 3, (0, 2))]
+            [Limits(bound((None,)))] * 3
+            + [Limits(bound((9, None, None, 7))), Limits(bound((None,)), 2), Limits(bound((20, 5, 9)), 3, (0, 2))]
         )
         self.do(lambda world: world.cell.set_limits("batch", limits, at, "ada"))
 

@@ -11,7 +11,10 @@ from omega.cellstate.model import After, TaskGroup
 from omega.cellstate.resources import Resources
 from tests.property.worlds import Worlds
 
-amounts = st.sampled_from([(1, 1), (2, 1), (1, 2), (3, 3), (0, 2), (4, 0), (0, 0)])
+amounts = st.sampled_from(
+    [(1, 1, 2, 0), (2, 1, 1, 1), (1, 2, 3, 1), (3, 3, 1, 2), (0, 2, 0, 3), (4, 0, 1, 0), (0, 0, 0, 0)]
+)
+"""What a task needs in four resources; a cell with fewer takes the first of them."""
 
 
 class JobChanges(RuleBasedStateMachine):

@@ -9,10 +9,10 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.pools import ROOT, Pool, Pools, PoolTree
 from omega.cellstate.transaction import Position
 from omega.schedulers.epochs import epoch_of
-from tests.property.worlds import DIMENSIONS, Worlds
+from tests.property.worlds import Worlds
 
 NAMES = ("p", "q", "u0", "u1", "top")
-limits = st.dictionaries(st.sampled_from(["cpu", "memory", "tasks", "jobs"]), st.integers(0, 12), max_size=3)
+limits = st.dictionaries(st.sampled_from(["cpu", "memory", "gpu", "tasks", "jobs"]), st.integers(0, 12), max_size=3)
 
 
 class PoolChanges(RuleBasedStateMachine):
@@ -28,12 +28,15 @@ class PoolChanges(RuleBasedStateMachine):
 
     def change_pools(self, data: st.DataObject) -> None:
         """Change pools, now and then without having read them."""
-        known = self.twin.pools()
+        known, resources = self.twin.pools(), self.twin.dimensions.names
         pools = [pool for pool in known.pools if data.draw(st.integers(0, 5))]
         kept = {pool.name for pool in pools}
         for name in data.draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=3), "pools"):
-            bound = {what: most * (self.scale if what in ("cpu", "memory") else 1)
-                     for what, most in data.draw(limits, "limits").items()}  # fmt: skip
+            bound = {
+                what: most * (self.scale if what in resources else 1)
+                for what, most in data.draw(limits, "limits").items()
+                if what in ("tasks", "jobs", *resources)
+            }
             parent = data.draw(st.sampled_from([ROOT, ROOT, *sorted(kept), "top"]), "parent")
             users = data.draw(st.sampled_from([(), (), ("u0",), ("u1", "u0")]), "users")
             sure = data.draw(st.sampled_from([0, 0, 4, 8]), "guarantee") * self.scale
@@ -50,9 +53,10 @@ class PoolChanges(RuleBasedStateMachine):
     def publish(self, later_ms: int, at: int, cpu: int = 1_000) -> None:
         """Publish the next epoch, now and then too early; what jobs hold and want is the same everywhere."""
         self.worlds.do(lambda world: world.cell.demands(Position())[1])
-        known, twin = self.twin.epoch(), self.twin
+        known, twin, names = self.twin.epoch(), self.twin, self.twin.dimensions.names
         epoch = epoch_of(
-            twin.pools(), twin.demands(Position())[1], {"default": (cpu, 1_000)}, DIMENSIONS.names, known,
+            twin.pools(), twin.demands(Position())[1], {"default": (cpu, 1_000, 500, 2_000)[: len(names)]}, names,
+            known,
             version=twin.ledger.version, at_ms=(known.at_ms if known else 0) + later_ms, by="batch/0",
         )  # fmt: skip
         self.worlds.do(lambda world: world.cell.publish_epoch(epoch, 1_000, at))

@@ -60,7 +60,7 @@ def always(text: str) -> str:
     return text.replace(ENDS, "until true error('the general path')")
 
 
-RESOURCES, CAPACITY = ("cpu", "memory", "gpu", "disk"), (12, 40, 30, 50)
+RESOURCES, CAPACITY = ("cpu", "memory", "gpu", "disk"), (12, 40, 9, 20)
 POOLS = Pools(
     (
         Pool("free"), Pool("team"), Pool("lent", guarantee={"cpu": 4}), Pool("limited", limits={"cpu": 9, "jobs": 3}),
@@ -196,6 +196,13 @@ def live_through(
         if rng.random() < 0.05:
             machine, state = rng.randrange(MACHINES), rng.choice([MachineState.UP, MachineState.DRAINED])
             do(lambda cell, _: cell.set_machine_state(machine, state, at, "ada"))  # noqa: B023
+        if rng.random() < 0.1:  # it comes back with less of its last resource than its tasks hold, or with all of it
+            machine, (*others, last) = rng.randrange(MACHINES), CAPACITY[: len(first.dimensions)]
+            size, owner = (
+                [unit * amount for amount in (*others, rng.choice([1, last]))],
+                "ef"[machine // (MACHINES // 2)],
+            )
+            do(lambda cell, _: cell.join(owner, [MachineSpec(f"m{machine}", tuple(size))], at))  # noqa: B023
         if rng.random() < 0.1:
             names = rng.choice(["-", "*", "job-1 job-2"])
             do(lambda cell, _: cell.client.hset(f"omega:{{{cell.name}}}:asleep", "batch/0", names))  # noqa: B023

@@ -13,8 +13,9 @@ from tests.property.worlds import Worlds
 
 
 def live_through(store_url: str, seed: int, calls: int) -> None:
+    """The number of resources, 1 to 4, follows from the seed."""
     client = connect(store_url, timeout=None)  # however slow the server is
-    worlds = Worlds(client, f"history-{uuid4().hex[:8]}")
+    worlds = Worlds(client, f"history-{uuid4().hex[:8]}", 1 + (seed + 2) % 4)
     try:
         History(worlds, Random(f"{seed}/history")).run(calls)
     finally:
@@ -22,9 +23,9 @@ def live_through(store_url: str, seed: int, calls: int) -> None:
         client.close()
 
 
-@pytest.mark.parametrize(("seed", "calls"), [(0, 200), (1, 200), (2, 300)])
+@pytest.mark.parametrize(("seed", "calls"), [(0, 200), (1, 200), (2, 300), (3, 200), (4, 200), (5, 200)])
 def test_twin_and_server_agree(store_url: str, seed: int, calls: int) -> None:
-    """The last one is long enough for the change list to be trimmed."""
+    """The third one is long enough for the change list to be trimmed."""
     live_through(store_url, seed, calls)
 
 

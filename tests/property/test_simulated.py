@@ -21,16 +21,18 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import After, Gang, Job, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.packing import packed
 from omega.cellstate.replies import CommitRequest
+from omega.cellstate.resources import Dimensions, Resources
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Placed, Position, Transaction
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.twin import SimulatedTwin
-from tests.property.worlds import DIMENSIONS, KEEP_JOBS, KEEP_MS
+from tests.property.worlds import KEEP_JOBS, KEEP_MS, RESOURCES
 
 MEMBER = "batch/0"
-sizes = st.sampled_from([(12, 12), (6, 9), (20, 30), (4, 4), (3, 0)])
-needs = st.sampled_from([(1, 1), (1, 0), (2, 1), (0, 0), (5, 5)])
+sizes = st.sampled_from([(12, 12, 8, 9), (6, 9, 9, 5), (20, 30, 25, 40), (4, 4, 6, 3), (3, 0, 2, 1)])
+needs = st.sampled_from([(1, 1, 2, 1), (1, 0, 1, 2), (2, 1, 0, 1), (0, 0, 0, 0), (5, 5, 3, 2)])
+"""Amounts in four resources; a cell with fewer takes the first of them."""
 one_or_two = st.sampled_from([1, 1, 2])
 
 
@@ -57,7 +59,6 @@ class Simulated(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.copy, self.late = PackedSnapshot(2), PackedSnapshot(2, numbered=False)
         self.placed: list[Placed | SimpleJob] = []
         self.number = self.now = self.jobs = 0
         self.broken = False
@@ -72,15 +73,17 @@ class Simulated(RuleBasedStateMachine):
         return first
 
     @initialize(some=st.lists(sizes, min_size=2, max_size=5), keep=st.sampled_from([0, 0, KEEP_JOBS]),
-                counted=st.sampled_from([False, False, True]))  # fmt: skip
-    def begin(self, some: list[tuple[int, int]], keep: int, counted: bool) -> None:
-        self.port = MemoryCell("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS)
-        self.quick = SimulatedTwin("c", DIMENSIONS, keep_jobs=keep, keep_ms=KEEP_MS, log=False, mailboxes=False)
+                counted=st.sampled_from([False, False, True]), resources=st.sampled_from([2, 2, 1, 3, 4]))  # fmt: skip
+    def begin(self, some: list[Resources], keep: int, counted: bool, resources: int) -> None:
+        dimensions = Dimensions(RESOURCES[:resources])
+        self.copy, self.late = PackedSnapshot(resources), PackedSnapshot(resources, numbered=False)
+        self.port = MemoryCell("c", dimensions, keep_jobs=keep, keep_ms=KEEP_MS)
+        self.quick = SimulatedTwin("c", dimensions, keep_jobs=keep, keep_ms=KEEP_MS, log=False, mailboxes=False)
         self.quick.ledger.counted = self.port.ledger.counted = counted
         self.cells = (self.port, self.quick)
         self.position = Position()
         self.rows: dict[int, list[int]] = {}
-        machines = [MachineSpec(f"m{i}", size) for i, size in enumerate(some)]
+        machines = [MachineSpec(f"m{i}", size[:resources]) for i, size in enumerate(some)]
         self.both(lambda cell: cell.register_executor("e0", "n", 1, 0))
         self.both(lambda cell: cell.join("e0", machines, 0))
         self.membership = self.both(lambda cell: cell.register_scheduler(MEMBER, "n", 1, 0))
@@ -88,7 +91,13 @@ class Simulated(RuleBasedStateMachine):
     @rule(data=st.data())
     def submit(self, data: st.DataObject) -> None:
         self.jobs += 1
-        groups = [TaskGroup(data.draw(needs), data.draw(st.integers(1, 6))) for _ in range(data.draw(one_or_two))]
+        resources = len(self.port.dimensions)
+        groups = [
+            TaskGroup(
+                data.draw(needs)[:resources], data.draw(st.integers(1, 6)), optional=i == 1 and data.draw(st.booleans())
+            )
+            for i in range(data.draw(one_or_two))
+        ]
         gang, precedence = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang])), data.draw(st.integers(0, 2))
         live = [job.id for job in self.port.jobs() if job.state is JobState.ACTIVE]
         after: tuple[After, ...] = ()
@@ -203,14 +212,15 @@ class Simulated(RuleBasedStateMachine):
     def disturb(self, data: st.DataObject, what: str) -> None:
         index, at = data.draw(st.integers(0, len(self.port.ledger.M) - 1)), self.tick()
         if what == "size":
-            machine = MachineSpec(f"m{index}", data.draw(sizes))
+            machine = MachineSpec(f"m{index}", data.draw(sizes)[: len(self.port.dimensions)])
             self.both(lambda cell: cell.join("e0", [machine], at))
         elif what == "state" and self.port.ledger.M[index].state is not MachineState.GONE:
             given = [each for each in MachineState if each is not MachineState.OFFLINE]
             state = data.draw(st.sampled_from([MachineState.UP, *given]))
             self.both(lambda cell: cell.set_machine_state(index, state, at, "ada"))
         elif what == "limit":
-            limits = data.draw(st.sampled_from([Limits((None, None)), Limits((9, None)), Limits((None, None), 2)]))
+            free = (None,) * (len(self.port.dimensions) - 1)
+            limits = data.draw(st.sampled_from([Limits((None, *free)), Limits((9, *free)), Limits((None, *free), 2)]))
             self.both(lambda cell: cell.set_limits("batch", limits, at, "ada"))
         elif self.port.ledger.J and what == "hold":
             held = [job.id for job in self.port.jobs() if job.state is JobState.HELD]

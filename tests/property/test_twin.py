@@ -6,26 +6,11 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, seed, settings, strategies as st
-from hypothesis.stateful import (
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 
 from omega.cellstate.memory.ranges import spell
 from omega.cellstate.memory.records import allocated
-from omega.cellstate.model import (
-    MOST_PRECEDENCE,
-    Gang,
-    JobSpec,
-    JobState,
-    Limits,
-    MachineSpec,
-    MachineState,
-    TaskGroup,
-)
+from omega.cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import CommitRequest, Membership, awaited_of
 from omega.cellstate.resources import Resources
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -45,7 +30,8 @@ DISTURBANCES = (
     "update", "pools",
 )  # fmt: skip
 ENDS = (EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.STOPPED, EndKind.EVICTED)
-capacities = st.sampled_from([(10, 10), (12, 20), (6, 4), (4, 6), (20, 12), (2, 3)])
+SIZES = (10, 10, 8, 9), (12, 20, 5, 14), (6, 4, 9, 3), (4, 6, 4, 8), (20, 12, 20, 6), (2, 3, 3, 2)
+capacities = st.sampled_from(SIZES)
 
 
 class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
@@ -53,9 +39,6 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
 
     def __init__(self) -> None:
         super().__init__()
-        self.worlds = Worlds()
-        self.twin = self.worlds.twin
-        self.books = Books(self.twin)
         self.now = 0
         self.numbers = dict.fromkeys(MEMBERS, 0)
         self.last: dict[str, tuple[Any, ...]] = {}
@@ -68,7 +51,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
         return self.now
 
     def scaled(self, vector: Resources) -> Resources:
-        return tuple(amount * self.scale for amount in vector)
+        return tuple(amount * self.scale for amount in vector[: len(self.twin.dimensions)])
 
     # Choices
 
@@ -121,8 +104,15 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
 
     # The beginning
 
-    @initialize(scale=st.sampled_from(SCALES), sizes=st.lists(capacities, min_size=2, max_size=4))
-    def begin(self, scale: int, sizes: list[Resources]) -> None:
+    @initialize(
+        scale=st.sampled_from(SCALES),
+        sizes=st.lists(capacities, min_size=2, max_size=4),
+        resources=st.sampled_from([2, 2, 1, 3, 4]),
+    )
+    def begin(self, scale: int, sizes: list[Resources], resources: int) -> None:
+        self.worlds = Worlds(resources=resources)
+        self.twin = self.worlds.twin
+        self.books = Books(self.twin)
         self.scale = scale
         machines = [MachineSpec(f"m{i}", self.scaled(size)) for i, size in enumerate(sizes)]
         self.worlds.do(lambda world: world.cell.register_executor("e0", "first", LEASE_MS, 0))
@@ -328,11 +318,12 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             )
 
     def limit(self, data: st.DataObject) -> None:
-        most = data.draw(st.tuples(*[st.none() | st.integers(0, 20)] * 2))
+        resources = len(self.twin.dimensions)
+        most = data.draw(st.tuples(*[st.none() | st.integers(0, 20)] * resources))
         jobs = data.draw(st.sampled_from([None, None, 3, 2, 1, 0]))
         precedence = data.draw(st.sampled_from([(0, MOST_PRECEDENCE), (0, 3), (1, 2)]))
-        resources = tuple(None if amount is None else amount * self.scale for amount in most)
-        limits = Limits(resources, jobs, precedence) if data.draw(st.booleans()) else Limits((None, None))
+        bound = tuple(None if amount is None else amount * self.scale for amount in most)
+        limits = Limits(bound, jobs, precedence) if data.draw(st.booleans()) else Limits((None,) * resources)
         kind, at = data.draw(st.sampled_from(["batch", "service"])), self.tick()
         self.worlds.do(lambda world: world.cell.set_limits(kind, limits, at, "ada"))
 

@@ -17,7 +17,8 @@ from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Ask, Intake, Position
 from tests.leases import expire
 
-DIMENSIONS = Dimensions(("cpu", "memory"))
+RESOURCES = ("cpu", "memory", "gpu", "disk")
+DIMENSIONS = Dimensions(RESOURCES[:2])
 MEMBERS = ("batch/0", "service/0")
 KEEP_JOBS, KEEP_MS = 4, 1_000
 TRIM_EVERY = KEPT_LEAST = 32
@@ -128,11 +129,12 @@ class Worlds:
     operations: ClassVar[int] = 0
     """Operations that were carried out and compared, by all worlds of this process."""
 
-    def __init__(self, client: Any = None, name: str = "c") -> None:
-        """`client`: the server that runs the scripts, a fake one by default."""
+    def __init__(self, client: Any = None, name: str = "c", resources: int = 2) -> None:
+        """`client`: the server that runs the scripts, a fake one by default; `resources`: 1 to 4."""
+        dimensions = Dimensions(RESOURCES[:resources])
         client = client or fakeredis.FakeRedis(server=fakeredis.FakeServer())
-        self.twin = MemoryCell(name, DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
-        self.store = RedisCell.create(client, name, DIMENSIONS, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
+        self.twin = MemoryCell(name, dimensions, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
+        self.store = RedisCell.create(client, name, dimensions, keep_jobs=KEEP_JOBS, keep_ms=KEEP_MS)
         self.store.store_older_than = lambda milliseconds: milliseconds > 0  # type: ignore[method-assign]
         self.now = self._trimmed = 0
         self.store.store_ms = lambda: self.now  # type: ignore[method-assign]
