@@ -2,17 +2,19 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cellstate.errors import Refused
+from omega.cellstate.errors import Refused, StoreError
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.options import AttributeValues, attribute_option, attributes_of, process_options
 from omega.cli.scheduler_choice import further
 from omega.client.defaults import DEFAULT_CELL
 from omega.live.simulated import DEFAULT_EXECUTOR
+from omega.queries.failures import NewFailures
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import StoredCell
@@ -79,13 +81,16 @@ def _line(cell: "StoredCell", group: "ProcessSupervisor") -> str:
 def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: float | None) -> None:
     """Show a status line until the time is over or Ctrl-C; restart processes that end."""
     screen = render.console(stderr=True)
-    deadline = None if seconds is None else time.monotonic() + seconds
+    deadline, failures = None if seconds is None else time.monotonic() + seconds, NewFailures()
     with screen.status(_line(cell, group)) as status:
         while deadline is None or time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
-            for member, code in group.dead().items():
-                render.warning(f"{member}: ended with code {code}: {group.last_words(member)}; started again")
-                group.start(member)
+            for member, code, delay in group.restart_dead():
+                again = f"starts again in {units.seconds(delay)}"
+                render.warning(f"{member}: ended with code {code}: {group.last_words(member)}; {again}")
+            with suppress(StoreError):
+                for error in failures.read(cell, group.members):
+                    render.warning(error)
             if screen.is_terminal and not app.as_json:
                 status.update(_line(cell, group))
 

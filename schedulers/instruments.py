@@ -68,6 +68,9 @@ class Instrument:
 
     # Only live schedulers
 
+    def raised(self, work: Work, error: str, now: float) -> None:
+        """A policy raised at a job, which is tried again later; `error` is one line (schedulers/failing.py)."""
+
     def received(self, seconds: float, jobs: int, now: float) -> None:
         """Receiving jobs took `seconds`, including the wait for some."""
 

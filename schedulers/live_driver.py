@@ -19,6 +19,7 @@ from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJ
 from omega.cellstate.transaction import Basis, Detection, Intake, Outcome, Position, Transaction
 from omega.schedulers import loop
 from omega.schedulers.constraints.fetching import Fetch, fetch
+from omega.schedulers.failing import as_one_line
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.outcomes import ConflictRate, accepted_by_machine, rebase
 from omega.schedulers.queue.intake import Intakes
@@ -135,10 +136,11 @@ class LiveDriver:
     def run(self) -> None:
         """Drive the attempt loop until `stopping`; the attempt in hand is finished first."""
         effects = loop.attempts(self.scheduler)
-        effect = next(effects)
-        while not (self.stopping and isinstance(effect, loop.Receive)):
-            effect = effects.send(self.answer(effect))
-            self.steps += 1
+        with as_one_line(self.scheduler):
+            effect = next(effects)
+            while not (self.stopping and isinstance(effect, loop.Receive)):
+                effect = effects.send(self.answer(effect))
+                self.steps += 1
         self.scheduler.settle(self._land(self._arrive()), self.now())
         if tried := self.scheduler.outbox.take_tried():
             self.cell.note_attempts(tried, self._ms(), self.member)

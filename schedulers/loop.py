@@ -143,7 +143,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
         if (asked := scheduler.wanted(chosen, snapshot)) is not None:
             yield asked
         announce(scheduler.instruments, chosen, began)
-        think.works, think.seconds = chosen, scheduler.think_seconds(chosen)
+        think.works, think.seconds = chosen, think_seconds(scheduler, chosen)
         thought = yield think
         now = thought if type(thought) is float else began
         transactions = scheduler.decide(chosen, snapshot, now)
@@ -159,6 +159,16 @@ def attempts(scheduler: Scheduler) -> Attempts:
                 scheduler.settle(committed.results, committed.now)
         if outbox:
             yield from _follow_up(outbox, now)
+
+
+def think_seconds(scheduler: Scheduler, works: Sequence[Work]) -> float:
+    """Return the decision time in seconds: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
+    seconds, paths, other = 0.0, scheduler.paths, (scheduler.t_job, scheduler.t_task)
+    if paths or any(other):
+        for work in works:
+            t_job, t_task = paths.get(work.job.kind, other)
+            seconds += t_job + t_task * sum(work.left)
+    return seconds
 
 
 def _synced(answer: Answer, began: float) -> tuple[Snapshot, float]:

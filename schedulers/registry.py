@@ -14,6 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from omega.cellstate.errors import BadInput
+from omega.schedulers.failing import RAISED, said_at
 from omega.schedulers.policies import Ordering, Placement, Preemption, Sizing
 from omega.schedulers.scheduler import Scheduler
 
@@ -87,9 +88,8 @@ def imported(target: str, what: str) -> Any:
         target_object: Any = import_module(module)
         for part in attribute.split("."):
             target_object = getattr(target_object, part)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's module may fail in any way
-        said = str(error).partition("\n")[0]
-        raise BadInput(f"{what}: {target} cannot be used: {type(error).__name__}: {said}; fix or remove it") from None
+    except RAISED as error:
+        raise BadInput(f"{what}: {target} cannot be used: {said_at(error)}; fix or remove it") from None
     return target_object
 
 
@@ -105,18 +105,15 @@ def scheduler(name: str, seed: str = "0") -> Scheduler:
 
 def made(target: Any, name: str, seed: str) -> Scheduler:
     """Return a target as an idle scheduler with random numbers from `seed`. Raises BadInput."""
-    if isinstance(target, Scheduler):
-        return target.fresh(seed)
     want = "want an omega.Scheduler, or a function of a seed that returns one"
-    if not callable(target):
+    if not isinstance(target, Scheduler) and not callable(target):
         raise BadInput(f"scheduler {name!r}: is a {type(target).__name__}; {want}")
     try:
-        result = target(seed)
+        result = target.fresh(seed) if isinstance(target, Scheduler) else target(seed)
     except BadInput:
         raise
-    except Exception as error:  # noqa: BLE001 - a stranger's function may fail in any way
-        said = str(error).partition("\n")[0]
-        raise BadInput(f"scheduler {name!r}: {type(error).__name__}: {said}; {want}") from None
+    except RAISED as error:
+        raise BadInput(f"scheduler {name!r}: {said_at(error)}; {want}") from None
     if not isinstance(result, Scheduler):
         raise BadInput(f"scheduler {name!r}: made a {type(result).__name__}; {want}")
     return result

@@ -8,8 +8,9 @@ from random import Random
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.transaction import Claim, ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
+from omega.cellstate.transaction import ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, wanted
+from omega.schedulers.failing import RAISED, FailingJobs, place_together, set_aside
 from omega.schedulers.instruments import Instrument, announce, report_blocked
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.outbox import Outbox
@@ -82,6 +83,8 @@ class Scheduler:
     queue: Queue = field(init=False)
     elastic: Elastic = field(init=False)
     outbox: Outbox = field(default_factory=Outbox, init=False)
+    failing: FailingJobs | None = field(default=None, init=False)
+    """Jobs at which a policy raised; None: an error of a policy ends the loop."""
     working: dict[str, Work] = field(default_factory=dict, init=False)
     """Jobs being decided or committed."""
     _preempting: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
@@ -94,7 +97,7 @@ class Scheduler:
     _asserting: Asserting | None = field(default=None, init=False)
     _joined: bool = field(default=False, init=False)
     """Whether the policies know their present peers."""
-    _without_pools: tuple[Ordering, Preemption] | None = field(default=None, init=False)
+    without_pools: tuple[Ordering, Preemption] | None = field(default=None, init=False)
     """The policies of its own, while those of the cell's pools are in use."""
 
     def __post_init__(self) -> None:
@@ -110,11 +113,16 @@ class Scheduler:
         self._reads_attributes = declares("reads_attributes", self.placement, self.preemption)
         self._join()
 
+    @property
+    def policies(self) -> tuple[Ordering, Placement, Preemption, Sizing | None]:
+        """Its policies, one of each axis."""
+        return self.ordering, self.placement, self.preemption, self.sizing
+
     def _join(self) -> None:
         self._joined = True  # before they are read: another thread may change the scheduler's number
-        ordering, placement, preemption, sizing = self.ordering, self.placement, self.preemption, self.sizing
+        ordering, placement, preemption, sizing = self.policies
         peers = Peers(self.kind, *self.peers, ordering, placement, preemption, sizing, self.retry_policy)
-        for policy in with_wrapped(ordering, placement, preemption, sizing):
+        for policy in with_wrapped(*self.policies):
             if isinstance(policy, Joining):
                 policy.join(peers)
 
@@ -204,20 +212,12 @@ class Scheduler:
         """Whether weights, guarantees and the other settings of the cell's pools decide on its jobs."""
         return self.follows_pools or declares("uses_pools", self.ordering)
 
-    def _follow(self, *, pools: bool) -> None:
-        """Use the policies of the cell's pools, or its own again; jobs in the queue stay in it."""
-        if pools:
-            from omega.schedulers.pool_policies import between_pools  # noqa: PLC0415 - most cells have no pools
-
-            self._without_pools = self.ordering, self.preemption
-            self.ordering, self.preemption = between_pools(self.preemption)
-        elif self._without_pools is not None:
-            (self.ordering, self.preemption), self._without_pools = self._without_pools, None
-
     def requeue(self, snapshot: Snapshot, now: float) -> None:
         """Let the policies see the copy and the time, and make the blocked jobs ready that may be placed now."""
-        if self.follows_pools and snapshot.pools.configured != (self._without_pools is not None):
-            self._follow(pools=snapshot.pools.configured)
+        if self.follows_pools and snapshot.pools.configured != (self.without_pools is not None):
+            from omega.schedulers.pool_policies import follow_pools  # noqa: PLC0415 - most cells have no pools
+
+            follow_pools(self)
         if not self._joined:
             self._join()
         if self.counts_use:
@@ -243,15 +243,6 @@ class Scheduler:
             report_blocked(self.instruments, joined, now)
         return chosen
 
-    def think_seconds(self, works: Sequence[Work]) -> float:
-        """Decision time: t_job + t_task × tasks still unplaced, per job (Omega §4)."""
-        seconds, paths, other = 0.0, self.paths, (self.t_job, self.t_task)
-        if paths or any(other):
-            for work in works:
-                t_job, t_task = paths.get(work.job.kind, other)
-                seconds += t_job + t_task * sum(work.left)
-        return seconds
-
     # Deciding
 
     def decide(self, works: Sequence[Work], snapshot: Snapshot, now: float) -> list[Transaction]:
@@ -261,7 +252,7 @@ class Scheduler:
         """
         snapshot.now = now
         transactions: list[Transaction] = []
-        left, placed = CALL_CLAIMS, self._place_together(works, snapshot)
+        left, placed = CALL_CLAIMS, place_together(self, works, snapshot, CALL_CLAIMS)
         together = len(placed)
         for number, work in enumerate(works):
             if left <= 0:
@@ -273,34 +264,33 @@ class Scheduler:
                 report_blocked(self.instruments, [work], now)
                 continue
             work.attempts += 1
-            if number < together:
-                claims = placed[number]
-            else:
-                part = work if work.admitted is None else admitted(work)
-                claims = arranged(self.placement, part, snapshot, self.rng)
-            if size := len(claims.machines if type(claims) is ClaimColumns else claims):
-                transactions.append(transaction(self, work, claims, snapshot, size))
-                left -= size
-                continue
-            if self.queue.follows_use:
-                snapshot.usage.forget_promises()  # those of jobs that are not decided yet do not count for evictions
-            if self._spare(work, now):
-                self.working.pop(work.id, None)
-                if work.remaining:
-                    self.queue.ready.add(work)
-            elif (machines := self.preemption.suspects(work, snapshot, self.rng)) is not None:
-                self._preempting.append((work, machines))
-            else:
-                self._found_unfit(work, now)
+            mark = snapshot.mark()
+            try:
+                if number < together:
+                    claims = placed[number]
+                else:
+                    part = work if work.admitted is None else admitted(work)
+                    claims = arranged(self.placement, part, snapshot, self.rng)
+                if size := len(claims.machines if type(claims) is ClaimColumns else claims):
+                    transactions.append(transaction(self, work, claims, snapshot, size))
+                    left -= size
+                    continue
+                if self.queue.follows_use:
+                    snapshot.usage.forget_promises()  # those of undecided jobs do not count for evictions
+                if self._spare(work, now):
+                    self.working.pop(work.id, None)
+                    if work.remaining:
+                        self.queue.ready.add(work)
+                elif (machines := self.preemption.suspects(work, snapshot, self.rng)) is not None:
+                    self._preempting.append((work, machines))
+                else:
+                    self._found_unfit(work, now)
+            except RAISED as error:
+                snapshot.undo(mark)
+                set_aside(self, work, error, now)
         if self.queue.follows_use:
             snapshot.usage.forget_promises()
         return transactions
-
-    def _place_together(self, works: Sequence[Work], snapshot: Snapshot) -> Sequence[Sequence[Claim]]:
-        """Return the claims of the first jobs, placed in one call where the placement can do that."""
-        if self.places_all is None or len(works) < 2 or self.queue.blocked.groups:
-            return ()
-        return self.places_all.place_all(works, snapshot, self.rng, CALL_CLAIMS)[0]
 
     def suspects(self) -> tuple[int, ...] | None:
         """Machines to be looked up before `preempt`; None when nobody is to be evicted for any job in hand."""
@@ -312,16 +302,22 @@ class Scheduler:
         transactions = []
         preempting, self._preempting = self._preempting, []
         for work, _ in preempting:
-            claims = claims_of(self.preemption, self.preemption.place(work, snapshot, self.placement, self.rng))
-            if claims:
-                asserted = self._asserting.assertion(work) if self._asserting is not None else None
-                transactions.append(transaction(self, work, claims, snapshot, len(claims))._replace(assertion=asserted))
-            elif self.preemption.suspects(work, snapshot, self.rng):
-                self.working.pop(work.id, None)
-                work.not_before = now  # behind those that are due
-                self.queue.ready.add(work)
-            else:
-                self._found_unfit(work, now)
+            mark = snapshot.mark()
+            try:
+                claims = claims_of(self.preemption, self.preemption.place(work, snapshot, self.placement, self.rng))
+                if claims:
+                    asserted = self._asserting.assertion(work) if self._asserting is not None else None
+                    made = transaction(self, work, claims, snapshot, len(claims))
+                    transactions.append(made._replace(assertion=asserted))
+                elif self.preemption.suspects(work, snapshot, self.rng):
+                    self.working.pop(work.id, None)
+                    work.not_before = now  # behind those that are due
+                    self.queue.ready.add(work)
+                else:
+                    self._found_unfit(work, now)
+            except RAISED as error:
+                snapshot.undo(mark)
+                set_aside(self, work, error, now)
         return transactions
 
     def _found_unfit(self, work: Work, now: float) -> None:

@@ -97,6 +97,8 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
     render.line(_headline(begin, explained.explanation.reason))
     if explained.explanation.detail:
         render.line(f"  {explained.explanation.detail}")
+    if explained.failure:
+        render.line(f"  {explained.failure.text}")
     for part in explained.explanation.parts:
         if len(explained.job.groups) > 1:
             render.line(f"  group {explained.groups[part.group]}: {part.unplaced:,} unplaced · {part.reason}")

@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from omega.cli.app import App
 from omega.cli.options import process_options
 from omega.cli.scheduler.status import show_table
 from omega.cli.scheduler_choice import kind_of
+from omega.queries.failures import NewFailures
 from omega.queries.schedulers import describe
 
 if TYPE_CHECKING:
@@ -139,8 +140,12 @@ def _run_supervised(app: App, cell: "Queries", kind: str, chosen: Mapping[str, s
         pids = " ".join(str(process.pid) for process in group.members.values())
         render.note(f"schedulers {' '.join(names)} on cell {cell.name} · pid {pids} · Ctrl-C stops them")
         dead: dict[str, int] = {}
+        failures = NewFailures()
         while len(dead) < number and not stopping.wait(LOOK_SECONDS):
             _tell_dead(group, dead)
+            with suppress(StoreError):
+                for error in failures.read(cell, group.members):
+                    render.warning(error)
         render.note(f"stopping {units.count(number - len(dead), 'scheduler')}")
     if dead:
         raise StoreError(f"schedulers {', '.join(dead)}: ended unexpectedly; see {group.logs}")

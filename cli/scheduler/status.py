@@ -109,6 +109,10 @@ def show(each: Mapping[str, Any]) -> None:
             "rejections": " · ".join(_rejecting(machine) for machine in each["rejecting_machines"]),
         }
     )
+    if each["failed"]:
+        render.warning(f"scheduler {each['member']} ended: {each['failed']['error']}")
+    for text, jobs in each["failing"].items():
+        render.warning(f"scheduler {each['member']}: {text}; {units.count(jobs, 'job')} tried again later")
     for machine in each["rejecting_machines"]:
         if machine["in_a_row"] >= OVER_AND_OVER:
             told = f"machine {machine['machine']} rejected {machine['in_a_row']} claims of {each['member']} in a row"

@@ -58,13 +58,17 @@ def _agent(environment: Mapping[str, str]) -> None:
 
 def _scheduler(environment: Mapping[str, str]) -> None:
     from omega.live.choice import scheduler
-    from omega.schedulers.process.scheduler import run_member
+    from omega.schedulers.process.scheduler import record_failure, run_member
 
     url, cell, member = (environment[f"OMEGA_{name}"] for name in ("STORE", "CELL", "MEMBER"))
-    chosen = scheduler(environment, member.partition("/")[0], f"{cell}/{member}")
-    error = run_member(url, cell, member, chosen, int(environment["OMEGA_LEASE_MS"]))
-    if error is not None:
-        raise error
+    try:
+        chosen = scheduler(environment, member.partition("/")[0], f"{cell}/{member}")
+    except OmegaError as error:
+        record_failure(url, cell, member, error)
+        raise
+    ended = run_member(url, cell, member, chosen, int(environment["OMEGA_LEASE_MS"]))
+    if ended is not None:
+        raise ended
 
 
 def _name(environment: Mapping[str, str]) -> str:

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.model import JobState
 from omega.queries import wording
+from omega.queries.failures import Failures
 from omega.queries.job_state import group_names, state
 from omega.queries.job_status import losses, waits_for
 from omega.queries.machines import find_machines
 from omega.queries.pool_standing import standing
 from omega.queries.room import PoolLimits, Room
-from omega.queries.working_copy import delayed_by, kinds_of, look_up, working_copy
+from omega.queries.working_copy import delayed_by, look_up, working_copy
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -79,6 +80,7 @@ def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
     return _head(cell, job) | {
         "reason": reason,
         "detail": detail,
+        "failure": None,
         "limit": None,
         "groups": [],
         "fits_after": [],
@@ -97,7 +99,7 @@ class Explained:
         snapshot: "Snapshot",
         use: "KindUse | None",
         *,
-        scheduled: bool,
+        failures: Failures,
         listed: int | None = 0,
     ) -> None:
         from omega.schedulers.constraints.explanation import explain
@@ -111,13 +113,14 @@ class Explained:
             snapshot,
             use,
             cell.dimensions.names,
-            scheduled=scheduled,
+            unserved=failures.reason(job.id, job.kind),
             pool_limit=PoolLimits(cell).of(job),
             listed=listed,
         )
         indices = sorted({index for part in self.explanation.parts for step in part.steps for index in step.machines})
         self.machines = {at: name for at, (name, *_) in zip(indices, cell.described(indices), strict=True)}
         """Names of the machines that are listed, by index."""
+        self.failure = failures.of(job.id, job.kind)
         self.groups = group_names(job)
         self.pool = standing(cell, job)
 
@@ -125,8 +128,8 @@ class Explained:
     def of(cls, cell: "Queries", job: "Job", listed: int | None = 0) -> "Explained":
         """Explain a job on a copy of the cell as it is now, with `listed` machines of each demand (None: all)."""
         kind, members = job.kind, cell.members()
-        scheduled = kind in kinds_of(members)
-        explained = cls(cell, job, working_copy(cell), cell.kinds().get(kind), scheduled=scheduled, listed=listed)
+        use, failures = cell.kinds().get(kind), Failures(cell, members)
+        explained = cls(cell, job, working_copy(cell), use, failures=failures, listed=listed)
         if explained.explanation.reason == "WAITING" and job.id in delayed_by(members):
             from omega.schedulers.constraints.reasons import Reason
 
@@ -160,6 +163,7 @@ class Explained:
         return _head(self.cell, self.job) | {
             "reason": str(explanation.reason),
             "detail": explanation.detail,
+            "failure": self.failure and self.failure.as_json(),
             "limit": explanation.limit and explanation.limit.as_json(),
             "machines": explanation.machines,
             "groups": groups,

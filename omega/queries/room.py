@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.resources import Resources
+from omega.queries.failures import Failures
 from omega.queries.job_state import ended
 from omega.queries.machine_room import MachineRoom, ManyMachines, machine_room
-from omega.queries.working_copy import Members, delayed_by, kinds_of, latest, look_up
+from omega.queries.working_copy import Members, delayed_by, latest, look_up
 
 if TYPE_CHECKING:
     from omega.cellstate.pools import Pools
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
     from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
+    from omega.schedulers.constraints.reasons import Reason
     from omega.schedulers.limits import ReachedLimit
 
 MOST_EXPLAINED = 200
@@ -51,7 +53,7 @@ class Room:
     cell: "Queries"
     _machines: MachineRoom | None = None
     _kinds: "Mapping[str, KindUse] | None" = None
-    _live: frozenset[str] = frozenset()
+    _failures: Failures | None = None
     _delayed: frozenset[str] = frozenset()
     _room: dict[Resources, int] = field(default_factory=dict)
     _lacks: dict[Resources, str | None] = field(default_factory=dict)
@@ -85,13 +87,17 @@ class Room:
             return "SIMULATED"
         if any(self.largest_lack(group.need) is not None for group in waiting):
             return "TOO_LARGE"
-        if job.kind not in self._live:
-            return "NO_SCHEDULER"
+        if unserved := self._unserved(job):
+            return str(unserved)
         if self._limited(job):
             return "LIMIT"
         if any(self.room(group.need) < group.unplaced for group in waiting):
             return "RESOURCES"
         return "LOCALITY" if job.id in self._delayed else "WAITING"
+
+    def _unserved(self, job: Job) -> "Reason | None":
+        """Return why no scheduler would place a job."""
+        return None if self._failures is None else self._failures.reason(job.id, job.kind)
 
     def _limited(self, job: Job) -> bool:
         """Return whether a limit of its kind or of its pool excludes every task of a job."""
@@ -108,15 +114,15 @@ class Room:
     def of(cls, snapshot: "Snapshot", cell: "Queries", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
         """Return the room of a cell for a caller that has a working copy, and has read the rest as well."""
         machines = ManyMachines(snapshot, len(cell.dimensions))
-        live, delayed = kinds_of(members), delayed_by(members)
-        return cls(cell, _machines=machines, _kinds=kinds, _live=live, _delayed=delayed, _snapshot=snapshot)
+        failures, delayed = Failures(cell, members), delayed_by(members)
+        return cls(cell, _machines=machines, _kinds=kinds, _failures=failures, _delayed=delayed, _snapshot=snapshot)
 
     def _read(self) -> MachineRoom:
         if self._machines is None:
             self._machines = machine_room(self.cell)
             self._kinds = self.cell.kinds()
             members = self.cell.members()
-            self._live, self._delayed = kinds_of(members), delayed_by(members)
+            self._failures, self._delayed = Failures(self.cell, members), delayed_by(members)
         return self._machines
 
     def _demanding(self, job: Job) -> bool:
@@ -133,14 +139,15 @@ class Room:
 
         work = Work.of(job)
         limit = self._pool_limits.of(job)
-        key = job.kind, job.precedence, work.shape(), limit and limit.owner
+        unserved = self._unserved(job)
+        key = job.kind, job.precedence, work.shape(), limit and limit.owner, unserved
         if key not in self._reasons:
             if self._snapshot is None:
                 self._snapshot = latest(self.cell)
             look_up(self.cell, self._snapshot, [work])
-            use, scheduled = (self._kinds or {}).get(job.kind), job.kind in self._live
+            use = (self._kinds or {}).get(job.kind)
             self._reasons[key] = explain(
-                work, self._snapshot, use, self.cell.dimensions.names, scheduled=scheduled, pool_limit=limit
+                work, self._snapshot, use, self.cell.dimensions.names, unserved=unserved, pool_limit=limit
             ).reason
         reason = self._reasons[key]
         return "LOCALITY" if reason == "WAITING" and job.id in self._delayed else reason

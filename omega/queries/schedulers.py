@@ -46,6 +46,8 @@ def description(member: str, incarnation: int | None, alive: bool, own: Mapping[
         "wait_seconds": {"mean": own.get("wait_mean"), "p90": own.get("wait_p90")},
         "busyness": own.get("busyness"),
         "seconds": own.get("seconds"),
+        "failing": {text: len(jobs) for text, jobs in own.get("failing", {}).items()},
+        "failed": own.get("failed"),
         "metrics": own.get("metrics"),
         "heartbeat_at_ms": own.get("at_ms"),
         "pid": own.get("pid"),

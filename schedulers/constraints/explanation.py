@@ -92,14 +92,14 @@ def _waited_for(job: Job) -> str:
 
 
 def explain(
-    work: Work, snapshot: Snapshot, use: KindUse | None = None, names: tuple[str, ...] = (), *, scheduled: bool = True,
-    pool_limit: ReachedLimit | None = None, listed: int | None = 0,
+    work: Work, snapshot: Snapshot, use: KindUse | None = None, names: tuple[str, ...] = (), *,
+    unserved: Reason | None = None, pool_limit: ReachedLimit | None = None, listed: int | None = 0,
 ) -> Explanation:  # fmt: skip
     """Explain why `work` is pending on `snapshot`, which is left unchanged.
 
     `use` has the limits and the use of the job's type, when there are limits; `names` are the cell's resources;
-    `scheduled` is whether a scheduler of its type is live; `pool_limit` is the limit of a pool that excludes it;
-    `listed` is how many of the machines that a demand excludes are listed with it (None: all).
+    `unserved` is why no scheduler would place it (NO_SCHEDULER, FAILING); `pool_limit` is the limit of a
+    pool that excludes it; `listed` is how many of the machines that a demand excludes are listed with it (None: all).
     """
     known = int((snapshot.rows[2] != MachineState.GONE).sum())
     if work.job.state is JobState.HELD:
@@ -127,7 +127,7 @@ def explain(
     detail = detail or (limit.text if limit else "")
     lacking = [part.reason for part in parts if part.reason is not Reason.WAITING]
     for_good = [reason for reason in lacking if reason in FOR_GOOD]
-    others = [] if scheduled else [Reason.NO_SCHEDULER]
+    others = [] if unserved is None else [unserved]
     others += [Reason.LIMIT] if detail else []
     return Explanation([*for_good, *others, *lacking, Reason.WAITING][0], known, parts, detail, limit)
 

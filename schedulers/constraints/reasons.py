@@ -10,6 +10,7 @@ class Reason(StrEnum):
     WAITING = "WAITING"
     LOCALITY = "LOCALITY"
     NO_SCHEDULER = "NO_SCHEDULER"
+    FAILING = "FAILING"
     NO_MACHINE = "NO_MACHINE"
     NO_EXECUTOR = "NO_EXECUTOR"
     SIMULATED = "SIMULATED"
@@ -31,6 +32,7 @@ MEANING: Mapping[str, str] = {
     Reason.WAITING: "it would fit; its scheduler will come to it",
     Reason.LOCALITY: "it would fit; its scheduler waits for machines that its placement prefers",
     Reason.NO_SCHEDULER: "no scheduler of its kind is live; start one with omega scheduler run",
+    Reason.FAILING: "its scheduler fails: a policy raises an error",
     Reason.NO_MACHINE: "no machine is up",
     Reason.NO_EXECUTOR: "machines are offline: no live executor; start omega up, omega agent or omega machine simulate",
     Reason.SIMULATED: "it runs commands, machines are simulated; start omega agent, or submit it with simulate: true",

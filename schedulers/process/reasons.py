@@ -64,6 +64,10 @@ class PendingReasons(Instrument):
                 self.committed(transaction, outcome, now)
 
     @override
+    def raised(self, work: Work, error: str, now: float) -> None:
+        self._record(work.id, Reason.FAILING, now)
+
+    @override
     def abandoned(self, work: Work, now: float) -> None:
         self._record(work.id, Reason.CONFLICTS, now)
 

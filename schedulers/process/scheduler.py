@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import anyio.abc
@@ -22,6 +23,7 @@ from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Membership
 from omega.cellstate.server import check_suitable, server_info
 from omega.cellstate.store import connect_cell
+from omega.schedulers.failing import FailingJobs, as_one_line
 from omega.schedulers.instruments import Figures
 from omega.schedulers.live_driver import LEASE_MS, LiveDriver
 from omega.schedulers.policies import Asserting
@@ -71,6 +73,8 @@ class SupervisedScheduler:
     _hung_since: float = 0.0
     _looked_after: float = 0.0
     _excess: Excess = field(default_factory=Excess)
+    _failed: dict[str, Any] | None = None
+    """The error that ends this scheduler, with its time."""
     _roll_at: float = NEVER
     """Time of the next step of rolling updates if it is before the next heartbeat."""
 
@@ -78,6 +82,7 @@ class SupervisedScheduler:
         """Prepare what observes the scheduler."""
         self.reasons = PendingReasons(lambda: None if self._live is None else self._live.snapshot)
         self._rollouts = Rollouts(self.scheduler.kind, self.member)
+        self.scheduler.failing = FailingJobs()
 
     def run(self) -> None:
         """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
@@ -111,8 +116,29 @@ class SupervisedScheduler:
                 self._live.stopping = self._stopping
                 group.start_soon(self._heartbeat)
                 group.start_soon(self._read_epochs)
-                await anyio.to_thread.run_sync(self._live.run)
+                await anyio.to_thread.run_sync(self._run)
             group.cancel_scope.cancel()
+
+    def _run(self) -> None:
+        """Run the attempt loop; before an error ends it, leave the error in the store and deregister."""
+        if self._live is None:
+            return
+        try:
+            self._live.run()
+        except OmegaError as error:
+            self._leave(error)
+            raise
+
+    def _leave(self, error: OmegaError) -> None:
+        """Store an error with the last figures, for `omega job why`, and deregister, so that others take its jobs."""
+        live, self._failed = self._live, {"error": str(error), "at_ms": int(time.time() * 1000)}
+        if live is None:
+            return
+        with suppress(OmegaError):  # the store may be the cause
+            cell = connect_cell(self.url, self.cell)
+            cell.renew_scheduler(live.membership, self.lease_ms, self._figures_now())
+            cell.deregister_scheduler(live.membership, int(time.time() * 1000))
+            cell.close()
 
     async def _signals(self, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         with anyio.open_signal_receiver(*leave_signals()) as signals:
@@ -195,10 +221,11 @@ class SupervisedScheduler:
         self._roll_at, live = NEVER, self._live
         if live is None or self._hung(live):
             return
-        queued, blocked = len(self.scheduler.queue.ready), self.scheduler.queue.blocked_jobs
         membership = live.membership
         try:
-            members = cell.renew_scheduler(membership, self.lease_ms, self._figures_now(queued, blocked))
+            with as_one_line(self.scheduler):
+                figures = self._figures_now()
+            members = cell.renew_scheduler(membership, self.lease_ms, figures)
         except Fenced:
             live.lapsed = membership
             cell.check_there()  # no token is written for a deleted cell
@@ -222,18 +249,19 @@ class SupervisedScheduler:
             self._excess.relieve(cell, live.snapshot, time.time(), self.member)
         self._roll(cell)
 
-    def _figures_now(self, queued: int, blocked: int) -> dict[str, Any]:
+    def _figures_now(self) -> dict[str, Any]:
         """Return the figures of a copy: the loop keeps counting, and a dict cannot grow while it is read."""
         figures = self.figures
         still = replace(figures, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
-        preemption = self.scheduler.preemption
+        preemption, queue, failing = self.scheduler.preemption, self.scheduler.queue, self.scheduler.failing
         evicts, by = preemption.evicts, preemption.by
-        delayed = {job_id: int(until * 1000) for job_id, until in self.scheduler.queue.delayed(MOST_DELAYED).items()}
+        delayed = {job_id: int(until * 1000) for job_id, until in queue.delayed(MOST_DELAYED).items()}
         self.reasons.delayed(delayed, time.time())
         where = {"metrics": self._url, "pid": os.getpid(), "host": socket.gethostname()}
         where |= {"at_ms": int(time.time() * 1000), "uses_pools": self.scheduler.uses_pools}
-        return still.as_dict(time.time(), queued, blocked) | {
+        return still.as_dict(time.time(), len(queue.ready), queue.blocked_jobs) | {
             "evicts": evicts, "evicts_by": by, "delayed": delayed, "reasons": self.reasons.as_dict(),
+            "failing": {} if failing is None else failing.by_text(self.scheduler), "failed": self._failed,
             "starving": dict(preemption.starving()) if isinstance(preemption, Asserting) else {},
             **where,
         }  # fmt: skip
@@ -266,3 +294,15 @@ def run_member(url: str, cell: str, member: str, scheduler: Scheduler, lease_ms:
             raise
         return next(error for error in matched.exceptions if isinstance(error, OmegaError))
     return None
+
+
+def record_failure(url: str, cell: str, member: str, error: OmegaError) -> None:
+    """Store the error of a scheduler that could not be made, for `omega job why`; nothing if its name is taken."""
+    at_ms = int(time.time() * 1000)
+    figures = Figures().as_dict(time.time(), 0, 0) | {"failed": {"error": str(error), "at_ms": at_ms}, "at_ms": at_ms}
+    with suppress(OmegaError):
+        store = connect_cell(url, cell)
+        membership = store.register_scheduler(member, uuid4().hex, LEASE_MS, at_ms)
+        store.renew_scheduler(membership, LEASE_MS, figures)
+        store.deregister_scheduler(membership, at_ms)
+        store.close()

@@ -45,6 +45,8 @@ def test_every_field(omega: Omega, three: RedisCell) -> None:
         "abandoned": 0,
         "wait_seconds": {"mean": 0.25, "p90": 0.25},
         "busyness": 0.3,
+        "failing": {},
+        "failed": None,
         "queued": 7,
         "blocked": 3,
         "pending_of_kind": 2,

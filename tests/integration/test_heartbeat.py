@@ -33,7 +33,7 @@ def test_figures_are_read_while_the_loop_counts_on(store_url: str) -> None:
     loop.start()
     try:
         for _ in range(50):
-            assert process._figures_now(0, 0)["wait_p90"] >= 0
+            assert process._figures_now()["wait_p90"] >= 0
     finally:
         done.set()
         loop.join()

@@ -27,6 +27,10 @@ TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
 """The beginning of a line of a log (schedulers/process/log.py)."""
 STARTING_SECONDS = 20.0
 LEAVING_SECONDS = 10.0
+FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS = 1.0, 60.0
+"""Time after which a member that ended is started again: the first time, and at most. Each further time doubles it."""
+STEADY_SECONDS = 60.0
+"""Time that a member runs until its restarts are counted from the first one again."""
 
 
 @dataclass(slots=True)
@@ -51,6 +55,10 @@ class ProcessSupervisor:
     record: ProcessRecord | None = None
     """Where the processes are recorded, for `omega down`."""
     _interrupting: Sequence[int] = ()
+    _started: dict[str, float] = field(default_factory=dict)
+    _restarts: dict[str, int] = field(default_factory=dict)
+    _due: dict[str, float] = field(default_factory=dict)
+    """When members that ended are started again."""
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -93,7 +101,7 @@ class ProcessSupervisor:
                 pass_fds=(source.fileno(),),
                 start_new_session=True,
             )
-        self.members[member] = process
+        self.members[member], self._started[member] = process, time.monotonic()
         if self.record is not None:
             self.record.note({name: each.pid for name, each in self.members.items()})
         return process.pid
@@ -141,6 +149,24 @@ class ProcessSupervisor:
     def dead(self) -> dict[str, int]:
         """Return members that exited unexpectedly, with their exit codes."""
         return {name: code for name, process in self.members.items() if (code := process.poll()) is not None}
+
+    def restart_dead(self) -> list[tuple[str, int, float]]:
+        """Start members again that ended, each after a delay that grows while it keeps ending.
+
+        Returns those that ended since the last call: name, exit code and delay in seconds.
+        """
+        now, ended = time.monotonic(), []
+        for member, code in self.dead().items():
+            if member not in self._due:
+                steady = now - self._started[member] >= STEADY_SECONDS
+                count = self._restarts[member] = 0 if steady else self._restarts.get(member, -1) + 1
+                delay = min(LONGEST_RESTART_SECONDS, FIRST_RESTART_SECONDS * 2 ** min(count, 16))
+                self._due[member] = now + delay
+                ended.append((member, code, delay))
+            elif now >= self._due[member]:
+                del self._due[member]
+                self.start(member)
+        return ended
 
     def kill(self, member: str) -> None:
         """Kill a member (SIGKILL), as a fault would."""

@@ -117,6 +117,9 @@ class Heard(Instrument):
     def placed(self, work: Work, now: float) -> None:
         self.said.append(("placed", work.id, now))
 
+    def raised(self, work: Work, error: str, now: float) -> None:
+        self.said.append(("raised", work.id, error, now))
+
     def blocked(self, work: Work, now: float) -> None:
         self.said.append(("blocked", work.id, now))
 

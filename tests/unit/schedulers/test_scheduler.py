@@ -7,6 +7,7 @@ import pytest
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobState
 from omega.cellstate.replies import PendingJob
 from omega.cellstate.transaction import Claim, Detection, Transaction, Verdict
+from omega.schedulers.loop import think_seconds
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.outcomes import rebase
 from omega.schedulers.placement.scored import BestFit
@@ -236,7 +237,7 @@ def test_a_call_takes_no_further_job_once_it_has_enough_claims() -> None:
 def test_thinking_takes_time_per_job_and_per_task_left() -> None:
     found, _ = scheduler(t_job=0.1, t_task=0.005)
     found.admit(pending(job("a", group((1, 1), 100)), job("b", group((1, 1), 8, unplaced=2), order=1)))
-    assert found.think_seconds(found.choose(0.0)) == pytest.approx(0.2 + 0.005 * 102)
+    assert think_seconds(found, found.choose(0.0)) == pytest.approx(0.2 + 0.005 * 102)
 
 
 # Jobs that become others'

@@ -1,0 +1,167 @@
+"""Policies that raise: the error in one line with its place, and the jobs that are tried again later because of it.
+
+An error while a live scheduler places one job delays that job alone, longer after each error. Any other error ends the
+scheduler. Simulations and dry runs end at the first error.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+from sysconfig import get_paths
+from traceback import walk_tb
+from typing import NamedTuple, Protocol
+
+from omega.cellstate.errors import OmegaError
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.instruments import Instrument
+from omega.schedulers.policies import Ordering, Placement, PlacesAll, Preemption, Sizing, with_wrapped
+from omega.schedulers.queue.queue import Queue
+from omega.schedulers.work import Work
+
+RAISED = (Exception, SystemExit)
+"""Errors that concern one job only; a policy may call `sys.exit`."""
+FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
+"""Seconds after which a job is tried again: after the first error, and at most. Each further error doubles them."""
+MOST_JOBS = 256
+"""Maximum number of jobs that are reported, those with the latest errors."""
+MOST_TEXT = 300
+"""Maximum length of an error's text in characters."""
+
+
+class Fallible(Protocol):
+    """A scheduler, as far as errors of its policies concern it."""
+
+    rng: Random
+    queue: Queue
+    working: dict[str, Work]
+    instruments: list[Instrument]
+    places_all: PlacesAll | None
+    failing: "FailingJobs | None"
+
+    @property
+    def policies(self) -> tuple[Ordering, Placement, Preemption, Sizing | None]:
+        """Its policies, one of each axis."""
+
+
+class PolicyError(OmegaError):
+    """A policy raised. The text has the policy, its file and line, and the error."""
+
+
+def policy_error(error: BaseException, *policies: object) -> OmegaError:
+    """Return the error of one of these policies in one line: ``policy Last (/home/ada/mine.py:14): KeyError: 'gpu'``.
+
+    The policy is the innermost one that was called, the line the innermost one in a file of the policies. An error
+    outside of them has the file and line that raised it. An error of Omega is returned as it is.
+    """
+    if isinstance(error, OmegaError):
+        return error
+    own = with_wrapped(*policies)
+    files = {getattr(sys.modules.get(type(policy).__module__), "__file__", None): "" for policy in own}
+    name, place, last = "", "", ""
+    for frame, line in walk_tb(error.__traceback__):
+        file = frame.f_code.co_filename
+        called = frame.f_locals.get("self")
+        if any(called is policy for policy in own):
+            name = type(called).__name__
+        last = f"{file}:{line}"
+        if name and file in files:
+            place = last
+    where = f"policy {name} ({place or last})" if name else f"scheduler ({last})"
+    return PolicyError(f"{where}: {_said(error)}")
+
+
+def said_at(error: BaseException) -> str:
+    """Return an error in one line with the innermost place outside of the installed packages: ``mine.py:14: …``."""
+    foreign = tuple(path for name, path in get_paths().items() if name in ("stdlib", "purelib", "platlib"))
+    places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)][1:]
+    own = [f"{file}:{line}: " for file, line in places if not file.startswith((*foreign, "<frozen"))]
+    return f"{own[-1] if own else ''}{_said(error)}"
+
+
+def _said(error: BaseException) -> str:
+    said = str(error).partition("\n")[0][:MOST_TEXT]
+    return f"{type(error).__name__}{': ' if said else ''}{said}"
+
+
+@contextmanager
+def as_one_line(scheduler: Fallible) -> Iterator[None]:
+    """Raise errors of the block as errors of Omega in one line, with the policy of the scheduler that raised."""
+    try:
+        yield
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        known = policy_error(error, *scheduler.policies)
+        if known is error:
+            raise
+        raise known from error
+
+
+class _Failure(NamedTuple):
+    work: Work
+    attempts: int
+    text: str
+    until: float
+
+
+class FailingJobs:
+    """Jobs of a live scheduler at which a policy raised. The loop writes them, the heartbeat reads them."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._failures: dict[str, _Failure] = {}
+
+    def delay(self, work: Work, text: str, now: float) -> float:
+        """Record an error of a job's present attempt; return the time (seconds) of the next attempt."""
+        count, attempts = work.notes.get("raised", (0, 0))
+        count = count + 1 if work.attempts == attempts + 1 else 1
+        work.notes["raised"] = count, work.attempts
+        until: float = now + min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(count - 1, 16))
+        self._failures.pop(work.id, None)
+        self._failures[work.id] = _Failure(work, work.attempts, text, until)
+        if len(self._failures) > MOST_JOBS:
+            del self._failures[next(iter(self._failures))]
+        return until
+
+    def by_text(self, scheduler: Fallible) -> dict[str, dict[str, int]]:
+        """Return the jobs whose last attempt raised, by error, with the time of the next attempt (ms since 1970)."""
+        found: dict[str, dict[str, int]] = {}
+        ready, working = scheduler.queue.ready.works, scheduler.working
+        for job_id, (work, attempts, text, until) in list(self._failures.items()):
+            if work.attempts == attempts and (ready.get(job_id) is work or job_id in working):
+                found.setdefault(text, {})[job_id] = int(until * 1000)
+        return found
+
+
+def set_aside(scheduler: Fallible, work: Work, error: BaseException, now: float) -> None:
+    """Delay a job at which a policy raised; raise the error in simulations and dry runs."""
+    if scheduler.failing is None:
+        raise error
+    text = str(policy_error(error, *scheduler.policies))
+    scheduler.working.pop(work.id, None)
+    scheduler.queue.tried(work)
+    work.not_before = scheduler.failing.delay(work, text, now)
+    scheduler.queue.ready.add(work)
+    for instrument in scheduler.instruments:
+        instrument.raised(work, text, now)
+
+
+def place_together(
+    scheduler: Fallible, works: Sequence[Work], snapshot: Snapshot, most: int
+) -> Sequence[Sequence[Claim]]:
+    """Return the claims of the first jobs, placed in one call where the placement can do that; about `most` claims.
+
+    None after an error of a live scheduler's policy: one after another, only the job that it raises at is delayed.
+    """
+    if scheduler.places_all is None or len(works) < 2 or scheduler.queue.blocked.groups:
+        return ()
+    mark = snapshot.mark()
+    try:
+        return scheduler.places_all.place_all(works, snapshot, scheduler.rng, most)[0]
+    except RAISED:
+        if scheduler.failing is None:
+            raise
+        snapshot.undo(mark)
+        return ()
