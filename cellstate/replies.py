@@ -209,24 +209,5 @@ class EpochMark:
     now_ms: int
 
 
-Need = tuple[Resources, int, int]
-"""A task group: the need of a task, unplaced tasks, placed tasks."""
-
-
-class JobDemand(NamedTuple):
-    """A live job. `pool` and `user` are "" where it names none; `waits`: it may not be placed now, so it wants
-    nothing beyond what it holds.
-    """
-
-    id: str
-    pool: str
-    user: str
-    precedence: int
-    order: int
-    gang: bool
-    waits: bool
-    groups: tuple[Need, ...]
-
-
 class StaleSnapshot(Exception):
     """A delta does not begin at the snapshot's position."""

@@ -7,8 +7,9 @@ often as there are jobs: each takes what it would by itself.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from omega.cellstate.job_demands import JobDemand
+from omega.cellstate.lanes import Lane
 from omega.cellstate.pools import ROOT, Epoch, Leaf, Pool, Pools, PoolShare, PoolTree
-from omega.cellstate.replies import JobDemand
 from omega.cellstate.resources import Resources
 from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 from omega.schedulers.fairshare.update import Shares, fair_shares
@@ -23,24 +24,24 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
     """Return the leaves of each tree, by its name."""
     leaves_by_tree: dict[str, dict[object, Leaf]] = {tree.name: {} for tree in pools.trees}
     named = pools.by_name
-    places: dict[tuple[str, str], tuple[str, bool, dict[object, Leaf]]] = {}
+    places: dict[Lane, tuple[str, bool, dict[object, Leaf]]] = {}
     for job in jobs:
-        place = places.get((job.pool, job.user))
+        place = places.get(job.lane)
         if place is None:
-            name = pools.pool_of(job.pool, job.user)
+            name = pools.pool_of(job.lane.pool, job.lane.user)
             fifo = name in named and named[name].fifo
-            place = places[job.pool, job.user] = name, fifo, leaves_by_tree[pools.tree_of(name).name]
+            place = places[job.lane] = name, fifo, leaves_by_tree[pools.tree_of(name).name]
         name, fifo, below = place
         alone = fifo or job.gang or len(job.groups) > 1
         # Equal jobs of one group are found by what they were computed from: that is known without computing it.
-        key: object = job.id if alone else (name, job.waits, job.groups)
+        key: object = job.id if alone else (name, job.waits, job.groups, job.most)
         known = below.get(key)
         if known is not None:
             known.jobs.append(job.id)
             continue
         demand, usage, pending = _amounts(job)
-        start = (-job.precedence * PRECEDENCE_SPAN + job.order) if fifo else job.order
-        below[key] = Leaf(name, demand=demand, usage=usage, gang=job.gang, start=start, pending=pending, jobs=[job.id])
+        start = (-job.lane.precedence * PRECEDENCE_SPAN + job.order) if fifo else job.order
+        below[key] = Leaf(name, demand, usage, job.gang, start=start, pending=pending, jobs=[job.id], most=job.most)
     return {tree: list(leaves.values()) for tree, leaves in leaves_by_tree.items()}
 
 
@@ -96,8 +97,8 @@ def _tree(
     jobs = [
         Job(
             f" {leaf.jobs[0]}", shown.get(leaf.pool, leaf.pool), _named(totals, leaf.demand),
-            usage=_named(totals, leaf.usage), gang=leaf.gang, start_time=float(leaf.start), pending=leaf.pending,
-            count=len(leaf.jobs),
+            usage=_named(totals, leaf.usage), limits=_named(totals, leaf.most) if leaf.most else {}, gang=leaf.gang,
+            start_time=float(leaf.start), pending=leaf.pending, count=len(leaf.jobs),
         )
         for leaf in leaves
     ]  # fmt: skip

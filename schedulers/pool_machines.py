@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 Machines = NDArray[np.intp]
 
 
-def fetch_attributes(pools: Pools, snapshot: Snapshot, cell: "MachineQueries") -> None:
-    """Fetch the attributes of new and changed machines if a formula needs any."""
-    if pools.divided:
+def fetch_attributes(pools: Pools, snapshot: Snapshot, cell: "MachineQueries", *, also: bool = False) -> None:
+    """Fetch the attributes of new and changed machines if a formula needs any, or something else does (`also`)."""
+    if pools.divided or also:
         machines = snapshot.attributes.wanting(snapshot.rows[2])
         snapshot.describe(machines, cell.described(machines.tolist()))
 

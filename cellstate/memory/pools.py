@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.memory.delta import delta, latest
 from omega.cellstate.memory.ledger import Ledger
@@ -15,7 +16,7 @@ from omega.cellstate.pools.lending import Lent, bounds, keepers, lenders, lendin
 from omega.cellstate.pools.records import PoolUse, change
 from omega.cellstate.pools.rules import check as check_pools
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
-from omega.cellstate.replies import EpochMark, JobDemand, Reply, Submitted
+from omega.cellstate.replies import EpochMark, Reply, Submitted
 from omega.cellstate.transaction import Position
 
 
@@ -182,8 +183,9 @@ def refused_pool(ledger: Ledger, spec: JobSpec) -> Submitted | None:
 
 
 def _demand(j: JobRow) -> JobDemand | None:
-    lane, waits = j.lane.lane, j.state is not JobState.ACTIVE
+    waits = j.state is not JobState.ACTIVE
     groups = tuple((g.amounts, g.unplaced + g.delayed, g.placed) for g in j.groups)
-    if not any(placed or (unplaced and not waits) for _, unplaced, placed in groups):
-        return None
-    return JobDemand(j.id, lane.pool, lane.user, j.precedence, j.order, j.gang is not Gang.NO, waits, groups)
+    demand = JobDemand(j.id, j.lane.lane, j.order, j.gang is not Gang.NO, waits, groups, j.commands)
+    if demand.asks:
+        return demand._replace(spec=j.spec, optional=tuple(at for at, g in enumerate(j.groups) if g.optional))
+    return demand if any(placed for _, _, placed in groups) else None

@@ -83,8 +83,9 @@ class _Lazily(Mapping[str, Value]):
         return len(self._found)
 
 
-def _leaf(pool: str, demand: list[int], usage: list[int], gang: bool, *rest: Any) -> Leaf:  # noqa: FBT001
-    return Leaf(pool, tuple(demand), tuple(usage), gang, *rest)
+def _leaf(*values: Any) -> Leaf:
+    leaf = Leaf(*values)
+    return leaf._replace(demand=tuple(leaf.demand), usage=tuple(leaf.usage), most=tuple(leaf.most))
 
 
 def _share(row: Sequence[Any]) -> PoolShare:

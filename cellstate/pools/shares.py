@@ -39,7 +39,8 @@ class PoolShare:
 class Leaf(NamedTuple):
     """Equal jobs of a pool in an epoch: demand (usage included) and usage of each, in smallest units.
 
-    `start` orders the jobs of FIFO pools: by precedence, then by submission; `pending` counts unplaced tasks.
+    `start` orders the jobs of FIFO pools: by precedence, then by submission; `pending` counts unplaced tasks. `most`:
+    amounts that each could hold at once if nothing else ran; empty: its demand.
     """
 
     pool: str
@@ -49,6 +50,7 @@ class Leaf(NamedTuple):
     start: int
     pending: int
     jobs: list[str]
+    most: Resources = ()
 
 
 @dataclass(frozen=True, kw_only=True)

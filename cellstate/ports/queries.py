@@ -5,12 +5,13 @@ from typing import Any, Protocol
 
 from omega.cellstate.executors import ExecutorRecord
 from omega.cellstate.inspection import ChangedRecords, Damage, Inspection
+from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
-from omega.cellstate.replies import EpochMark, Fact, JobDemand, KindUse, Reply
+from omega.cellstate.replies import EpochMark, Fact, KindUse, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.transaction import Intake, Position

@@ -1,24 +1,28 @@
 """Pools of a cell on a server: their settings and what those that carry limits hold."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from omega.cellstate.errors import Unreadable
+from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import JobState, check_author
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
-from omega.cellstate.redis.job_records import decode
+from omega.cellstate.redis.job_records import MODIFIED_AT, decode
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.scripts import script
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
-from omega.cellstate.replies import EpochMark, JobDemand, Reply
+from omega.cellstate.replies import EpochMark, Reply
 from omega.cellstate.transaction import Position
 
 if TYPE_CHECKING:
     from omega.cellstate.pools import Epoch, Pool, Pools
     from omega.cellstate.pools.records import PoolUse
+
+_Demanded = dict[bytes, tuple[bytes, JobDemand | None]]
+"""The records of jobs, with the demands read from them."""
 
 # The modules of pools are imported where they are used: most commands of a cell need none of them.
 
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
 class RedisPools(RedisReads):
     """Operations on pools; see `Cell` for the methods of the port."""
 
-    _demanded: tuple[Mapping[str, Lane], Mapping[bytes, tuple[bytes, JobDemand | None]]] = {}, {}
+    _demanded: tuple[Mapping[str, Lane], _Demanded] = {}, {}
     """The lanes by number and the jobs' records with their demands, as read last."""
     _lenders: "tuple[int, Pools | None]" = -1, None
     """The version of the pools as read last for an epoch; the pools, if some lend in part."""
@@ -113,15 +117,36 @@ class RedisPools(RedisReads):
         before, known = self._demanded
         if any(named.get(number, lane) != lane for number, lane in before.items()):
             known = {}  # numbers of lanes are given to others
-        now = dict[bytes, tuple[bytes, JobDemand | None]]()
+        now, changed = _Demanded(), list[bytes]()
         for job_id, record in jobs.items():
             read = known.get(job_id)
             if read is None or read[0] != record:
                 name = job_id.decode(errors="replace")
                 read = record, self._record("jobs", name, read_demand, name, record, size, named)
+                changed.append(job_id)
             now[job_id] = read
+        self._add_specs(changed, now, known)
         self._demanded = named, now
         return sorted((demand for _, demand in now.values() if demand is not None), key=_order)
+
+    def _add_specs(self, changed: Iterable[bytes], now: _Demanded, known: _Demanded) -> None:
+        """Add the spec to each demand with unplaced tasks; it is read again after a change by a person only."""
+        unread = dict[str, bytes]()
+        for job_id in changed:
+            record, demand = now[job_id]
+            before, last = known.get(job_id, (b"", None))
+            if demand is None or not demand.asks:
+                continue
+            if last is not None and last.asks and _modified(before) == _modified(record):
+                now[job_id] = record, demand._replace(spec=last.spec)
+            else:
+                unread[demand.id] = job_id
+        read = dict[bytes, Mapping[str, Any]]()
+        for name, spec in self._fields("specs", [*unread]):
+            if spec:
+                read[spec] = found = read.get(spec) or self._record("specs", name, records.unpack, spec) or {}
+                record, demand = now[unread[name]]
+                now[unread[name]] = record, demand and demand._replace(spec=found)
 
     @override
     def epoch_mark(self) -> EpochMark:
@@ -199,8 +224,13 @@ def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]
         groups.append((group["need"], unplaced, placed))
     if not some:
         return None
-    own = lanes[job["lane"]]
-    return JobDemand(job_id, own.pool, own.user, job["precedence"], job["order"], job["gang"] > 0, waits, tuple(groups))
+    demand = JobDemand(job_id, lanes[job["lane"]], job["order"], job["gang"] > 0, waits, tuple(groups), job["commands"])
+    optional = tuple(at for at, group in enumerate(job["groups"]) if group["optional"]) if demand.asks else ()
+    return demand._replace(optional=optional) if optional else demand
+
+
+def _modified(record: bytes) -> bytes:
+    return record[MODIFIED_AT : MODIFIED_AT + 8]
 
 
 def _order(demand: JobDemand) -> int:

@@ -11,9 +11,9 @@ from omega.cellstate.resources import Resources
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
+    from omega.cellstate.job_demands import JobDemand
     from omega.cellstate.pools.records import PoolUse
     from omega.cellstate.ports import Queries
-    from omega.cellstate.replies import JobDemand
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.work import Work
 
@@ -32,12 +32,11 @@ def _now(cell: "Queries", pools: Pools, previous: Epoch | None) -> tuple[Epoch, 
     """Return the shares of the cell as it is now, with some pools and the volumes of an epoch, and warnings."""
     from omega.cellstate.array_snapshot import ArraySnapshot
     from omega.cellstate.transaction import Position
-    from omega.schedulers.pool_machines import fetch_attributes, machine_warnings
+    from omega.schedulers.pool_machines import machine_warnings
 
     snapshot = ArraySnapshot(len(cell.dimensions))
     reply, jobs = cell.demands(Position())
     snapshot.apply(reply)
-    fetch_attributes(pools, snapshot, cell)
     return _epoch(cell, pools, snapshot, jobs, previous), machine_warnings(pools, snapshot)
 
 
@@ -47,7 +46,9 @@ def _epoch(
     """Compute the epoch of these jobs at the time of the previous one."""
     from omega.schedulers.epochs import epoch_of
     from omega.schedulers.pool_machines import totals_of
+    from omega.schedulers.runnable import Runnable
 
+    jobs = Runnable().of(jobs, pools, snapshot, cell)
     names, at_ms = cell.dimensions.names, previous.at_ms if previous else 0
     totals, version = totals_of(pools, snapshot, names), snapshot.position.version
     return epoch_of(pools, jobs, totals, names, previous, version=version, at_ms=at_ms)
@@ -55,17 +56,21 @@ def _epoch(
 
 def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Sequence[Work]") -> Epoch:
     """Compute the epoch that would follow the last one if these jobs were submitted at its time, for a dry run."""
-    from omega.cellstate.replies import JobDemand
-    from omega.schedulers.pool_machines import fetch_attributes
+    from omega.cellstate.job_demands import JobDemand
+    from omega.cellstate.lanes import lane_of
 
     _, jobs = cell.demands(snapshot.position)
-    fetch_attributes(pools, snapshot, cell)
     if unknown := snapshot.lanes.unknown():
         snapshot.lanes.learn(cell.lanes(unknown))
     for number, work in enumerate(works, LAST):
         groups = tuple((work.need(group), status.total, 0) for group, status in enumerate(work.job.groups))
-        gang, precedence = bool(work.gang), work.job.precedence
-        jobs.append(JobDemand(work.id, work.pool, work.user, precedence, number, gang=gang, waits=False, groups=groups))
+        gang, job = bool(work.gang), work.job
+        jobs.append(
+            JobDemand(
+                work.id, lane_of(job.kind, job.precedence, job.spec), number, gang=gang, waits=False, groups=groups,
+                commands=job.commands, spec=job.spec,
+            )
+        )  # fmt: skip
     return _epoch(cell, pools, snapshot, jobs, cell.epoch())
 
 

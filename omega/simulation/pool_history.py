@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.pools import ROOT, Epoch, Pools
 from omega.cellstate.resources import Resources
-from omega.cellstate.transaction import Position
 from omega.schedulers.epochs import epoch_of
+from omega.schedulers.runnable import Runnable
 from omega.simulation.engine import SECOND
 from omega.simulation.simulated_store import EXECUTOR, SimulatedStore
 from omega.simulation.world import Eviction, World
@@ -65,6 +66,12 @@ class PoolClock:
     totals: Resources
     period: float = 1.0
     samples: dict[str, list[Sample]] = field(default_factory=dict)
+    _machines: ArraySnapshot = field(init=False)
+    _runnable: Runnable = field(default_factory=Runnable)
+
+    def __post_init__(self) -> None:
+        """Know no machine yet."""
+        self._machines = ArraySnapshot(len(self.totals))
 
     def start(self) -> None:
         """Configure the pools and compute the first epoch."""
@@ -80,8 +87,10 @@ class PoolClock:
 
     def _tick(self, _: Any) -> None:
         cell, engine = self.store.cell, self.world.engine
-        reply, jobs = cell.demands(Position())
+        reply, jobs = cell.demands(self._machines.position)
+        self._machines.apply(reply)
         totals = {tree.name: self.totals for tree in self.pools.trees}
+        jobs = self._runnable.of(jobs, self.pools, self._machines, cell)
         epoch = epoch_of(
             self.pools, jobs, totals, cell.dimensions.names, self.world.epoch, version=reply.position.version,
             at_ms=engine.now // 1000, by=EXECUTOR,

@@ -19,6 +19,7 @@ from typing import Any
 
 from omega.cellstate.constraints.expressions import SHOWN
 from omega.cellstate.errors import BadInput
+from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.model import MACHINE, Job
 
 FIELDS = ("constraints", "spread", "different_machines", "near", "apart_from")
@@ -107,7 +108,7 @@ def asks_anything(job: Job) -> bool:
     return bool(job.spec) and "groups" in job.spec
 
 
-def demands(job: Job, group: int) -> Demands:
+def demands(job: Job | JobDemand, group: int) -> Demands:
     """Return the demands of a group of a job. Invalid ones are a `fault`; never raises."""
     groups = job.spec.get("groups") if job.spec else None
     if not isinstance(groups, list) or group >= len(groups):

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import is_below, leaf_of
+from omega.cellstate.job_demands import JobDemand
+from omega.cellstate.lanes import Lane
 from omega.cellstate.override import override
 from omega.cellstate.pools import NOBODY, ROOT, Pool
 from omega.cellstate.pools.lending import Lent, keepers, lenders
-from omega.cellstate.replies import JobDemand
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Usage, Whose
@@ -231,7 +232,7 @@ class FairPools(Ordering):
         if pools.divided or len(names) != snapshot.dimensions:
             return None
         jobs = [
-            JobDemand(f"{pool}/{user}", pool, user, 0, 0, False, False, ((held, 0, 1), (wanted, 1, 0)))
+            JobDemand(f"{pool}/{user}", Lane("", 0, pool, user), 0, False, False, ((held, 0, 1), (wanted, 1, 0)))
             for (pool, user), (held, wanted) in sorted(snapshot.usage.by_account().items())
         ]
         try:

@@ -19,7 +19,8 @@ from omega.cellstate.replies import EpochMark
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.store import connect_cell
 from omega.schedulers.epochs import epoch_of
-from omega.schedulers.pool_machines import fetch_attributes, totals_of
+from omega.schedulers.pool_machines import totals_of
+from omega.schedulers.runnable import Runnable
 
 PERIOD_MS = 1_000
 """Minimum length of an epoch in milliseconds, by the server's clock."""
@@ -53,6 +54,7 @@ class Publisher:
 
     cell: SchedulerStore
     snapshot: Snapshot = field(init=False)
+    _runnable: Runnable = field(default_factory=Runnable)
 
     def __post_init__(self) -> None:
         """Create an empty snapshot."""
@@ -64,7 +66,7 @@ class Publisher:
         pools, previous = cell.pools(), cell.epoch()
         reply, jobs = cell.demands(snapshot.position)
         snapshot.apply(reply)
-        fetch_attributes(pools, snapshot, cell)
+        jobs = self._runnable.of(jobs, pools, snapshot, cell)
         at_ms = cell.store_ms() if now_ms is None else now_ms
         epoch = epoch_of(
             pools, jobs, totals_of(pools, snapshot, cell.dimensions.names), cell.dimensions.names, previous,

@@ -44,7 +44,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def submit(omega: Omega, name: str, pool: str, count: int = 4) -> None:
-    omega.run("job", "run", "--name", name, "--pool", pool, "--count", str(count), "--cpu", "1", "--", "sleep", "9")
+    omega.run("job", "run", "--name", name, "--pool", pool, "--count", str(count), "--cpu", "1", "--duration", "9s")
 
 
 def test_a_pool_is_created_changed_and_removed(omega: Omega) -> None:
@@ -264,11 +264,11 @@ def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:
     stands = omega.json("job", "why", "y")["pool"]
     assert (stands["name"], stands["status"], stands["reclaim"]) == ("a", "below fair share", "never")
     assert stands["limits"] == []
-    assert stands["holders"] == [{"pool": "b", "over": {"cpu": 2000}}]
+    assert stands["holders"] == [{"pool": "b", "over": {"cpu": 1000}}]
     assert stands["lacks_a_task"] is True
     text = omega.text("job", "why", "y")
-    assert "pool a: holds cpu 0 of its fair share 2 (below fair share)" in text
-    assert "above their fair share: b (cpu 2)" in text
+    assert "pool a: holds cpu 0 of its fair share 1 (below fair share)" in text
+    assert "above their fair share: b (cpu 1)" in text
     assert "reclaim is never: it waits until their tasks end" in text
     omega.run("pool", "set", "a", "--limit", "tasks=0")
     assert omega.json("job", "why", "y")["pool"]["limits"] == [

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from omega.cellstate.job_demands import JobDemand
+from omega.cellstate.lanes import Lane
 from omega.cellstate.model import MachineState
 from omega.cellstate.pools import Epoch, Integral, Pool, Pools
-from omega.cellstate.replies import JobDemand
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
 from omega.schedulers.epochs import epoch_of, recomputed
@@ -40,9 +41,15 @@ def test_demands_are_what_live_jobs_hold_and_want(cell: AnyCell, member: Member)
     cell.set_machine_state(2, MachineState.DRAINED, 1, "ada")
     reply, jobs = cell.demands(Position())
     assert jobs == [
-        JobDemand("a", "p", "ada", 0, 1, gang=False, waits=False, groups=(((1, 2), 1, 2),)),
-        JobDemand("b", "", "bob", 3, 2, gang=False, waits=False, groups=(((1, 2), 4, 0),)),
-    ]
+        JobDemand(
+            "a", Lane("batch", 0, "p", "ada"), 1, gang=False, waits=False, groups=(((1, 2), 1, 2),),
+            spec={"user": "ada", "pool": "p"},
+        ),
+        JobDemand(
+            "b", Lane("batch", 3, "", "bob"), 2, gang=False, waits=False, groups=(((1, 2), 4, 0),),
+            spec={"user": "bob"},
+        ),
+    ]  # fmt: skip
     assert reply.position.version == cell.counters()["version"]
     assert reply.full
     assert max(reply.rows[:, 2].tolist()) == MachineState.DRAINED

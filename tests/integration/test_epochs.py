@@ -13,13 +13,14 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.audit import verify
 from omega.cellstate.backup import read_backup
 from omega.cellstate.backup.restore import restore
+from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Integral, Pool, Pools, PoolTree
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.redis import pools as pools_of_redis
 from omega.cellstate.redis.pools import read_demand
-from omega.cellstate.replies import CommitRequest, EpochMark, JobDemand
+from omega.cellstate.replies import CommitRequest, EpochMark
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.schedulers.pool_machines import totals_of

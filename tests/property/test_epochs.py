@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from omega.cellstate.job_demands import JobDemand
+from omega.cellstate.lanes import Lane
 from omega.cellstate.pools import Integral, Pool, Pools
-from omega.cellstate.replies import JobDemand
 from omega.schedulers.epochs import compute, epoch_of, leaf_shares, leaves_of, pool_shares, recomputed
 
 RESOURCES = ("cpu", "memory")
@@ -38,7 +39,7 @@ def demanded(draw: st.DrawFn) -> list[JobDemand]:
         placed, unplaced = draw(st.sampled_from([(0, 5), (0, 5), (3, 2), (20, 0)]))
         groups = ((need, unplaced, placed),) * draw(st.sampled_from([1, 1, 1, 2]))
         gang, waits = draw(st.integers(0, 5)) == 0, draw(st.integers(0, 7)) == 0
-        found.append(JobDemand(f"j{number}", pool, "ada", 0, number, gang, waits, groups))
+        found.append(JobDemand(f"j{number}", Lane("batch", 0, pool, "ada"), number, gang, waits, groups))
     return [job for job in found if not job.waits or any(placed for _, _, placed in job.groups)]
 
 
@@ -74,7 +75,8 @@ def test_an_epoch_is_computed_again_from_its_input(
 def test_slots_that_machines_declare_are_a_resource_as_any_other() -> None:
     pools = Pools((Pool("a", limits={"user_slots": 3}), Pool("b", guarantee={"user_slots": 4})), version=3)
     jobs = [
-        JobDemand(f"j{name}", name, "ada", 0, 1, gang=False, waits=False, groups=(((1, 1, 1), 9, 0),)) for name in "ab"
+        JobDemand(f"j{name}", Lane("batch", 0, name, "ada"), 1, gang=False, waits=False, groups=(((1, 1, 1), 9, 0),))
+        for name in "ab"
     ]
     epoch = epoch_of(pools, jobs, {"default": (16, 32, 8)}, (*RESOURCES, "user_slots"))
     assert epoch.pools["b"].fair_share[2] == pytest.approx(0.5 + 1 / 6)
@@ -84,6 +86,6 @@ def test_slots_that_machines_declare_are_a_resource_as_any_other() -> None:
 
 def test_tasks_are_no_resource_of_shares() -> None:
     pools = Pools((Pool("a", limits={"tasks": 1}),), version=3)
-    jobs = [JobDemand("j", "a", "ada", 0, 1, gang=False, waits=False, groups=(((1, 1), 9, 0),))]
+    jobs = [JobDemand("j", Lane("batch", 0, "a", "ada"), 1, gang=False, waits=False, groups=(((1, 1), 9, 0),))]
     epoch = epoch_of(pools, jobs, {"default": (9, 9)}, RESOURCES)
     assert epoch.pools["a"].fair_share == pytest.approx((1, 1))

@@ -5,10 +5,11 @@ from math import inf
 
 import numpy as np
 
+from omega.cellstate.job_demands import JobDemand
+from omega.cellstate.lanes import Lane
 from omega.cellstate.pools import Epoch, Integral, Pool, Pools, PoolShare, PoolTree
 from omega.cellstate.pools.epoch_records import pack_leaves, pack_shares, unpack
 from omega.cellstate.pools.shares import Leaf
-from omega.cellstate.replies import JobDemand
 from omega.schedulers.epochs import epoch_of, pool_shares, recomputed
 from omega.schedulers.fairshare.curves import Floats
 from omega.schedulers.fairshare.tree import Tree
@@ -62,7 +63,7 @@ def test_the_next_epoch_has_each_argument_under_its_name() -> None:
         number=6, version=1, pools_version=9, at_ms=1_000, by="eve", totals={"default": (4,)},
         pools={"p": replace(SHARE, usage=(1.0,), decayed_usage=0.0)},
     )  # fmt: skip
-    job = JobDemand("j", "p", "ada", 0, 3, False, False, (((2,), 1, 1),))
+    job = JobDemand("j", Lane("batch", 0, "p", "ada"), 3, False, False, (((2,), 1, 1),))
     epoch = epoch_of(pools, [job], {"default": (8,)}, ("cpu",), last, version=8, at_ms=3_500, by="bob")
     assert (epoch.number, epoch.version, epoch.pools_version, epoch.at_ms, epoch.by) == (7, 8, 9, 3_500, "bob")
     assert (epoch.totals, epoch.before, epoch.seconds) == ({"default": (8,)}, {"p": ((10.0,), 6.0)}, 2.5)
