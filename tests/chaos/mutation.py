@@ -3,7 +3,8 @@
 A mutant is one file with one place changed by one operator: a comparison flipped, a bound moved by one, ``and`` for
 ``or``, a constant raised, a truth value negated, a statement removed. A seeded generator draws the mutants; each runs
 against the tests of its file in a copy of the tree, two at a time. A mutant that passes all of them survives and is
-printed. With a third argument, ``scheduling``, the mutants are of the pending queue, the loop and the orderings.
+printed. A third argument names another sample of files: ``scheduling`` (the pending queue, the loop and the orderings)
+or ``edges`` (the pending queue, preemption, rolling updates and the guard of tasks).
 """
 
 import os
@@ -134,7 +135,33 @@ SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
     **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair_users", "precedence", "fifo", "shortest")},
 }  # fmt: skip
 """As TESTS, for the files of a sample of their own."""
-ALL = TESTS | SCHEDULING
+SIMULATED = tuple(
+    f"tests/simulation/test_{name}.py"
+    for name in (
+        "preempting",
+        "evictions_when_decided",
+        "nothing_undone",
+        "partitions",
+        "pool_protocol",
+        "pool_scenarios",
+    )
+)
+EVICTING = (
+    "tests/unit/schedulers/test_preempting.py", "tests/unit/schedulers/test_stages.py",
+    "tests/contract/test_preemption_policies.py",
+)  # fmt: skip
+GUARD = ("tests/unit/omega/live/agent/test_guard.py",)
+TASKS = ("tests/integration/test_agent_tasks.py",)
+EDGES: dict[str, tuple[tuple[str, ...], ...]] = {
+    **{path: runs for path, runs in SCHEDULING.items() if "/queue/" in path},
+    **{f"schedulers/preemption/{path.name}": (EVICTING, SIMULATED, AROUND)
+       for path in sorted((TREE / "schedulers/preemption").glob("[a-z]*.py"))},
+    "schedulers/rolling.py": TESTS["schedulers/rolling.py"],
+    "omega/live/agent/guard.py": (GUARD, TASKS),
+}  # fmt: skip
+"""As TESTS: the queue, preemption, rolling updates and the guard of tasks."""
+SAMPLES = {"scheduling": SCHEDULING, "edges": EDGES}
+ALL = TESTS | SCHEDULING | EDGES
 LONG_RUNS = {SAME: ("-m", "chaos", SAME[0]), FAST: ("-m", "chaos", "tests/property/test_simulated.py")}
 
 
@@ -323,8 +350,8 @@ def sample(seed: str, count: int, files: Iterable[str] = TESTS) -> list[Mutant]:
 
 if __name__ == "__main__":
     os.nice(NICENESS)
-    chosen = SCHEDULING if sys.argv[3:] == ["scheduling"] else TESTS
-    for mutant, alive in run(sample(sys.argv[1], int(sys.argv[2]), chosen)):
+    files = SAMPLES[sys.argv[3]] if sys.argv[3:] else TESTS
+    for mutant, alive in run(sample(sys.argv[1], int(sys.argv[2]), files)):
         before, after = mutant.before.strip(), mutant.after.strip()
         sys.stdout.write(f"{'survives' if alive else 'found'} {mutant.path}:{mutant.line + 1}: {before} -> {after}\n")
         sys.stdout.flush()

@@ -14,7 +14,7 @@ MOST = 3
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("files", [(), ("scheduling",)])
+@pytest.mark.parametrize("files", [(), ("scheduling",), ("edges",)])
 def test_tests_notice_nearly_every_mutant(files: tuple[str, ...]) -> None:
     """SEED and MUTANTS in the environment choose another sample."""
     seed, count = os.environ.get("SEED", "2"), os.environ.get("MUTANTS", str(COUNT))
