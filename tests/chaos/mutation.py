@@ -307,7 +307,7 @@ class Copies:
     def __init__(self, folder: Path) -> None:
         self.free = SimpleQueue[Path]()
         for number in range(AT_ONCE):
-            copied = shutil.copytree(TREE, folder / str(number), ignore=shutil.ignore_patterns(*SKIPPED))
+            copied = shutil.copytree(TREE, folder / str(number), symlinks=True, ignore=shutil.ignore_patterns(*SKIPPED))
             self.free.put(copied)
 
     @contextmanager
