@@ -81,8 +81,8 @@ def targets(job: Job) -> list[Target]:
     if said is None:
         return [Target(i, group.total) for i, group in enumerate(job.groups)]
     return [
-        Target(number, count, tuple(older), **dict(zip(("finished", "resized"), more, strict=False)))
-        for number, count, older, *more in said
+        Target(number, count, tuple(older), finished=finished, resized=resized)
+        for number, count, older, finished, resized in said
     ]
 
 

@@ -232,6 +232,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "leaves a line of each table unused",
     ("schedulers/queue/group_table.py", "if len(self._lanes) >= 2 * len(self.of) + 64:"):
         "forgets lanes without blocked jobs one lane earlier",
+    ("omega/live/agent/guard.py", "self._kill_foreign(place, task, supervisor_too=True)"):
+        "its lock is free, so its supervisor has ended",
+    ("omega/live/agent/guard.py", "if lease.end < at:"): "differs at one instant of the clock",
+    ("omega/live/agent/guard.py", "if lease.last < at:"): "differs at one instant of the clock",
 }  # fmt: skip
 """Mutants, by file and line as it is then, that do the same as the program, with the reason; they are not drawn."""
 REMARK = re.compile(r"(?:  #| --) ")

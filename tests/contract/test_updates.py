@@ -9,7 +9,7 @@ from omega.cellstate.transaction import Claim, Transaction
 from tests.contract.conftest import AnyCell, Make, Member, job
 from tests.contract.test_jobs import kept
 
-SPEC = {"user": "ada", "simulate": True, "groups": [{}, {"command": ["new"]}], "targets": [[1, 2, [0]]]}
+SPEC = {"user": "ada", "simulate": True, "groups": [{}, {"command": ["new"]}], "targets": [[1, 2, [0], 0, 0]]}
 NEW = TaskGroup((2, 2), 7, 5)
 
 

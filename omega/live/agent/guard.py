@@ -110,7 +110,6 @@ class Guard:
                 with suppress(BlockingIOError):
                     self.wakes.recv(4096)
             if self.channel in ready:
-                self.enforce()
                 self._hear()
 
     # Deadlines

@@ -244,7 +244,7 @@ def test_updates_of_its_jobs_are_looked_after(beating: Beating) -> None:
     rig = beating.rig
     rig.submit(spec("a"))
     rig.until_placed("a")
-    rig.other.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}], "targets": [[1, 1, [0]]]}, 1, "ada")
+    rig.other.update("a", [TaskGroup((1, 1), 1)], {"groups": [{}, {}], "targets": [[1, 1, [0], 0, 0]]}, 1, "ada")
     beating.beat()
     found = rig.other.job("a")
     assert found is not None

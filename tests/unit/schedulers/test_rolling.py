@@ -347,8 +347,20 @@ def test_a_job_that_was_never_updated_is_what_it_is() -> None:
     assert move(site.job, {}) == Move({}, done=True)
 
 
+def test_the_last_new_task_must_be_healthy_when_the_old_ones_are_gone() -> None:
+    site = Site(1, room=1, healthy_ms=5_000)
+    site.update("new", 1)
+    site.step()
+    site.tick()
+    site.tick()
+    assert site.running() == {"old": 0, "new": 1}
+    assert not move(site.job, {}).done
+    assert move(site.job, {1: 1}).done
+
+
 def test_a_command_makes_a_task_wait_for_its_grace_as_well() -> None:
     said = {"health": {"command": ["probe"], "grace": 3_000, "healthy_after": 2_000}, "max_down": 2}
+    assert Policy.of({"update": {"health": {"command": ["probe"]}}}).grace_ms == 0
     assert Policy.of({"update": said}) == Policy(max_down=2, healthy_after_ms=2_000, grace_ms=3_000, command=("probe",))
     assert Policy.of({"update": {"progress_deadline": 5}}).progress_deadline_ms == 5
     assert Policy.of({"update": said}).proven_ms == 5_000

@@ -13,9 +13,9 @@ import pytest
 
 from omega.file_lock import held, take_lock
 from omega.live.agent import lease_file
-from omega.live.agent.guard import LOCK
+from omega.live.agent.guard import LOCK, task_group
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.process_tree import processes
+from omega.live.agent.process_tree import ProcessInfo, processes
 from omega.live.agent.task_start import account
 
 TIMEOUT_SECONDS = 30.0
@@ -311,3 +311,25 @@ def _umask() -> int:
     found = os.umask(0)
     os.umask(found)
     return found
+
+
+@pytest.mark.parametrize(
+    ("leader", "expected"), [("100", {7, 8, 9}), (None, {8, 9}), ("200", set())], ids=["runs", "ended", "id used again"]
+)
+def test_the_group_of_a_task_is_that_of_its_leader(tmp_path: Path, leader: str | None, expected: set[int]) -> None:
+    (tmp_path / "running").write_text("7 100 5\n")
+    table = {
+        8: ProcessInfo(1, 7, 3, "101", ended=False),
+        9: ProcessInfo(8, 4, 7, "102", ended=False),
+        10: ProcessInfo(1, 2, 2, "103", ended=False),
+    }
+    if leader is not None:
+        table[7] = ProcessInfo(1, 7, 7, leader, ended=False)
+    assert task_group(tmp_path, table) == expected
+
+
+@pytest.mark.parametrize("text", [None, "", "7 100"])
+def test_a_task_that_recorded_no_group_has_none(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "running").write_text(text)
+    assert task_group(tmp_path, {7: ProcessInfo(1, 7, 7, "100", ended=False)}) == set()
