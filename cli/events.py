@@ -9,6 +9,7 @@ import click
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
+from omega.live.waiting import patiently
 from omega.queries.event_list import Filter, Missing, Tail, job_id, list_events
 from omega.queries.events import KINDS, Event, current_kind
 
@@ -67,7 +68,7 @@ def command(
     tail = Tail(cell, page.at, wanted)
     while follow:
         time.sleep(POLL_SECONDS)
-        printer.print(tail.read(cell)[0])
+        printer.print(patiently(lambda: tail.read(cell))[0])
 
 
 class _Printer:
@@ -92,5 +93,6 @@ class _Printer:
                 render.note(f"versions {each.first:,} to {each.last:,} are no longer in the log; it keeps the newest")
             elif isinstance(each, Missing):
                 render.note(f"the store lost versions {each.first:,} to {each.last:,}; events continue after them")
-        for text in lines((each for each in listed if isinstance(each, Event)), self.names, App.now_ms()):
+        shown = [each for each in listed if isinstance(each, Event)]
+        for text in patiently(lambda: list(lines(shown, self.names, App.now_ms()))):
             render.line(text)

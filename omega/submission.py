@@ -45,7 +45,7 @@ def job_file(name: str, data: bytes) -> "JobFile":
         raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
 
 
-def jobs_of(cell: "JobStore", files: "Sequence[JobFile]") -> "list[JobSpec]":
+def jobs_of(cell: "JobStore", files: "Sequence[JobFile | JobSpec]") -> "list[JobSpec]":
     """Return the jobs of files, in the amounts of a cell; those without an id get a new one. Raises BadInput."""
     from omega.jobfile.reader import load
 
@@ -69,7 +69,7 @@ def check_new(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
 
 def check_names(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
     """Refuse names that live jobs have before anything is submitted, so that a file goes in whole or not at all."""
-    holders = cell.job_names()
+    holders = cell.ids_by_name([spec.name for spec in specs])
     for spec in specs:
         if holders.get(spec.name, spec.id) != spec.id:
             raise taken(spec, holders[spec.name], by_id=False)

@@ -7,7 +7,9 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import anyio
 import anyio.to_thread
 
+from omega.cellstate.errors import Unreachable
 from omega.client.client import POLL_SECONDS, Client, Document
+from omega.live.waiting import RETRY_SECONDS, Outage
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -18,6 +20,18 @@ WAIT_SECONDS = 0.25
 async def _read(call: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
     """Run a call that reads on a thread, which continues alone when the call is cancelled."""
     return await anyio.to_thread.run_sync(partial(call, *arguments, **options), abandon_on_cancel=True)
+
+
+async def _survive(outage: Outage, call: Callable[[], T]) -> T:
+    """Return what `call` returns on a thread, trying again while the store is out of reach."""
+    while True:
+        try:
+            answer = await _read(call)
+        except Unreachable as error:
+            await anyio.sleep(outage.pause(error))
+        else:
+            outage.over()
+            return answer
 
 
 def _coroutine(
@@ -81,30 +95,43 @@ class AsyncClient:
     cell_status = _coroutine(Client.cell_status, reads=True)
     cells = _coroutine(Client.cells, reads=True)
 
-    async def wait(self, job: str, timeout: float | None = None) -> Document:  # noqa: ASYNC109 - as the command has it
-        """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``.
+    async def wait(
+        self,
+        job: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - as the command has it
+        *,
+        retry: float = RETRY_SECONDS,
+    ) -> Document:
+        """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``; `retry` as in `Client.wait`.
 
         No thread is held between two reads.
         """
-        began = anyio.current_time()
+        began, outage = anyio.current_time(), Outage(retry, timeout)
         while True:
             left = None if timeout is None else timeout - (anyio.current_time() - began)
-            answer = await _read(self._client.wait, job, 0.0)
+            answer = await _survive(outage, partial(self._client.wait, job, 0.0, retry=0.0))
             if not answer["timed_out"] or (left is not None and left <= 0):
                 return {**answer, "waited_seconds": anyio.current_time() - began}
             job = answer["id"]
             await anyio.sleep(WAIT_SECONDS if left is None else min(WAIT_SECONDS, left))
 
     async def events(
-        self, after: int | None = None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
+        self,
+        after: int | None = None,
+        *,
+        kinds: Sequence[str] = (),
+        job: str | None = None,
+        follow: bool = False,
+        retry: float = RETRY_SECONDS,
     ) -> AsyncIterator[Document]:
         """Return the events of the log, oldest first, of versions above `after` (None: all that the log has).
 
-        No thread is held between two reads.
+        No thread is held between two reads. `retry` as in `Client.events`.
         """
-        step = await _read(self._client.begin_events, after, kinds=kinds, job=job, follow=follow)
+        outage = Outage(retry)
+        step = await _survive(outage, partial(self._client.begin_events, after, kinds=kinds, job=job, follow=follow))
         while True:
-            entries, at_end = await _read(step)
+            entries, at_end = await _survive(outage, step)
             for entry in entries:
                 yield entry
             if at_end and not follow:

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -150,13 +150,25 @@ class Client:
         with self._connections.cell() as cell:
             return TaskLog.of(cell, find_job(cell, job), task, group, stream).as_json(tail)
 
-    def wait(self, job: str, timeout: float | None = None) -> Document:
-        """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``. See ``omega job wait``."""
-        began = time.monotonic()
-        with self._connections.cell() as cell:
-            record = waiting.patiently(lambda: find_job(cell, job))
-            last = waiting.watch(cell, [record.id], lambda _: None, timeout)[0]
-            return waiting.waited_json(cell, last, time.monotonic() - began)
+    def wait(self, job: str, timeout: float | None = None, *, retry: float = waiting.RETRY_SECONDS) -> Document:
+        """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``. See ``omega job wait``.
+
+        While the store does not answer, for example because it is restarted, the call is repeated for at most `retry`
+        seconds at a time; then it raises Unreachable.
+        """
+        began, asked = time.monotonic(), job
+
+        def once() -> Document:
+            nonlocal asked
+            with self._connections.cell() as cell:
+                record = find_job(cell, asked)
+                asked = record.id
+                left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+                last = waiting.watch(cell, [record.id], lambda _: None, left, outage)[0]
+                return waiting.waited_json(cell, last, time.monotonic() - began)
+
+        outage = waiting.Outage(retry, timeout)
+        return outage.survive(once)
 
     def stop(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
         """Stop jobs and end their tasks. `check` is the modify index of the only job; Overtaken when it is another."""
@@ -306,16 +318,25 @@ class Client:
         return {"store": self._connections.shown_url, "cells": rows}
 
     def events(
-        self, after: int | None = None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
+        self,
+        after: int | None = None,
+        *,
+        kinds: Sequence[str] = (),
+        job: str | None = None,
+        follow: bool = False,
+        retry: float = waiting.RETRY_SECONDS,
     ) -> Iterator[Document]:
         """Return the events of the log, oldest first, of versions above `after` (None: all that the log has).
 
         To resume, pass the ``version`` of the last event that was handled, after all events of that version: several
         may have the same. Versions that the log no longer has are one ``{"gap": {"from", "to"}}``, versions that the
         store lost after they were read one ``{"lost": {"from", "to"}}``. With `follow` it continues with new events
-        without end, and begins now unless `after` is given.
+        without end, and begins now unless `after` is given. While the store does not answer, for example because it is
+        restarted, reads are repeated for at most `retry` seconds at a time; then they raise Unreachable.
         """
-        return _events(self.begin_events(after, kinds=kinds, job=job, follow=follow), follow=follow)
+        outage = waiting.Outage(retry)
+        step = outage.survive(lambda: self.begin_events(after, kinds=kinds, job=job, follow=follow))
+        return _events(lambda: outage.survive(step), follow=follow)
 
     def begin_events(
         self, after: int | None, *, kinds: Sequence[str] = (), job: str | None = None, follow: bool = False
@@ -360,22 +381,18 @@ def _known(what: str, word: str | None, words: Sequence[str]) -> None:
         raise BadInput(f"{what} {word!r}: is unknown; known are {', '.join(words)}")
 
 
-def _specs(cell: "JobStore", jobs: "Iterable[JobLike]") -> list[JobSpec]:
-    specs: list[JobSpec] = []
-    for job in jobs:
-        if isinstance(job, JobSpec):
-            specs.append(job)
-        else:
-            specs += submission.jobs_of(cell, [_file(job)])
-    return specs
+def _specs(cell: "JobStore", jobs: "Sequence[JobLike]") -> list[JobSpec]:
+    names = ["job"] if len(jobs) == 1 else [f"jobs[{number}]" for number in range(len(jobs))]
+    given = [job if isinstance(job, JobSpec) else _file(job, name) for name, job in zip(names, jobs, strict=True)]
+    return submission.jobs_of(cell, given)
 
 
-def _file(job: "Mapping[str, Any] | str | Path") -> "JobFile":
+def _file(job: "Mapping[str, Any] | str | Path", name: str) -> "JobFile":
     from omega.jobfile.reader import JobFile
 
     if isinstance(job, str | Path):
         return submission.read_file(Path(job))
     try:
-        return JobFile("job", json.dumps(job))
+        return JobFile(name, json.dumps(job))
     except (TypeError, ValueError) as error:
-        raise BadInput(f"job: {error}; use text, numbers, lists and mappings") from None
+        raise BadInput(f"{name}: {error}; use text, numbers, lists and mappings") from None

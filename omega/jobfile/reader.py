@@ -53,17 +53,23 @@ def _nowhere(name: str) -> str:
 
 
 def load(
-    files: Iterable[JobFile], dimensions: Dimensions, new_id: Callable[[], str], find_job: FindJob = _nowhere
+    files: Iterable[JobFile | JobSpec], dimensions: Dimensions, new_id: Callable[[], str], find_job: FindJob = _nowhere
 ) -> list[JobSpec]:
     """Return the jobs of all `files`, in their order, except that a job comes after those that it waits for.
 
-    A job without an id gets one from `new_id`; `find_job` finds existing jobs that others wait for.
+    Jobs can also be given as `JobSpec`. A job without an id gets one from `new_id`; `find_job` finds existing jobs that
+    others wait for.
     Raises BadInput for the first job with errors: ``FILE:LINE: FIELD: error; allowed values``, at most four of them.
     """
-    entries_read: list[tuple[Document, Path, JobForm, str]] = []
+    read: list[JobSpec | tuple[Document, Path, JobForm, str]] = []
     taken: dict[tuple[str, str], str] = {}
     own: dict[str, str] = {}
     for file in files:
+        if isinstance(file, JobSpec):
+            _take(file, f"job {file.name}", f"job {file.name}", taken)
+            own |= {file.name: file.id, file.id: file.id}
+            read.append(file)
+            continue
         document = parse(file.name, file.text)
         entries = document.value if isinstance(document.value, list) else [document.value]
         if not entries:
@@ -71,13 +77,13 @@ def load(
         for i, entry in enumerate(entries):
             here: Path = (i,) if isinstance(document.value, list) else ()
             job = _entry(document, here, entry)
-            _take(document, here, job, taken)
+            _take(job, document.where((*here, "name")), document.where((*here, "id")), taken)
             job_id = new_id() if job.id is None else job.id
             own |= {job.name: job_id, job_id: job_id}
-            entries_read.append((document, here, job, job_id))
+            read.append((document, here, job, job_id))
     specs = [
-        _spec(document, here, job, dimensions, job_id, _after(document, here, job, own, find_job))
-        for document, here, job, job_id in entries_read
+        each if isinstance(each, JobSpec) else _spec(*each[:3], dimensions, each[3], _after(*each[:3], own, find_job))
+        for each in read
     ]
     return _in_order(specs)
 
@@ -103,11 +109,10 @@ def _entry(document: Document, here: Path, entry: Any) -> JobForm:
         raise BadInput(_message(document, here, error.errors(include_url=False), kind)) from None
 
 
-def _take(document: Document, here: Path, job: JobForm, taken: dict[tuple[str, str], str]) -> None:
+def _take(job: JobForm | JobSpec, name_at: str, id_at: str, taken: dict[tuple[str, str], str]) -> None:
     """Refuse a name or an id that another job of the same submission has."""
-    for field, value in (("name", job.name), ("id", job.id)):
+    for field, value, at in (("name", job.name, name_at), ("id", job.id, id_at)):
         if value is not None:
-            at = document.where((*here, field))
             if (field, value) in taken:
                 raise BadInput(f"{at}: {field}: {value!r} is that of the job at {taken[field, value]}; choose another")
             taken[field, value] = at

@@ -1,5 +1,6 @@
 """Waiting for jobs: read them repeatedly until they end, also through short outages of the store."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,26 +15,52 @@ if TYPE_CHECKING:
 FINISHED, OTHERWISE, TIMED_OUT = 0, 1, 124
 """Exit statuses of waiting commands: all tasks finished; failed, stopped or abandoned; time-out."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.25
-TIMEOUT_SECONDS = 5.0
-"""Time a store may be unavailable during a wait."""
+RETRY_SECONDS = 60.0
+"""Time a store may be unavailable at a stretch during a wait: enough for a restart that reads its data."""
 ONE_BY_ONE = 64
 """Number of jobs above which all jobs are read in one call."""
 T = TypeVar("T")
 
 
+class Outage:
+    """Bounds the time for which a wait survives a store that does not answer."""
+
+    def __init__(self, most: float | None = None, left: float | None = None) -> None:
+        """Set the bounds in seconds of each outage (None: RETRY_SECONDS; 0: raise the first error) and of the wait."""
+        self._most = RETRY_SECONDS if most is None else most
+        self._until = math.inf if left is None else time.monotonic() + left
+        self._since: float | None = None
+
+    def pause(self, error: Unreachable) -> float:
+        """Return the seconds until the next try; raises `error` when the store was away for too long."""
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if now - self._since >= self._most or now >= self._until:
+            raise error
+        return LONGEST_PAUSE
+
+    def over(self) -> None:
+        """Record that the store answered."""
+        self._since = None
+
+    def survive(self, call: Callable[[], T]) -> T:
+        """Return what `call` returns, trying again while the store is out of reach."""
+        while True:
+            try:
+                answer = call()
+            except Unreachable as error:
+                time.sleep(self.pause(error))
+            else:
+                self.over()
+                return answer
+
+
 def patiently(call: Callable[[], T]) -> T:
     """Return what `call` returns, trying again while the store is out of reach; raises Unreachable in the end."""
-    limit = time.monotonic() + TIMEOUT_SECONDS
-    while True:
-        try:
-            return call()
-        except Unreachable:
-            if time.monotonic() >= limit:
-                raise
-            time.sleep(LONGEST_PAUSE)
+    return Outage().survive(call)
 
 
-def read(cell: "Queries", ids: Sequence[str]) -> "list[Job]":
+def read(cell: "Queries", ids: Sequence[str], outage: Outage) -> "list[Job]":
     """Return the jobs of these ids; Refused when one is no longer kept."""
 
     def look() -> "list[Job | None]":
@@ -43,7 +70,7 @@ def read(cell: "Queries", ids: Sequence[str]) -> "list[Job]":
         return [by_id.get(job_id) for job_id in ids]
 
     jobs = []
-    for job_id, job in zip(ids, patiently(look), strict=True):
+    for job_id, job in zip(ids, outage.survive(look), strict=True):
         if job is None:
             raise Refused(f"job {job_id}: ended long ago, cell {cell.name} does not keep it any more")
         jobs.append(job)
@@ -51,15 +78,19 @@ def read(cell: "Queries", ids: Sequence[str]) -> "list[Job]":
 
 
 def watch(
-    cell: "Queries", ids: Sequence[str], see: "Callable[[Sequence[Job]], None]", seconds: float | None = None
+    cell: "Queries",
+    ids: Sequence[str],
+    see: "Callable[[Sequence[Job]], None]",
+    seconds: float | None = None,
+    outage: Outage | None = None,
 ) -> "list[Job]":
     """Pass the jobs to `see` repeatedly until all have ended, or for at most `seconds`; returns their last state."""
     limit = None if seconds is None else time.monotonic() + seconds
     known: dict[str, Job] = {}
-    pause = FIRST_PAUSE
+    pause, outage = FIRST_PAUSE, outage or Outage()
     while True:
         going = [job_id for job_id in ids if job_id not in known or not ended(known[job_id])]
-        known.update((job.id, job) for job in read(cell, going))
+        known.update((job.id, job) for job in read(cell, going, outage))
         jobs = [known[job_id] for job_id in ids]
         see(jobs)
         if all(ended(job) for job in jobs):

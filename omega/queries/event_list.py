@@ -124,15 +124,15 @@ class Tail:
 
     def read(self, cell: "Queries") -> tuple[list[Event | Missing], bool]:
         """Return what comes next, and whether that was all. Missing versions have an entry of their own."""
-        kept = extent(cell)
+        kept, at = extent(cell), self.at
         entries: list[Event | Missing] = []
-        if self.at > kept.newest:
-            entries.append(Missing("lost", kept.newest + 1, self.at))
-            self.at = kept.newest
-        if self.at + 1 < kept.first:
-            entries.append(Missing("gap", self.at + 1, kept.first - 1))
-            self.at = kept.first - 1
-        to = min(kept.newest, self.at + CHUNK)
-        entries += [event for event in events(cell, self.at, to) if self.wanted(event)]
-        self.at = to
+        if at > kept.newest:
+            entries.append(Missing("lost", kept.newest + 1, at))
+            at = kept.newest
+        if at + 1 < kept.first:
+            entries.append(Missing("gap", at + 1, kept.first - 1))
+            at = kept.first - 1
+        to = min(kept.newest, at + CHUNK)
+        entries += [event for event in events(cell, at, to) if self.wanted(event)]
+        self.at = to  # last: a read that fails is repeated as a whole
         return entries, to == kept.newest

@@ -25,8 +25,8 @@ def find_job(cell: "Queries", asked: str) -> "Job":
     Raises Refused when there is none, or several ids begin like this.
     """
     job = cell.job(asked)
-    if job is None and asked in (names := cell.job_names()):
-        job = cell.job(names[asked])
+    if job is None and (live := cell.job_id(asked)) is not None:
+        job = cell.job(live)
     if job is None and asked:
         near = sorted(job_id for job_id in cell.job_ids() if job_id.startswith(asked))
         if len(near) > 1:

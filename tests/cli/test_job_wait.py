@@ -189,7 +189,7 @@ def brief_store() -> Iterator[tuple[str, "subprocess.Popen[bytes]"]]:
 def test_a_store_that_vanishes_while_somebody_waits(
     brief_store: tuple[str, "subprocess.Popen[bytes]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watch, "TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr(watch, "RETRY_SECONDS", 0.3)
     url, server = brief_store
     cell = RedisCell.create(connect(url), "brief", url=url)
     submit(cell, "endless")
