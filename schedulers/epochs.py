@@ -6,11 +6,13 @@ often as there are jobs: each takes what it would by itself.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
 from omega.cellstate.pools import ROOT, Epoch, Leaf, Pool, Pools, PoolShare, PoolTree
 from omega.cellstate.resources import Resources
+from omega.schedulers.fairshare.satisfaction import least_jobs
 from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 from omega.schedulers.fairshare.update import Shares, fair_shares
 
@@ -143,12 +145,17 @@ def pool_shares(
             "guarantee": computed.guaranteed, "integral": computed.integral, "limits": computed.limits,
             "promised": computed.promised_pools, "estimated": computed.estimated[0], "volume": computed.volume,
         }  # fmt: skip
+        _, satisfaction, of_jobs = computed.satisfaction
+        least = least_jobs(computed.tree, of_jobs).tolist()
         for name, number in computed.tree.numbers.items():
+            job = least[number]
             key = f"{tree}/{ROOT}" if name == ROOT else name
             shares[key] = PoolShare(
                 name=key, parent=computed.tree.pool(number).parent, tree=tree,
-                weight=float(computed.weights[number]), satisfaction=float(computed.satisfaction[0][number]),
+                weight=float(computed.weights[number]), satisfaction=float(satisfaction[number]),
                 last_share=float(computed.integral[number].max(initial=0.0)),
+                least_job=computed.tree.jobs[job].name[1:] if job >= 0 else "",
+                least_satisfaction=float(of_jobs[job]) if job >= 0 else inf,
                 ephemeral=name != ROOT and name not in pools.by_name, decayed_usage=(decayed or {}).get(name, 0.0),
                 **{field: tuple(values[number].tolist()) for field, values in vectors.items()},
             )  # fmt: skip

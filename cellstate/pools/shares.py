@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 from omega.cellstate.resources import Resources
@@ -26,7 +27,7 @@ class PoolShare:
     promised: tuple[float, ...]
     estimated: tuple[float, ...]
     satisfaction: float
-    """Usage ÷ fair share (docs/pool-rules.md, rule 8); infinite without a share."""
+    """Usage ÷ fair share of the pool itself (docs/pool-rules.md, rule 8); infinite without a share."""
     volume: tuple[float, ...] = ()
     """Accumulated volume of an integral guarantee, in smallest units × seconds."""
     last_share: float = 0.0
@@ -34,6 +35,9 @@ class PoolShare:
     ephemeral: bool = False
     decayed_usage: float = 0.0
     """What the pool used before, as a part of the totals, by the half-life of its tree: its weight depends on it."""
+    least_job: str = ""
+    """Id of the least satisfied job of the pool or of a pool below it; empty without jobs."""
+    least_satisfaction: float = inf
 
 
 class Leaf(NamedTuple):

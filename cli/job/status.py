@@ -18,6 +18,7 @@ from omega.queries.job_state import COUNTS, counts, group_names, state
 from omega.queries.job_status import JobStatus, losses, waits_for
 from omega.queries.mapreduce import PLAN
 from omega.queries.names import Names
+from omega.queries.pool_standing import share_sentences
 from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "submitted": f"{began} ({units.age((now_ms - job.submitted_ms) / 1000)} ago)",
             "modify index": job.modified,
             "tasks": f"{counts(job.groups)['total']:,} · {ways}",
+            "fair share": " · ".join(share_sentences(status.share)) if status.share else "",
             "history": _history(job, past),
             "failed": units.listing([f"{units.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
             "lost": units.listing(list(loss_lines(losses(cell, job)))),

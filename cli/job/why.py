@@ -14,7 +14,7 @@ from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine
 from omega.queries.job_state import state
 from omega.queries.job_status import losses
 from omega.queries.jobs import find_job
-from omega.queries.pool_standing import sentences
+from omega.queries.pool_standing import sentences, share_sentences
 
 if TYPE_CHECKING:
     from omega.schedulers.constraints.explanation import DemandStep, GroupExplanation
@@ -110,6 +110,8 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
     if not explained.explanation.parts or explained.explanation.reason in SELF_EXPLANATORY:
         render.line(f"  {MEANING[explained.explanation.reason]}")
     for line in sentences(explained.pool) if explained.pool else ():
+        render.line(f"  {line}")
+    for line in share_sentences(explained.share) if explained.share else ():
         render.line(f"  {line}")
     for line in loss_lines(losses(explained.cell, explained.job)):
         render.line(f"  {line}")

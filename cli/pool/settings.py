@@ -112,6 +112,16 @@ def largest(shares: Mapping[str, float], dominant: str | None) -> float:
     return max(shares.values(), default=0.0) if dominant is None else shares[dominant]
 
 
+def number(satisfaction: float | str) -> str:
+    """Return satisfaction as text."""
+    return f"{satisfaction:.2f}" if isinstance(satisfaction, float) else satisfaction
+
+
+def least(job: Mapping[str, Any] | None) -> str:
+    """Return name and satisfaction of the least satisfied job of a pool; empty without jobs."""
+    return f"{job['name']} {number(job['satisfaction'])}" if job else ""
+
+
 def table_row(row: Mapping[str, Any]) -> dict[str, object]:
     """Return the row of a pool for a table (`omega pool list`)."""
     dominant, satisfaction = row["dominant_resource"], row["satisfaction"]
@@ -123,13 +133,14 @@ def table_row(row: Mapping[str, Any]) -> dict[str, object]:
         ">demand": percent(largest(row["demand"], dominant)),
         ">usage": percent(largest(row["usage"], dominant)),
         ">fair share": percent(largest(row["fair_share"], dominant)),
-        ">satisfaction": f"{satisfaction:.2f}" if isinstance(satisfaction, float) else satisfaction,
+        ">satisfaction": number(satisfaction),
+        "least job": least(row["least"]) or "–",
         "dominant": dominant or "–",
         "status": row["status"],
     }
 
 
-SPARE = ("limit", "guarantee", "dominant", "demand")
+SPARE = ("limit", "guarantee", "dominant", "demand", "least job")
 
 
 version_option = click.option(

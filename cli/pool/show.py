@@ -36,7 +36,6 @@ def command(app: App, *, name: str) -> None:
         parts = row[field].items() if field not in ("strong", "integral") or any(row[field].values()) else ()
         return "  ".join(f"{resource} {settings.percent(share)}" for resource, share in parts)
 
-    satisfaction = row["satisfaction"]
     facts = {
         "pool": name, "parent": row["parent"], "tree": row["tree"],
         "mode": "fair_share (ephemeral)" if row["ephemeral"] else row["mode"], "weight": f"{row['weight']:g}",
@@ -47,7 +46,7 @@ def command(app: App, *, name: str) -> None:
     facts |= {
         "fair share": shares("fair_share"), "guaranteed share": shares("strong"), "integral share": shares("integral"),
         "usage": shares("usage"), "demand": shares("demand"),
-        "satisfaction": f"{satisfaction:.2f}" if isinstance(satisfaction, float) else satisfaction,
+        "satisfaction": settings.number(row["satisfaction"]), "least satisfied job": settings.least(row["least"]),
         "dominant resource": row["dominant_resource"] or "", "status": row["status"],
         "not in effect": unread.replace(": not in effect", ""),
         "volume": _volume(row) if pool and pool.integral.kind != "none" else "",

@@ -10,7 +10,7 @@ from omega.queries.failures import Failures
 from omega.queries.job_state import group_names, state
 from omega.queries.job_status import losses, waits_for
 from omega.queries.machines import find_machines
-from omega.queries.pool_standing import standing
+from omega.queries.pool_standing import job_share, standing
 from omega.queries.room import PoolLimits, Room
 from omega.queries.working_copy import delayed_by, look_up, working_copy
 
@@ -122,7 +122,7 @@ class Explained:
         """Names of the machines that are listed, by index."""
         self.failure = failures.of(job.id, job.kind)
         self.groups = group_names(job)
-        self.pool = standing(cell, job)
+        self.pool, self.share = standing(cell, job), job_share(cell, job)
 
     @classmethod
     def of(cls, cell: "Queries", job: "Job", listed: int | None = 0) -> "Explained":
@@ -169,6 +169,7 @@ class Explained:
             "groups": groups,
             "losses": losses(self.cell, self.job),
             "pool": self.pool,
+            "fair_share": self.share,
             "past_reasons": past_reasons(self.cell, self.job.id),
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
         }

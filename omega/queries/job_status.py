@@ -12,6 +12,7 @@ from omega.queries.job_history import Past, past
 from omega.queries.job_state import counts, ended, group_names
 from omega.queries.jobs import job_json
 from omega.queries.names import Names
+from omega.queries.pool_standing import job_share
 from omega.queries.room import Room
 from omega.schedulers.rolling import going, targets
 
@@ -76,6 +77,11 @@ class JobStatus:
         }
 
     @cached_property
+    def share(self) -> Mapping[str, Any] | None:
+        """Its fair share in its pool, and who of the pool's jobs holds more than its own; None without pools."""
+        return None if ended(self.job) else job_share(self.cell, self.job)
+
+    @cached_property
     def update(self) -> Mapping[str, Any]:
         """Progress of its update."""
         return progress(self.job, self.cell.updates().get(self.job.id, ""))
@@ -106,6 +112,7 @@ class JobStatus:
             "evicted": log.evicted,
             "failures": log.failures,
             "losses": losses(self.cell, self.job),
+            "fair_share": self.share,
             "measured": asdict(self.measured),
             "spec": {name: value for name, value in job.spec.items() if name not in ("groups", "targets")},
             "update": self.update,

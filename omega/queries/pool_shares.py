@@ -105,9 +105,10 @@ def pools_json(cell: "Queries") -> dict[str, Any]:
     pools, epoch = cell.pools(), cell.epoch()
     published = epoch if epoch is not None and epoch.pools_version == pools.version else None
     now, warnings = _now(cell, pools, published)
-    use, starving = cell.pool_use(), starving_pools(cell.members())
+    use, starving, least = cell.pool_use(), starving_pools(cell.members()), _least(cell, now)
     rows = [
         row(pools, name, now, published, cell.dimensions.names, use.get(name), depth)
+        | {"least": least.get(name)}
         | ({"status": starving[name]} if name in starving else {})
         for depth, name in order(pools, now.pools)
     ]
@@ -127,6 +128,21 @@ def pools_json(cell: "Queries") -> dict[str, Any]:
         ],
         "pools": rows,
         "warnings": warnings,
+    }
+
+
+def _least(cell: "Queries", now: Epoch) -> dict[str, dict[str, Any]]:
+    """Return the least satisfied job of each pool that has jobs: id, name and satisfaction."""
+    ids = {share.least_job for share in now.pools.values() if share.least_job}
+    jobs = cell.jobs_by_id(sorted(ids))
+    return {
+        name: {
+            "job": share.least_job,
+            "name": jobs[share.least_job].name,
+            "satisfaction": finite(share.least_satisfaction),
+        }
+        for name, share in now.pools.items()
+        if share.least_job in jobs
     }
 
 
@@ -181,10 +197,25 @@ def row(
         "fair_share_amounts": {name: share * total for name, share, total in zip(resources, fair, totals, strict=True)},
         "decayed_usage": (known or share).decayed_usage,
         "volume": _named(resources, (known or share).volume),
-        "satisfaction": share.satisfaction if isfinite(share.satisfaction) else "infinite",
+        "satisfaction": satisfaction(fair, share.demand, share.usage),
         "dominant_resource": None if dominant is None else resources[dominant],
         "status": status(pools, name, share, fair),
     }
+
+
+def satisfaction(fair: Sequence[float], demand: Sequence[float], usage: Sequence[float]) -> float | str:
+    """Return usage ÷ fair share as one number (docs/pool-rules.md, rule 8); ``infinite`` without a share."""
+    import numpy as np
+
+    from omega.schedulers.fairshare.satisfaction import local_satisfaction
+
+    vectors = (np.array([each], dtype=float) for each in (fair, demand, usage))
+    return finite(float(local_satisfaction(*vectors)[0]))
+
+
+def finite(number: float) -> float | str:
+    """Return a number, or ``infinite``, which JSON has no number for."""
+    return number if isfinite(number) else "infinite"
 
 
 def status(pools: Pools, name: str, share: PoolShare, fair: Sequence[float]) -> str:

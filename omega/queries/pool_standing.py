@@ -1,11 +1,11 @@
-"""How the pool of a job stands: its share, what it holds, and which pools hold what it lacks."""
+"""How a job stands in its pool, and the pool: its share, what it holds, and which pools hold what it lacks."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.pools import Pools
+from omega.cellstate.pools import Epoch, Leaf, Pools
 from omega.cellstate.resources import format_amount
-from omega.queries.pool_shares import NORMAL, pools_json
+from omega.queries.pool_shares import NORMAL, pools_json, satisfaction
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -15,7 +15,7 @@ MOST_HOLDERS = 3
 """Pools above their fair share that are named."""
 FIELDS = (
     "name", "parent", "tree", "mode", "ephemeral", "weight", "guarantee", "reclaim", "fair_share", "usage", "demand",
-    "satisfaction", "dominant_resource", "status", "fair_share_amounts", "usage_amounts",
+    "satisfaction", "least", "dominant_resource", "status", "fair_share_amounts", "usage_amounts",
 )  # a table # fmt: skip
 """What is stated of the pool itself, as `pools_json` has it."""
 _SMALL = 1e-9
@@ -99,6 +99,70 @@ def _holders(
             holders.append((most, {"pool": row["name"], "over": over}))
     holders.sort(key=lambda each: -each[0])
     return [each for _, each in holders[:MOST_HOLDERS]]
+
+
+def job_share(cell: "Queries", job: "Job") -> dict[str, Any] | None:
+    """Return the fair share of a job in its pool by the published epoch, and what it holds now, as plain values.
+
+    ``above`` lists the jobs of the pool that held most beyond their own fair share of what the job needs. None for a
+    job that the epoch does not have.
+    """
+    epoch = cell.epoch() if cell.pools().configured else None
+    found = epoch and _leaf_of(epoch, job.id)
+    if epoch is None or not found:
+        return None
+    tree, own, share = found
+    totals, names = epoch.totals[tree], cell.dimensions.names
+    needed = [d for d in range(len(names)) if any(group.need[d] for group in job.groups)]
+    used = [sum(group.need[d] * group.placed for group in job.groups) for d in range(len(names))]
+    parts = [amount / total if total else 0.0 for amount, total in zip(used, totals, strict=True)]
+    demand = [amount / total if total else 0.0 for amount, total in zip(own.demand, totals, strict=True)]
+    above = []
+    for leaf, part in zip(epoch.leaves[tree], epoch.leaf_shares[tree], strict=True):
+        over = {d: leaf.usage[d] - part[d] * totals[d] for d in needed if leaf.usage[d] > part[d] * totals[d] + _SMALL}
+        if leaf.pool == own.pool and over:
+            most = max(amount / totals[d] if totals[d] else 0.0 for d, amount in over.items())
+            above += [(most, each, over) for each in leaf.jobs if each != job.id]
+    above = sorted(above, key=lambda each: -each[0])[:MOST_HOLDERS]
+    jobs = cell.jobs_by_id([each for _, each, _ in above])
+    dominant = max(needed, key=lambda d: share[d], default=None)
+    return {
+        "pool": own.pool,
+        "epoch": epoch.number,
+        "fair_share": dict(zip(names, share, strict=True)),
+        "fair_share_amounts": {name: part * total for name, part, total in zip(names, share, totals, strict=True)},
+        "usage_amounts": dict(zip(names, used, strict=True)),
+        "satisfaction": satisfaction(share, demand, parts),
+        "dominant_resource": None if dominant is None else names[dominant],
+        "above": [
+            {"job": each, "name": jobs[each].name, "over": {names[d]: round(amount) for d, amount in over.items()}}
+            for _, each, over in above
+            if each in jobs
+        ],
+    }
+
+
+def _leaf_of(epoch: Epoch, job: str) -> tuple[str, Leaf, Sequence[float]] | None:
+    """Return tree, leaf and share of a job in an epoch."""
+    for tree, leaves in epoch.leaves.items():
+        for leaf, share in zip(leaves, epoch.leaf_shares[tree], strict=True):
+            if job in leaf.jobs:
+                return tree, leaf, share
+    return None
+
+
+def share_sentences(stands: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how a job stands among the jobs of its pool, for people."""
+    at = stands["dominant_resource"]
+    if at is None:
+        return
+    used, fair = (format_amount(at, round(stands[field][at])) for field in ("usage_amounts", "fair_share_amounts"))
+    ratio = stands["satisfaction"]
+    text = f"{ratio:.2f}" if isinstance(ratio, float) else ratio
+    yield f"holds {at} {used} of its own fair share {fair} in pool {stands['pool']} (satisfaction {text})"
+    if stands["above"] and isinstance(ratio, float) and ratio < 1:
+        who = ", ".join(f"{each['name']} ({_text(each['over'])})" for each in stands["above"])
+        yield f"above their own fair share in pool {stands['pool']}: {who}"
 
 
 def sentences(stands: Mapping[str, Any]) -> Iterator[str]:

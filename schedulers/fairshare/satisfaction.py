@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from omega.schedulers.fairshare.curves import Floats
+from omega.schedulers.fairshare.curves import Floats, Integers
 from omega.schedulers.fairshare.tree import Tree
 
 EPSILON = 1e-9
@@ -38,6 +38,18 @@ def satisfactions(tree: Tree, pools: Triple, jobs: Triple) -> Triple:
     for number in reversed(tree.downward[1:]):
         least[tree.parents[number]] = min(least[tree.parents[number]], least[number])
     return least, local, own
+
+
+def least_jobs(tree: Tree, own: Floats) -> Integers:
+    """Return the place of the least satisfied job below each pool, given the satisfaction of jobs; −1 without any."""
+    least = np.full(len(tree.numbers), -1)
+    order = np.argsort(own, kind="stable")[::-1]
+    least[tree.pool_of[order]] = order
+    for number in reversed(tree.downward[1:]):
+        above, job = tree.parents[number], least[number]
+        if job >= 0 and (least[above] < 0 or own[job] < own[least[above]]):
+            least[above] = job
+    return least
 
 
 def below(*, bound: Floats, usage: Floats, share: Floats, demand: Floats) -> bool:

@@ -260,6 +260,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "evicted": {},
         "failures": {},
         "losses": [],
+        "fair_share": None,
         "measured": {"tasks": 0, "cpu_ms": 0, "run_ms": 0, "peak_bytes": 0},
     }
     assert {(run["group"], run["machine"], run["tasks"], run["leaving"]) for run in runs} == {

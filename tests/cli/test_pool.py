@@ -149,7 +149,7 @@ def test_list_and_show_have_what_operators_ask_for(omega: Omega, cell: RedisCell
     assert shown["epoch"]["number"] == 2
     assert shown["pool"]["volume"]["cpu"] == pytest.approx(10_000)
     table = omega.text("pool", "list").splitlines()
-    headings = "pool weight guarantee limit demand usage fair share satisfaction dominant status"
+    headings = "pool weight guarantee limit demand usage fair share satisfaction least job dominant status"
     assert table[0].split() == headings.split()
     assert table[1].split()[:6] == ["a", "3", "cpu", "2", "tasks", "50"]
     text = omega.text("pool", "show", "b")
@@ -248,6 +248,31 @@ def test_what_a_pending_job_waits_for(status: str, changes: dict[str, Any], last
         "holders": [{"pool": "b", "over": {"cpu": 1000}}],
     }
     assert list(sentences(stands | changes))[-1].endswith(last)
+
+
+def test_satisfaction_is_that_of_the_pool_and_the_least_job_stands_beside_it(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "a")
+    for name in ("x", "y"):
+        cell.submit([JobSpec(f"id-{name}", name, "batch", (TaskGroup((1000, 64), 4),), spec={"pool": "a"})], 0, "ada")
+    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    cell.commit(CommitRequest(member, 1, [Transaction("id-x", (Claim(0, 0, 4),))], Position(), 0))
+    assert omega.json("job", "status", "y")["fair_share"] is None, "no epoch is published"
+    assert Publisher(cell).publish("batch/0", 1_000)
+    (row,) = omega.json("pool", "list")["pools"]
+    assert (row["satisfaction"], row["least"]) == (1.0, {"job": "id-y", "name": "y", "satisfaction": 0.0})
+    assert omega.text("pool", "list").splitlines()[1].split()[7:10] == ["1.00", "y", "0.00"]
+    assert "y 0.00" in omega.text("pool", "show", "a")
+    for command in ("status", "why"):
+        own = omega.json("job", command, "y")["fair_share"]
+        assert own["above"] == [{"job": "id-x", "name": "x", "over": {"cpu": 2000}}]
+        assert (own["pool"], own["fair_share_amounts"]["cpu"], own["satisfaction"]) == ("a", 2000, 0.0)
+        text = omega.text("job", command, "y")
+        assert "holds cpu 0 of its own fair share 2 in pool a (satisfaction 0.00)" in text
+        assert "above their own fair share in pool a: x (cpu 2)" in text
+    own = omega.json("job", "status", "x")["fair_share"]
+    assert (own["satisfaction"], own["above"]) == (2.0, [])
+    assert "above" not in omega.text("job", "status", "x")
 
 
 def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:

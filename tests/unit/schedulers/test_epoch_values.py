@@ -1,7 +1,6 @@
 """Values of an epoch keep their names: from the calculator to the share of a pool, and through the records."""
 
 from dataclasses import replace
-from math import inf
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from omega.schedulers.fairshare.update import Shares
 
 SHARE = PoolShare(
     name="p", parent="<Root>", tree="default", weight=1.0, fair_share=(2.0,), demand=(3.0,), usage=(4.0,),
-    guarantee=(5.0,), integral=(6.0,), limits=(7.0,), promised=(8.0,), estimated=(9.0,), satisfaction=inf,
+    guarantee=(5.0,), integral=(6.0,), limits=(7.0,), promised=(8.0,), estimated=(9.0,), satisfaction=2.0,
     volume=(10.0,), last_share=6.0, ephemeral=False, decayed_usage=0.5,
 )  # fmt: skip
 
