@@ -1,4 +1,4 @@
-"""The fields of a job's record and of its task groups: one table, from which every reader and writer of it is made.
+"""The fields of a job's record, its task groups and its specification: tables that every reader and writer uses.
 
 The scripts' codec is text that is generated here (`lua`; scripts include it as ``--@schema``). The Python codec
 (cellstate/redis/job_records.py), which the audit and the migration of older records use too, is made of the same
@@ -11,7 +11,19 @@ texts. The form is the width of the groups' counts and amounts: 1, 2, 4 or 8 byt
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import NamedTuple
+
+
+class Seen(Enum):
+    """Which policies may decide by a field: jobs that differ in it are not alike for them (schedulers/seen_fields.py).
+
+    A new field is seen by all until its table says otherwise.
+    """
+
+    ALL = "every policy"
+    DECLARED = "a policy that declares that it reads the field, or declares nothing"
+    OWN = "a policy that declares that it reads the field: each job has its own value"
 
 
 class Field(NamedTuple):
@@ -24,49 +36,95 @@ class Field(NamedTuple):
     name: str
     form: str
     meaning: str
+    seen: Seen = Seen.ALL
 
 
 CHANGING = (
-    Field("state", "1", "model.JobState"),
-    Field("begun", "?", "an attempt to place it began: its first wait is over"),
+    Field("state", "1", "model.JobState", seen=Seen.DECLARED),
+    Field("begun", "?", "an attempt to place it began: its first wait is over", seen=Seen.OWN),
     Field("commands", "?", "its tasks run commands, so that none is to be simulated"),
-    Field("leaving", "?", "tasks of it are leaving a machine"),
-    Field("size", "2", "number of groups"),
-    Field("modified", "8", "version of the last change by a person"),
-    Field("links", "T", "jobs that it waits for and that wait for it (lua/parts/links.lua)"),
+    Field("leaving", "?", "tasks of it are leaving a machine", seen=Seen.OWN),
+    Field("size", "2", "number of groups", seen=Seen.DECLARED),
+    Field("modified", "8", "version of the last change by a person", seen=Seen.OWN),
+    Field("links", "T", "jobs that it waits for and that wait for it (lua/parts/links.lua)", seen=Seen.OWN),
 )
 """Fields of a job that change after its submission."""
 
 FIXED: tuple[Field, ...] = (
     Field("gang", "1", "model.Gang"),
-    Field("bucket", "h", "model.bucket_of its id"),
+    Field("bucket", "h", "model.bucket_of its id", seen=Seen.OWN),
     Field("precedence", "4", ""),
-    Field("order", "8", "number of its submission"),
-    Field("submitted", "8", "ms, by the clock of the submitter"),
-    Field("lane", "t", "number of its lane (lua/parts/lanes.lua)"),
-    Field("name", "t", "empty when it is the id"),
-    Field("kind", "t", ""),
-    Field("submitter", "t", "author of its submission, as in the log"),
+    Field("order", "8", "number of its submission", seen=Seen.OWN),
+    Field("submitted", "8", "ms, by the clock of the submitter", seen=Seen.OWN),
+    Field("lane", "t", "number of its lane (lua/parts/lanes.lua)", seen=Seen.DECLARED),
+    Field("name", "t", "empty when it is the id", seen=Seen.OWN),
+    Field("kind", "t", "", seen=Seen.DECLARED),
+    Field("submitter", "t", "author of its submission, as in the log", seen=Seen.DECLARED),
 )
 """Fields of a job that never change after its submission."""
 
 GROUP = (
-    Field("duration", "a", "expected length of a task in ms"),
-    Field("total", "c", "tasks"),
-    Field("indices", "c", "indices given out: a task that is added gets the next one"),
-    Field("unplaced", "c", "tasks that may be placed"),
-    Field("placed", "c", "tasks that run"),
-    Field("finished", "c", ""),
-    Field("failed", "c", ""),
-    Field("stopped", "c", ""),
-    Field("delayed", "c", "tasks that were lost and are not placed again yet"),
-    Field("budget", "2", "losses that a task survives; NEVER: it is placed at most once"),
-    Field("optional", "?", "a task that is evicted, lost or failed is dropped from the total"),
-    Field("waiting", "T", "the unplaced tasks, as ranges"),
-    Field("runs", "T", '"placement@machine," each, "@machine," of the next id, "!placement@machine," leaving'),
-    Field("rest", "T", '"losses#live!going" where there is any (lua/parts/losses.lua, placements.lua)'),
+    Field("duration", "a", "expected length of a task in ms", seen=Seen.DECLARED),
+    Field("total", "c", "tasks", seen=Seen.DECLARED),
+    Field("indices", "c", "indices given out: a task that is added gets the next one", seen=Seen.OWN),
+    Field("unplaced", "c", "tasks that may be placed", seen=Seen.DECLARED),
+    Field("placed", "c", "tasks that run", seen=Seen.DECLARED),
+    Field("finished", "c", "", seen=Seen.DECLARED),
+    Field("failed", "c", "", seen=Seen.DECLARED),
+    Field("stopped", "c", "", seen=Seen.DECLARED),
+    Field("delayed", "c", "tasks that were lost and are not placed again yet", seen=Seen.DECLARED),
+    Field("budget", "2", "losses that a task survives; NEVER: it is placed at most once", seen=Seen.DECLARED),
+    Field("optional", "?", "a task that is evicted, lost or failed is dropped from the total", seen=Seen.DECLARED),
+    Field("waiting", "T", "the unplaced tasks, as ranges", seen=Seen.OWN),
+    Field("runs", "T", '"placement@machine," each, "@machine," of the next id, "!…" leaving', seen=Seen.DECLARED),
+    Field("rest", "T", '"losses#live!going" where there is any (lua/parts/losses.lua, placements.lua)', seen=Seen.OWN),
 )
 """Fields of a task group. The needs of a task, an amount of each resource, follow the texts."""
+
+
+class SpecField(NamedTuple):
+    """A field of a job's specification, which is stored as it was submitted."""
+
+    name: str
+    meaning: str
+    seen: Seen = Seen.ALL
+
+
+SPEC = (
+    SpecField("user", "whose use it counts for"),
+    SpecField("pool", "whose use it counts for"),
+    SpecField("groups", "the fields of its groups, those of GROUP_SPEC"),
+    SpecField("verified", "whether the server verified the user", seen=Seen.DECLARED),
+    SpecField("simulate", "commands are not run: the record's `commands` has what placements need", seen=Seen.DECLARED),
+    SpecField("expected_duration", "of a task, in seconds", seen=Seen.DECLARED),
+    SpecField("after", "jobs that it waited for, as submitted", seen=Seen.DECLARED),
+    SpecField("update", "how it is updated", seen=Seen.DECLARED),
+    SpecField("targets", "what its update aims at, by group", seen=Seen.DECLARED),
+    SpecField("on_abandon", "what happens to its running tasks when it is abandoned", seen=Seen.DECLARED),
+    SpecField("environment", "variables of its commands", seen=Seen.DECLARED),
+    SpecField("directory", "where its commands run", seen=Seen.DECLARED),
+    SpecField("submitted_in", "the folder of its submission", seen=Seen.DECLARED),
+    SpecField("policy", "fields of schedulers and policies of other packages", seen=Seen.DECLARED),
+    SpecField("mapreduce", "the plan of a MapReduce job", seen=Seen.DECLARED),
+)
+"""Fields of a job's specification. One that is not in the table is seen by all policies."""
+
+GROUP_SPEC = (
+    SpecField("constraints", "schedulers/constraints/demands.py"),
+    SpecField("spread", "as constraints"),
+    SpecField("different_machines", "as constraints"),
+    SpecField("near", "as constraints"),
+    SpecField("apart_from", "as constraints"),
+    SpecField("locality", "machines with its data, and how long to wait for them", seen=Seen.DECLARED),
+    SpecField("name", "", seen=Seen.DECLARED),
+    SpecField("command", "the record's `commands` has what placements need", seen=Seen.DECLARED),
+    SpecField("array", "numbers of its tasks", seen=Seen.DECLARED),
+    SpecField("restart", "of failed tasks", seen=Seen.DECLARED),
+    SpecField("time_limit", "of a task, in ms", seen=Seen.DECLARED),
+    SpecField("grace", "time between the signals that end a task, in ms", seen=Seen.DECLARED),
+    SpecField("log_limit", "bytes of output that are kept", seen=Seen.DECLARED),
+)
+"""Fields of the specification of a task group, as SPEC."""
 
 NEVER = 65_535
 """A budget of losses: none is survived, and no eviction either."""

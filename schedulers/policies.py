@@ -10,7 +10,8 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from random import Random
-from typing import ClassVar, NamedTuple, Protocol, cast, runtime_checkable
+from types import FunctionType
+from typing import Any, ClassVar, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -155,6 +156,8 @@ class NoPreemption(Preemption):
 
     evicts: ClassVar[bool] = False
     follows_use: ClassVar[bool] = False
+    applies_constraints: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> None:
         """Return no machine."""
@@ -254,18 +257,68 @@ def machines_of(claims: Iterable[Claim]) -> set[int]:
 
 
 def with_wrapped(*policies: object) -> list[object]:
-    """Return policies and the ones that they wrap, the dataclasses in their fields, each once."""
+    """Return policies and the ones that they wrap, each once: dataclasses and policies among their attributes."""
     each_once, left = list[object](), list(policies)
     for policy in left:
         if policy is None or any(policy is each for each in each_once):
             continue
         each_once.append(policy)
-        if is_dataclass(policy):
-            inner = (getattr(policy, each.name, None) for each in fields(policy))
-            left += [each for each in inner if is_dataclass(each)]
+        names = [each.name for each in fields(policy)] if is_dataclass(policy) else getattr(policy, "__dict__", ())
+        inner = [getattr(policy, name, None) for name in names]
+        left += [each for each in inner if is_dataclass(each) or _is_policy(type(each))]
     return each_once
+
+
+def _is_policy(kind: type) -> bool:
+    return any(isinstance(getattr(kind, name, None), FunctionType) for name in ("place", "lane", "size"))
+
+
+def introduce(peers: Peers) -> None:
+    """Pass the peers to each of them that asks for its peers, and to those that they wrap."""
+    for policy in with_wrapped(peers.ordering, peers.placement, peers.preemption, peers.sizing):
+        if isinstance(policy, Joining):
+            policy.join(peers)
 
 
 def declares(name: str, *policies: object) -> bool:
     """Return whether one of the policies, or of those that they wrap, has an attribute that is true."""
     return any(getattr(each, name, False) for each in with_wrapped(*policies))
+
+
+_CODE = (FunctionType, property, classmethod, staticmethod)
+
+
+def declared(name: str, policy: object) -> Any:
+    """Return what a policy declares about its own code: an attribute of its class; None when it declares nothing.
+
+    A class that defines methods inherits no declaration: what holds for the inherited code may not hold for its own.
+    """
+    for kind in type(policy).__mro__:
+        if name in vars(kind):
+            return getattr(policy, name)
+        if any(isinstance(each, _CODE) and not word.startswith("__") for word, each in vars(kind).items()):
+            return None
+    return None
+
+
+def applies_constraints(policy: Placement | Preemption) -> bool:
+    """Return whether a policy declares that it applies the demands of jobs itself (`applies_constraints = True`)."""
+    return bool(declared("applies_constraints", policy))
+
+
+def read_by(*policies: object) -> frozenset[str] | None:
+    """Return the fields of jobs that policies and those that they wrap declare to read; None for every field.
+
+    An ordering counts only if it bounds tasks (`most`): lane and key of a job are no part of its shape.
+    """
+    names = set[str]()
+    for policy in with_wrapped(*policies):
+        if isinstance(policy, Ordering) and type(policy).most is Ordering.most:
+            continue
+        if not _is_policy(type(policy)):
+            continue
+        reads = declared("reads", policy)
+        if reads is None:
+            return None
+        names.update(reads)
+    return frozenset(names)

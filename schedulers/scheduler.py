@@ -16,10 +16,10 @@ from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.outbox import Outbox
 from omega.schedulers.outcomes import admitted, count, transaction
 from omega.schedulers.placement.arranging import arranged
+from omega.schedulers.placement.constrained import within_constraints
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import (
     Asserting,
-    Joining,
     NoPreemption,
     Ordering,
     Peers,
@@ -28,10 +28,11 @@ from omega.schedulers.policies import (
     Preemption,
     Sizing,
     as_places_all,
-    claims_of,
     declares,
-    with_wrapped,
+    introduce,
+    read_by,
 )
+from omega.schedulers.preemption.constrained import evictions, suspects
 from omega.schedulers.queue.queue import Queue, stagger
 from omega.schedulers.resizing import Elastic
 from omega.schedulers.retrying import RetryPolicy, Step, next_step
@@ -92,6 +93,8 @@ class Scheduler:
     counts_use: bool = field(default=False, init=False)
     """Whether a policy may read the use of users and pools."""
     _reads_attributes: bool = field(default=False, init=False)
+    _within: Placement = field(init=False)
+    """The placement, as it applies the demands of jobs."""
     places_all: PlacesAll | None = field(default=None, init=False)
     """The placement, if it can place several jobs in one call."""
     _asserting: Asserting | None = field(default=None, init=False)
@@ -109,7 +112,9 @@ class Scheduler:
         self.counts_use = self.queue.follows_use or self.preemption.evicts
         self._asserting = self.preemption if isinstance(self.preemption, Asserting) else None
         self.queue.stagger = 0.0
-        self.places_all = as_places_all(self.placement)
+        self._within = within_constraints(self.placement)
+        self.queue.blocked.reads = read_by(self.ordering, self.placement, self.preemption)
+        self.places_all = as_places_all(self._within) if as_places_all(self.placement) else None
         self._reads_attributes = declares("reads_attributes", self.placement, self.preemption)
         self._join()
 
@@ -122,9 +127,7 @@ class Scheduler:
         self._joined = True  # before they are read: another thread may change the scheduler's number
         ordering, placement, preemption, sizing = self.policies
         peers = Peers(self.kind, *self.peers, ordering, placement, preemption, sizing, self.retry_policy)
-        for policy in with_wrapped(*self.policies):
-            if isinstance(policy, Joining):
-                policy.join(peers)
+        introduce(peers)
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a field; a new policy takes effect at once, on an idle scheduler."""
@@ -270,7 +273,7 @@ class Scheduler:
                     claims = placed[number]
                 else:
                     part = work if work.admitted is None else admitted(work)
-                    claims = arranged(self.placement, part, snapshot, self.rng)
+                    claims = arranged(self._within, part, snapshot, self.rng)
                 if size := len(claims.machines if type(claims) is ClaimColumns else claims):
                     transactions.append(transaction(self, work, claims, snapshot, size))
                     left -= size
@@ -281,7 +284,7 @@ class Scheduler:
                     self.working.pop(work.id, None)
                     if work.remaining:
                         self.queue.ready.add(work)
-                elif (machines := self.preemption.suspects(work, snapshot, self.rng)) is not None:
+                elif (machines := suspects(self.preemption, work, snapshot, self.rng)) is not None:
                     self._preempting.append((work, machines))
                 else:
                     self._found_unfit(work, now)
@@ -294,8 +297,8 @@ class Scheduler:
 
     def suspects(self) -> tuple[int, ...] | None:
         """Machines to be looked up before `preempt`; None when nobody is to be evicted for any job in hand."""
-        machines_to_fetch = {machine for _, machines in self._preempting for machine in machines}
-        return tuple(sorted(machines_to_fetch)) if self._preempting else None
+        machines = {machine for _, machines in self._preempting for machine in machines}
+        return tuple(sorted(machines)) if self._preempting else None
 
     def preempt(self, snapshot: Snapshot, now: float) -> list[Transaction]:
         """Evict for jobs that fit nowhere; one that is not helped is tried again while machines are not known."""
@@ -304,12 +307,12 @@ class Scheduler:
         for work, _ in preempting:
             mark = snapshot.mark()
             try:
-                claims = claims_of(self.preemption, self.preemption.place(work, snapshot, self.placement, self.rng))
+                claims = evictions(self.preemption, work, snapshot, self._within, self.rng)
                 if claims:
                     asserted = self._asserting.assertion(work) if self._asserting is not None else None
                     made = transaction(self, work, claims, snapshot, len(claims))
                     transactions.append(made._replace(assertion=asserted))
-                elif self.preemption.suspects(work, snapshot, self.rng):
+                elif suspects(self.preemption, work, snapshot, self.rng):
                     self.working.pop(work.id, None)
                     work.not_before = now  # behind those that are due
                     self.queue.ready.add(work)

@@ -7,17 +7,15 @@ from typing import Any
 from omega.cellstate.model import Gang, Job
 from omega.cellstate.ranges import EMPTY
 from omega.cellstate.resources import Resources
-from omega.schedulers.constraints.demands import FIELDS, demands
+from omega.schedulers.constraints.demands import NONE, asks_anything, demands
+from omega.schedulers.seen_fields import seen_by
 
 _NO_GANG = Gang.NO
 _new = object.__new__
 Shape = tuple[Any, ...]
 """The properties that decide whether a job fits: equal shapes fit or do not fit together."""
-_KNOWN = frozenset({
-    *FIELDS, "groups", "name", "command", "environment", "directory", "user", "pool", "restart", "time_limit", "grace",
-    "log_limit", "on_abandon", "expected_duration",
-})  # fmt: skip
-"""Fields that are part of a shape in another way, or that only executors and people read."""
+NOTHING: frozenset[str] = frozenset()
+"""What policies read of jobs that read no more than all policies see."""
 
 
 ON_ABANDON = "on_abandon"
@@ -174,28 +172,23 @@ class Work:
         """Return the resources of one task of a group."""
         return self.job.groups[group].need
 
-    def shape(self) -> Shape:
-        """Return the job's shape: the needs and demands of its tasks, and the tasks it may preempt (semantics 19).
+    def shape(self, reads: frozenset[str] | None = NOTHING) -> Shape:
+        """Return the job's shape for policies that declare to read these fields; None: that declare nothing.
 
         The machines of its tasks matter only for a job that spreads and has running ones: that is a shape of its own.
+        The number of its tasks matters to a gang, and where a share of them bounds what a domain holds.
         """
+        job = self.job
         groups = [group for group, left in enumerate(self.left) if left]
-        needs = tuple(self.job.groups[group].need for group in groups)
-        gang = tuple(self.left) if self.gang else None
-        if not self.job.spec:
-            return needs, gang, self.job.precedence, "", ""
-        wants = tuple(demands(self.job, group) for group in groups)
-        scattered = any(each.counts for each in wants) and (self.placed or any(g.placed for g in self.job.groups))
-        whose = self.user, self.pool
-        own = self.id if scattered else ""
-        return needs, gang, self.job.precedence, *whose, wants, self._unknown(groups), own, self.job.commands
-
-    def _unknown(self, groups: list[int]) -> str:
-        """Return the fields of the job file that Omega does not define; other packages' policies may read them."""
-        said = self.job.spec.get("groups") or []
-        parts = [self.job.spec, *(said[group] for group in groups if group < len(said))]
-        rest = [sorted((k, v) for k, v in part.items() if k not in _KNOWN) for part in parts if isinstance(part, dict)]
-        return repr(rest) if any(rest) else ""
+        needs = tuple([job.groups[group].need for group in groups])
+        gang = tuple(self.left) if self.gang or reads is None else None
+        seen = seen_by(reads).of(job, groups)
+        wants = tuple([demands(job, group) for group in groups]) if asks_anything(job) else ()
+        if all(each is NONE for each in wants):
+            return needs, gang, seen
+        scattered = any(each.counts for each in wants) and (self.placed or any(g.placed for g in job.groups))
+        whole = sum(g.unplaced + g.placed for g in job.groups) if any(each.relative for each in wants) else 0
+        return needs, gang, seen, wants, whole, job.id if scattered else ""
 
     def takes_over(self, job: Job) -> None:
         """Update the unplaced tasks from the store: tasks were requeued, or another scheduler placed some."""

@@ -15,6 +15,7 @@ class Delay(omega.Placement):
     inner: omega.Placement = field(default_factory=omega.FirstFit)
 
     reads_attributes = True
+    reads = ("locality",)
 
     def place(self, work, snapshot, rng):
         """The time is that of the snapshot, so the same question has the same answer."""

@@ -15,6 +15,7 @@ def data_of(work, group):
 class TwoChoices(omega.Placement):
     """Each task goes to the machine with more of its first resource free, of two drawn at random."""
 
+    reads = ("locality",)  # jobs that differ there are not alike
     reads_attributes = True  # names of machines are to be known, whatever a job demands
 
     def place(self, work, snapshot, rng):

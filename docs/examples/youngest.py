@@ -12,6 +12,7 @@ class YoungestOverShare(omega.Preemption):
 
     looks: int = 64
 
+    reads = ()  # nothing of a job beyond what every policy sees
     by = "share of the user"  # what `omega scheduler status` says
 
     def suspects(self, work, snapshot, rng):

@@ -68,6 +68,7 @@ class SimulatedScheduler:
         self.meter = world.meter()
         scheduler.instruments.append(self.meter)
         self.copy = architecture.copy(self)
+        self._granted: Snapshot = self.copy
         self.copy.wants_use = scheduler.counts_use or (scheduler.follows_pools and world.pools.configured)
         self.until = 0
         """End of the current decision time (microseconds)."""
@@ -114,7 +115,7 @@ class SimulatedScheduler:
 
     def grant(self, snapshot: Snapshot) -> None:
         """Grant the copy for which the scheduler waits at Sync, together with jobs that arrived since."""
-        works, self._inbox = self._inbox, []
+        works, self._inbox, self._granted = self._inbox, [], snapshot
         self.scheduler.take(works)
         self._answer(self._loop.send(Synced(snapshot, self.engine.seconds)), last=False)
 
@@ -236,7 +237,7 @@ class SimulatedScheduler:
             self.nudge()
 
     def _fetch(self, effect: Fetch) -> None:
-        fetch(effect, self.world.store.cell, self.copy)
+        fetch(effect, self.world.store.cell, self._granted)
 
     def _reread(self, effect: Reread) -> None:
         for job_id in effect.abandon:

@@ -94,6 +94,11 @@ class Demands:
         return bool(self.spread or self.different)
 
     @property
+    def relative(self) -> bool:
+        """Whether the number of the job's tasks decides how many of them a domain may hold."""
+        return any(spread.share is not None for spread in self.spread)
+
+    @property
     def attributes(self) -> bool:
         """Whether the machines' attributes are needed."""
         relations = (*self.near, *self.apart)

@@ -58,6 +58,7 @@ class FairPools(Ordering):
     """
 
     uses_pools: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ()
     portion: ClassVar[int | None] = 16
     pools: Mapping[str, PoolSettings] = field(default_factory=dict)
     resources: Sequence[str] = ("cpu", "memory")

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import ClassVar
 
 from omega.cellstate.constraints.evaluation import Mask
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
-from omega.schedulers.constraints.demands import NONE, asks_anything, demands
+from omega.schedulers.constraints.demands import NONE, demands
+from omega.schedulers.constraints.enforcing import demanding, enforced
 from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement
-from omega.schedulers.policies import Placement, as_places_all
+from omega.schedulers.policies import Placement, applies_constraints, as_places_all, claims_of
 from omega.schedulers.work import Work
 
 
@@ -19,22 +21,25 @@ from omega.schedulers.work import Work
 class Constrained:
     """`inner` places jobs on the machines that satisfy their constraints; `careful` places jobs with other demands.
 
-    Other demands concern several machines at once: spreading, other jobs, preferences.
+    Other demands concern several machines at once: spreading, other jobs, preferences. Every placement that does not
+    apply the demands of jobs itself is wrapped so by its scheduler (`within_constraints`).
     """
 
     inner: Placement = field(default_factory=FirstFit)
     careful: Placement = field(default_factory=ServicePlacement)
 
+    applies_constraints: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ()
+
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""
-        job = work.job
-        if not (snapshot.pools.divided or job.commands or asks_anything(job)):
-            return self.inner.place(work, snapshot, rng)
+        if not demanding(work, snapshot):
+            return claims_of(self.inner, self.inner.place(work, snapshot, rng))
         groups = [group for group, left in enumerate(work.left) if left]
         wants = [demands(work.job, group) for group in groups]
         anywhere = not (kept_from_simulated(work, snapshot) or snapshot.pools.divided)
         if all(each is NONE for each in wants) and anywhere:
-            return self.inner.place(work, snapshot, rng)
+            return claims_of(self.inner, self.inner.place(work, snapshot, rng))
         if not all(each.per_machine for each in wants):
             return self.careful.place(work, snapshot, rng)
         masks = {group: permitted(work, group, snapshot) for group in groups}
@@ -54,16 +59,24 @@ class Constrained:
 
     def _narrowed(self, work: Work, snapshot: Snapshot, rng: Random, masks: dict[int, Mask | None]) -> Sequence[Claim]:
         """Place group by group, each on its own narrowed snapshot."""
-        mark, claims, places = snapshot.mark(), list[Claim](), dict(work.places)
+        start, claims, places = snapshot.mark(), list[Claim](), dict(work.places)
         for group, mask in masks.items():
             left = [count if other == group else 0 for other, count in enumerate(work.left)]
-            placed = self.inner.place(
-                replace(work, left=left, places=places), snapshot if mask is None else snapshot.narrow(mask), rng
+            part, mark = replace(work, left=left, places=places), snapshot.mark()
+            placed = claims_of(
+                self.inner, self.inner.place(part, snapshot if mask is None else snapshot.narrow(mask), rng)
             )
+            if mask is not None:
+                placed = enforced(part, placed, snapshot, mark)
             if work.gang and sum(claim.count for claim in placed) < work.left[group]:
-                snapshot.undo(mark)
+                snapshot.undo(start)
                 return []
             for claim in placed:
                 places[claim.machine] = places.get(claim.machine, 0) + claim.count
             claims += placed
         return claims
+
+
+def within_constraints(placement: Placement) -> Placement:
+    """Return a placement that applies the demands of jobs: the given one, wrapped unless it declares that it does."""
+    return placement if applies_constraints(placement) else Constrained(placement)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,8 @@ class FirstFit:
     """
 
     window: int = 64
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import ClassVar
 
 from omega.cellstate.model import MOST_CLAIMS, Gang
 from omega.cellstate.resources import Resources
@@ -24,6 +25,8 @@ class RandomFit:
 
     fewest: int = 16
     """Number of misses before the expected cost is considered."""
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""

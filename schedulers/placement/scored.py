@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from random import Random
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,8 @@ class BestFit:
     """
 
     apart: int = 0
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
         """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +53,9 @@ class ServicePlacement:
     precedence: float = 20.0
     effort: int = 10_000
     tries: int = 8
+
+    applies_constraints: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> list[Claim]:
         """Return claims for the tasks that fit. Bounded groups are placed first; the others fit more easily."""

@@ -42,6 +42,8 @@ class FairSharePreemption(PlanningPolicy):
     """
 
     by: ClassVar[str] = "fair share"
+    applies_constraints: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ()
 
     _standings: StandingsOf = field(default_factory=StandingsOf, repr=False)
     _rules: dict[str, StarvationRules] = field(default_factory=dict, repr=False)

@@ -38,6 +38,8 @@ class PrecedencePreemption(Preemption):
 
     by: ClassVar[str] = "precedence"
     follows_use: ClassVar[bool] = False
+    applies_constraints: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ()
 
     looks: int = 256
     most: int = 1024

@@ -7,6 +7,7 @@ from random import Random
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.policies import Asserting, Preemption
+from omega.schedulers.preemption.constrained import suspects
 from omega.schedulers.queue.blocked import Blocked
 from omega.schedulers.work import Work
 
@@ -55,15 +56,15 @@ class EvictingJobs:
         self._scan_at = now + SCAN_SECONDS
         groups = list(blocked.groups)
         self._scanned %= len(groups)
-        suspects = []
+        requeued = []
         for alike in (*groups[self._scanned :], *groups[: self._scanned])[:MOST_SCANNED]:
             work = blocked.first(alike)
-            if preemption.suspects(work, snapshot, rng):
-                suspects.append(work)
+            if suspects(preemption, work, snapshot, rng):
+                requeued.append(work)
                 blocked.discard(work.id)
         self._scanned += MOST_SCANNED
         self.to_scan = max(0, self.to_scan - MOST_SCANNED)
-        return suspects
+        return requeued
 
     def _of_leaves(self, leaves: Collection[str]) -> list[Work]:
         """Remove and return the first blocked job of each group of these leaf pools."""

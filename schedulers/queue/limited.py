@@ -78,7 +78,10 @@ class Limited(ByShape):
         self._seen: object = None
 
     def shape_of(self, work: Work) -> Hashable:
-        """Return the shape, and whether the job has running tasks: it is then admitted, and only amounts matter."""
+        """Return the shape and whether the job has running tasks: it is then admitted, and only amounts matter.
+
+        Limits see what all policies see, and no more.
+        """
         return (*work.shape(), _fresh(work))
 
     def add(self, work: Work) -> Alike:

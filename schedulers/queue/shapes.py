@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from omega.schedulers.queue.ranks import Ranks
-from omega.schedulers.work import Work
+from omega.schedulers.work import NOTHING, Work
 
 Alike = tuple[Hashable, Hashable]
 """A lane, and the shape of a group's jobs."""
@@ -41,12 +41,14 @@ class ByShape:
     def __init__(self, ranks: Ranks) -> None:
         """Create without groups."""
         self.ranks = ranks
+        self.reads: frozenset[str] | None = NOTHING
+        """The fields of jobs that policies read beside those that all policies see; None: any field."""
         self.groups: dict[Alike, EquivalentJobs] = {}
         self._of: dict[str, Alike] = {}
 
     def shape_of(self, work: Work) -> Hashable:
         """Return the common property of a group's jobs beside their lane."""
-        return work.shape()
+        return work.shape(self.reads)
 
     def add(self, work: Work) -> Alike:
         """Add a job to its group, at its place in the policy's order."""

@@ -1,0 +1,88 @@
+"""Enforcement of a job's demands on the claims of a policy that does not apply them itself."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from omega.cellstate.constraints.evaluation import Mask
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.constraints.demands import asks_anything, demands
+from omega.schedulers.constraints.evaluation import permitted
+from omega.schedulers.placement.domains import Level, levels, most_on_machine, places_of, tasks_of
+from omega.schedulers.work import Work
+
+
+def demanding(work: Work, snapshot: Snapshot) -> bool:
+    """Return whether some machine may be excluded for a job, or bounded: by its demands, its commands or its tree."""
+    job = work.job
+    return job.commands or snapshot.pools.divided or asks_anything(job)
+
+
+def permitted_to_some(work: Work, snapshot: Snapshot) -> Mask | None:
+    """Return the machines that satisfy the demands of some group with unplaced tasks; None for all machines."""
+    some = np.zeros(snapshot.size, dtype=np.bool_)
+    for group, left in enumerate(work.left):
+        if left:
+            may = permitted(work, group, snapshot)
+            if may is None:
+                return None
+            some |= may
+    return some
+
+
+def enforced(work: Work, claims: Sequence[Claim], snapshot: Snapshot, mark: int) -> Sequence[Claim]:
+    """Return claims without the tasks that break a demand of their job; these are undone on the snapshot.
+
+    `claims` are those since `mark`, in order. Of a gang all claims are kept, or none.
+    """
+    counted = _Bounds(work, snapshot).counted(claims)
+    if sum(count for _, count in counted) == sum(claim.count for claim in claims):
+        return claims
+    snapshot.undo(mark)
+    if work.gang:
+        return []
+    kept = [claim if count == claim.count else claim._replace(count=count) for claim, count in counted]
+    for claim in kept:
+        snapshot.take(claim.machine, work.need(claim.group), claim.count)
+    return kept
+
+
+class _Bounds:
+    """How many tasks of each group the demands still allow on each machine, claim by claim."""
+
+    def __init__(self, work: Work, snapshot: Snapshot) -> None:
+        self.work, self.snapshot, self.total = work, snapshot, tasks_of(work)
+        self.here = places_of(work, snapshot)
+
+    def counted(self, claims: Sequence[Claim]) -> list[tuple[Claim, int]]:
+        """Return the claims that may have tasks, with the number of their tasks that may stay."""
+        counted, group = list[tuple[Claim, int]](), -1
+        may: Mask | None = None
+        most: int | None = None
+        over: list[Level] = []
+        for claim in claims:
+            if claim.group != group:
+                group = claim.group
+                wants, may = demands(self.work.job, group), permitted(self.work, group, self.snapshot)
+                most = most_on_machine(wants, self.total)
+                over = [each for each in levels(wants, self.total, self.snapshot, self.here) if each.bound is not None]
+            count = 0 if may is not None and not may[claim.machine] else claim.count
+            if most is not None:
+                count = min(count, most - self.here.get(claim.machine, 0))
+            count = max(0, min([count, *(_left(level, claim.machine, self.snapshot) for level in over)]))
+            if count:
+                self._add(claim.machine, count, over)
+                counted.append((claim, count))
+        return counted
+
+    def _add(self, machine: int, count: int, over: Sequence[Level]) -> None:
+        self.here[machine] = self.here.get(machine, 0) + count
+        for level in over:
+            level.counts[self.snapshot.attributes.codes(level.domain)[machine]] += count
+
+
+def _left(level: Level, machine: int, snapshot: Snapshot) -> int:
+    """Return how many more tasks the domain of a machine may have; none for a machine in no domain."""
+    code = int(snapshot.attributes.codes(level.domain)[machine])
+    return 0 if level.bound is None or not code else level.bound - int(level.counts[code])

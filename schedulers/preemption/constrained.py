@@ -1,0 +1,45 @@
+"""Constraints for any preemption: it sees only the machines that a job may use, and claims no other.
+
+A preemption that declares `applies_constraints` is called as it is.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+
+from omega.cellstate.model import MachineState
+from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.transaction import Claim
+from omega.schedulers.constraints.enforcing import demanding, enforced, permitted_to_some
+from omega.schedulers.policies import Placement, Preemption, applies_constraints, claims_of
+from omega.schedulers.work import Work
+
+
+def suspects(preemption: Preemption, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[int] | None:
+    """Return the machines to be fetched for a job, as `Preemption.suspects`."""
+    return preemption.suspects(work, _view(preemption, work, snapshot), rng)
+
+
+def evictions(
+    preemption: Preemption, work: Work, snapshot: Snapshot, placement: Placement, rng: Random
+) -> Sequence[Claim]:
+    """Return the claims of a preemption, each with its victims, without the tasks that break a demand of the job."""
+    mark, view = snapshot.mark(), _view(preemption, work, snapshot)
+    claims = claims_of(preemption, preemption.place(work, view, placement, rng))
+    if applies_constraints(preemption) or not claims or not demanding(work, snapshot):
+        return claims
+    return enforced(work, claims, snapshot, mark)
+
+
+def _view(preemption: Preemption, work: Work, snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot on which machines that no group of the job may use are drained."""
+    if not preemption.evicts or applies_constraints(preemption) or not demanding(work, snapshot):
+        return snapshot
+    may = permitted_to_some(work, snapshot)
+    if may is None:
+        return snapshot
+    view = snapshot.narrow(may)
+    view.rows = snapshot.rows.copy()
+    view.rows[2] = np.where(may, view.rows[2], np.maximum(view.rows[2], MachineState.DRAINED))
+    return view
