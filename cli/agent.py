@@ -46,8 +46,8 @@ def command(
     elsewhere. An agent that was killed and is restarted within its lease resumes its tasks; otherwise the
     tasks are stopped and placed elsewhere.
     """
+    from omega.cellstate.durations import parse_duration
     from omega.embedded.places import state_directory
-    from omega.jobfile.reader import parse_duration
     from omega.live.agent.offer import default_name
     from omega.live.agent.process import AgentOptions, run_agent
     from omega.schedulers.process.log import configure

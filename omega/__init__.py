@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from omega.client.asynchronous import AsyncClient as AsyncClient
     from omega.client.client import Client as Client
     from omega.schedulers.instruments import Figures as Figures, Instrument as Instrument
+    from omega.schedulers.job_fields import JobField as JobField
     from omega.schedulers.ordering.fair_pools import FairPools as FairPools, PoolSettings as PoolSettings
     from omega.schedulers.ordering.fair_users import FairUsers as FairUsers
     from omega.schedulers.ordering.fifo import Fifo as Fifo, Rejoin as Rejoin
@@ -81,6 +82,7 @@ _HOMES = {
     "omega.trial": ("Trial", "simulate"),
     "omega.workload.workload": ("Arrival", "Workload"),
     "omega.schedulers.instruments": ("Figures", "Instrument"),
+    "omega.schedulers.job_fields": ("JobField",),
     "omega.schedulers.ordering.fair_users": ("FairUsers",),
     "omega.schedulers.ordering.fair_pools": ("FairPools", "PoolSettings"),
     "omega.schedulers.ordering.fifo": ("Fifo", "Rejoin"),

@@ -7,7 +7,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omega.admission import admitted
 from omega.cellstate.errors import BadInput, Duplicate, Overtaken, Refused
+from omega.queries.job_fields import KindFields
 from omega.queries.jobs import find_job
 from omega.queries.wording import listing
 
@@ -45,18 +47,38 @@ def job_file(name: str, data: bytes) -> "JobFile":
         raise BadInput(f"job file {name}: not UTF-8 text at byte {error.start}; save it as such") from None
 
 
-def jobs_of(cell: "JobStore", files: "Sequence[JobFile | JobSpec]") -> "list[JobSpec]":
+def jobs_of(
+    cell: "JobStore", files: "Sequence[JobFile | JobSpec]", fields: KindFields | None = None
+) -> "list[JobSpec]":
     """Return the jobs of files, in the amounts of a cell; those without an id get a new one. Raises BadInput."""
     from omega.jobfile.reader import load
 
-    return load(files, cell.dimensions, new_id, lambda name: find_job(cell, name).id)
+    fields_of = (fields or KindFields(cell)).of
+    return load(files, cell.dimensions, new_id, lambda name: find_job(cell, name).id, fields_of)
 
 
-def stamped(user: str, spec: "JobSpec", account: str = "") -> "JobSpec":
-    """Return a job with its user: that of the connection (`account`), else the one it names, else `user`."""
-    if account:
-        return replace(spec, spec={**spec.spec, "user": account, "verified": True})
-    return replace(spec, spec={"user": user, **spec.spec})
+def prepared(
+    cell: "JobStore", specs: "Sequence[JobSpec]", user: str | None, fields: KindFields | None = None
+) -> "list[JobSpec]":
+    """Return jobs as they are submitted: with their users, admitted, and the fields of their policies checked.
+
+    A job belongs to the user of the connection, else to the one it names, else to `user`; None: an update, which keeps
+    the job's user. Raises BadInput, Refused.
+    """
+    from omega.schedulers.job_fields import with_values
+
+    account, known = "" if user is None else cell.account(), fields or KindFields(cell)
+    found = []
+    for spec in specs:
+        owned = replace(spec, spec={"user": user, **spec.spec}) if user else spec
+        changed = admitted(_of_account(account, owned))
+        found.append(with_values(_of_account(account, changed), known.of(changed.kind)))
+    return found
+
+
+def _of_account(account: str, spec: "JobSpec") -> "JobSpec":
+    """Return a job as that of the connection's user, if there is one."""
+    return replace(spec, spec={**spec.spec, "user": account, "verified": True}) if account else spec
 
 
 def check_new(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
@@ -128,14 +150,6 @@ def check_pools(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
         if closed is not None:
             users = listing(closed.users, 5)
             raise Refused(f"job {spec.name}: user {user} may not submit to pool {name}; {closed.name} admits {users}")
-
-
-def named(cell: "JobStore", specs: "Sequence[JobSpec]", user: str) -> "list[JobSpec]":
-    """Return jobs with their users, after a check that no live job has one of their names. Raises Duplicate."""
-    account = cell.account()
-    found = [stamped(user, spec, account) for spec in specs]
-    check_names(cell, found)
-    return found
 
 
 def submit(

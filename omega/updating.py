@@ -1,5 +1,6 @@
 """The update of a running job: new groups beside the old ones, and the changes of both. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,8 @@ from omega.schedulers.rolling import Target, counted, going, targets
 
 KEPT = ("kind", "precedence", "gang")
 """Fields that an update cannot change: they decide the scheduler, and the job's rights over others."""
-COUNTED = ("user", "pool", "expected_duration")
-"""Fields under which the store counts the job (`omega.cellstate.lanes`); an update keeps them, also unstated."""
+ORDERED = ("user", "pool", "expected_duration", "policy")
+"""Fields that decide its lane (`omega.cellstate.lanes`) or that orderings read; an update keeps them, also unstated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ def job_update(job: Job, spec: JobSpec, *, again: bool = False) -> JobUpdate:
         resized = job.modified if number == target.group and not live and now.total != wants else 0
         wanted.append(Target(number, group.count, live, finished=finished, resized=resized))
     replaced = sum(going(job.groups[number]) for target in wanted for number in target.older)
-    kept = {name: job.spec[name] for name in (*COUNTED, "verified") if name in job.spec}
+    kept = {name: job.spec[name] for name in (*ORDERED, "verified") if name in job.spec}
     whole = dict(spec.spec) | kept
     whole["groups"] = specs + [dict(group.spec) for group in fresh]
     whole["targets"] = [[each.group, each.count, list(each.older), each.finished, each.resized] for each in wanted]
@@ -75,9 +76,10 @@ def _check(job: Job, spec: JobSpec) -> None:
             now = getattr(job, name)
             said = now.name.lower() if isinstance(now, Gang) else now
             raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); to change it, submit a new job")
-    for name in COUNTED:
+    for name in ORDERED:
         if name in spec.spec and spec.spec[name] != job.spec.get(name):
-            said = job.spec.get(name, "none")
+            now = job.spec.get(name) or "none"
+            said = ", ".join(f"{each} {value}" for each, value in now.items()) if isinstance(now, Mapping) else now
             raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); to change it, submit a new job")
     if job.gang is not Gang.NO:
         raise BadInput(f"job {spec.name}: a gang runs as a whole or not at all; stop it and submit it again")

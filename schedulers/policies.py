@@ -22,6 +22,7 @@ from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction
 from omega.cellstate.usage import Whose
+from omega.schedulers.job_fields import POLICY, JobField
 from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.sizing.model import Profile, Totals
 from omega.schedulers.work import Work
@@ -40,6 +41,8 @@ class Ordering:
     """Whether weights, guarantees and the other settings of the cell's pools decide on the order."""
     rejoins: ClassVar[bool] = False
     """Whether a retried job joins behind the jobs with the same key."""
+    job_fields: ClassVar[Sequence[JobField]] = ()
+    """Fields of jobs that the policy declares for itself; policies of other kinds may have the attribute too."""
     portion: ClassVar[int | None] = None
     """Maximum number of tasks of a job (no gang) per attempt while other jobs wait; None: all that fit."""
 
@@ -320,5 +323,5 @@ def read_by(*policies: object) -> frozenset[str] | None:
         reads = declared("reads", policy)
         if reads is None:
             return None
-        names.update(reads)
+        names.update(reads, {POLICY} if getattr(policy, "job_fields", ()) else ())
     return frozenset(names)

@@ -26,7 +26,7 @@ PROTOCOLS: Mapping[str, type] = {
 }
 """The axes of a decision, and the base of each axis's policies."""
 SCHEDULERS = "schedulers"
-AXES = (SCHEDULERS, *PROTOCOLS)
+AXES = (SCHEDULERS, *PROTOCOLS, "admission")
 OWN = "omega-scheduler"
 RESTRICT = "OMEGA_PLUGINS"
 

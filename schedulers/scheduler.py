@@ -12,6 +12,7 @@ from omega.cellstate.transaction import ClaimColumns, Detection, Mode, Outcome, 
 from omega.schedulers.constraints.fetching import Fetch, wanted
 from omega.schedulers.failing import RAISED, FailingJobs, place_together, set_aside
 from omega.schedulers.instruments import Instrument, announce, report_blocked
+from omega.schedulers.job_fields import JobField, declared
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.outbox import Outbox
 from omega.schedulers.outcomes import admitted, count, transaction
@@ -31,6 +32,7 @@ from omega.schedulers.policies import (
     declares,
     introduce,
     read_by,
+    with_wrapped,
 )
 from omega.schedulers.preemption.constrained import evictions, suspects
 from omega.schedulers.queue.queue import Queue, stagger
@@ -77,6 +79,8 @@ class Scheduler:
     """If set, every attempt counts, and a job that fits nowhere is retried instead of blocked."""
     follows_pools: bool = False
     """Whether the tree's ordering and preemption between pools are used as soon as the cell has pools."""
+    job_fields: Sequence[JobField] = ()
+    """Fields of its jobs that it and its policies declare."""
     peers: tuple[int, int] = (0, 1)
     """Its number among the live schedulers of its kind, and how many they are."""
     rng: Random = field(default_factory=lambda: Random(0))
@@ -115,6 +119,7 @@ class Scheduler:
         self._within = within_constraints(self.placement)
         self.queue.blocked.reads = read_by(self.ordering, self.placement, self.preemption)
         self.places_all = as_places_all(self._within) if as_places_all(self.placement) else None
+        self.job_fields = declared(self, *with_wrapped(*self.policies))
         self._reads_attributes = declares("reads_attributes", self.placement, self.preemption)
         self._join()
 
@@ -390,7 +395,6 @@ class Scheduler:
 
     def _spare(self, work: Work, now: float) -> bool:
         """Give up surplus workers that found no machine; return whether there were any."""
-        if not (totals := self.elastic.spare(work.job, work.left, now)):
-            return False
-        self.outbox.spare.setdefault(work.id, {}).update(totals)
-        return True
+        if totals := self.elastic.spare(work.job, work.left, now):
+            self.outbox.spare.setdefault(work.id, {}).update(totals)
+        return bool(totals)

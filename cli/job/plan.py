@@ -7,8 +7,9 @@ import click
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import read_file
+from omega.queries.job_fields import KindFields
 from omega.queries.plans import PlannedJob, plan_jobs
-from omega.submission import check_names, check_pools, jobs_of, stamped
+from omega.submission import check_names, check_pools, jobs_of, prepared
 
 FITS, LACKS = 0, 3
 """Exit codes: every task would be placed or exists already; some task would be pending."""
@@ -32,7 +33,8 @@ def command(ctx: click.Context, files: Sequence[str], verbose: bool) -> None:
 def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
     read = [read_file(name) for name in files]
     cell = app.open()
-    specs = [stamped(app.user, spec) for spec in jobs_of(cell, read)]
+    fields = KindFields(cell)
+    specs = prepared(cell, jobs_of(cell, read, fields), app.user, fields)
     check_names(cell, specs)
     check_pools(cell, specs)
     with render.busy("planning", quiet=app.as_json):

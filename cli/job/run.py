@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from omega.cellstate.errors import Duplicate
-from omega.cli.app import App
 from omega.cli.job.options import hold_option
 from omega.cli.job.submit import submit
 from omega.cli.options import amount_options, named, pairs
+from omega.queries.job_fields import KindFields
 from omega.queries.jobs import find_job
-from omega.submission import new_id
+from omega.submission import new_id, prepared
 
 if TYPE_CHECKING:
     from omega.arrays import Array
@@ -73,6 +74,14 @@ if TYPE_CHECKING:
     metavar="TEXT",
     help="Condition on machine attributes, such as \"rack in ['r1', 'r2']\"; repeatable.",
 )
+@click.option(
+    "--policy",
+    "own",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=pairs,
+    help="Field that a policy of the kind declares (omega scheduler policies); repeatable.",
+)
 @click.option("--gang", is_flag=True, help="Place all tasks in one transaction, or none.")
 @click.option("--simulate", is_flag=True, help="Allow simulated machines; tasks do not run CMD.")
 @click.option("--strict-gang", is_flag=True, help="As --gang; evicting one task evicts all of them.")
@@ -111,6 +120,7 @@ def command(
     user: str | None,
     pool: str | None,
     constraints: Sequence[str],
+    own: Mapping[str, str],
     gang: bool,
     strict_gang: bool,
     simulate: bool,
@@ -130,33 +140,39 @@ def command(
 
     if not words and name is None:
         raise click.UsageError("give a command after --, or a --name")
-    app: App = ctx.obj
-    cell = app.open(to_change=True)
+    app, cell = ctx.obj, ctx.obj.open(to_change=True)
+    demands = _spec(words, time_limit=time_limit, restart=restart, constraints=constraints)
     need = cell.dimensions.parse_need(named(cpu, memory, others))
-    fields = _spec(words, time_limit=time_limit, restart=restart, constraints=constraints)
-    group = _group(need, fields, count=count, duration=duration, array=array)
+    group = _group(need, demands, count=count, duration=duration, array=array)
     said_of_it = {"environment": dict(environment), "user": user, "pool": pool, "simulate": simulate}
+    said_of_it["policy"] = _policy(own, KindFields(cell), kind)
     about: dict[str, Any] = {name: value for name, value in said_of_it.items() if value}
     about |= _directory(directory, run=bool(words))
-    together = Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
-    job_id = new_id()
+    job_id, together = new_id(), Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
     after, said = _after(cell, waits)
 
-    def spec(called: str) -> JobSpec:
-        return JobSpec(job_id, called, kind, (group,), precedence, together, about | said, after)
+    def jobs(called: str) -> list[JobSpec]:
+        of_name = JobSpec(job_id, called, kind, (group,), precedence, together, about | said, after)
+        return prepared(cell, [of_name], app.user)
 
-    follow = not hold if follow is None else follow
+    go_on = partial(submit, ctx, cell, follow=not hold if follow is None else follow, hold=hold, of_tasks=True)
     try:
-        submit(ctx, cell, [spec(name or stem(words))], follow, hold=hold, of_tasks=True)
+        go_on(jobs(name or stem(words)))
     except Duplicate:
         if name is not None:
             raise
-        submit(ctx, cell, [spec(f"{stem(words)}-{job_id[:4]}")], follow, hold=hold, of_tasks=True)
+        go_on(jobs(f"{stem(words)}-{job_id[:4]}"))
+
+
+def _policy(own: Mapping[str, str], fields: KindFields, kind: str) -> dict[str, Any]:
+    """Return the values of --policy as in a job file: numbers and bools where the fields of the kind take them."""
+    by_name = {each.name: each for each in fields.of(kind) or ()} if own else {}
+    return {name: by_name[name].from_text(text) if name in by_name else text for name, text in own.items()}
 
 
 def _spec(words: Sequence[str], *, time_limit: str | None, restart: int, constraints: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a task group that only schedulers and executors read."""
-    from omega.jobfile.reader import parse_duration
+    from omega.cellstate.durations import parse_duration
     from omega.schedulers.constraints.demands import read_constraint
 
     fields: dict[str, Any] = {"command": list(words)} if words else {}
@@ -172,8 +188,8 @@ def _spec(words: Sequence[str], *, time_limit: str | None, restart: int, constra
 def _group(
     need: "Resources", fields: dict[str, Any], *, count: int, duration: str | None, array: str | None
 ) -> "TaskGroup":
+    from omega.cellstate.durations import parse_duration
     from omega.cellstate.model import TaskGroup
-    from omega.jobfile.reader import parse_duration
 
     if array is not None:
         indices = _array(array)

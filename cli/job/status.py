@@ -13,6 +13,7 @@ from omega.cli.event_text import sentences
 from omega.cli.job.update import told
 from omega.cli.mapreduce import progress
 from omega.queries.events import Event
+from omega.queries.job_fields import values_text
 from omega.queries.job_history import Past
 from omega.queries.job_state import COUNTS, counts, group_names, state
 from omega.queries.job_status import JobStatus, losses, waits_for
@@ -51,7 +52,7 @@ def command(app: App, job: str, verbose: bool) -> None:
     show_past(cell, status.past, most=MOST_EVENTS if verbose else MOST_TOLD)
 
 
-TOLD = ("groups", "after", "targets", "update", PLAN)
+TOLD = ("groups", "after", "targets", "update", "policy", PLAN)
 """Fields of a job's spec that have lines of their own."""
 
 
@@ -88,6 +89,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "made room": _evictions(cell, past.evicted, "of"),
         }
         | {"waits for": waits_for(cell, job)}
+        | {"policy": values_text(cell, job)}
         | progress.facts(cell, job)
         | {name.replace("_", " "): str(value) for name, value in job.spec.items() if name not in TOLD}
     )

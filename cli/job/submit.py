@@ -9,8 +9,9 @@ import click
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_option, hold_option, read_file
+from omega.queries.job_fields import KindFields
 from omega.queries.job_warnings import unserved, warnings
-from omega.submission import CHUNK, check_new, jobs_of, named, stamped, submit as place, submitted_json
+from omega.submission import CHUNK, check_names, check_new, jobs_of, prepared, submit as place, submitted_json
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
@@ -39,10 +40,11 @@ def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | N
         return
     read = [read_file(name) for name in files]
     cell = app.open(to_change=True)
-    specs = jobs_of(cell, read)
+    fields = KindFields(cell)
+    specs = jobs_of(cell, read, fields)
     if check == 0:
         check_new(cell, specs)
-    submit(ctx, cell, specs, follow, hold=hold)
+    submit(ctx, cell, prepared(cell, specs, app.user, fields), follow, hold=hold)
 
 
 def submit(
@@ -54,16 +56,14 @@ def submit(
     hold: bool = False,
     of_tasks: bool = False,
 ) -> None:
-    """Submit jobs, print the answers, and follow them if asked. Duplicate when a name or id is taken.
+    """Submit prepared jobs, print the answers, and follow them if asked. Duplicate when a name or id is taken.
 
     Without an option, jobs are followed on a terminal. `of_tasks`: exit with the code of the first failed task instead
     of the result of the jobs.
     """
     app: App = ctx.obj
-    if len(specs) > 1:
-        specs = named(cell, specs, app.user)
-    else:  # for a single job the store's answer is enough
-        specs = [stamped(app.user, spec, cell.account()) for spec in specs]
+    if len(specs) > 1:  # for a single job the store's answer is enough
+        check_names(cell, specs)
     answers = []
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("submitting", total=len(specs), more="jobs", visible=len(specs) > CHUNK)

@@ -12,8 +12,9 @@ from omega.changes import update
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_option, force_option, read_file
+from omega.queries.job_fields import KindFields
 from omega.queries.job_status import progress, update_progress
-from omega.submission import jobs_of
+from omega.submission import jobs_of, prepared
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import JobStore
@@ -37,10 +38,11 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
     app: App = ctx.obj
     read = read_file(file)
     cell = app.open(to_change=True)
-    specs = jobs_of(cell, [read])
+    fields = KindFields(cell)
+    specs = jobs_of(cell, [read], fields)
     if len(specs) != 1:
         raise BadInput(f"{file}: {len(specs)} jobs; update one at a time")
-    job, change = update(cell, specs[0], check, app.user, app.now_ms, app.by, force=force)
+    job, change = update(cell, prepared(cell, specs, None, fields)[0], check, app.user, app.now_ms, app.by, force=force)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
     now = _follow(cell, job.id, quiet=app.as_json) if following else update_progress(cell, job.id)
     now = now or progress(job, "")  # retired meanwhile

@@ -22,7 +22,7 @@ def command(ctx: click.Context, job: str, timeout: str | None) -> None:
 
     0: all tasks finished. 1: a task failed, or the job was stopped or abandoned. 124: --timeout has passed.
     """
-    from omega.jobfile.reader import parse_duration
+    from omega.cellstate.durations import parse_duration
     from omega.live.waiting import TIMED_OUT, exit_status, patiently, waited_json, watch
     from omega.queries.job_state import counts, state
     from omega.queries.jobs import find_job

@@ -69,7 +69,7 @@ def drain(app: App, names: Sequence[str], deadline: str | None) -> None:
     With --deadline, tasks still running at the deadline are evicted by any scheduler or agent of the cell, and
     placed elsewhere.
     """
-    from omega.jobfile.reader import parse_duration
+    from omega.cellstate.durations import parse_duration
 
     change(app, names, MachineState.DRAINED, "drained", None if deadline is None else parse_duration(deadline))
 

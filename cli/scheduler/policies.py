@@ -1,6 +1,7 @@
 """``omega scheduler policies``."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import MISSING
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from omega.cli.columns import Columns, answered, columns_option
 
 if TYPE_CHECKING:
     from omega.schedulers.composition import Parameter
+    from omega.schedulers.job_fields import JobField
     from omega.schedulers.registry import RegistryEntry
 
 
@@ -42,11 +44,12 @@ def command(app: App, axis: str | None, columns: Columns) -> None:
 def _described(offer: "RegistryEntry") -> dict[str, Any]:
     from omega.schedulers.composition import parameters
 
-    about, known, error = "", list[dict[str, Any]](), None
+    about, known, own, error = "", list[dict[str, Any]](), list[dict[str, Any]](), None
     try:
         loaded = offer.load()
         about = _about(loaded)
         known = [_parameter(each) for each in parameters(loaded)] if inspect.isclass(loaded) else []
+        own = [each.as_json() for each in _job_fields(loaded, offer)]
     except BadInput as broken:
         error = str(broken)
     return {
@@ -57,8 +60,17 @@ def _described(offer: "RegistryEntry") -> dict[str, Any]:
         "target": offer.target,
         "about": about,
         "parameters": known,
+        "job_fields": own,
         "error": error,
     }
+
+
+def _job_fields(loaded: object, offer: "RegistryEntry") -> "Sequence[JobField]":
+    """Return the fields of jobs that a policy declares itself, or a scheduler with all its policies."""
+    from omega.schedulers import registry
+    from omega.schedulers.job_fields import declared
+
+    return registry.made(loaded, offer.name, "0").job_fields if offer.axis == registry.SCHEDULERS else declared(loaded)
 
 
 def _about(policy: object) -> str:
@@ -86,11 +98,14 @@ def _parameter(parameter: "Parameter") -> dict[str, Any]:
 
 
 def _told(each: dict[str, Any], own: str) -> tuple[str, ...]:
-    """Return the lines of a policy's description: purpose, parameters, and its package unless it is Omega."""
+    """Return the lines of a policy's description: purpose, parameters, fields, and its package unless it is Omega."""
+    from omega.schedulers.job_fields import JobField
+
     settable = " ".join(
         f"{one['name']}=…" if one["required"] or "(" in str(one["default"]) else f"{one['name']}={one['default']}"
         for one in each["parameters"]
     )
+    fields = (f"job field {JobField.from_json(one).about()}" for one in each["job_fields"])
     about = "cannot be used" if each["error"] else each["about"]
     package = "" if each["package"] == own else f"from {each['package']} {each['version']}"
-    return tuple(line for line in (about, settable, package) if line)
+    return tuple(line for line in (about, settable, *fields, package) if line)

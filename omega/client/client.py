@@ -1,9 +1,7 @@
 """`omega.Client`: submit, list, explain, change and follow jobs of a cell from Python."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from omega import changes, submission
@@ -11,6 +9,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
+from omega.client.given_jobs import JobLike, specs_of
 from omega.limits import set_limits
 from omega.live import waiting
 from omega.queries import (
@@ -25,6 +24,7 @@ from omega.queries import (
     pool_shares,
     schedulers,
 )
+from omega.queries.job_fields import KindFields
 from omega.queries.job_status import JobStatus, progress, update_progress
 from omega.queries.jobs import find_job
 from omega.queries.recent import recently
@@ -32,12 +32,9 @@ from omega.queries.recent import recently
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import JobStore
-    from omega.jobfile.reader import JobFile
 
 Document: TypeAlias = dict[str, Any]
 """The document that the command of the same name prints with ``--json``."""
-JobLike: TypeAlias = "JobSpec | Mapping[str, Any] | str | Path"
-"""A typed job, a mapping with the fields of a job file, or the name of a job file."""
 POLL_SECONDS = 0.2
 
 
@@ -87,7 +84,7 @@ class Client:
         """
         with self._connections.cell() as cell:
             cell.members()
-            specs = submission.named(cell, _specs(cell, jobs), self.user)
+            specs = self._prepared(cell, jobs)
             answers = list(submission.submit(cell, specs, _now_ms(), self._by, hold=hold))
             rows = submission.submitted_json(specs, answers)
             fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
@@ -100,7 +97,7 @@ class Client:
     def plan(self, *jobs: JobLike, scored: bool = False) -> Document:
         """Return where the tasks of jobs would be placed if they were submitted now; nothing is submitted."""
         with self._connections.cell() as cell:
-            return plans.plan_jobs(cell, submission.named(cell, _specs(cell, jobs), self.user), scored=scored)[1]
+            return plans.plan_jobs(cell, self._prepared(cell, jobs), scored=scored)[1]
 
     def jobs(
         self,
@@ -205,12 +202,20 @@ class Client:
         """Replace the tasks of a running job step by step by those of `job`. See ``omega job update``."""
         with self._connections.cell() as cell:
             cell.members()
-            specs = _specs(cell, [job])
+            specs = specs_of(cell, [job], fields := KindFields(cell))
             if len(specs) != 1:
                 raise BadInput(f"{len(specs)} jobs; update one at a time")
-            record, change = changes.update(cell, specs[0], check, self.user, _now_ms, self._by, force=force)
+            spec = submission.prepared(cell, specs, None, fields)[0]
+            record, change = changes.update(cell, spec, check, self.user, _now_ms, self._by, force=force)
             about = {"id": record.id, "name": record.name, "replaces": change.replaced, "modify_index": record.modified}
             return {"cell": cell.name, "jobs": [about | (update_progress(cell, record.id) or progress(record, ""))]}
+
+    def _prepared(self, cell: "JobStore", jobs: Sequence[JobLike]) -> list[JobSpec]:
+        """Return jobs as they are submitted, after a check that no live job has one of their names."""
+        fields = KindFields(cell)
+        specs = submission.prepared(cell, specs_of(cell, jobs, fields), self.user, fields)
+        submission.check_names(cell, specs)
+        return specs
 
     def _found(self, cell: "JobStore", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
         if check is not None and len(asked) != 1:
@@ -379,20 +384,3 @@ def _positive(**numbers: int | None) -> None:
 def _known(what: str, word: str | None, words: Sequence[str]) -> None:
     if word is not None and word not in words:
         raise BadInput(f"{what} {word!r}: is unknown; known are {', '.join(words)}")
-
-
-def _specs(cell: "JobStore", jobs: "Sequence[JobLike]") -> list[JobSpec]:
-    names = ["job"] if len(jobs) == 1 else [f"jobs[{number}]" for number in range(len(jobs))]
-    given = [job if isinstance(job, JobSpec) else _file(job, name) for name, job in zip(names, jobs, strict=True)]
-    return submission.jobs_of(cell, given)
-
-
-def _file(job: "Mapping[str, Any] | str | Path", name: str) -> "JobFile":
-    from omega.jobfile.reader import JobFile
-
-    if isinstance(job, str | Path):
-        return submission.read_file(Path(job))
-    try:
-        return JobFile(name, json.dumps(job))
-    except (TypeError, ValueError) as error:
-        raise BadInput(f"{name}: {error}; use text, numbers, lists and mappings") from None

@@ -9,19 +9,15 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from omega.arrays import Array, parse_array
+from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
-from omega.cellstate.resources import Resources, parse_bytes, shown
+from omega.cellstate.resources import Resources, parse_bytes
 from omega.schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
 from omega.schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
 
 MOST_TASKS = 10_000_000
 """Tasks in one group."""
-MOST_MS = 10 * 365 * 86_400_000
-"""The longest duration, ten years."""
-MOST_DURATION = 64
-"""Maximum length of a duration's text."""
-
 MOST_RESTARTS = 1_000
 LEAST_LOG, MOST_LOG = 4 << 10, 1 << 30
 """Minimum and maximum size of a task's stored output, in bytes."""
@@ -30,27 +26,7 @@ UNCHANGED = ("name", "command", "time_limit", "log_limit")
 
 GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Gang.STRICT}
 
-_UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+", re.ASCII)
-_SECONDS = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _POOL = re.compile(r"[\w.-]+(?:/[\w.-]+)*")
-
-
-def parse_duration(text: str | float) -> int:
-    """Return a duration in milliseconds: ``30s``, ``1h30m``, ``250ms``, or a number of seconds. Raises BadInput."""
-    given = str(text).strip()
-    if len(given) > MOST_DURATION:
-        raise BadInput(f"{shown(text)} is not a duration; write for example 30s, 5m, 1h30m or 250ms")
-    if _DURATION.fullmatch(given):
-        parts = re.findall(r"([\d.]+)(ms|[smhd])", given)
-        whole = sum(round(float(number) * _UNITS[unit]) for number, unit in parts)
-    elif _SECONDS.fullmatch(given):
-        whole = round(float(given) * 1000)
-    else:
-        raise BadInput(f"{text!r} is not a duration; write for example 30s, 5m, 1h30m or 250ms")
-    if whole > MOST_MS:
-        raise BadInput(f"{text!r} is too long; the most is ten years")
-    return whole
 
 
 def _rule_of_job(field: str) -> Callable[[str], str]:
@@ -263,6 +239,7 @@ class JobForm(Strict):
     simulate: bool = False
     on_abandon: Literal["stop", "keep"] = "stop"
     requeue: Literal["always", "never"] = "always"
+    policy: dict[str, Any] = {}
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
         """Return its task groups; `need` reads the resources of one, given its position in the job."""
@@ -272,7 +249,7 @@ class JobForm(Strict):
 
     def spec(self) -> dict[str, Any]:
         """Return the job's fields for schedulers and executors, for `JobSpec.spec`."""
-        names = ("pool", "user", "environment", "directory", "simulate")
+        names = ("pool", "user", "environment", "directory", "simulate", "policy")
         fields = {name: value for name in names if (value := getattr(self, name))}
         if self.expected_duration is not None:
             fields["expected_duration"] = self.expected_duration / 1000

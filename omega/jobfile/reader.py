@@ -18,13 +18,14 @@ from omega.cellstate.model import After, JobSpec
 from omega.cellstate.plain_text import cleaned, problems
 from omega.cellstate.resources import Dimensions, Resources, shown
 from omega.jobfile.document import Document, Path, joined, parse
-from omega.jobfile.form import JobForm, Tasks, fields_at, parse_duration
+from omega.jobfile.form import JobForm, Tasks, fields_at
 from omega.jobfile.mapreduce import MapReduceForm
-
-__all__ = ["JobFile", "load", "parse_duration"]
+from omega.schedulers.job_fields import POLICY, BadField, JobField, read_values
 
 FindJob = Callable[[str], str]
 """Return the id of an existing job by name or id; raises Refused when there is none."""
+FieldsOf = Callable[[str], Sequence[JobField] | None]
+"""Return the fields that the policies of a kind declare; None when nobody knows them."""
 
 _BOUNDS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
 _WANTED = {
@@ -53,12 +54,17 @@ def _nowhere(name: str) -> str:
 
 
 def load(
-    files: Iterable[JobFile | JobSpec], dimensions: Dimensions, new_id: Callable[[], str], find_job: FindJob = _nowhere
+    files: Iterable[JobFile | JobSpec],
+    dimensions: Dimensions,
+    new_id: Callable[[], str],
+    find_job: FindJob = _nowhere,
+    fields_of: FieldsOf | None = None,
 ) -> list[JobSpec]:
     """Return the jobs of all `files`, in their order, except that a job comes after those that it waits for.
 
     Jobs can also be given as `JobSpec`. A job without an id gets one from `new_id`; `find_job` finds existing jobs that
-    others wait for.
+    others wait for. With `fields_of` the fields under ``policy`` in files are checked and read, otherwise they stay as
+    written.
     Raises BadInput for the first job with errors: ``FILE:LINE: FIELD: error; allowed values``, at most four of them.
     """
     read: list[JobSpec | tuple[Document, Path, JobForm, str]] = []
@@ -77,6 +83,8 @@ def load(
         for i, entry in enumerate(entries):
             here: Path = (i,) if isinstance(document.value, list) else ()
             job = _entry(document, here, entry)
+            if fields_of is not None:
+                job.policy = _policy(document, here, job, fields_of(job.kind))
             _take(job, document.where((*here, "name")), document.where((*here, "id")), taken)
             job_id = new_id() if job.id is None else job.id
             own |= {job.name: job_id, job_id: job_id}
@@ -107,6 +115,14 @@ def _entry(document: Document, here: Path, entry: Any) -> JobForm:
         return kind.model_validate(entry)
     except ValidationError as error:
         raise BadInput(_message(document, here, error.errors(include_url=False), kind)) from None
+
+
+def _policy(document: Document, here: Path, job: JobForm, known: Sequence[JobField] | None) -> dict[str, Any]:
+    try:
+        return read_values(known, job.policy, job.kind)
+    except BadField as error:
+        at: Path = (*here, POLICY, error.name) if error.name else (*here, POLICY)
+        raise BadInput(f"{document.where(at)}: {_field(here)}{'.' if here else ''}{error}") from None
 
 
 def _take(job: JobForm | JobSpec, name_at: str, id_at: str, taken: dict[tuple[str, str], str]) -> None:

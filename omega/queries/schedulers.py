@@ -52,6 +52,7 @@ def description(member: str, incarnation: int | None, alive: bool, own: Mapping[
         "heartbeat_at_ms": own.get("at_ms"),
         "pid": own.get("pid"),
         "host": own.get("host"),
+        "job_fields": own.get("job_fields"),
     }
 
 

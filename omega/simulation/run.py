@@ -17,6 +17,7 @@ from omega.cellstate.pools import Pools
 from omega.cellstate.ports import Cell
 from omega.cellstate.transaction import Detection, Mode, Transaction
 from omega.schedulers.draws import Draws
+from omega.schedulers.job_fields import JobField
 from omega.schedulers.ordering.fifo import Fifo, Rejoin
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.random_fit import RandomFit
@@ -36,6 +37,7 @@ from omega.simulation.settings import KINDS, Settings
 from omega.simulation.simulated_store import ServerStore, SimulatedStore, TwinStore
 from omega.simulation.two_level import TwoLevel
 from omega.simulation.world import World
+from omega.workload.job_fields import with_fields
 from omega.workload.workload import DIMENSIONS, Workload, stream
 
 if TYPE_CHECKING:
@@ -106,7 +108,8 @@ class Simulation:
         if unknown:
             kinds = ", ".join(sorted(unknown))
             raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(self.kinds)}")
-        self.workload, self.settings, self._progress = workload, settings, progress
+        self.settings, self._progress = settings, progress
+        self.workload = with_fields(workload, self._fields_of)
         moves = settings.releases_move
         self.pools = workload.pools if pools is None else pools
         pooled = self.pools.configured
@@ -132,6 +135,12 @@ class Simulation:
         self._route = self._routes()
         if isinstance(self.world, ChangingWorld):
             self.world.scheduler_of = self._scheduler_of
+
+    def _fields_of(self, kind: str) -> Sequence[JobField]:
+        """Return the fields of jobs of a kind; a monolithic scheduler decides on all kinds."""
+        alone = self.settings.architecture.startswith("monolithic")
+        own = next(iter(self.own.values()), None) if alone else self.own.get(kind)
+        return () if own is None else own.job_fields
 
     def _world(self, *, numbered: bool, changing: bool) -> World:
         completed, horizon = self.settings.reference_rules, self.settings.horizon

@@ -9,12 +9,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec
 from omega.cellstate.pools import Pools
 from omega.cellstate.resources import parse_amount
 from omega.jobfile.document import Document, joined, parse
-from omega.jobfile.reader import JobFile, load, parse_duration
+from omega.jobfile.reader import JobFile, load
 from omega.pools.file import from_document
 from omega.workload.workload import DIMENSIONS, Arrival, Workload
 

@@ -157,7 +157,7 @@ class SupervisedScheduler:
         until, figures = time.monotonic() + NAME_LEASES * lease, cell.figures().get(self.member)
         while True:
             try:
-                return LiveDriver(
+                live = LiveDriver(
                     cell, self.scheduler, self.member, time.time, time.sleep, lease_ms=self.lease_ms,
                     pipelined=self.pipelined,
                 )  # fmt: skip
@@ -165,6 +165,10 @@ class SupervisedScheduler:
                 # Changing figures prove that the holder lives.
                 if time.monotonic() > until or cell.figures().get(self.member) != figures:
                     raise
+            else:
+                with suppress(OmegaError):  # the heartbeat tries again
+                    cell.renew_scheduler(live.membership, self.lease_ms, self._figures_now())
+                return live
             if self._stopping:
                 cell.close()
                 return None
@@ -262,6 +266,7 @@ class SupervisedScheduler:
         return still.as_dict(time.time(), len(queue.ready), queue.blocked_jobs) | {
             "evicts": evicts, "evicts_by": by, "delayed": delayed, "reasons": self.reasons.as_dict(),
             "failing": {} if failing is None else failing.by_text(self.scheduler), "failed": self._failed,
+            "job_fields": [each.as_json() for each in self.scheduler.job_fields],
             "starving": dict(preemption.starving()) if isinstance(preemption, Asserting) else {},
             **where,
         }  # fmt: skip

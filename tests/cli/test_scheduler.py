@@ -187,31 +187,16 @@ def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) 
 def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert omega.json("scheduler", "list") == {"cell": omega.cell, "schedulers": []}
     membership = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
-    unknown = dict.fromkeys(
-        (
-            "jobs",
-            "tasks",
-            "transactions",
-            "accepted",
-            "conflicts",
-            "queued",
-            "blocked",
-            "abandoned",
-            "conflict_fraction",
-            "busyness",
-            "seconds",
-            "metrics",
-            "heartbeat_at_ms",
-            "pid",
-            "host",
-        )
-    )
+    words = "jobs tasks transactions accepted conflicts queued blocked abandoned conflict_fraction busyness seconds"
+    unknown = dict.fromkeys(f"{words} metrics heartbeat_at_ms pid host job_fields".split())
     fresh = {
         "member": "batch/0",
         "state": "live",
         "alive": True,
         "incarnation": 1,
         "wait_seconds": {"mean": None, "p90": None},
+        "failing": {},
+        "failed": None,
         **unknown,
     }
     assert omega.json("scheduler", "list")["schedulers"] == [fresh]

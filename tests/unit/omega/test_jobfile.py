@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Gang, JobSpec, TaskGroup
 from omega.cellstate.resources import Dimensions
 from omega.jobfile import document as jobfile_document
-from omega.jobfile.reader import JobFile, load, parse_duration
+from omega.jobfile.reader import JobFile, load
 
 FULL = """
 name: crawl
