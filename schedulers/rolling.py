@@ -216,12 +216,13 @@ class Rollouts:
         up = {placement for placement, since in self._since.items() if since <= proven}
         healthy = {number: self._tasks(cell, runs, up) for number, runs in watched.items()}
         wanted = move(job, healthy)
-        stalled = wanted.stalled or ("" if wanted.totals or wanted.done else self._stuck(job, healthy, now_ms))
         try:
             if wanted.totals:
                 self._progress[job.id] = None, now_ms
                 self._take(cell, job, wanted.totals, now_ms)
-            elif wanted.done or stalled:
+            elif wanted.done:
+                cell.settle(job.id, "", now_ms, self.by)
+            elif stalled := wanted.stalled or self._stuck(job, healthy, now_ms):
                 cell.settle(job.id, stalled, now_ms, self.by)
         except Refused:
             pass  # the job was modified concurrently; it is checked again

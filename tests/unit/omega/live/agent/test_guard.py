@@ -240,6 +240,18 @@ def test_a_guard_outlives_its_agent_for_as_long_as_tasks_run(yard: Yard) -> None
     os.waitpid(first, 0)
 
 
+def test_a_guard_without_tasks_of_its_own_leaves_those_of_another_guard_to_it(yard: Yard) -> None:
+    _, pids = yard.escaping("t1", "sleep 60")
+    first = yard.line.pid
+    yard.line.close()
+    yard.line.ensure()
+    yard.guard()
+    second = yard.line.pid
+    yard.line.close()
+    until(lambda: not alive([second]))
+    assert alive([first, *pids]) == [first, *pids]
+
+
 @pytest.mark.parametrize("user", [None, "nobody"])
 def test_the_parents_death_ends_the_task_itself_where_there_is_no_guard(yard: Yard, user: str | None) -> None:
     if user is not None and os.geteuid() != 0:
