@@ -69,7 +69,7 @@ def pool_limit_reached(
         held = use.get(pool.name)
         if held is not None:
             used = {JOBS: held.jobs, TASKS: held.tasks, **dict(zip(names, held.amounts, strict=True))}
-            reached = _reached(f"pool {pool.name}", pool.limits, used, job, left, names)
+            reached = _reached(f"pool {pool.name}", pool.upper, used, job, left, names)
             if reached is not None:
                 return reached
     return None

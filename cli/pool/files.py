@@ -21,6 +21,7 @@ def import_(app: App, *, file: Path, version: int | None) -> None:
     If FILE names a version, or --check does, the import is refused when the pools have another one.
     """
     from omega.pools.changes import change
+    from omega.pools.effects import warnings
     from omega.pools.file import read
 
     cell = app.open(to_change=True)
@@ -35,8 +36,11 @@ def import_(app: App, *, file: Path, version: int | None) -> None:
         "changed": sum(name in old and replace(old[name], number=pool.number) != pool for name, pool in new.items()),
         "removed": len(old.keys() - new.keys()),
     }
+    warned = warnings(after)
+    for line in warned:
+        render.warning(line)
     if app.as_json:
-        render.document({"cell": cell.name, "version": after.version, **counts})
+        render.document({"cell": cell.name, "version": after.version, **counts, "warnings": warned})
         return
     said = ", ".join(f"{count} {what}" for what, count in counts.items())
     render.note(f"{said}; the pools have version {after.version}")
@@ -81,5 +85,7 @@ def plan(app: App, *, file: Path) -> None:
         for row in document["pools"]
     ]
     render.table(("pool", "change", ">demand", ">usage", ">fair share before", ">after"), rows)
+    for line in document["warnings"]:
+        render.warning(line)
     for name in document["in_use"]:
         render.note(f"warning: pool {name}: has live jobs and would be no leaf any more: the import will be refused")

@@ -28,7 +28,7 @@ def command(app: App, /, *, name: str, version: int | None, over: str, everybody
     given: the least important tasks of the pool are then evicted until the use is within the limit.
     """
     from omega.limits import excess_of_pool, jobs_of_pool
-    from omega.pools.changes import change, with_pool
+    from omega.pools.changes import change, new_pool, with_pool
     from omega.queries.pool_shares import not_in_effect
 
     cell = app.open(to_change=True)
@@ -37,9 +37,7 @@ def command(app: App, /, *, name: str, version: int | None, over: str, everybody
     given |= settings.preemption(given["preemption"]) | {"users": given["users"] or (() if everybody else None)}
 
     def make(pools: "Pools") -> "Pools":
-        from omega.cellstate.pools import Pool
-
-        known = pools.by_name.get(name, Pool(name))
+        known = pools.by_name.get(name) or new_pool(cell, pools, name)
         return with_pool(pools, settings.changed(known, given, cell.dimensions))
 
     before, after = change(cell, make, app.now_ms(), app.by, version)
@@ -47,7 +45,7 @@ def command(app: App, /, *, name: str, version: int | None, over: str, everybody
     too_much, evicted = settle(
         app, cell, f"pool {name}", over, partial(excess_of_pool, cell, name), jobs_of_pool(cell, name)
     )
-    unread = not_in_effect(cell, pool)
+    unread = not_in_effect(cell, after, name)
     if unread:
         render.warning(f"pool {name}: {unread}")
     if app.as_json:

@@ -26,7 +26,7 @@ def command(app: App, *, name: str) -> None:
         raise Refused(f"pool {name!r}: neither configured nor in use; see omega pool list")
     pools = cell.pools()
     pool, own = pools.by_name.get(name), settings_of(pools, name)
-    unread = not_in_effect(cell, pool)
+    unread = not_in_effect(cell, pools, name)
     if app.as_json:
         row |= {"not_in_effect": unread, "settings": own}
         render.document({"cell": cell.name, "version": document["version"], "epoch": document["epoch"], "pool": row})

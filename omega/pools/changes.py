@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omega.cellstate.errors import BadInput, Overtaken, Refused
-from omega.cellstate.pools import Pool, Pools
+from omega.cellstate.pools import ROOT, Pool, Pools
 from omega.cellstate.pools.rules import check
 
 if TYPE_CHECKING:
@@ -58,6 +58,14 @@ def with_pool(pools: Pools, pool: Pool) -> Pools:
     """Return pools with one added or replaced."""
     others = tuple(pool if each.name == pool.name else each for each in pools.pools)
     return replace(pools, pools=others if pool.name in pools.by_name else (*pools.pools, pool))
+
+
+def new_pool(cell: "Queries", pools: Pools, name: str) -> Pool:
+    """Return a pool that is not configured yet: below the root; a live ephemeral pool keeps its parent."""
+    parent = pools.parent_of(name)
+    if parent == ROOT or all(pools.pool_of(lane.pool, lane.user) != name for _, lane in cell.lanes().values()):
+        return Pool(name)
+    return Pool(name, parent)
 
 
 def without(pools: Pools, names: "tuple[str, ...]") -> Pools:

@@ -229,8 +229,16 @@ def status(pools: Pools, name: str, share: PoolShare, fair: Sequence[float]) -> 
     return BELOW if is_below_fair_share(*vectors, tolerance, job=False) else NORMAL
 
 
-def not_in_effect(cell: "Queries", pool: Pool | None) -> str:
-    """Return which settings of a pool are not in effect, and why; empty when all are.
+def not_in_effect(cell: "Queries", pools: Pools, name: str) -> str:
+    """Return which settings of a pool are not in effect, and why; empty when all are."""
+    from omega.pools.effects import without_effect
+
+    own = without_effect(pools).get(f"pool {name}", [])
+    return "; ".join([*([ignored] if (ignored := _ignored(cell, pools.by_name.get(name))) else []), *own])
+
+
+def _ignored(cell: "Queries", pool: Pool | None) -> str:
+    """Return which settings of a pool no scheduler reads, and why; empty when all are read.
 
     Limits and borrowing hold for every scheduler; weights, guarantees and the other settings only for live schedulers
     that share by pools. A scheduler reports that with its heartbeat; before the first one it counts as sharing.
@@ -265,8 +273,11 @@ def _settings(pools: Pools, name: str) -> Pool | None:
 def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
     """Return the fair share of every pool now and with other pools, for the same jobs.
 
-    `in_use`: leaf pools with live jobs that would be none, for which the store refuses the change.
+    `in_use`: leaf pools with live jobs that would be none, for which the store refuses the change. `warnings`: settings
+    without effect.
     """
+    from omega.pools.effects import warnings
+
     pools, epoch = cell.pools(), cell.epoch()
     before, after = (_now(cell, each, epoch)[0] for each in (pools, wanted))
     resources, rows = cell.dimensions.names, []
@@ -289,7 +300,7 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
         )
     lost = sorted(pools.leaves - wanted.leaves)
     in_use = [name for name in lost if name in before.pools and any(before.pools[name].demand)]
-    return {"cell": cell.name, "version": pools.version, "pools": rows, "in_use": in_use}
+    return {"cell": cell.name, "version": pools.version, "pools": rows, "in_use": in_use, "warnings": warnings(wanted)}
 
 
 def wrong_epoch(cell: "Queries") -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.pools import Epoch, Leaf, Pools
 from omega.cellstate.resources import format_amount
+from omega.queries.evictions import evictions_for, kept_by
 from omega.queries.pool_shares import NORMAL, pools_json, satisfaction
 
 if TYPE_CHECKING:
@@ -44,12 +45,15 @@ def standing(cell: "Queries", job: "Job") -> dict[str, Any] | None:
         for resource, amount in zip(cell.dimensions.names, group.need, strict=True)
         if amount
     }
+    holders = _holders(pools, own, rows, needs)
     return {field: own[field] for field in FIELDS} | {
         "epoch": document["epoch"] and document["epoch"]["number"],
         "starvation_timeout": pools.preemption(name).starvation_timeout,
         "beyond": _beyond(cell, job, own),
         "limits": list(_limits(cell, pools, name, needs)),
-        "holders": _holders(pools, own, rows, needs),
+        "holders": holders,
+        "evictions": evictions_for(cell, job) if own["status"] != NORMAL and holders else None,
+        "kept_by": kept_by(pools, name, [each["pool"] for each in holders]),
         "lacks_a_task": all(
             own["usage_amounts"][name] + more <= own["fair_share_amounts"][name] + _SMALL
             for name, more in needs.items()
@@ -76,7 +80,7 @@ def _limits(cell: "Queries", pools: Pools, name: str, needs: Mapping[str, int]) 
         held = {"jobs": use[pool.name].jobs, "tasks": use[pool.name].tasks} | dict(
             zip(cell.dimensions.names, use[pool.name].amounts, strict=True)
         )
-        for resource, limit in pool.limits.items():
+        for resource, limit in pool.upper.items():
             more = needs.get(resource, 0 if resource in cell.dimensions.names else 1)
             if more and held[resource] + more > limit:
                 yield {"pool": pool.name, "resource": resource, "held": held[resource], "limit": limit}
@@ -182,12 +186,28 @@ def sentences(stands: Mapping[str, Any]) -> Iterator[str]:
         yield f"above their fair share: {who}"
         if stands["reclaim"] == "never":
             yield "reclaim is never: it waits until their tasks end"
-        elif stands["reclaim"] == "guarantee":
+            return
+        if stands["reclaim"] == "guarantee":
             yield "reclaim is guarantee: it evicts only up to its guarantee, else it waits until their tasks end"
+        if stands["evictions"]:
+            planned = stands["evictions"]
+            whose = ", ".join(f"{count:,} of {name}" for name, count in planned["pools"].items())
+            yield f"its scheduler evicts tasks in {planned['after_seconds']:g} s, if nothing changes: {whose}"
         else:
-            yield f"it evicts their tasks after {stands['starvation_timeout']:g} s below its fair share"
+            rules = "; ".join(
+                f"{name}: {', '.join(f'{each} {_value(value)}' for each, value in settings.items())}"
+                for name, settings in stands["kept_by"].items()
+            )
+            yield "no eviction is possible now" + (f", by these settings or others: {rules}" if rules else "")
             if not stands["lacks_a_task"]:
                 yield "it lacks less than one task: it takes one only from a pool that keeps its share in full"
+
+
+def _value(value: object) -> str:
+    """Return a setting as in a file of pools."""
+    if isinstance(value, Mapping):
+        return _text(value)
+    return str(value).lower() if isinstance(value, bool) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _text(amounts: Mapping[str, int]) -> str:

@@ -26,24 +26,28 @@ MOST_EXPLAINED = 200
 
 
 class PoolLimits:
-    """The limits of the pools of a cell; they are read once, when first needed."""
+    """The pools of a cell and their limits; they are read once, when first needed."""
 
     def __init__(self, cell: "Queries") -> None:
         self.cell = cell
 
     @cached_property
-    def _pools(self) -> "tuple[Pools, Mapping[str, PoolUse]] | None":
-        pools = self.cell.pools()
-        return (pools, self.cell.pool_use()) if any(pool.limits for pool in pools.pools) else None
+    def pools(self) -> "Pools":
+        """The pools of the cell."""
+        return self.cell.pools()
+
+    @cached_property
+    def _use(self) -> "Mapping[str, PoolUse]":
+        return self.cell.pool_use()
 
     def of(self, job: Job) -> "ReachedLimit | None":
         """Return the limit of its pool, or of an ancestor, that excludes every task of a job."""
         from omega.schedulers.limits import pool_limit_reached
 
-        if self._pools is None:
+        if not self.pools.limited:
             return None
         left = [group.ready for group in job.groups]
-        return pool_limit_reached(job, left, *self._pools, self.cell.dimensions.names)
+        return pool_limit_reached(job, left, self.pools, self._use, self.cell.dimensions.names)
 
 
 @dataclass
@@ -129,6 +133,8 @@ class Room:
         """Return whether it demands more than room, known from its record alone."""
         from omega.schedulers.constraints.demands import NONE, demands
 
+        if self._pool_limits.pools.divided:
+            return len(self._reasons) < MOST_EXPLAINED
         waits = (i for i, group in enumerate(job.groups) if group.unplaced)
         return len(self._reasons) < MOST_EXPLAINED and any(demands(job, i) is not NONE for i in waits)
 
@@ -137,10 +143,10 @@ class Room:
         from omega.schedulers.constraints.explanation import explain
         from omega.schedulers.work import Work
 
-        work = Work.of(job)
-        limit = self._pool_limits.of(job)
-        unserved = self._unserved(job)
-        key = job.kind, job.precedence, work.shape(), limit and limit.owner, unserved
+        work, pools = Work.of(job), self._pool_limits.pools
+        limit, unserved = self._pool_limits.of(job), self._unserved(job)
+        tree = pools.tree_of(pools.pool_of(work.pool, work.user)).name
+        key = job.kind, job.precedence, work.shape(), limit and limit.owner, unserved, tree
         if key not in self._reasons:
             if self._snapshot is None:
                 self._snapshot = latest(self.cell)

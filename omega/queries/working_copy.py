@@ -24,6 +24,7 @@ def working_copy(cell: "Queries", *, empty: bool = False) -> "Snapshot":
         reply.rows = reply.rows.copy()  # the rows read must not be changed
         reply.rows[:, 4 + len(cell.dimensions) :] = 0
     snapshot.apply(reply)
+    snapshot.pools, snapshot.resources = cell.pools(), cell.dimensions.names
     return snapshot
 
 
@@ -43,6 +44,7 @@ def latest(cell: "Queries") -> "Snapshot":
         try:
             kept.apply(cell.sync(kept.position))
             kept.forget_freed()
+            kept.pools = cell.pools()
         except StaleSnapshot:
             del _LATEST[cell]
         else:

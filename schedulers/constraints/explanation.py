@@ -17,7 +17,7 @@ from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Resources, format_amount
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import Demands, demands
-from omega.schedulers.constraints.evaluation import related
+from omega.schedulers.constraints.evaluation import related, tree_machines
 from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
 from omega.schedulers.limits import ReachedLimit, limit_reached, precedence_excluded
 from omega.schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of
@@ -198,6 +198,9 @@ def _demands(
         yield _Demand(Reason.SIMULATED, "an executor that runs commands", ~snapshot.simulated, always=False)
     if wants.fault:
         yield _Demand(Reason.CONSTRAINT, wants.fault, np.zeros(snapshot.size, dtype=np.bool_))
+    if snapshot.pools.divided:
+        tree = snapshot.pools.tree_of(snapshot.pools.pool_of(work.pool, work.user)).name
+        yield _Demand(Reason.CONSTRAINT, f"pool tree {tree}", tree_machines(snapshot.pools, tree, snapshot))
     for what, mask in _machines(wants, snapshot):
         yield _Demand(Reason.CONSTRAINT, what, mask)
     amounts = [

@@ -40,7 +40,7 @@ MEANING: Mapping[str, str] = {
     Reason.CONSTRAINT: "no machine satisfies its constraints",
     Reason.SPREAD: "there is room only where it would have too many tasks in one domain or on one machine",
     Reason.RESOURCES: "no machine has room for what is left",  # for a gang: not for all its tasks
-    Reason.LIMIT: "the limits of its kind are reached",
+    Reason.LIMIT: "a limit of its kind or of its pools is reached",
     Reason.HELD: "held: it is not to be placed yet",
     Reason.DEPENDENCY: "it waits for other jobs to end; or one of them did not finish, and so it was stopped",
     Reason.LOST: "its unplaced tasks were lost and are delayed before they are placed again",

@@ -185,7 +185,7 @@ def test_progress_text_of_waiting_says_each_reason_once() -> None:
     lines = ProgressText(job({"unplaced": 2}))
     assert lines.pending("RESOURCES", 3000) == ["  2.0 s   2 tasks pending: no machine has room for what is left"]
     assert lines.pending("RESOURCES", 5000) == []
-    assert lines.pending("LIMIT", 6000) == ["  5.0 s   2 tasks pending: the limits of its kind are reached"]
+    assert lines.pending("LIMIT", 6000) == ["  5.0 s   2 tasks pending: a limit of its kind or of its pools is reached"]
 
 
 def test_progress_text_of_a_job_that_is_stopped_before_it_is_placed() -> None:

@@ -1,0 +1,164 @@
+"""What `omega job why` promises about evictions, and machines of other trees; settings of pools without effect."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
+from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.schedulers.process.epochs import Publisher
+from tests.cli.conftest import Omega, join
+
+
+def submit(cell: RedisCell, name: str, pool: str, count: int, **fields: Any) -> None:
+    group = TaskGroup((1000, 64), count, spec=fields)
+    cell.submit([JobSpec(name, name, "batch", (group,), spec={"pool": pool, "user": "ada"})], 0, "ada")
+
+
+def hold(cell: RedisCell, job: str, *claims: tuple[int, int]) -> None:
+    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    made = tuple(Claim(machine, 0, count) for machine, count in claims)
+    assert cell.commit(CommitRequest(member, 1, [Transaction(job, made)], Position(), 0)).outcomes[0].accepted
+
+
+@pytest.mark.parametrize(
+    ("setting", "forbids"),
+    [
+        ("", ""),
+        ("allow_regular_preemption=false", "rich: allow_regular_preemption false"),
+        ("minimum_runtime=3600", "rich: minimum_runtime 3600"),
+        ("evictions_per_minute=0", "rich: evictions_per_minute 0"),
+    ],
+)
+def test_why_promises_only_evictions_that_settings_allow(
+    omega: Omega, cell: RedisCell, setting: str, forbids: str
+) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "poor")
+    omega.run("pool", "set", "rich", *(("--preemption", setting) if setting else ()))
+    submit(cell, "x", "rich", 4)
+    submit(cell, "y", "poor", 4)
+    hold(cell, "x", (0, 4))
+    assert Publisher(cell).publish("batch/0", 1_000)
+    stands = omega.json("job", "why", "y")["pool"]
+    text = omega.text("job", "why", "y")
+    if forbids:
+        assert stands["evictions"] is None
+        assert f"no eviction is possible now, by these settings or others: {forbids}" in text
+        assert "evicts tasks" not in text
+    else:
+        assert (stands["evictions"]["tasks"], stands["evictions"]["pools"]) == (2, {"rich": 2})
+        assert stands["evictions"]["after_seconds"] == pytest.approx(30, abs=1)
+        assert "its scheduler evicts tasks in 30 s, if nothing changes: 2 of rich" in text
+
+
+def test_a_cost_forbids_evictions(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "poor", "--preemption", "eviction_cost=2")
+    omega.run("pool", "set", "rich")
+    submit(cell, "x", "rich", 4)
+    submit(cell, "y", "poor", 4)
+    hold(cell, "x", (0, 4))
+    assert Publisher(cell).publish("batch/0", 1_000)
+    assert "no eviction is possible now, by these settings or others: poor: eviction_cost 2" in omega.text(
+        "job", "why", "y"
+    )
+
+
+def test_machines_of_other_trees_do_not_count(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    join(cell, 2)
+    cell.join("here", [MachineSpec("g", (4000, 4096), {"gpu": "yes"})], 1_000)
+    path = tmp_path / "trees.yaml"
+    path.write_text(
+        "trees: [{name: default}, {name: gpu, machines: \"gpu == 'yes'\"}]\n"
+        "pools: [{name: web}, {name: train, tree: gpu}]\n"
+    )
+    omega.run("pool", "import", str(path))
+    submit(cell, "x", "train", 4)
+    submit(cell, "y", "train", 2)
+    hold(cell, "x", (2, 4))
+    explained = omega.json("job", "why", "y")
+    assert explained["reason"] == "RESOURCES"
+    (group,) = explained["groups"]
+    assert group["fits"] == 0, "two machines of the other tree are free"
+    assert (group["steps"][0]["what"], group["steps"][0]["excludes"]) == ("pool tree gpu", 2)
+    assert {row["name"]: row["reason"] for row in omega.json("job", "list")["jobs"]}["y"] == "RESOURCES"
+    checked = omega.json("job", "why", "y", "--machine", "m0")["groups"][0]
+    assert (checked["fits"], checked["checks"][0]["holds"]) == (0, False)
+
+
+def test_a_limit_by_borrowing_is_a_reason(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "a", "--guarantee", "cpu=1", "--borrowing", "cpu=1")
+    submit(cell, "x", "a", 3)
+    hold(cell, "x", (0, 2))
+    explained = omega.json("job", "why", "x")
+    assert (explained["reason"], explained["limit"]["of"], explained["limit"]["limit"]) == ("LIMIT", "pool a", 2000)
+    assert explained["pool"]["limits"] == [{"pool": "a", "resource": "cpu", "held": 2000, "limit": 2000}]
+    assert {row["name"]: row["reason"] for row in omega.json("job", "list")["jobs"]}["x"] == "LIMIT"
+
+
+def test_settings_without_effect_are_named(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    told = "aggressive_starvation_timeout has no effect while aggressive_starvation is false"
+    made = omega.run("pool", "set", "a", "--preemption", "aggressive_starvation_timeout=60")
+    assert told in " ".join(made.stderr.split())
+    assert omega.json("pool", "show", "a")["pool"]["not_in_effect"].endswith(told)
+    omega.run("pool", "set", "a", "--preemption", "aggressive_starvation=true")
+    assert told not in omega.json("pool", "show", "a")["pool"]["not_in_effect"]
+    path = tmp_path / "pools.yaml"
+    path.write_text(
+        "trees: [{name: default, usage_exponent: 2, preemption: {aggressive_starvation_timeout: 9}}]\n"
+        "pools: [{name: a, preemption: {aggressive_starvation_timeout: 60}}, {name: b, sort_keys: [start_time]},\n"
+        "  {name: c, parent: b, reorders_for_guarantee: true, preemption: {aggressive_starvation: false}}]\n"
+    )
+    expected = [
+        f"pool a: {told}",
+        "pool b: sort_keys has no effect while mode is fair_share",
+        "pool c: reorders_for_guarantee has no effect unless mode is fifo and the tree sets it and gang_steps",
+        f"tree default: {told}",
+        "tree default: usage_exponent has no effect without usage_half_life",
+    ]
+    assert omega.json("pool", "plan", str(path))["warnings"] == expected
+    assert omega.json("pool", "import", str(path))["warnings"] == expected
+
+
+def test_a_live_ephemeral_pool_keeps_its_parent(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text("trees: [{name: default, default_parent: people}]\npools: [{name: people, users: [ada, bob]}]\n")
+    omega.run("pool", "import", str(path))
+    cell.submit([JobSpec("x", "x", "batch", (TaskGroup((1000, 64), 1),), spec={"user": "ada"})], 0, "ada")
+    assert omega.json("pool", "show", "ada")["pool"]["parent"] == "people"
+    omega.run("pool", "set", "ada", "--weight", "2")
+    assert omega.json("pool", "show", "ada")["pool"]["parent"] == "people"
+    omega.run("pool", "set", "new", "--weight", "2")
+    assert omega.json("pool", "show", "new")["pool"]["parent"] == "<Root>", "no live jobs: a new pool"
+    omega.run("pool", "set", "ada", "--parent", "<Root>")
+    assert omega.json("pool", "show", "ada")["pool"]["parent"] == "<Root>"
+
+
+def test_satisfaction_is_that_of_the_pool_and_the_least_job_stands_beside_it(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "a")
+    for name in ("x", "y"):
+        cell.submit([JobSpec(f"id-{name}", name, "batch", (TaskGroup((1000, 64), 4),), spec={"pool": "a"})], 0, "ada")
+    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    cell.commit(CommitRequest(member, 1, [Transaction("id-x", (Claim(0, 0, 4),))], Position(), 0))
+    assert omega.json("job", "status", "y")["fair_share"] is None, "no epoch is published"
+    assert Publisher(cell).publish("batch/0", 1_000)
+    (row,) = omega.json("pool", "list")["pools"]
+    assert (row["satisfaction"], row["least"]) == (1.0, {"job": "id-y", "name": "y", "satisfaction": 0.0})
+    assert omega.text("pool", "list").splitlines()[1].split()[7:10] == ["1.00", "y", "0.00"]
+    assert "y 0.00" in omega.text("pool", "show", "a")
+    for command in ("status", "why"):
+        own = omega.json("job", command, "y")["fair_share"]
+        assert own["above"] == [{"job": "id-x", "name": "x", "over": {"cpu": 2000}}]
+        assert (own["pool"], own["fair_share_amounts"]["cpu"], own["satisfaction"]) == ("a", 2000, 0.0)
+        text = omega.text("job", command, "y")
+        assert "holds cpu 0 of its own fair share 2 in pool a (satisfaction 0.00)" in text
+        assert "above their own fair share in pool a: x (cpu 2)" in text
+    own = omega.json("job", "status", "x")["fair_share"]
+    assert (own["satisfaction"], own["above"]) == (2.0, [])
+    assert "above" not in omega.text("job", "status", "x")
