@@ -20,13 +20,13 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "reader": _READING,
     "submitter": (*_READING, "submit", "hold", "resize", "update", "stop"),
     "scheduler": (
-        *_READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor", "attempt",
-        "commit", "end", "housekeep", "machine", "resize", "retire", "settle", "stop",
+        *_READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor",
+        "assign_trees", "attempt", "commit", "end", "housekeep", "machine", "resize", "retire", "settle", "stop",
     ),
     "executor": (
         *_READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",
-        "renew_scheduler", "deregister_scheduler", "claim_shard", "end", "end_shard", "housekeep", "join", "machine",
-        "online", "retire", "start", "tail",
+        "renew_scheduler", "deregister_scheduler", "assign_trees", "claim_shard", "end", "end_shard", "housekeep",
+        "join", "machine", "online", "retire", "start", "tail",
     ),
     "person": SCRIPTS,
 }  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
-from omega.cellstate.model import Job, Run
+from omega.cellstate.model import Described, Job, Run
 from omega.cellstate.replies import KindUse, Rows
 
 
@@ -74,8 +74,10 @@ class Inspection:
     changes: list[ChangeEntry] = field(default_factory=list)
     machine_names: dict[str, int] = field(default_factory=dict)
     """Index by name, of every machine that ever joined."""
-    described: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Name and number of attributes by index."""
+    described: dict[int, Described] = field(default_factory=dict)
+    """Name and attributes by index."""
+    trees: dict[int, int | None] = field(default_factory=dict)
+    """Number of the pool tree of each machine that has one assigned, None for no tree."""
     run_records: set[int] = field(default_factory=set)
     """Machines that have a record of their runs."""
     placed: dict[str, set[tuple[int, int]]] = field(default_factory=dict)

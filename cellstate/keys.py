@@ -8,6 +8,7 @@ Redis Cluster.
     runs        hash    index → the runs on the machine
     placed      hash    job, group, chunk → runs of a job beyond those in its record (lua/parts/placements.lua)
     static      hash    index → name and attributes (MessagePack)
+    trees       hash    index → number of the machine's pool tree, "-" for none; missing until it is assigned
     names       hash    machine name → index
     executors   hash    executor name → number: even when it runs commands, odd when it simulates
     serving     hash    number of a live executor → its name
@@ -43,7 +44,7 @@ Redis Cluster.
 
 import re
 
-SCHEMA = 6
+SCHEMA = 7
 """Raised when records change their form; a cell of another schema is refused until it is migrated."""
 OLDEST = 6
 """The oldest schema that this version converts (cellstate/backup/upgrade.py)."""

@@ -30,6 +30,8 @@ class Verdict(IntEnum):
     """A gang job's transaction does not cover all its unplaced tasks as a gang (semantics 8)."""
     LIMIT = 5
     """A limit of the job's kind."""
+    TREE = 11
+    """The machine is in another pool tree than the job's pool, or in none."""
     SHARE = 10
     """What the transaction asserts of pools does not hold, or does not cover a victim (semantics 33)."""
     PRECEDENCE = 6

@@ -52,7 +52,7 @@ def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
     """Yield a sentence for each job and sort of event, or one sentence for more than `MOST_JOBS` jobs."""
     sorts: dict[tuple[Any, ...], list[Event]] = {}
     for event in events:
-        own = [event.more.get(word) for word in ("verdict", "member", "state", "job_kind")]
+        own = [event.more.get(word) for word in ("verdict", "member", "state", "tree", "job_kind")]
         sorts.setdefault((event.kind, *own, _sort_of_reason(event)), []).append(event)
     for alike in sorts.values():
         by_job: dict[str | None, list[Event]] = {}
@@ -141,6 +141,9 @@ def _about_cell(same: Sequence[Event], where: str) -> str:
             return f"{where} {is_} {more['state']}"
         if "attributes" in more:
             return f"{where} {has} new attributes"
+        if "tree" in more:
+            place = "no pool tree" if more["tree"] is None else f"pool tree {more['tree'] + 1} of the list"
+            return f"{where} {is_} in {place}"
         amounts = [f"{name} {format_amount(name, amount)}" for name, amount in more["capacity"].items()]
         return f"{where} {has} a new capacity: {', '.join(amounts)}"
     if first.kind == "register":

@@ -22,7 +22,7 @@ Machines = NDArray[np.intp]
 
 def fetch_attributes(pools: Pools, snapshot: Snapshot, cell: "MachineQueries", *, also: bool = False) -> None:
     """Fetch the attributes of new and changed machines if a formula needs any, or something else does (`also`)."""
-    if pools.divided or also:
+    if also or any(tree.machines for tree in pools.trees):
         machines = snapshot.attributes.wanting(snapshot.rows[2])
         snapshot.describe(machines, cell.described(machines.tolist()))
 
@@ -57,7 +57,7 @@ def machine_warnings(pools: Pools, snapshot: Snapshot) -> list[str]:
 
 def _misplaced(pools: Pools, snapshot: Snapshot) -> Iterator[tuple[bool, str]]:
     """Yield, as text, the machines that several formulas select (True), and those of no tree (False)."""
-    if not pools.divided:
+    if not any(tree.machines for tree in pools.trees):
         return
     here = snapshot.rows[2] != MachineState.GONE
     owners = np.zeros(snapshot.size, dtype=np.int64)

@@ -13,6 +13,10 @@ _STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
 """Verdicts of a job that changed in the store: it is read again."""
 
 
+_LATER = frozenset({Verdict.PRECEDENCE, Verdict.SHARE, Verdict.TREE})
+"""Verdicts about something that the scheduler reads from time to time: residents, shares, pools."""
+
+
 class Step(Enum):
     """The next step of a job with unplaced tasks."""
 
@@ -65,7 +69,7 @@ def next_step(rules: RetryRules, work: Work, verdicts: AbstractSet[Verdict], out
         return _after_a_conflict(rules, work, outcome, now)
     if Verdict.LIMIT in verdicts:
         return Step.LIMIT
-    if Verdict.PRECEDENCE in verdicts or Verdict.SHARE in verdicts:
+    if not verdicts.isdisjoint(_LATER):
         work.fruitless += 1
         work.not_before = now + min(1.0, 0.05 * work.fruitless)
     elif Verdict.DOWN in verdicts and not outcome.placed:

@@ -8,7 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from omega.cellstate.audit.lanes import lanes_follow_from_jobs
-from omega.cellstate.audit.pool_invariants import epoch_follows_from_log, pools_follow_from_jobs_and_log
+from omega.cellstate.audit.pool_invariants import (
+    epoch_follows_from_log,
+    machines_are_in_their_trees,
+    pools_follow_from_jobs_and_log,
+)
 from omega.cellstate.audit.reading import CellState
 from omega.cellstate.audit.register import ChangedMachine, JobFacts, Register
 from omega.cellstate.audit.rules import Violation
@@ -47,11 +51,11 @@ def machines_are_listed(inspection: Inspection, cell_state: CellState, register:
         for index in cell_state.rows.keys() - {i for i, entry in register.machines.items() if entry.name is not None}:
             yield Violation(6, "is in the cell, and no fact says that it joined", f"machine {index}")
     for index, entry in register.machines.items():
-        name, attributes = inspection.described.get(index, ("", 0))
+        name, attributes = inspection.described.get(index, ("", ()))
         if entry.name is not None and entry.name != name:
             yield Violation(6, f"is called {name!r} and joined as {entry.name!r}", f"machine {index}")
-        if entry.attributes is not None and entry.attributes != attributes:
-            what = f"has {attributes} attributes, after its last fact {entry.attributes}"
+        if entry.attributes is not None and entry.attributes != len(attributes):
+            what = f"has {len(attributes)} attributes, after its last fact {entry.attributes}"
             yield Violation(6, what, f"machine {index}")
 
 
@@ -332,5 +336,6 @@ DIRECTORIES: tuple[Directory, ...] = (
     records_are_readable, machines_are_listed, chunks_hold_runs, executors_are_numbered, jobs_follow_from_log,
     finished_jobs_are_listed, specifications_belong_to_jobs, housekeeping_has_work, queues_are_in_order,
     members_follow_from_log, limits_follow_from_log, lanes_follow_from_jobs, pools_follow_from_jobs_and_log,
-    epoch_follows_from_log, changes_follow_from_log, counters_are_reached, facts_agree, others_agree,
+    machines_are_in_their_trees, epoch_follows_from_log, changes_follow_from_log, counters_are_reached, facts_agree,
+    others_agree,
 )  # a table # fmt: skip

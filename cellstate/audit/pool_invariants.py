@@ -11,6 +11,7 @@ from omega.cellstate.inspection import Inspection
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.pools import Pools, PoolTree
 from omega.cellstate.pools.lending import Lender, Lent, keep, keepers, lending_trees
+from omega.cellstate.pools.membership import trees_of
 from omega.cellstate.pools.records import (
     digest,
     leaf_field,
@@ -31,10 +32,7 @@ def pools_follow_from_jobs_and_log(
     fields = inspection.pools
     if inspection.version != cell_state.version or any(damage.key == "pools" for damage in inspection.damaged):
         return  # it changed during the reading, or cannot be read
-    pools = Pools(
-        tuple(unpack_pool(data) for name, data in sorted(fields.items()) if name[0] == "p"),
-        unpack_trees(fields["trees"]) if "trees" in fields else (PoolTree(),), int(fields.get("version", b"0")),
-    )  # fmt: skip
+    pools = _pools(fields)
     yield from _by_the_log(pools, fields, register)
     try:
         check(pools, _names(pools, cell_state.size))
@@ -58,6 +56,13 @@ def pools_follow_from_jobs_and_log(
         yield Violation(6, f"is {band!r}, by the trees {expected_band!r}", "pools field operators")
     yield from _books(pools, fields, cell_state)
     yield from _lenders(pools, fields, cell_state)
+
+
+def _pools(fields: dict[str, bytes]) -> Pools:
+    return Pools(
+        tuple(unpack_pool(data) for name, data in sorted(fields.items()) if name[0] == "p"),
+        unpack_trees(fields["trees"]) if "trees" in fields else (PoolTree(),), int(fields.get("version", b"0")),
+    )  # fmt: skip
 
 
 def _names(pools: Pools, size: int) -> list[str]:
@@ -93,7 +98,7 @@ def _books(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Ite
             lane = lane_of(job.kind, job.precedence, job.spec)
             leaf = leaf_field(lane.pool or lane.user)
             chain = fields.get(leaf, fields.get("c", b"")).decode()
-            for number in chain.partition("/")[0].split():
+            for number in chain.partition("@")[0].partition("/")[0].split():
                 if used := sums.get(f"b{number}"):
                     tasks = sum(group.placed for group in job.groups)
                     used[:] = map(add, used, [1, tasks, *placed_amounts([job], cell_state.size)])
@@ -140,6 +145,37 @@ def _lenders(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> I
     for name, words in stored.items():
         if words[size:] != list(map(str, lenders[name].used)):
             yield Violation(6, f"occupied are {words[size:]}, by the jobs {lenders[name].used}", f"pools field {name}")
+
+
+def machines_are_in_their_trees(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
+    """6: a machine is in the tree that the formulas select by its attributes, and runs jobs of pools of it alone."""
+    if any(damage.key in ("pools", "static") for damage in inspection.damaged):
+        return
+    pools, assigned = _pools(inspection.pools), inspection.trees
+    if not pools.divided:
+        for index in sorted(assigned):
+            yield Violation(6, f"is in tree {assigned[index]}, and trees divide no machines", f"machine {index}")
+        return
+    indices = sorted(inspection.described)
+    selected = trees_of(pools, [inspection.described[index] for index in indices])
+    for index, number in zip(indices, selected, strict=True):
+        if index not in assigned:
+            what = "is in no tree and takes no tasks, until a live scheduler or agent assigns it"
+            yield Violation(6, what, f"machine {index}")
+        elif assigned[index] != number:
+            what = f"is in tree {assigned[index]}, by its attributes in {number} (places in the list of trees)"
+            yield Violation(6, what, f"machine {index}")
+    for index in assigned.keys() - cell_state.rows.keys():
+        yield Violation(6, "is in a tree and does not exist", f"machine {index}")
+    for run in (run for runs in cell_state.runs.values() for run in runs if not run.leaving):
+        job = cell_state.jobs.get(run.job)
+        if job is not None and job.id not in cell_state.bare and run.machine in assigned:
+            lane = lane_of(job.kind, job.precedence, job.spec)
+            leaf = lane.pool or lane.user
+            own = pools.tree_number(leaf if leaf in pools.leaves else "")
+            if own != assigned[run.machine]:
+                what = f"job {job.id} of tree {own} runs on machine {run.machine} of tree {assigned[run.machine]}"
+                yield Violation(6, what, f"placement {run.placement}")
 
 
 def epoch_follows_from_log(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:

@@ -155,7 +155,7 @@ class Register:
         if words in self._seen and words[0] not in _MAY_REPEAT:
             self.wrong.append((fact.version, f"has the fact {' '.join(words)!r} twice"))
         self._seen.add(words)
-        if words[0] == "machine" and words[2] not in ("state", "capacity", "attributes"):
+        if words[0] == "machine" and words[2] not in ("state", "capacity", "attributes", "tree"):
             raise ValueError(words[2])
 
     def _touch(self, fact: Fact) -> None:

@@ -17,7 +17,7 @@ from omega.cellstate.audit.rules import Violation
 from omega.cellstate.model import MachineState
 from omega.cellstate.replies import Fact
 
-REASONS = ("over", "limit", "drain", "down", "fair-share", "gang")
+REASONS = ("over", "limit", "drain", "down", "fair-share", "gang", "tree")
 """Reasons for evictions, beside ``precedence:JOB`` (invariant 5); a detail may follow a colon."""
 FOR_JOBS = ("precedence", "fair-share")
 """Reasons of evictions in a transaction of the job that follows."""

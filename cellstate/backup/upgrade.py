@@ -5,8 +5,29 @@ from collections.abc import Callable
 from omega.cellstate import keys
 from omega.cellstate.backup import Backup
 from omega.cellstate.errors import Unsuitable
+from omega.cellstate.pools import Pools, PoolTree
+from omega.cellstate.pools.records import leaf_rows, state_of, unpack_pool, unpack_trees
 
-STEPS: dict[int, Callable[[Backup], None]] = {}
+
+def pools_name_trees(backup: Backup) -> None:
+    """Schema 7: where trees divide the machines, the chain of a leaf names its tree, and scripts read the chains.
+
+    Machines are assigned to their trees by the first scheduler or agent; until then they take no tasks.
+    """
+    fields = {name.decode(): value for name, value in backup.fields("pools").items()}
+    pools = Pools(
+        tuple(unpack_pool(data) for name, data in fields.items() if name[0] == "p"),
+        unpack_trees(fields["trees"]) if "trees" in fields else (PoolTree(),),
+    )
+    if pools.divided:
+        fields |= {name: chain.encode() for name, chain in leaf_rows(pools).items()}
+        pairs = [(name.encode(), value) for name, value in fields.items()]
+        backup.small["pools"] = backup.small["pools"]._replace(items=[word for pair in pairs for word in pair])
+        meta = backup.small["meta"].items
+        meta[2 * meta[::2].index(b"pools") + 1] = b"%d" % state_of(pools)
+
+
+STEPS: dict[int, Callable[[Backup], None]] = {6: pools_name_trees}
 """Converter of each schema from `keys.OLDEST` to the one before the present: it changes the records of a backup to the
 form of the next schema."""
 

@@ -1,7 +1,7 @@
 -- Validate the transactions of one scheduler in order, apply the accepted claims, and reply with the changes that its
 -- snapshot lacks and with its next jobs. This script is the specification of a conflict.
 --
--- KEYS   meta machines runs jobs specs lanes changes log schedulers lease pools | box:* pending:* wake:* asleep, and what only the general
+-- KEYS   meta machines runs jobs specs lanes changes log schedulers lease pools trees | box:* pending:* wake:* asleep, and what only the general
 --        form needs: placed jobnames kinds lanenames done housekeeping
 -- ARGV   dims tag at member incarnation number since since_tag request basis | transactions
 -- request: "most owned kind lanes" of the intake (parts/intake.lua), empty for none.
@@ -14,13 +14,13 @@
 --        the mode "delta" and no jobs are requested, the text "version outcomes" and, after a line feed, that of the delta; or
 --        {"fenced"} / {"stale"} / {"keys", name…} with nothing done.
 --        outcomes: per transaction "+" when all claims are placed, else "placed verdict,…" per claim; joined by ";".
--- Types  meta, machines, runs, placed, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
+-- Types  meta, machines, runs, trees, placed, jobs, specs, jobnames, kinds, schedulers: hash; changes, done, box: list;
 --        log: stream; lease: string; pending: sorted set
 -- Rules  Omega §3.4, docs/semantics.md; validation: semantics 7, 8, 9, 11; loss: 14, 15, 16.
---        Verdicts, the first that applies: unknown, down, duplicate, incomplete, limit, share, precedence, moved, full,
+--        Verdicts, the first that applies: unknown, down, duplicate, incomplete, limit, tree, share, precedence, moved, full,
 --        placed; in a gang that fails the placed ones become aborted.
 
---@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9, SHARE 10
+--@const PLACED_OK 0, UNKNOWN 1, IS_DOWN 2, DUPLICATE 3, INCOMPLETE 4, LIMIT 5, PRECEDENCE 6, MOVED 7, FULL 8, ABORTED 9, SHARE 10, TREE 11
 --@include lists binary named fence
 local kinds_key = named.kinds
 if last ~= number then
@@ -91,6 +91,13 @@ local function load(transactions, machines, ids, evicting)
     end
     lanes.load(numbers)
     pools.load(L, numbers)
+    if pools.divided then
+      local trees = fetch(trees_key, machines)
+      for i = 1, #machines do
+        local m = M[machines[i]]
+        if m then m.tree = trees[i] end
+      end
+    end
   end
 end
 
@@ -224,6 +231,7 @@ local function validate(t, i)
   local left = g[UNPLACED] - claimed
   if left <= 0 then return 0, DUPLICATE end
   if t.incomplete then return 0, INCOMPLETE end
+  if t.tree and m.tree ~= t.tree then return 0, admitted(t, g) <= 0 and LIMIT or TREE end
   local units, refusal = NONE, false
   if t.evict then units, refusal = victims_of(t, i, m) end
   if t.share and not shares.below(t.share, g) then units, refusal = nil, SHARE end
@@ -342,6 +350,7 @@ do
     local j, placed = J[t.id], t.placed
     t.job, t.kind, t.chain = j, j and K[j.kind], pools.limited and j and pools.chain(L[j.lane])
     t.limited = t.chain or (t.kind and t.kind.limited)
+    t.tree = pools.divided and j and pools.tree(L[j.lane])
     t.incomplete = j and j.gang > 0 and (j.delayed > 0 or not covers(t))
     if t.share and j then shares.begin(t) end
     local changed = t.kind and t.kind.changed

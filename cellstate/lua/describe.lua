@@ -1,12 +1,13 @@
 -- Change the attributes of a machine if it still has those that the caller read.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping static | wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping static trees | wake:* asleep
 -- ARGV   dims tag at by index before after count
 -- before, after: name and opaque attributes, as stored; count: number of attributes after the change.
 -- Reply  {"ok", version}, {"unknown"}, or {"moved"} when they were modified concurrently
 -- Types  static: hash; others as in commit.lua
 -- Rules  equal attributes change nothing (14); begins with HSET (13). The change list names the machine twice, first as
---        drained: a snapshot that reads the entry fetches the attributes again, whatever else changed.
+--        drained: a snapshot that reads the entry fetches the attributes again, whatever else changed. The machine is in
+--        no tree until it was assigned anew (assign_trees.lua).
 
 --@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
@@ -17,6 +18,7 @@ local now = redis.call('HGET', static_key, index)
 if now == after then return { 'ok', format('%d', meta.version) } end
 if now ~= before then return { 'moved' } end
 redis.call('HSET', static_key, index, after)
+redis.call('HDEL', trees_key, index)
 touch(m, 1)
 meta.transactions, freed = meta.transactions + 1, true
 fact(with_values('machine ' .. index .. ' attributes ' .. count, m))

@@ -1,6 +1,6 @@
 -- Add machines to the cell, or bring removed ones back under their name, perhaps with another capacity.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names static executors serving
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names static trees executors serving
 --        | box:* wake:* asleep
 -- ARGV   dims tag at by executor | pairs
 -- A pair is "name capacity*R" and the machine's opaque attributes. All belong to one executor.
@@ -48,7 +48,7 @@ local function is_so(m, capacity, static)
 end
 
 local next_index = redis.call('HLEN', names_key)
-local named_rows, static_rows, indices, seen, before = {}, {}, {}, {}, ''
+local named_rows, static_rows, indices, seen, before, unassigned = {}, {}, {}, {}, '', {}
 for i, name in ipairs(names) do
   local index, static = known[i] or seen[name], name .. '\n' .. opaque[i]
   local same = index and is_so(M[index], capacities[i], static)
@@ -69,7 +69,10 @@ for i, name in ipairs(names) do
     named_rows[#named_rows + 1] = index
   end
   if not same then
-    if known[i] and M[index].static ~= static then before = before .. restated(M[index]) end
+    if known[i] and M[index].static ~= static then
+      before = before .. restated(M[index])
+      unassigned[#unassigned + 1] = index
+    end
     M[index].static = static
     fact(format('join %s %s %d %s', index, name, M[index][NUMBER], capacities[i]))
     if state == OFFLINE then fact(with_values(format('machine %s state %d', index, OFFLINE), M[index])) end
@@ -84,6 +87,7 @@ if not known_owner then redis.call('HSET', executors_key, executor, format('%d',
 if #touched > 0 then
   store(names_key, named_rows)
   store(static_key, static_rows)
+  in_chunks('HDEL', trees_key, unassigned)
   meta.transactions, freed = meta.transactions + 1, true
   publish(at, by, false, before)
 end

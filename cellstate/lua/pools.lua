@@ -1,34 +1,38 @@
 -- Change the pools of a cell, by compare-and-set on the version of the last change.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | wake:*
--- ARGV   dims tag at by check state gone closed bounds lines | field value…
--- check: the version that was read; state: 0 none configured, 1 configured, 2 some carry limits or lend in part; gone:
--- fields to delete; closed: pools (as in lanes) that hold no jobs afterwards; bounds: "FIELD words;…", the limits of
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools trees changes log done housekeeping | wake:*
+-- ARGV   dims tag at by check state gone closed moved bounds lines | field value…
+-- check: the version that was read; state: 0 none configured, 1 configured, 2 some carry limits or lend in part, or trees
+-- divide the machines; gone: fields to delete; closed: pools (as in lanes) that hold no jobs afterwards; moved: pools whose
+-- jobs, if there are any, run in another tree afterwards, "*" when machines may be in another tree; bounds: "FIELD words;…", the limits of
 -- pools that carry some, and records without jobs of pools that lend in part and of their trees (parts/pools.lua); lines:
 -- facts for the log. The caller has validated everything else (cellstate/pools/rules.py).
 -- Reply  {"ok", version}, {"overtaken", version now}, or {"jobs", pool}: jobs are in a pool that may hold none
 -- Types  pools: hash; others as in commit.lua
--- Rules  a pool that moves takes its running tasks along: what pools hold is summed anew from the lanes
+-- Rules  a pool that moves takes its running tasks along: what pools hold is summed anew from the lanes. Where jobs or
+--        machines may be in another tree, no machine is in a tree until it was assigned anew (assign_trees.lua).
 
 --@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
 local version = redis.call('HGET', pools_key, 'version') or '0'
 if version ~= check then return { 'overtaken', version } end
 
-local function jobs_in_closed()
-  local shut = {}
-  for name in gmatch(closed, '%S+') do shut[name] = true end
-  if not next(shut) then return nil end
+-- The first of some pools that has jobs.
+local function occupied(text)
+  local among = {}
+  for name in gmatch(text, '%S+') do among[name] = true end
+  if not next(among) then return nil end
   local names = redis.call('HKEYS', lanenames_key)
   table.sort(names)
   for i = 1, #names do
     local leaf = pools.leaf_of({ name = names[i] })
-    if shut[leaf] then return leaf end
+    if among[leaf] then return leaf end
   end
   return nil
 end
-local occupied = jobs_in_closed()
-if occupied then return { 'jobs', occupied } end
+local holding = occupied(closed)
+if holding then return { 'jobs', holding } end
+local anew = moved == '*' or occupied(moved)
 
 local fields, rows, chains = {}, {}, {}
 for field in gmatch(gone, '%S+') do fields[#fields + 1] = field end
@@ -38,6 +42,7 @@ end
 
 store(pools_key, rows)
 in_chunks('HDEL', pools_key, fields)
+if anew then redis.call('DEL', trees_key) end
 
 -- What pools that carry limits hold, and what is occupied where pools lend in part, from the lanes.
 local function sum_up()

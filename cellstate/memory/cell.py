@@ -20,11 +20,12 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.limits import set_limits
 from omega.cellstate.memory.log_entries import write
 from omega.cellstate.memory.machines import join, set_machine_attributes, set_machine_capacity, set_machine_state
-from omega.cellstate.memory.pools import publish_epoch, set_pools
+from omega.cellstate.memory.pools import publish_epoch
 from omega.cellstate.memory.queries import MemoryQueries, over_ledger
 from omega.cellstate.memory.schedulers import deregister_scheduler, register_scheduler, renew_scheduler
 from omega.cellstate.memory.shards import claim_shard, end_shard
 from omega.cellstate.memory.sync import sync
+from omega.cellstate.memory.trees import assign_trees, set_pools
 from omega.cellstate.memory.updates import settle, update
 from omega.cellstate.model import MOST_CLAIMS
 from omega.cellstate.override import override
@@ -159,6 +160,7 @@ class MemoryCell(MemoryQueries):
 
     set_limits = over_ledger(set_limits)
     set_pools = over_ledger(set_pools)
+    assign_trees = over_ledger(assign_trees)
     publish_epoch = over_ledger(publish_epoch)
 
     # Time, and the connection, which is always there

@@ -6,7 +6,7 @@ from omega.cellstate.errors import Fenced
 from omega.cellstate.executors import simulates
 from omega.cellstate.memory.delta import has_diverged
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.pools import admits, chain_of
+from omega.cellstate.memory.pools import admits, chain_of, tree_of
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.ranges import span_count, span_tail
 from omega.cellstate.memory.records import GroupRow, JobRow, KindRow, MachineRow, room
@@ -30,7 +30,7 @@ class Validation:
     """
 
     __slots__ = ("claimed", "claims", "coarse", "evicted", "gang", "gone", "id", "incomplete", "job", "placed",
-                 "placing", "stocks", "taken", "vacated", "verdicts")  # fmt: skip
+                 "placing", "stocks", "taken", "tree", "vacated", "verdicts")  # fmt: skip
 
     def __init__(self, transaction: Transaction, job: JobRow | None) -> None:
         """Start the validation."""
@@ -44,6 +44,7 @@ class Validation:
         self.verdicts: list[Verdict] = []
         self.taken: list[list[Unit]] = []
         self.stocks: Stocks | None = None
+        self.tree: int | None = None
         self.incomplete = self.placing = False
 
 
@@ -195,6 +196,8 @@ def validate(ledger: Ledger, t: Validation, c: Claim) -> tuple[int, Verdict]:
         return 0, Verdict.DUPLICATE
     if t.incomplete:
         return 0, Verdict.INCOMPLETE
+    if t.tree is not None and m.tree != t.tree:
+        return 0, Verdict.LIMIT if admitted(ledger, t, j, g) <= 0 else Verdict.TREE
     units = victims_of(ledger, t, j, c, m)
     if t.stocks is not None and not t.stocks.below(g):
         units = Verdict.SHARE
@@ -273,6 +276,7 @@ def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
     asserts = transaction.assertion
     t = Validation(transaction, j)
     t.incomplete = j is not None and j.gang > 0 and (j.delayed > 0 or not covers(t, j))
+    t.tree = None if j is None else tree_of(ledger, j)
     t.stocks = Stocks(asserts, ledger, j) if j is not None and asserts is not None else None
     for c in t.claims:
         t.taken.append([])

@@ -8,8 +8,9 @@ from omega.cellstate.memory.delta import describe
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import publish
 from omega.cellstate.memory.ranges import span_count, span_tail
-from omega.cellstate.memory.records import MachineRow, allocated
+from omega.cellstate.memory.records import UNASSIGNED, MachineRow, allocated
 from omega.cellstate.memory.tasks import acknowledge, end_tasks, evict_gangs
+from omega.cellstate.memory.trees import assign_trees
 from omega.cellstate.model import MachineSpec, MachineState, check_author, check_state, merged
 from omega.cellstate.packing import packed_need
 from omega.cellstate.refusals import busy, excess
@@ -59,6 +60,7 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
         ledger.touch(m, ledger.stamp)
         if machine.name in known and m.attributes != dict(machine.attributes):
             ledger.restate(m)
+            m.tree = UNASSIGNED
         m.state, m.executor, m.attributes = state, owner, dict(machine.attributes)
         equip(m, machine.capacity)
         changed.append(m)
@@ -70,6 +72,7 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
     if len(ledger.trail) > start:
         ledger.transactions, ledger.freed = ledger.transactions + 1, True
         publish(ledger, at_ms, executor)
+    assign_trees(ledger, at_ms, executor)
     return indices
 
 
@@ -149,10 +152,11 @@ def set_machine_attributes(ledger: Ledger, index: int, changes: Mapping[str, str
     ledger.open()
     ledger.touch(m, ledger.stamp)
     ledger.restate(m)
-    m.attributes = after
+    m.attributes, m.tree = after, UNASSIGNED
     ledger.transactions, ledger.freed = ledger.transactions + 1, True
     ledger.fact("machine", index, "attributes", len(after), m.number, m.capacity, m.free)
     publish(ledger, at_ms, by)
+    assign_trees(ledger, at_ms, by)
 
 
 def needed(m: MachineRow, capacity: Resources, evict: Sequence[tuple[int, int]]) -> dict[int, int] | None:

@@ -8,12 +8,12 @@ from omega.cellstate.lanes import lane_of
 from omega.cellstate.memory.delta import delta, latest
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
-from omega.cellstate.memory.records import MANY, GroupRow, JobRow, PoolRow
+from omega.cellstate.memory.records import MANY, UNASSIGNED, GroupRow, JobRow, PoolRow
 from omega.cellstate.model import Gang, JobSpec, JobState, check_author
 from omega.cellstate.pools import JOBS, TASKS, Epoch, Pools
 from omega.cellstate.pools.epoch_records import digest, pack_leaves, pack_shares
 from omega.cellstate.pools.lending import Lent, bounds, keepers, lenders, lending_trees
-from omega.cellstate.pools.records import PoolUse, change
+from omega.cellstate.pools.records import ALL, PoolUse, change, moved
 from omega.cellstate.pools.rules import check as check_pools
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.replies import EpochMark, Reply, Submitted
@@ -54,6 +54,10 @@ def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> 
             count_in_pools(ledger, j, 1)
     for line in changed.facts:
         ledger.fact(*line.split(" "))
+    moves = moved(before, changed.pools)
+    if ALL in moves or occupied & set(moves):
+        for m in ledger.M.values():
+            m.tree = UNASSIGNED
     ledger.wakes |= {name for name, member in ledger.schedulers.items() if member.lives}
     announce(ledger, at_ms, by)
     return ledger.pool_settings
@@ -130,8 +134,19 @@ def lent_to(ledger: Ledger, j: JobRow) -> Lent | None:
     return ledger.lent_chains[leaf]
 
 
+def tree_of(ledger: Ledger, j: JobRow) -> int | None:
+    """Return the number of the tree on whose machines alone a job runs; None when it runs on any."""
+    pools = ledger.pool_settings
+    if not pools.divided:
+        return None
+    leaf = j.lane.lane.pool or j.lane.lane.user
+    return pools.tree_number(leaf if leaf in pools.leaves else "")
+
+
 def is_bounded(ledger: Ledger, j: JobRow) -> bool:
-    """Return whether limits of pools, or what pools do not lend, may bind a job."""
+    """Return whether limits of pools, what pools do not lend, or trees may bind a job."""
+    if ledger.pool_settings.divided:
+        return True
     return bool(ledger.pool_books and chain_of(ledger, j)) or bool(ledger.lenders and lent_to(ledger, j))
 
 

@@ -19,6 +19,9 @@ from omega.cellstate.shards import MAP, REDUCE, PhaseCount, Worker
 MANY = GUARD
 """More tasks than any machine, limit or job has."""
 
+UNASSIGNED = -1
+"""The tree of a machine whose tree was not chosen since its attributes, or the formulas of trees, changed."""
+
 Run = tuple["GroupRow", Spans]
 """Tasks of a group on a machine, by placement id; under minus the id while they are leaving."""
 
@@ -31,11 +34,11 @@ class MachineRow:
     """A machine.
 
     `stamp`: the transaction that last touched it; `before`: its number when the call that did so began;
-    `leaving`: how many of its runs are leaving.
+    `leaving`: how many of its runs are leaving; `tree`: the number of its pool tree, None in none.
     """
 
     __slots__ = ("_free", "_numbers", "attributes", "before", "capacity", "executor", "index", "leaving", "name",
-                 "runs", "stamp", "state")  # fmt: skip
+                 "runs", "stamp", "state", "tree")  # fmt: skip
 
     def __init__(self, index: int, name: str, number: int, free: list[int], numbers: list[int]) -> None:
         """Create a machine that has not joined yet; `free` and `numbers` are the cell's lists, already long enough."""
@@ -44,6 +47,7 @@ class MachineRow:
         self.attributes: Mapping[str, str] = {}
         self.state, self.executor, self.stamp, self.leaving = MachineState.UP, 0, 0, 0
         self.capacity: Resources = ()
+        self.tree: int | None = UNASSIGNED
         self.runs: dict[int, Run] = {}
 
     @property

@@ -32,8 +32,8 @@ class Pools:
 
     @cached_property
     def divided(self) -> bool:
-        """Whether attributes of machines decide which tree they belong to."""
-        return any(tree.machines for tree in self.trees)
+        """Whether trees divide the machines: attributes of a machine decide which tree it belongs to."""
+        return self.configured and any(tree.machines for tree in self.trees)
 
     @cached_property
     def limited(self) -> bool:
@@ -78,6 +78,10 @@ class Pools:
         path = self.path(name)
         wanted = path[-1].tree if path else ""
         return next((tree for tree in self.trees if tree.name == wanted), self.trees[0])
+
+    def tree_number(self, name: str) -> int:
+        """Return the place in the list of trees of the tree of a pool; the first for an unknown (ephemeral) one."""
+        return self.trees.index(self.tree_of(name))
 
     def preemption(self, name: str) -> PreemptionSettings:
         """The settings that hold for a pool, with defaults.

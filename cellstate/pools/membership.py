@@ -1,10 +1,13 @@
 """Which tree each machine belongs to, by the formulas of the trees over the machines' attributes."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.attributes import Attributes
 from omega.cellstate.constraints.evaluation import holds
+from omega.cellstate.model import Described
 from omega.cellstate.pools.hierarchy import Pools
 
 NO_TREE = -1
@@ -28,3 +31,11 @@ def tree_numbers(pools: Pools, attributes: Attributes) -> NDArray[np.int64]:
 
     formulas = tuple(tree.machines for tree in pools.trees)
     return attributes.keep(("pool trees", formulas), divide)
+
+
+def trees_of(pools: Pools, described: Sequence[Described]) -> list[int | None]:
+    """Return the number of the tree of each machine, given names and attributes; None for a machine in none."""
+    attributes = Attributes()
+    attributes.resize(len(described))
+    attributes.learn(range(len(described)), described)
+    return [None if number == NO_TREE else number for number in tree_numbers(pools, attributes).tolist()]

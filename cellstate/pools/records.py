@@ -6,7 +6,8 @@ trees       all trees, in their order
 operators   the precedence from which jobs evict across pools (`Pools.operators_from`); "-" for none
 pN          pool number N
 cNAME       a leaf: the numbers of it and its ancestors that carry limits, upward, and of those that lend a part of
-            their guarantee only, with their tree (lua/parts/pools.lua); NAME as in lanes. "c": of ephemeral pools
+            their guarantee only, with their tree (lua/parts/pools.lua); NAME as in lanes. "c": of ephemeral pools.
+            Where trees divide the machines, "@" and the number of its tree follow
 uNAME       a leaf whose pool or ancestors have lists of users: the users that all of them admit; "u": those of
             ephemeral pools
 bN          limits and use of a pool that carries limits (lua/parts/pools.lua)
@@ -25,6 +26,8 @@ from omega.cellstate.pools.hierarchy import Pools
 from omega.cellstate.pools.lending import keepers, lenders, lending_trees
 from omega.cellstate.pools.settings import JOBS, TASKS, Integral, Pool, PoolTree, PreemptionSettings, stated, table
 
+ALL = "*"
+"""In place of names of pools: machines may be in another tree."""
 Values = TypeVar("Values", Pool, PoolTree, Integral, PreemptionSettings)
 
 
@@ -102,12 +105,11 @@ def leaf_rows(pools: Pools) -> dict[str, str]:
 
 
 def _chain(pools: Pools, name: str, lending: Sequence[PoolTree]) -> str:
-    limits = " ".join(str(pool.number) for pool in pools.chain(name))
-    tree = pools.tree_of(name)
-    if tree not in lending:
-        return limits
-    kept = " ".join(str(pools.by_name[each].number) for each in keepers(pools, name))
-    return f"{limits}/{kept}:{pools.trees.index(tree)}"
+    chain, number = " ".join(str(pool.number) for pool in pools.chain(name)), pools.tree_number(name)
+    if pools.trees[number] in lending:
+        kept = " ".join(str(pools.by_name[each].number) for each in keepers(pools, name))
+        chain += f"/{kept}:{number}"
+    return f"{chain}@{number}" if pools.divided else chain
 
 
 def limits_words(pool: Pool, resources: tuple[str, ...]) -> str:
@@ -143,7 +145,8 @@ class PoolChange:
     """The writes of a change of pools: fields to delete and to set, limits of the pools that carry some, facts.
 
     `lenders` are those without jobs, with the totals of trees that are known. `closed` are pools that hold no jobs
-    afterwards because they are removed or have pools below them.
+    afterwards because they are removed or have pools below them. `moved` are pools whose jobs, if there are any, run in
+    another tree afterwards; `ALL` when machines may be in another tree.
     """
 
     pools: Pools
@@ -152,17 +155,35 @@ class PoolChange:
     limits: dict[str, str]
     lenders: dict[str, str]
     closed: tuple[str, ...]
+    moved: tuple[str, ...]
     facts: tuple[str, ...]
 
     @property
     def state(self) -> int:
-        """0 without pools, 1 with pools, 2 when scripts validate amounts of some (`state_of`)."""
+        """0 without pools, 1 with pools, 2 when scripts validate claims by them (`state_of`)."""
         return state_of(self.pools)
 
 
 def state_of(pools: Pools) -> int:
-    """Return whether there are pools (1), and pools that carry limits or lend in part (2)."""
-    return pools.configured + any(pool.upper or pool.kept for pool in pools.pools)
+    """Return whether there are pools (1), and some carry limits or lend in part, or trees divide the machines (2)."""
+    return pools.configured + (pools.divided or any(pool.upper or pool.kept for pool in pools.pools))
+
+
+def moved(before: Pools, after: Pools) -> tuple[str, ...]:
+    """Return the pools whose jobs run in another tree after a change; `ALL` when machines may be in another one.
+
+    A pool that is added, or removed, may be that of jobs which named it as an ephemeral one.
+    """
+    if not (before.divided or after.divided):
+        return ()
+    formulas = [[(tree.name, tree.machines) for tree in pools.trees] for pools in (before, after)]
+    if before.divided != after.divided or formulas[0] != formulas[1]:
+        return (ALL,)
+
+    def number(pools: Pools, name: str) -> int:
+        return pools.tree_number(name if name in pools.leaves else "")
+
+    return tuple(name for name in sorted(before.leaves | after.leaves) if number(before, name) != number(after, name))
 
 
 def change(
@@ -207,5 +228,6 @@ def change(
         limits=limited,
         lenders=keeping,
         closed=tuple(quote(name, safe="") for name in closed),
+        moved=tuple(name if name == ALL else quote(name, safe="") for name in moved(before, pools)),
         facts=tuple(facts),
     )

@@ -67,6 +67,13 @@ def _check_trees(pools: Pools, resources: Sequence[str]) -> dict[str, PoolTree]:
             raise BadInput(f"{where}: is there twice")
         trees[tree.name] = tree
         _check_values(where, tree, resources)
+        if tree.machines:
+            from omega.cellstate.constraints.grammar import parse  # noqa: PLC0415 - most cells have one tree
+
+            try:
+                parse(tree.machines)
+            except BadInput as error:
+                raise BadInput(f"pool tree {tree.name}: machines: {error}") from None
     rest = [tree.name for tree in pools.trees if not tree.machines]
     if len(rest) > 1:
         raise BadInput(

@@ -63,4 +63,7 @@ class OperatorStore(Queries, EndTasks, DrainDeadlines, JoinMachines, SetLimits, 
         """Change a machine's capacity, with the evictions it needs; Refused when it would be over."""
 
     def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
-        """Change attributes of a machine; None removes one. Refused when there is no such machine."""
+        """Change attributes of a machine; None removes one. Refused when there is no such machine.
+
+        Where this moves the machine to another pool tree, the tasks of other trees on it are evicted.
+        """

@@ -23,7 +23,8 @@ class JoinMachines(Protocol):
     def join(self, executor: str, machines: Sequence[MachineSpec], at_ms: int) -> list[int]:
         """Add machines, or bring them back; returns their indices.
 
-        They are up when their executor lives, else offline. Refused while one has tasks of another executor.
+        They are up when their executor lives, else offline. Refused while one has tasks of another executor. A machine
+        that came back with other attributes may be in another pool tree, as after `set_machine_attributes`.
         """
 
 
@@ -104,10 +105,23 @@ class SetPools(Protocol):
         a pool with live jobs would be removed or get pools below it; BadInput for pools that break a rule of
         pools/rules.py. A pool that moves takes its running tasks along: its use counts below its new ancestors at once,
         and an ancestor above its limit takes nothing until the limit is met again. Equal pools change nothing.
+
+        Tasks on machines of another tree than that of their pool are evicted (`AssignTrees`).
         """
 
 
-class Housekeeping(Queries, EndTasks, DrainDeadlines, NotifySchedulers, Protocol):
+class AssignTrees(Protocol):
+    """The pool trees of machines, where trees divide them."""
+
+    def assign_trees(self, at_ms: int, by: str) -> int:
+        """Assign the machines that are in no tree yet, and evict tasks of other trees; returns their number.
+
+        A machine without an assigned tree takes no tasks. `join`, `set_machine_attributes` and `set_pools` leave
+        machines so, then call this; a live process of the cell calls it for a caller that died in between.
+        """
+
+
+class Housekeeping(Queries, EndTasks, DrainDeadlines, AssignTrees, NotifySchedulers, Protocol):
     """What any live scheduler or agent does for the whole cell."""
 
     def housekeep(self, at_ms: int, by: str, most: int = 1_000) -> Housekept:

@@ -22,6 +22,7 @@ from omega.cellstate.redis.pools import RedisPools
 from omega.cellstate.redis.scripts import script
 from omega.cellstate.redis.shards import RedisShards
 from omega.cellstate.redis.tasks import RedisTasks
+from omega.cellstate.redis.trees import RedisTrees
 from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect, safe_url
@@ -69,7 +70,7 @@ def check_name(name: str) -> str:
     return name
 
 
-class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, RedisPools):
+class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, RedisPools, RedisTrees):
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:

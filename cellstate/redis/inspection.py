@@ -80,7 +80,11 @@ def _static(inspection: Inspection, field: str, value: bytes) -> None:
     name, _, packed = value.partition(b"\n")
     attributes = records.unpack(packed)
     _want(all(isinstance(word, str) for pair in attributes.items() for word in pair), "attributes are not text")
-    inspection.described[_number(field)] = name.decode(), len(attributes)
+    inspection.described[_number(field)] = name.decode(), tuple(sorted(attributes.items()))
+
+
+def _tree(inspection: Inspection, field: str, value: bytes) -> None:
+    inspection.trees[_number(field)] = None if value == b"-" else _number(value)
 
 
 def _runs(inspection: Inspection, field: str, value: bytes) -> None:
@@ -167,7 +171,7 @@ def _lane_name(inspection: Inspection, field: str, value: bytes) -> None:
 
 FIELDS: Mapping[str, Field] = {
     "lanenames": _lane_name, "pools": read_pool_field,
-    "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "runs": _runs,
+    "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "trees": _tree, "runs": _runs,
     "placed": _placed,
     "executors": _executor, "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving,
     "stats": _stats, "asleep": _asleep, "output": _output, "updates": _update, "drains": _drain,

@@ -33,6 +33,7 @@ class RedisMachines(RedisExecutors):
                 raise busy(reply[1].decode())
             self._refuse_excess(reply)
             indices += [int(index) for index in reply[3:]]
+        self.assign_trees(at_ms, executor)
         return indices
 
     def _refuse_excess(self, reply: Sequence[Any]) -> None:
@@ -64,6 +65,7 @@ class RedisMachines(RedisExecutors):
             if reply[0] == b"unknown":
                 raise Refused(f"machine {index}: not in cell {self.name}; see omega machine list")
             if reply[0] == b"ok":
+                self.assign_trees(at_ms, by)
                 return
 
     def _change(self, index: int, action: str, change: str, at_ms: int, by: str) -> int:

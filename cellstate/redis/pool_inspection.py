@@ -11,7 +11,7 @@ _FORMS = (
     (r"operators", rf"-|{_NUMBER}", "a precedence"),
     (rf"b{_NUMBER}", r"((\d+|-) )+\d+( \d+)*", "limits and use"),
     (rf"[kt]{_NUMBER}", r"((\d+|-) )+\d+( \d+)*", "what is kept and occupied"),
-    (r"c.*", r"(\d+( \d+)*)?(/(\d+( \d+)*)?:\d+)?", "a list of pools"),
+    (r"c.*", r"(\d+( \d+)*)?(/(\d+( \d+)*)?:\d+)?(@\d+)?", "a list of pools"),
     (r"u.*", r".*", "a list of users"),
 )
 """Names of fields, the form of their values, and what they are."""

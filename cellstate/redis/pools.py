@@ -75,7 +75,7 @@ class RedisPools(RedisReads):
         bounds = {f"b{number}": words for number, words in changed.limits.items()} | dict(changed.lenders)
         values = self._values(at_ms, by) | {
             "check": check, "state": changed.state, "gone": " ".join(changed.gone),
-            "closed": " ".join(changed.closed), "lines": "\n".join(changed.facts),
+            "closed": " ".join(changed.closed), "moved": " ".join(changed.moved), "lines": "\n".join(changed.facts),
             "bounds": ";".join(f"{field} {words}" for field, words in bounds.items()),
         }  # fmt: skip
         rows = [word for pair in changed.rows.items() for word in pair]
@@ -84,6 +84,8 @@ class RedisPools(RedisReads):
             raise pools_overtaken(self.name, check, int(word))
         if status == b"jobs":
             raise jobs_in_pool(self.name, unquote(word.decode()))
+        if changed.pools.divided:
+            self.assign_trees(at_ms, by)
         return Pools(changed.pools.pools, changed.pools.trees, int(word))
 
     @override

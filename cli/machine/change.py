@@ -107,19 +107,37 @@ def remove(app: App, names: Sequence[str]) -> None:
 @click.command()
 @click.argument("name")
 @click.argument("changes", nargs=-1, required=True, metavar="KEY=VALUE…")
+@click.option(
+    "--evict", is_flag=True, help="Evict tasks of other pool trees than the one that the machine is in afterwards."
+)
 @click.pass_obj
-def set_(app: App, name: str, changes: Sequence[str]) -> None:
+def set_(app: App, name: str, changes: Sequence[str], *, evict: bool) -> None:
     """Change attributes of the machine NAME: KEY=VALUE sets one, KEY= removes one. Running tasks stay.
+
+    If the change moves the machine to another pool tree, the tasks of other trees must leave: then it is refused
+    without --evict.
 
     Blocked jobs with constraints that the change may satisfy are retried.
     """
+    from omega.pools.leaving import after_attributes, check
+
     asked = _read(changes)
     cell = app.open(to_change=True)
     machine = find_machines(cell, [name])[0]
+    leaving = after_attributes(cell, machine.index, asked)
+    check(leaving, f"machine {machine.name}", evict=evict)
     cell.set_machine_attributes(machine.index, asked, app.now_ms(), app.by)
     has = dict(cell.described([machine.index])[0][1])
     if app.as_json:
-        render.document({"cell": cell.name, "name": machine.name, "index": machine.index, "attributes": has})
+        render.document(
+            {
+                "cell": cell.name,
+                "name": machine.name,
+                "index": machine.index,
+                "attributes": has,
+                "evicted": leaving.total(),
+            }
+        )
         return
     said = ", ".join(f"{key}={value}" for key, value in has.items()) or "no attributes"
     render.line(f"machine {machine.name} has {said}")

@@ -1,5 +1,6 @@
 """``omega pool import``, ``export`` and ``plan``: pools as files."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,10 @@ from omega.cli.pool import settings
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@settings.evict_option
 @settings.version_option
 @click.pass_obj
-def import_(app: App, *, file: Path, version: int | None) -> None:
+def import_(app: App, *, file: Path, version: int | None, evict: bool) -> None:
     """Replace all pools and trees by those of FILE (YAML or JSON; docs/pool-settings.md lists the fields).
 
     If FILE names a version, or --check does, the import is refused when the pools have another one.
@@ -28,7 +30,7 @@ def import_(app: App, *, file: Path, version: int | None) -> None:
     wanted, named = read(file, cell.dimensions)
     before, after = change(
         cell, lambda pools: replace(wanted, version=pools.version), app.now_ms(), app.by,
-        named if version is None else version,
+        named if version is None else version, evict=evict,
     )  # fmt: skip
     old, new = before.by_name, after.by_name
     counts = {
@@ -66,6 +68,7 @@ def plan(app: App, *, file: Path) -> None:
     """Show the fair shares before and after an import of FILE, for the present jobs. Nothing is changed."""
     from omega.pools.changes import check_all
     from omega.pools.file import read
+    from omega.pools.leaving import text_of
     from omega.queries.pool_shares import plan_json
 
     cell = app.open()
@@ -87,5 +90,8 @@ def plan(app: App, *, file: Path) -> None:
     render.table(("pool", "change", ">demand", ">usage", ">fair share before", ">after"), rows)
     for line in document["warnings"]:
         render.warning(line)
+    if document["leaving"]:
+        said = text_of(Counter(document["leaving"]))
+        render.warning(f"{said} would be on machines of another pool tree: the import needs --evict")
     for name in document["in_use"]:
         render.note(f"warning: pool {name}: has live jobs and would be no leaf any more: the import will be refused")

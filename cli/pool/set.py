@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 @settings.options
 @click.option("--everybody", is_flag=True, help="Let all users submit jobs that the parent admits.")
 @over_option
+@settings.evict_option
 @settings.version_option
 @click.pass_obj
-def command(app: App, /, *, name: str, version: int | None, over: str, everybody: bool, **given: Any) -> None:
+def command(
+    app: App, /, *, name: str, version: int | None, over: str, everybody: bool, evict: bool, **given: Any
+) -> None:
     """Create the pool NAME, or change those of its settings that are given.
 
     A pool that moves takes its running jobs along. A limit below the present use ends nothing unless --over evict is
@@ -40,7 +43,7 @@ def command(app: App, /, *, name: str, version: int | None, over: str, everybody
         known = pools.by_name.get(name) or new_pool(cell, pools, name)
         return with_pool(pools, settings.changed(known, given, cell.dimensions))
 
-    before, after = change(cell, make, app.now_ms(), app.by, version)
+    before, after = change(cell, make, app.now_ms(), app.by, version, evict=evict)
     pool = after.by_name[name]
     too_much, evicted = settle(
         app, cell, f"pool {name}", over, partial(excess_of_pool, cell, name), jobs_of_pool(cell, name)
@@ -61,14 +64,15 @@ def command(app: App, /, *, name: str, version: int | None, over: str, everybody
 
 @click.command()
 @click.argument("names", metavar="NAME…", nargs=-1, required=True)
+@settings.evict_option
 @settings.version_option
 @click.pass_obj
-def remove(app: App, *, names: tuple[str, ...], version: int | None) -> None:
+def remove(app: App, *, names: tuple[str, ...], version: int | None, evict: bool) -> None:
     """Remove pools without live jobs and without pools below them."""
     from omega.pools.changes import change, without
 
     cell = app.open(to_change=True)
-    _, after = change(cell, lambda pools: without(pools, names), app.now_ms(), app.by, version)
+    _, after = change(cell, lambda pools: without(pools, names), app.now_ms(), app.by, version, evict=evict)
     if app.as_json:
         render.document({"cell": cell.name, "version": after.version, "removed": list(names)})
         return

@@ -54,6 +54,10 @@ def _form(each: Setting) -> dict[str, Any]:
     return {"metavar": each.metavar or None, "type": kind, "help": f"{each.meaning}{bounds}{default}."}
 
 
+evict_option = click.option(
+    "--evict", is_flag=True, help="Evict tasks that would be on machines of another pool tree afterwards."
+)
+
 options = combined(*(click.option(f"--{each.option}", each.name, **_form(each)) for each in _with_options()))
 """An option for each setting of a pool, in the order of the table."""
 

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omega.cellstate.errors import BadInput, Overtaken, Refused
+from omega.cellstate.errors import Overtaken, Refused
 from omega.cellstate.pools import ROOT, Pool, Pools
 from omega.cellstate.pools.rules import check
+from omega.pools.leaving import after_pools, check as check_leaving
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import JobStore, OperatorStore, Queries
@@ -15,16 +16,19 @@ ATTEMPTS = 5
 
 
 def change(
-    cell: "JobStore | OperatorStore", make: Callable[[Pools], Pools], now_ms: int, by: str, version: int | None = None
-) -> tuple[Pools, Pools]:
+    cell: "JobStore | OperatorStore", make: Callable[[Pools], Pools], now_ms: int, by: str, version: int | None = None,
+    *, evict: bool = False,
+) -> tuple[Pools, Pools]:  # fmt: skip
     """Set the pools that `make` returns for the present ones; returns the pools before and afterwards.
 
     With `version` only if these are of that version (Overtaken); otherwise another change in between repeats it.
+    Refused when tasks would be on machines of another tree afterwards, unless `evict` is set.
     """
     for attempt in range(ATTEMPTS):
         before = cell.pools()
         wanted = make(before)
         check_all(cell, wanted)
+        check_leaving(after_pools(cell, before, wanted), "pools", evict=evict)
         try:
             return before, cell.set_pools(wanted, before.version if version is None else version, now_ms, by)
         except Overtaken:
@@ -38,16 +42,9 @@ def check_all(cell: "Queries", pools: Pools) -> None:
     check(pools, cell.dimensions.names)
     if any(tree.machines for tree in pools.trees):
         from omega.cellstate.array_snapshot import ArraySnapshot
-        from omega.cellstate.constraints.grammar import parse
         from omega.cellstate.transaction import Position
         from omega.schedulers.pool_machines import check_machines, fetch_attributes
 
-        for tree in pools.trees:
-            if tree.machines:
-                try:
-                    parse(tree.machines)
-                except BadInput as error:
-                    raise BadInput(f"pool tree {tree.name}: machines: {error}") from None
         snapshot = ArraySnapshot(len(cell.dimensions))
         snapshot.apply(cell.sync(Position()))
         fetch_attributes(pools, snapshot, cell)

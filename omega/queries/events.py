@@ -192,6 +192,8 @@ def _machine(words: Sequence[str], dimensions: "Dimensions") -> _Read:
         return None, int(index), None, {"state": MachineState(int(value)).name.lower()}
     if what == "attributes":
         return None, int(index), None, {"attributes": int(value)}
+    if what == "tree":
+        return None, int(index), None, {"tree": None if value == "-" else int(value)}
     return None, int(index), None, {"capacity": dimensions.numbers([int(word) for word in value.split(",")])}
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate.pools import ROOT, Epoch, Pool, Pools, PoolShare
 from omega.cellstate.pools.settings import stated
 from omega.cellstate.resources import Resources
+from omega.pools.leaving import after_pools
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
@@ -273,8 +274,8 @@ def _settings(pools: Pools, name: str) -> Pool | None:
 def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
     """Return the fair share of every pool now and with other pools, for the same jobs.
 
-    `in_use`: leaf pools with live jobs that would be none, for which the store refuses the change. `warnings`: settings
-    without effect.
+    `in_use`: leaf pools with live jobs that would be none, for which the store refuses the change. `leaving`: tasks, by
+    pool, that would be on machines of another tree. `warnings`: settings without effect.
     """
     from omega.pools.effects import warnings
 
@@ -300,7 +301,10 @@ def plan_json(cell: "Queries", wanted: Pools) -> dict[str, Any]:
         )
     lost = sorted(pools.leaves - wanted.leaves)
     in_use = [name for name in lost if name in before.pools and any(before.pools[name].demand)]
-    return {"cell": cell.name, "version": pools.version, "pools": rows, "in_use": in_use, "warnings": warnings(wanted)}
+    return {
+        "cell": cell.name, "version": pools.version, "pools": rows, "in_use": in_use,
+        "leaving": dict(sorted(after_pools(cell, pools, wanted).items())), "warnings": warnings(wanted),
+    }  # fmt: skip
 
 
 def wrong_epoch(cell: "Queries") -> list[tuple[str, str]]:

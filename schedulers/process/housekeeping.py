@@ -15,11 +15,14 @@ MOST_CALLS = 10
 def housekeep(cell: Housekeeping, at_ms: int, by: str, most: int = MOST_RUNS) -> bool:
     """Requeue tasks of lost agents, evict from drained machines, end stopped and abandoned jobs, delete old ones.
 
+    It also assigns machines to pool trees, where the client that changed them died before.
+
     Every process calls it; concurrent calls take effect once (semantics 17). `at_ms` is the time in the log.
     Returns whether more work is due.
     """
     cell.reap_executors(at_ms, by)
     cell.retire(cell.store_ms())
+    cell.assign_trees(at_ms, by)
     over = [machine for machine, left in cell.deadlines().items() if left <= 0]
     if over:
         states = {machine.index: machine.state for machine in cell.machines()}

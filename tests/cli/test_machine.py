@@ -200,7 +200,8 @@ def test_limit_of_the_list(omega: Omega, cell: RedisCell) -> None:
 def test_attributes_are_set_and_taken_away(omega: Omega, cell: RedisCell) -> None:
     join(cell, 2)
     said = omega.json("machine", "set", "m1", "rack=r7", "gpu=yes")
-    assert said == {"cell": cell.name, "name": "m1", "index": 1, "attributes": {"gpu": "yes", "rack": "r7"}}
+    has = {"gpu": "yes", "rack": "r7"}
+    assert said == {"cell": cell.name, "name": "m1", "index": 1, "attributes": has, "evicted": 0}
     assert omega.text("machine", "set", "m1", "gpu=") == "machine m1 has rack=r7\n"
     assert cell.machines()[1].attributes == {"rack": "r7"}
     assert "m1 has new attributes" in omega.text("events", "--kind", "machine")

@@ -5,6 +5,7 @@
     limit      2  or  -/3  jobs=1  from=30          limits of the claiming job's kind
     job        1x3+2x1 gang                         groups (need x tasks); gang strict held stopped absent
     pools      job=a low=b                          pools of jobs (optional, as asserts)
+    trees      m0=a m1=b                            trees of machines, "-" for none (optional); pool a is in tree a
     asserts    a+c<2 b>1.5/8                        shares of the evictor's pool and of victims' (+: several leaf pools)
     moved      m0                                   another client changes m0 after the sync
     mode       inc fine, gang coarse
@@ -23,6 +24,7 @@ from collections import defaultdict
 from omega.cellstate.fairness import Assertion, Threshold
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import MOST_PRECEDENCE, Gang, JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.ranges import count as tasks_in
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions, Resources
@@ -51,6 +53,7 @@ class Scene:
         self.placements: dict[str, int] = {}
         self.add_machines(machines)
         self.add_running()
+        self.add_trees()
         self.add_job()
         self.change_machines(machines)
         self.limit()
@@ -60,7 +63,8 @@ class Scene:
 
     def add_machines(self, machines: dict[str, str]) -> None:
         sizes = {name: text.partition(":")[0].partition(">")[0] for name, text in machines.items()}
-        specs = [MachineSpec(name, amounts(size)) for name, size in sizes.items()]
+        trees = self.trees()
+        specs = [MachineSpec(name, amounts(size), {"tree": trees.get(name, "-")}) for name, size in sizes.items()]
         self.cell.register_executor("e0", "n", 600_000, 0)
         self.index = dict(zip(machines, self.cell.join("e0", specs, 0), strict=True))
 
@@ -89,6 +93,15 @@ class Scene:
             for number, (placement, _, _) in enumerate(found.groups[0].runs, 1):
                 self.placements[f"{name}#{number}"] = placement
         self.other = elsewhere
+
+    def trees(self) -> dict[str, str]:
+        return dict(word.split("=") for word in self.case.get("trees", "").split())
+
+    def add_trees(self) -> None:
+        names = sorted(set(self.trees().values()) - {"-"})
+        if names:
+            trees = tuple(PoolTree(name, f"tree == '{name}'") for name in names)
+            self.cell.set_pools(Pools(tuple(Pool(name, tree=name) for name in names), trees), 0, 0, "ada")
 
     def pool_of(self, name: str) -> dict[str, str]:
         pools = dict(word.split("=") for word in self.case.get("pools", "").split())

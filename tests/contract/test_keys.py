@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate import keys
-from omega.cellstate.pools import Pool
+from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -38,6 +38,7 @@ def used(make: Make) -> RedisStand:
     Member(stand.cell, "batch/8").place("wide", (0, 300))
     put(stand.cell, Pool("a"))
     stand.cell.publish_epoch(next_epoch(stand.cell, 5_000), 1_000, 7)
+    put(stand.cell, Pool("a"), trees=(PoolTree(), PoolTree("gpu", "has gpu")))
     return stand
 
 

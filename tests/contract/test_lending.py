@@ -107,6 +107,7 @@ def test_what_a_tree_has_is_that_of_the_last_epoch(cell: AnyCell, member: Member
 
 def test_trees_keep_apart(cell: AnyCell, member: Member) -> None:
     m = big(cell, 10)
+    cell.set_machine_attributes(m, {"gpu": "yes"}, 0, "ada")
     put(
         cell,
         Pool("a", guarantee={"cpu": 4}, lending={"cpu": 0}),

@@ -15,6 +15,7 @@ from omega.cellstate.backup.restore import restore
 from omega.cellstate.backup.upgrade import STEPS, check_schema
 from omega.cellstate.errors import Refused, Unsuitable
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.job_records import decode, encode
@@ -163,6 +164,24 @@ def test_a_cell_at_work_is_not_migrated(client: Any, older: str) -> None:
     with pytest.raises(Refused, match="batch/0 still at work"):
         migrate(client, older, AT, "ada")
     assert client.hget(keys.prefix(older) + "meta", "schema") == b"%d" % OLD
+
+
+def test_a_cell_of_schema_6_names_the_trees_of_its_pools(client: Any, older: str) -> None:
+    cell, prefix = RedisCell.open(client, older), keys.prefix(older)
+    trees = PoolTree(), PoolTree("gpu", "has gpu")
+    cell.set_pools(Pools((Pool("web"), Pool("train", tree="gpu")), trees), 0, AT, "ada")
+    now = client.hgetall(prefix + "pools")
+    before = {name: value.partition(b"@")[0] for name, value in now.items() if name[:1] == b"c"}
+    client.hset(prefix + "pools", mapping=before)
+    client.hset(prefix + "meta", mapping={"pools": 1, "schema": 6})
+    client.delete(prefix + "trees")
+    assert migrate(client, older, AT, "ada") == 6
+    assert client.hgetall(prefix + "pools") == now
+    cell = RedisCell.open(client, older)
+    assert cell.counters()["pools"] == 2
+    assert not verify(cell).ok, "its machine is in no tree yet"
+    assert cell.assign_trees(AT, "batch/0") == 0
+    assert verify(cell).ok
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Pools that are configured, limited, moved and removed at random, with lists of users, also while jobs are in them."""
+"""Pools that are configured, limited, moved and removed at random, in one tree or two, also while jobs are in them."""
 
 from abc import abstractmethod
 
@@ -29,7 +29,8 @@ class PoolChanges(RuleBasedStateMachine):
     def change_pools(self, data: st.DataObject) -> None:
         """Change pools, now and then without having read them."""
         known, resources = self.twin.pools(), self.twin.dimensions.names
-        pools = [pool for pool in known.pools if data.draw(st.integers(0, 5))]
+        second = data.draw(st.sampled_from([(), (PoolTree("racks", "has rack"),)]), "second tree")
+        pools = [pool for pool in known.pools if data.draw(st.integers(0, 5)) and (second or not pool.tree)]
         kept = {pool.name for pool in pools}
         for name in data.draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=3), "pools"):
             bound = {
@@ -41,10 +42,12 @@ class PoolChanges(RuleBasedStateMachine):
             users = data.draw(st.sampled_from([(), (), ("u0",), ("u1", "u0")]), "users")
             sure = data.draw(st.sampled_from([0, 0, 4, 8]), "guarantee") * self.scale
             lent = {"cpu": data.draw(st.integers(0, 4), "lending") * self.scale} if sure else {}
-            made = Pool(name, parent, limits=bound, users=users, guarantee={"cpu": sure} if sure else {}, lending=lent)
+            tree = data.draw(st.sampled_from(["", "racks"]), "tree") if second and parent == ROOT else ""
+            due = {"cpu": sure} if sure else {}
+            made = Pool(name, parent, limits=bound, users=users, guarantee=due, lending=lent, tree=tree)
             pools = [*(pool for pool in pools if pool.name != name), made]
             kept.add(name)
-        trees = (PoolTree(default_parent=data.draw(st.sampled_from([ROOT, ROOT, "top"]))),)
+        trees = (PoolTree(default_parent=data.draw(st.sampled_from([ROOT, ROOT, "top"]))), *second)
         check, at = known.version - (not data.draw(st.integers(0, 9))), self.tick()
         self.worlds.do(lambda world: world.cell.set_pools(Pools(tuple(pools), trees), check, at, "ada"))
         if data.draw(st.booleans(), "epoch"):
@@ -54,9 +57,9 @@ class PoolChanges(RuleBasedStateMachine):
         """Publish the next epoch, now and then too early; what jobs hold and want is the same everywhere."""
         self.worlds.do(lambda world: world.cell.demands(Position())[1])
         known, twin, names = self.twin.epoch(), self.twin, self.twin.dimensions.names
+        total = (cpu, 1_000, 500, 2_000)[: len(names)]
         epoch = epoch_of(
-            twin.pools(), twin.demands(Position())[1], {"default": (cpu, 1_000, 500, 2_000)[: len(names)]}, names,
-            known,
+            twin.pools(), twin.demands(Position())[1], dict.fromkeys(("default", "racks"), total), names, known,
             version=twin.ledger.version, at_ms=(known.at_ms if known else 0) + later_ms, by="batch/0",
         )  # fmt: skip
         self.worlds.do(lambda world: world.cell.publish_epoch(epoch, 1_000, at))

@@ -14,7 +14,7 @@ import pytest
 
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import BUCKETS, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
-from omega.cellstate.pools import Pool, Pools
+from omega.cellstate.pools import Pool, Pools, PoolTree
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.cell import GENERAL_KEYS
 from omega.cellstate.redis.scripts import Script
@@ -69,6 +69,11 @@ POOLS = Pools(
     )
 )  # fmt: skip
 """``free``, ``lent`` and ``beside`` have no limits, and none above them; ``below`` has none of its own."""
+TREES = (PoolTree(), PoolTree("right", "side == 'right'"))
+DIVIDED = Pools(
+    tuple(replace(pool, tree="right") if pool.name in ("free", "upper") else pool for pool in POOLS.pools), TREES
+)
+"""The same, with two trees that divide the machines; ``free`` and ``below`` are in the second one."""
 
 
 def make(
@@ -78,9 +83,9 @@ def make(
     assert isinstance(cell, Watched)
     cell.register_executor("e", "one", LEASE_MS, 1)
     cell.register_executor("f", "one", LEASE_MS, 1)
-    for executor, first in (("e", 0), ("f", MACHINES // 2)):
+    for executor, first, side in (("e", 0, "left"), ("f", MACHINES // 2, "right")):
         machines = [
-            MachineSpec(f"m{first + i}", tuple(unit * amount for amount in CAPACITY[:resources]))
+            MachineSpec(f"m{first + i}", tuple(unit * amount for amount in CAPACITY[:resources]), {"side": side})
             for i in range(MACHINES // 2)
         ]
         cell.join(executor, machines, 1)
@@ -138,16 +143,18 @@ def some_claims(rng: Random, cell: RedisCell, job_id: str) -> Transaction:
         (5, 2, True),
         (6, 1, True),
         (7, 4, True),
+        (8, 2, True),
+        (9, 3, True),
     ],
 )
 def test_both_paths_write_the_same_bytes(store_url: str, seed: int, resources: int, pools: bool) -> None:
-    """World 3 has amounts so large that what a lane wants of them is bounded (MOST_WANTED)."""
+    """World 3 has amounts so large that what a lane wants of them is bounded (MOST_WANTED); 8 and 9 have two trees."""
     client, unit = connect(store_url), 1 << 27 if seed == 3 else 1
     ways = ((str, "both"), (never, "general"))
     worlds = [make(change, client, f"{way}-{uuid4().hex[:8]}", resources, unit) for change, way in ways]
     try:
         for cell, _ in worlds if pools else []:
-            cell.set_pools(POOLS, cell.pools().version, 1, "ada")
+            cell.set_pools(DIVIDED if seed >= 8 else POOLS, cell.pools().version, 1, "ada")
         live_through(worlds, Random(f"{seed}/fast-path"), 45, unit, pools)
     finally:
         for cell, _ in worlds:
@@ -294,3 +301,23 @@ def test_calls_give_the_keys_of_the_general_path_once_one_needed_them() -> None:
     cell.set_limits("batch", Limits((None, None)), 3, "ada")
     assert place(5) == 1
     assert given[-1] == given[3] + len(GENERAL_KEYS)
+
+
+@pytest.mark.parametrize(
+    ("places", "fast"), [((("beside", 0), ("free", 5)), True), ((("beside", 0), ("free", 1)), False)]
+)
+def test_jobs_take_the_fast_path_to_machines_of_their_tree(places: Sequence[tuple[str, int]], fast: bool) -> None:
+    cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c")
+    cell.set_pools(DIVIDED, cell.pools().version, 1, "ada")
+    group = TaskGroup((1, 2), 2, 500)
+    named = [(pool, f"{pool}{i}") for pool, _ in places for i in "ab"]
+    cell.submit([JobSpec(name, name, "batch", (group,), spec={"pool": pool}) for pool, name in named], 1, "ada")
+    first, second = ([Transaction(f"{pool}{i}", (Claim(at, 0, 2),)) for pool, at in places] for i in "ab")
+    cell.commit(CommitRequest(membership, 1, first, Position(), 2))  # the client learns which queues there are
+    cell.change = always
+    with nullcontext() if fast else pytest.raises(StoreError, match="the general path"):
+        reply = cell.commit(CommitRequest(membership, 2, second, Position(), 3, executors=(1, 3)))
+        assert all(outcome.accepted for outcome in reply.outcomes)
+    runs = [run for run in cell.runs(range(MACHINES)) if run.job.endswith("a")]
+    ends = [TaskEnd(run.machine, run.placement, EndKind.FINISHED) for run in runs]
+    assert sum(cell.end(ends, 4, "e")) == (4 if fast else 2)

@@ -21,6 +21,7 @@ if length ~= duration then duration, duration_text = length, format('%d', (unpac
 local claims, lead = (#blob - 16) / 24, '+ ' .. id .. ' 0 ' .. duration_text
 local mode, detection, of, count, seen = unpack_numbers('<i8i8i8i8i8', blob)
 local list, items, values, placings, verdicts, counts = nil, nil, nil, '', nil, nil
+local tree = divided and lane_trees[sub(record, LANE_AT + 1, name - 1)]
 local waiting, left, first, last = sub(record, group + WAITING_AT + 4, at_runs - 1), unplaced, nil, nil
 local n, total, said, mailbox, hold, claimed = 0, 0, nil, nil, nil, nil
 if claims > 1 then
@@ -42,7 +43,7 @@ for pass = claims > 1 and mode == 1 and 1 or 2, 2 do
     local p = places[key]
     local q = MACHINE_WORDS * p
     local shape, used1, used2 = machines[q - M_SHAPE], machines[q - M_FIRST], machines[q - M_SECOND]
-    if of ~= 0 or count > left or count < 1 or shape[S_STATE] ~= UP or commands == 1 and shape[S_EXECUTOR] % 2 == 1 then
+    if of ~= 0 or count > left or count < 1 or shape[S_STATE] ~= UP or tree and trees[p] ~= tree or commands == 1 and shape[S_EXECUTOR] % 2 == 1 then
       fast = false
       break
     end

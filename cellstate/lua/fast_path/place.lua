@@ -54,6 +54,7 @@ repeat -- the fast path
   end
   if not fast then break end
   --@include fast_path/machines
+  local trees = divided and fetch(trees_key, keys)
   for t = 1, fast and n or 0 do
     fast = false
     local id, record = ids[t], job_records[t]

@@ -37,7 +37,8 @@ local places, keys, machines, rows, runs, others, holds = {}, {}, {}, nil, nil, 
 -- The places of machines that changed.
 local touched = {}
 local lines, mailboxes, kinds, lanes_of, changed_lanes = {}, {}, {}, {}, {}
--- Of a cell in which some pools have limits: records of lanes whose jobs they do not bind, false for others.
-local lane_rows = {}
+-- Of a cell in which some pools have limits: records of lanes whose jobs they do not bind, false for others. Of one in which
+-- trees divide the machines: the trees of lanes.
+local lane_rows, lane_trees, divided = {}, {}, false
 -- Of the last job: lane, bytes of its need, its tally, the need of the first and the second resource.
 local tally_lane, tally_bytes, tally, need, need1, need2

@@ -1,7 +1,8 @@
 -- Pools that carry limits: what their jobs may hold together, and hold (docs/pools.md, "Limits"). Nothing of this is
--- read while no pool of the cell carries a limit.
+-- read while no pool of the cell carries a limit and one tree has all machines.
 --   cNAME  of a leaf: the numbers of it and its ancestors that carry limits, upward; "c": of a pool not configured. In a
---          tree with pools that lend a part of their guarantee only: "/", the numbers of such pools, upward, ":tree"
+--          tree with pools that lend a part of their guarantee only: "/", the numbers of such pools, upward, ":tree".
+--          Where trees divide the machines: "@" and the number of its tree, in which alone its jobs may run
 --   bN     limits ("-" for none), then use: jobs with placed tasks, placed tasks, amount*R
 --   kN     what pool N does not lend ("-": nothing), then what the pools and jobs below it occupy: amount*R each
 --   tN     what tree N has at the last epoch ("-": not bounded), then what is occupied of it: amount*R each
@@ -9,7 +10,7 @@
 -- there is, so other pools leave free what a pool does not lend (docs/pools.md, "Limits").
 -- Fields of the hash pools; the others are for people and schedulers (cellstate/pools/records.py).
 
-local pools = { limited = false }
+local pools = { limited = false, divided = false }
 do
   local by_leaf, books, changed = {}, {}, {}
 
@@ -33,7 +34,7 @@ do
 
   -- The fields that a chain names: limits; pools that lend in part; their tree, false when there are none.
   local function fields_of(text)
-    local own, keepers, tree = match(text, '^([^/]*)/?([^:]*):?(.*)$')
+    local own, keepers, tree = match(text, '^([^/@]*)/?([^:@]*):?([^@]*)')
     local limits, lent = {}, {}
     for number in gmatch(own, '%d+') do limits[#limits + 1] = 'b' .. number end
     for number in gmatch(keepers, '%d+') do lent[#lent + 1] = 'k' .. number end
@@ -73,9 +74,15 @@ do
     end
     for i = 1, #numbers do
       local l = all[numbers[i]]
-      if l and not l.chain then l.chain = chain_of(by_leaf[l.leaf]) end
+      if l and not l.chain then
+        l.chain, l.tree = chain_of(by_leaf[l.leaf]), match(by_leaf[l.leaf], '@(%d+)$')
+        pools.divided = pools.divided or l.tree ~= nil
+      end
     end
   end
+
+  -- The number of the tree in which alone the jobs of a loaded lane may run, as text; nil when that is anywhere.
+  function pools.tree(l) return l and l.tree end
 
   -- The chain of a loaded lane; false when nothing binds its jobs.
   function pools.chain(l) return l and l.chain and (#l.chain > 0 or l.chain.tree) and l.chain end

@@ -15,6 +15,7 @@ def test_the_order_of_verdicts_is_their_precedence() -> None:
         "DUPLICATE",
         "INCOMPLETE",
         "LIMIT",
+        "TREE",
         "SHARE",
         "PRECEDENCE",
         "MOVED",

@@ -81,11 +81,11 @@ def test_each_machine_is_in_one_tree() -> None:
     snapshot = seen()
     check_machines(POOLS, snapshot)
     assert totals_of(POOLS, snapshot, ("cpu", "memory")) == {"default": (8, 16), "gpu": (8, 16)}
-    twice = Pools((), (PoolTree("a", "has gpu"), PoolTree("b", "gpu == 'yes' or has zone")))
+    twice = Pools((Pool("p"),), (PoolTree("a", "has gpu"), PoolTree("b", "gpu == 'yes' or has zone")))
     with pytest.raises(BadInput, match="pool trees a, b: each selects machine m1 and 1 more"):
         check_machines(twice, snapshot)
     assert totals_of(twice, snapshot, ("cpu", "memory"))["a"] == (8, 16), "what two trees select later is in the first"
-    nowhere = Pools((), (PoolTree("a", "has gpu"), PoolTree("b", "has rack")))
+    nowhere = Pools((Pool("p"),), (PoolTree("a", "has gpu"), PoolTree("b", "has rack")))
     with pytest.raises(BadInput, match="none selects machine m0 and 1 more"):
         check_machines(nowhere, snapshot)
     assert totals_of(nowhere, snapshot, ("cpu", "memory"))["b"] == (0, 0), "what none selects later is in none"

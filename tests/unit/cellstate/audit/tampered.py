@@ -109,8 +109,10 @@ def furnish(town: Town) -> None:
     gone = cell.register_scheduler("batch/9", "nonce-9", LEASE_MS, 15)
     cell.deregister_scheduler(gone, 16)
     cell.retire(17)
-    pools = Pools((Pool("team", limits={"tasks": 500, "cpu": 90_000}), Pool("lab", "team"), Pool("own", weight=2)),
-                  (PoolTree(default_parent="team"),))  # fmt: skip
+    cell.join("simulated", [MachineSpec("far", (40, 40), {"zone": "edge"})], 17)
+    pools = Pools((Pool("team", limits={"tasks": 500, "cpu": 90_000}), Pool("lab", "team"), Pool("own", weight=2),
+                   Pool("edge", tree="edge")),
+                  (PoolTree(default_parent="team"), PoolTree("edge", "zone == 'edge'")))  # fmt: skip
     stored = cell.set_pools(pools, 0, 17, "ada")
     half = 0.5, 0.5
     share = PoolShare(
