@@ -90,6 +90,9 @@ class SpecField(NamedTuple):
     seen: Seen = Seen.ALL
 
 
+POLICY = "policy"
+"""The field of a specification with the values of the fields that schedulers and policies declare, by name."""
+
 SPEC = (
     SpecField("user", "whose use it counts for"),
     SpecField("pool", "whose use it counts for"),
@@ -104,7 +107,7 @@ SPEC = (
     SpecField("environment", "variables of its commands", seen=Seen.DECLARED),
     SpecField("directory", "where its commands run", seen=Seen.DECLARED),
     SpecField("submitted_in", "the folder of its submission", seen=Seen.DECLARED),
-    SpecField("policy", "fields of schedulers and policies of other packages", seen=Seen.DECLARED),
+    SpecField(POLICY, "fields that schedulers and policies declare (schedulers/job_fields.py)", seen=Seen.DECLARED),
     SpecField("mapreduce", "the plan of a MapReduce job", seen=Seen.DECLARED),
 )
 """Fields of a job's specification. One that is not in the table is seen by all policies."""

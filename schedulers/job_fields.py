@@ -17,12 +17,11 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec
 from omega.cellstate.plain_text import check_text
 from omega.cellstate.resources import parse_bytes, shown
+from omega.cellstate.schema import POLICY
 
 if TYPE_CHECKING:
     from omega.schedulers.work import Work
 
-POLICY = "policy"
-"""The field of a job with the values of such fields, by name."""
 UNKNOWN = "start a scheduler of it (omega scheduler run), or install its package here"
 MOST_FIELDS = 64
 """Maximum number of fields of a kind."""

@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import Assertion
 from omega.cellstate.override import override
+from omega.cellstate.schema import POLICY
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction
 from omega.cellstate.usage import Whose
-from omega.schedulers.job_fields import POLICY, JobField
+from omega.schedulers.job_fields import JobField
 from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.sizing.model import Profile, Totals
 from omega.schedulers.work import Work
@@ -312,7 +313,8 @@ def applies_constraints(policy: Placement | Preemption) -> bool:
 def read_by(*policies: object) -> frozenset[str] | None:
     """Return the fields of jobs that policies and those that they wrap declare to read; None for every field.
 
-    An ordering counts only if it bounds tasks (`most`): lane and key of a job are no part of its shape.
+    A policy with fields of jobs of its own (`job_fields`) reads all such fields. An ordering counts only if it bounds
+    tasks (`most`): the queue groups jobs by lane and sorts each group by key.
     """
     names = set[str]()
     for policy in with_wrapped(*policies):

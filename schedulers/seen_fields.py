@@ -11,13 +11,11 @@ from operator import attrgetter
 from typing import Any
 
 from omega.cellstate.model import GroupStatus, Job
-from omega.cellstate.schema import CHANGING, FIXED, GROUP, GROUP_SPEC, SPEC, Field, Seen, SpecField
+from omega.cellstate.schema import CHANGING, FIXED, GROUP, GROUP_SPEC, POLICY, SPEC, Field, Seen, SpecField
 from omega.schedulers.constraints.demands import FIELDS
 
 Part = tuple[str, Any]
 """A field and its value."""
-POLICY = "policy"
-"""The field of the specification with the fields of policies."""
 _ATTRIBUTES = {"submitted": "submitted_ms", "duration": "duration_ms"}
 """Attributes of a job and its groups that have another name than the field of the record."""
 

@@ -178,8 +178,14 @@ def sets_were_legal_when_decided(cell_state: CellState, replay: Replay) -> Itera
         yield Violation(5, what, where)
 
 
+def constraints_hold(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
+    """7: tasks are placed on machines that satisfy the constraints of their group."""
+    for what, where in replay.constraints.check(cell_state.jobs, cell_state.described):
+        yield Violation(7, what, where)
+
+
 COMPARISONS: tuple[Comparison, ...] = (
     numbers_follow_from_log, records_follow_from_log, needs_follow_from_log, nothing_is_over,
     placements_follow_from_log, counts_follow_from_log, gangs_commit_whole, victims_are_lower, delays_follow_from_log,
-    sets_were_legal_when_decided,
+    sets_were_legal_when_decided, constraints_hold,
 )  # a table # fmt: skip

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from omega.cellstate import ranges
 from omega.cellstate.inspection import ChangedRecords, Damage
-from omega.cellstate.model import Job, Run
+from omega.cellstate.model import Described, Job, Run
 from omega.cellstate.ports import Audited
 from omega.cellstate.replies import KindUse
 from omega.cellstate.transaction import Position
@@ -44,6 +44,8 @@ class CellState:
     length: int = 0
     rows: dict[int, list[int]] = field(default_factory=dict)
     """Machine records by index, gone machines included; columns as in replies.Rows."""
+    described: dict[int, Described] = field(default_factory=dict)
+    """Names and attributes of the machines on which jobs with constraints were placed."""
     runs: dict[int, list[Run]] = field(default_factory=dict)
     jobs: dict[str, Job] = field(default_factory=dict)
     bare: set[str] = field(default_factory=set)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, changed_by, exceeds
 from omega.cellstate.audit.assertions import Assertions
+from omega.cellstate.audit.constraints import ConstraintBook
 from omega.cellstate.audit.decisions import Decisions
 from omega.cellstate.audit.losses import ENDS, LossBook
 from omega.cellstate.audit.register import Register
@@ -40,6 +41,7 @@ class Replay:
         self.register = Register(size, complete=self.complete)
         self.losses = LossBook()
         self.decisions = Decisions(start)
+        self.constraints = ConstraintBook(start)
         self.needs = Needs()
         self._block, self._actor = 0, ""
         self._placers: set[str] = set()
@@ -69,6 +71,7 @@ class Replay:
                     self.say(*complaint)
                 self._enter(fact.words)
                 self.decisions.enter(fact)
+                self.constraints.enter(fact)
             except (ValueError, IndexError, KeyError, TypeError):
                 self.say(3, f"fact {' '.join(fact.words)!r} cannot be read", f"log {fact.version}")
         self._close_version()

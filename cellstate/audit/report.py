@@ -51,6 +51,8 @@ class Report:
     log_from_version: int
     evictions: Mapping[str, int] = field(default_factory=dict)
     """Number of eviction sets between pools in the log, and of those checked on the copy that they were decided on."""
+    constraints: Mapping[str, int] = field(default_factory=dict)
+    """Number of claims in the log for groups with constraints, and of those checked on their machine's attributes."""
 
     @property
     def ok(self) -> bool:
@@ -67,6 +69,7 @@ class Report:
             "version": self.version,
             "log": {"from_version": self.log_from_version, "facts": self.checked["facts"]},
             "evictions": dict(self.evictions),
+            "constraints": dict(self.constraints),
         }
 
 
@@ -138,6 +141,8 @@ def look(cell: Audited, log: Log) -> tuple[CellState, ByPlace, bool] | None:
     cell_state = read(cell)
     if cell_state is None or not log.follow(cell_state.version):
         return None
+    machines = log.replay.constraints.machines(cell_state.jobs)
+    cell_state.described = dict(zip(machines, cell.described(machines), strict=True))
     damaged = cell_state.set_aside()
     if inspection is not None:
         inspection.damaged += damaged
@@ -181,4 +186,5 @@ def _report(cell_state: CellState, replay: Replay, by_place: ByPlace, *, settled
     distinct = {violation for violations in by_place.values() for violation in violations} | set(replay.violations)
     in_order = sorted(distinct, key=lambda v: (v.invariant, v.where, v.what))
     evictions = {"sets": replay.decisions.number, "checked": replay.decisions.checked}
-    return Report(checked, tuple(in_order), settled, cell_state.version, replay.start, evictions)
+    constraints = {"claims": replay.constraints.number, "checked": replay.constraints.checked}
+    return Report(checked, tuple(in_order), settled, cell_state.version, replay.start, evictions, constraints)

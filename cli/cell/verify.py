@@ -48,6 +48,9 @@ def command(ctx: click.Context, name: str | None) -> None:
         if report.evictions.get("sets"):
             sets, copies = units.count(report.evictions["sets"], "eviction set"), report.evictions["checked"]
             said.append(f"{sets} ({copies:,} checked on the snapshot that they were decided on)")
+        if report.constraints.get("claims"):
+            claims, known = units.count(report.constraints["claims"], "claim"), report.constraints["checked"]
+            said.append(f"{claims} with constraints ({known:,} checked on the attributes of their machines)")
         if not report.settled:
             render.line("not settled: the cell changes too fast for an exact read; only its log was checked, try again")
         elif report.ok:

@@ -17,10 +17,11 @@ from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.model import After, JobSpec
 from omega.cellstate.plain_text import cleaned, problems
 from omega.cellstate.resources import Dimensions, Resources, shown
+from omega.cellstate.schema import POLICY
 from omega.jobfile.document import Document, Path, joined, parse
 from omega.jobfile.form import JobForm, Tasks, fields_at
 from omega.jobfile.mapreduce import MapReduceForm
-from omega.schedulers.job_fields import POLICY, BadField, JobField, read_values
+from omega.schedulers.job_fields import BadField, JobField, read_values
 
 FindJob = Callable[[str], str]
 """Return the id of an existing job by name or id; raises Refused when there is none."""

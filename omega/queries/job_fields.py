@@ -17,7 +17,7 @@ PUBLISHED = "job_fields"
 
 def values_text(cell: "Queries", job: "Job") -> str:
     """Return the values of a job's own fields as in its file: ``deadline: 30m, tier: gold``."""
-    from omega.schedulers.job_fields import POLICY
+    from omega.cellstate.schema import POLICY
 
     own = job.spec.get(POLICY) or {}
     known = {each.name: each for each in KindFields(cell).of(job.kind) or ()} if own else {}

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from omega.schedulers.job_fields import POLICY, JobField, with_values
+from omega.cellstate.schema import POLICY
+from omega.schedulers.job_fields import JobField, with_values
 from omega.workload.workload import Workload
 
 

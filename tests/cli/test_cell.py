@@ -215,6 +215,7 @@ def test_verify(omega: Omega, cell: RedisCell) -> None:
         "version": 2,
         "log": {"from_version": 1, "facts": 3},
         "evictions": {"sets": 0, "checked": 0},
+        "constraints": {"claims": 0, "checked": 0},
         "warnings": [],
     }
     assert omega.text("cell", "verify") == "ok · 2 machines · 0 tasks · 0 jobs · 3 facts · version 2\n"

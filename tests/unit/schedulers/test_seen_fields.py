@@ -15,6 +15,7 @@ from omega.cellstate.transaction import Claim
 from omega.jobfile.reader import JobFile, load
 from omega.schedulers import seen_fields
 from omega.schedulers.constraints.demands import FIELDS
+from omega.schedulers.job_fields import JobField
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
@@ -196,6 +197,14 @@ class Ranking(Ordering):
 class Subclass(FirstFit):
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         return [] if work.job.spec.get("environment") else super().place(work, snapshot, rng)
+
+
+def test_a_policy_with_fields_of_its_own_reads_them() -> None:
+    class Timely(Strange):
+        reads = ()
+        job_fields = (JobField("deadline", "duration", "when it should end"),)
+
+    assert read_by(Timely()) == frozenset({"policy"})
 
 
 def test_wrappers_read_what_they_wrap_reads_too() -> None:

@@ -132,6 +132,8 @@ RECORDS: list[tuple[str, int, str, str, Edit]] = [
      lambda t: t.words("kinds", "service", -2, 7)),
     ("kinds_follow_from_jobs", 6, "kind service", "has 2 admitted jobs by its record and 1",
      lambda t: t.words("kinds", "service", 5, 2)),
+    ("constraints_hold", 7, "job part group 0", "machine 1 (m1), which does not satisfy machine == 'm0'",
+     lambda t: t.specify("part", {"groups": [{"constraints": ["machine == 'm0'"]}]})),
     ("gangs_commit_whole", 2, "gang part", "left 3 unplaced",
      lambda t: t.job("part", gang=1)),
     ("gangs_commit_whole", 2, "gang low", "evicted some of its tasks and left 2 placed",

@@ -233,6 +233,7 @@ def test_the_report_as_json(town: Town) -> None:
         "version": 38,
         "log": {"from_version": 1, "facts": 60},
         "evictions": {"sets": 0, "checked": 0},
+        "constraints": {"claims": 0, "checked": 0},
     }
 
 

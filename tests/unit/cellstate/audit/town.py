@@ -1,9 +1,10 @@
 """A small cell in which everything has happened once, and ways to edit its store behind its back."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgpack
 import redis
 
 from omega.cellstate.fairness import Assertion
@@ -190,6 +191,11 @@ class Town:
         record = self.client.hget(self.prefix + "jobs", job_id)
         assert record is not None, job_id
         return decode(record, len(self.cell.dimensions))
+
+    def specify(self, job_id: str, spec: Mapping[str, Any]) -> "Town":
+        """Replace the specification of a job."""
+        self.client.hset(self.prefix + "specs", job_id, msgpack.packb(spec))
+        return self
 
     def put_job(self, job_id: str, fields: Fields) -> "Town":
         self.client.hset(self.prefix + "jobs", job_id, encode(fields))

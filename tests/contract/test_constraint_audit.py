@@ -1,0 +1,142 @@
+"""The audit reports placements on machines that do not satisfy a constraint of their job, and no others."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from omega.cellstate.audit import Report, verify
+from omega.cellstate.audit.constraints import holds
+from omega.cellstate.constraints.evaluation import holds as holds_everywhere
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.replies import CommitRequest
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Basis, Claim, Position, Transaction
+from tests.contract.conftest import AnyCell
+from tests.unit.schedulers.constraints.site import site
+
+MACHINES: tuple[Mapping[str, str], ...] = ({"rack": "r1", "gpu": "2"}, {"rack": "r2"}, {})
+
+
+class Placing:
+    """A cell of three machines, and a scheduler that places tasks wherever a test wants them."""
+
+    def __init__(self, cell: AnyCell) -> None:
+        self.cell, self.number = cell, 0
+        cell.register_executor("e", "n", 600_000, 0)
+        cell.join("e", [MachineSpec(f"m{i}", (100, 100), has) for i, has in enumerate(MACHINES)], 0)
+        self.member = cell.register_scheduler("batch/0", "n", 600_000, 0)
+
+    def submit(self, name: str, *constraints: Any) -> None:
+        group = TaskGroup((1, 1), 9, 0, {"constraints": list(constraints)} if constraints else {})
+        self.cell.submit([JobSpec(name, name, "batch", (group,))], 0, "ada")
+
+    def version(self) -> int:
+        return self.cell.changed_records(0, 0).version
+
+    def place(self, name: str, machine: int, since: int | None = None) -> None:
+        """Place a task; `since` is the version of the snapshot that it was decided on."""
+        self.number += 1
+        basis = None if since is None else Basis(since, 0)
+        request = CommitRequest(
+            self.member, self.number, [Transaction(name, (Claim(machine, 0, 1),))], Position(self.version()), 0,
+            basis=basis,
+        )  # fmt: skip
+        assert self.cell.commit(request).outcomes[0].placed == 1
+
+    def broken(self) -> list[tuple[int, str, str]]:
+        return [(each.invariant, each.what, each.where) for each in self.report().violations]
+
+    def report(self) -> Report:
+        return verify(self.cell)
+
+
+@pytest.fixture
+def placing(cell: AnyCell) -> Placing:
+    return Placing(cell)
+
+
+def test_a_placement_on_another_machine_is_reported(placing: Placing) -> None:
+    placing.submit("a", "rack == 'r1'", {"prefer": "rack == 'r9'"})
+    placing.place("a", 0)
+    assert placing.broken() == []
+    placing.place("a", 1)
+    placing.place("a", 2)
+    found = [(invariant, what.partition(" (version")[0], where) for invariant, what, where in placing.broken()]
+    assert found == [
+        (7, f"was placed on machine {i} (m{i}), which does not satisfy rack == 'r1'", "job a group 0") for i in (1, 2)
+    ]
+    assert placing.report().constraints == {"claims": 3, "checked": 3}
+
+
+def test_soft_constraints_and_jobs_without_any_are_no_violation(placing: Placing) -> None:
+    placing.submit("a", {"prefer": "rack == 'r9'"})
+    placing.submit("b")
+    for machine in (0, 1, 2):
+        placing.place("a", machine)
+        placing.place("b", machine)
+    assert placing.broken() == []
+    assert placing.report().constraints == {"claims": 0, "checked": 0}
+
+
+def test_a_placement_that_has_ended_is_reported_while_its_job_is_kept(placing: Placing) -> None:
+    placing.submit("a", "has gpu")
+    placing.place("a", 1)
+    (run,) = placing.cell.runs([1])
+    placing.cell.end([TaskEnd(1, run.placement, EndKind.FINISHED, "*")], 0, "e")
+    assert [invariant for invariant, _, _ in placing.broken()] == [7]
+
+
+def test_attributes_that_change_later_make_no_placement_wrong(placing: Placing) -> None:
+    placing.submit("a", "rack == 'r1'")
+    placing.place("a", 0)
+    placing.cell.set_machine_attributes(0, {"rack": "r7"}, 0, "ada")
+    assert placing.broken() == []
+    assert placing.report().constraints == {"claims": 1, "checked": 0}, "what they were then is not known"
+
+
+def test_attributes_that_changed_between_decision_and_commit_make_no_placement_wrong(placing: Placing) -> None:
+    placing.submit("a", "rack == 'r1'")
+    since = placing.version()
+    placing.cell.set_machine_attributes(0, {"rack": "r7"}, 0, "ada")
+    placing.place("a", 0, since)
+    assert placing.broken() == []
+    placing.place("a", 0, placing.version())
+    assert [invariant for invariant, _, _ in placing.broken()] == [7], "that one was decided on the new ones"
+
+
+def test_a_machine_that_joined_again_may_have_had_other_attributes(placing: Placing) -> None:
+    placing.submit("a", "rack == 'r9'")
+    placing.cell.join("e", [MachineSpec("m1", (100, 100), {"rack": "r9"})], 0)
+    placing.place("a", 1)
+    assert placing.broken() == []
+    placing.cell.join("e", [MachineSpec("m1", (100, 100), {"rack": "r2"})], 0)
+    assert placing.broken() == []
+
+
+def test_an_earlier_job_of_the_same_id_is_not_compared(placing: Placing) -> None:
+    placing.submit("a")
+    placing.place("a", 1)
+    placing.cell.stop("a", 0, "ada")
+    (run,) = placing.cell.runs([1])
+    placing.cell.end([TaskEnd(1, run.placement, EndKind.STOPPED, "*")], 0, "e")
+    placing.cell.end([TaskEnd(1, run.placement, EndKind.LEFT, "*")], 0, "e")
+    placing.cell.retire(1)
+    placing.cell.retire(10**12)
+    assert placing.cell.job("a") is None
+    placing.submit("a", "rack == 'r1'")
+    assert placing.broken() == []
+    assert placing.report().constraints == {"claims": 0, "checked": 0}
+
+
+TEXTS = [
+    "rack == 'r1'", "rack != 'r1'", "rack in ['r1', 'r2']", "rack not in ['r2']", "has gpu", "not has gpu", "gpu >= 2",
+    "gpu < 3 and rack == 'r1'", "gpu > 2 or has rack", "gpu == 2", "gpu in [1, 2]", "gpu <= 1", "machine == 'm1'",
+    "has machine", "rack == 2", "gpu == '2'", "not (rack == 'r2' or gpu == 2)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_it_evaluates_as_schedulers_do(text: str) -> None:
+    mask = holds_everywhere(text, site(*MACHINES).attributes).tolist()
+    assert [holds(text, {**has, "machine": f"m{i}"}) for i, has in enumerate(MACHINES)] == mask
