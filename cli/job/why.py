@@ -102,8 +102,12 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
     for part in explained.explanation.parts:
         if len(explained.job.groups) > 1:
             render.line(f"  group {explained.groups[part.group]}: {part.unplaced:,} unplaced · {part.reason}")
-        if part.fits:
-            render.line(f"  {part.fits:,} of them would fit now")
+        if part.starts:
+            render.line(f"  {part.starts:,} of them would fit now")
+        elif part.fits and job.gang and part.reason not in ("LIMIT", "NEVER"):
+            render.line(f"  room for {part.fits:,} of them; a gang starts as a whole")
+        for line in part.advice if part.fits < part.unplaced else ():
+            render.line(f"  {line}")
         if part.fits < part.unplaced:
             _show_steps(explained, part, verbose=verbose)
             _show_lacking(explained.lacking(part))

@@ -114,7 +114,7 @@ class Explained:
             use,
             cell.dimensions.names,
             unserved=failures.reason(job.id, job.kind),
-            pool_limit=PoolLimits(cell).of(job),
+            pool_limits=PoolLimits(cell).of(job),
             listed=listed,
         )
         indices = sorted({index for part in self.explanation.parts for step in part.steps for index in step.machines})
@@ -143,8 +143,10 @@ class Explained:
                 "group": part.group,
                 "name": self.groups[part.group],
                 "unplaced": part.unplaced,
-                "fits": part.fits,
+                "fits": part.starts,
+                "room": part.fits,
                 "reason": str(part.reason),
+                "advice": list(part.advice),
                 "steps": [
                     {
                         "reason": str(step.reason),
@@ -204,7 +206,9 @@ class Explained:
         ]
 
     def remedies(self) -> list[dict[str, Any]]:
-        """Return changes that would let the rest fit, each with its ``text``."""
+        """Return changes that would let the rest fit, each with its ``text``; none where limits exclude all."""
+        if self.explanation.reason in ("LIMIT", "NEVER"):
+            return []
         return [*self._evictions(), *self._more_machines()]
 
     def _evictions(self) -> Iterator[dict[str, Any]]:

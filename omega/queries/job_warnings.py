@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from omega.cellstate.resources import format_amount
-from omega.queries.room import Room
+from omega.queries.room import PoolLimits, Room
 from omega.queries.wording import amounts, count
 from omega.queries.working_copy import as_work, kinds_of, look_up, working_copy
 
@@ -35,6 +35,7 @@ class _Warnings:
 
     def __init__(self, cell: "Queries", specs: "Sequence[JobSpec]") -> None:
         self.cell, self.specs, self.room = cell, specs, Room(cell)
+        self._pool_limits = PoolLimits(cell)
 
     def all(self) -> list[str]:
         """Return every warning, job by job."""
@@ -42,7 +43,7 @@ class _Warnings:
         kinds = self.cell.kinds()
         gangs: dict[Hashable, int] = {}
         for spec in self.specs:
-            unplaceable = [*self._sizes(spec), *self._demands(spec)]
+            unplaceable = [*self._sizes(spec), *self._demands(spec), *self._limits(spec, kinds.get(spec.kind))]
             lines += [*self._precedence(spec, kinds.get(spec.kind)), *unplaceable, *self._simulated(spec)]
             if spec.gang and not unplaceable:
                 lines += self._gang(spec, gangs)
@@ -58,6 +59,19 @@ class _Warnings:
         if not low <= spec.precedence <= high:
             range_ = f"is not within {low} to {high}, the limits of kind {spec.kind}"
             yield f"job {spec.name}: precedence {spec.precedence} {range_}; it stays pending until they are changed"
+
+    def _limits(self, spec: "JobSpec", use: "KindUse | None") -> Iterator[str]:
+        """Task groups, or a gang, that exceed a limit of their kind or of their pools by themselves."""
+        from omega.schedulers.limits import limited_by_kind, never_admitted
+
+        names, work = self.cell.dimensions.names, as_work(spec)
+        limits = [] if use is None else [limited_by_kind(work.job, use, names)]
+        limits += self._pool_limits.of(work.job)
+        for at, reached in never_admitted(work.job, work.left, limits, names).items():
+            group = "" if spec.gang else f", group {spec.groups[at].spec.get('name', at)}"
+            yield f"job {spec.name}{group}: {reached.text}; it stays pending until the limit is raised"
+            if spec.gang:
+                return
 
     def _sizes(self, spec: "JobSpec") -> Iterator[str]:
         """Task groups that no machine which is up could ever hold."""

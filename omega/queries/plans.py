@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.queries.job_warnings import warnings
 from omega.queries.pool_shares import shares_with
+from omega.queries.room import PoolLimits
 from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.submission import taken
 
@@ -97,6 +98,7 @@ class Planner:
         self.cell, self.scored = cell, scored
         self.snapshot: Snapshot = working_copy(cell)
         self.kinds, self.pools = cell.kinds(), cell.pools()
+        self._pool_limits = PoolLimits(cell)
         self._schedulers: dict[str, Scheduler] = {}
         self._asked: list[Work] = []
         """The jobs planned so far; those of a cell with pools want their share."""
@@ -111,8 +113,9 @@ class Planner:
         work, use = as_work(spec, order), self.kinds.get(spec.kind)
         scheduler = self._scheduler(spec.kind)
         look_up(self.cell, self.snapshot, [work])
-        reason = explain(work, self.snapshot, use, self.cell.dimensions.names).reason
-        if reason == "LIMIT":
+        limits = self._pool_limits.of(work.job)
+        reason = explain(work, self.snapshot, use, self.cell.dimensions.names, pool_limits=limits).reason
+        if reason in ("LIMIT", "NEVER"):
             return PlannedJob(spec, Planned(), reason)
         scores = self._scores(scheduler, work)
         now = 0.0
@@ -123,7 +126,7 @@ class Planner:
             self.snapshot.epoch = shares_with(self.cell, self.pools, self.snapshot, self._asked)
         planned = DryRun(scheduler, self.snapshot, self.cell, now).plan(work)
         if work.remaining:
-            reason = explain(work, self.snapshot, use, self.cell.dimensions.names).reason
+            reason = explain(work, self.snapshot, use, self.cell.dimensions.names, pool_limits=limits).reason
         machines = sorted({claim.machine for claim in planned.claims})
         names = {m: name for m, (name, _) in zip(machines, self.cell.described(machines), strict=True)}
         jobs = self.cell.jobs_by_id(sorted({each.resident.job for each in planned.victims}))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
     from omega.schedulers.constraints.reasons import Reason
-    from omega.schedulers.limits import ReachedLimit
+    from omega.schedulers.limits import Limited
 
 MOST_EXPLAINED = 200
 """Jobs of different demands that are explained for a list; of those beyond only room and limits are looked at."""
@@ -40,14 +40,13 @@ class PoolLimits:
     def _use(self) -> "Mapping[str, PoolUse]":
         return self.cell.pool_use()
 
-    def of(self, job: Job) -> "ReachedLimit | None":
-        """Return the limit of its pool, or of an ancestor, that excludes every task of a job."""
-        from omega.schedulers.limits import pool_limit_reached
+    def of(self, job: Job) -> "list[Limited]":
+        """Return the limits of a job's pool and its ancestors."""
+        from omega.schedulers.limits import limited_by_pools
 
         if not self.pools.limited:
-            return None
-        left = [group.ready for group in job.groups]
-        return pool_limit_reached(job, left, self.pools, self._use, self.cell.dimensions.names)
+            return []
+        return limited_by_pools(job, self.pools, self._use, self.cell.dimensions.names)
 
 
 @dataclass
@@ -91,10 +90,11 @@ class Room:
             return "SIMULATED"
         if any(self.largest_lack(group.need) is not None for group in waiting):
             return "TOO_LARGE"
+        limited = self._limited(job)
         if unserved := self._unserved(job):
-            return str(unserved)
-        if self._limited(job):
-            return "LIMIT"
+            return limited if limited == "NEVER" else str(unserved)
+        if limited:
+            return limited
         if any(self.room(group.need) < group.unplaced for group in waiting):
             return "RESOURCES"
         return "LOCALITY" if job.id in self._delayed else "WAITING"
@@ -103,16 +103,20 @@ class Room:
         """Return why no scheduler would place a job."""
         return None if self._failures is None else self._failures.reason(job.id, job.kind)
 
-    def _limited(self, job: Job) -> bool:
-        """Return whether a limit of its kind or of its pool excludes every task of a job."""
-        from omega.schedulers.limits import limit_reached, precedence_excluded
+    def _limited(self, job: Job) -> str:
+        """Return NEVER if limits exclude tasks whatever is in use, LIMIT if they exclude all now, else nothing."""
+        from omega.schedulers.limits import limit_reached, limited_by_kind, never_admitted, precedence_excluded
 
-        use, left = (self._kinds or {}).get(job.kind), [group.ready for group in job.groups]
-        if use is not None and (
-            precedence_excluded(job, use) or limit_reached(job, left, use, self.cell.dimensions.names)
-        ):
-            return True
-        return self._pool_limits.of(job) is not None
+        use, left, names = (self._kinds or {}).get(job.kind), [each.ready for each in job.groups], self._names
+        limits = [*([] if use is None else [limited_by_kind(job, use, names)]), *self._pool_limits.of(job)]
+        if limits and never_admitted(job, left, limits, names):
+            return "NEVER"
+        excluded = use is not None and precedence_excluded(job, use)
+        return "LIMIT" if excluded or limit_reached(job, left, limits, names) else ""
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.cell.dimensions.names
 
     @classmethod
     def of(cls, snapshot: "Snapshot", cell: "Queries", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
@@ -144,16 +148,15 @@ class Room:
         from omega.schedulers.work import Work
 
         work, pools = Work.of(job), self._pool_limits.pools
-        limit, unserved = self._pool_limits.of(job), self._unserved(job)
-        tree = pools.tree_of(pools.pool_of(work.pool, work.user)).name
-        key = job.kind, job.precedence, work.shape(), limit and limit.owner, unserved, tree
+        pool, unserved = pools.pool_of(work.pool, work.user) if pools.configured else "", self._unserved(job)
+        key = job.kind, job.precedence, work.shape(), pool, unserved
         if key not in self._reasons:
             if self._snapshot is None:
                 self._snapshot = latest(self.cell)
             look_up(self.cell, self._snapshot, [work])
             use = (self._kinds or {}).get(job.kind)
             self._reasons[key] = explain(
-                work, self._snapshot, use, self.cell.dimensions.names, unserved=unserved, pool_limit=limit
+                work, self._snapshot, use, self._names, unserved=unserved, pool_limits=self._pool_limits.of(job)
             ).reason
         reason = self._reasons[key]
         return "LOCALITY" if reason == "WAITING" and job.id in self._delayed else reason

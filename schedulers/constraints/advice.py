@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+import numpy as np
+
 from omega.cellstate.attributes import Attributes
-from omega.cellstate.constraints.evaluation import holds
-from omega.cellstate.constraints.expressions import attributes_in
+from omega.cellstate.constraints.evaluation import evaluate, holds
+from omega.cellstate.constraints.expressions import All, Compare, Expression, OneOf, attributes_in
 from omega.cellstate.constraints.grammar import parse
 from omega.schedulers.constraints.demands import Demands
 
@@ -28,13 +30,26 @@ def _warnings(wants: Demands, attributes: Attributes) -> Iterator[str]:
             if name not in there:
                 yield f"constraint {text}: {_unknown(name, there)}"
         if not holds(text, attributes).any():
-            yield f"constraint {text}: matches no machine"
+            yield "; ".join([f"constraint {text}: matches no machine", *_missing(parse(text), attributes, there)])
     relations = [("near", relation) for relation in wants.near] + [("apart_from", relation) for relation in wants.apart]
     domains = [(f"spread {spread}", spread.domain) for spread in wants.spread]
     domains += [(f"{field} {relation.job}", relation.domain) for field, relation in relations]
     for what, name in domains:
         if name not in there:
             yield f"{what}: {_unknown(name, there)}"
+
+
+def _missing(expression: Expression, attributes: Attributes, there: list[str]) -> Iterator[str]:
+    """Yield the values that machines have of each attribute of which an expression asks for one that none has."""
+    match expression:
+        case All(parts):
+            for part in parts:
+                yield from _missing(part, attributes, there)
+        case Compare(name, "==") | OneOf(name) if name in there and not evaluate(expression, attributes).any():
+            codes = np.unique(attributes.codes(name)[attributes.known]).tolist()
+            known = sorted(attributes.values(name)[code] for code in codes if code)
+            more = ", …" if len(known) > SHOWN else ""
+            yield f"known values of {name}: {', '.join(known[:SHOWN])}{more}"
 
 
 def _unknown(name: str, there: list[str]) -> str:

@@ -4,7 +4,7 @@ Pure: it decides on a working copy as a scheduler does and undoes its claims. At
 fetched (fetching.py).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
@@ -16,10 +16,19 @@ from omega.cellstate.model import Gang, Job, JobState, MachineState
 from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Resources, format_amount
 from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.advice import warnings
 from omega.schedulers.constraints.demands import Demands, demands
 from omega.schedulers.constraints.evaluation import related, tree_machines
 from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
-from omega.schedulers.limits import ReachedLimit, limit_reached, precedence_excluded
+from omega.schedulers.limits import (
+    Limited,
+    ReachedLimit,
+    admitted,
+    limit_reached,
+    limited_by_kind,
+    never_admitted,
+    precedence_excluded,
+)
 from omega.schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.work import Work
@@ -39,9 +48,9 @@ class DemandStep:
     machines: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupExplanation:
-    """One task group: its unplaced tasks, the number of these that fit now, and the reason for the others."""
+    """One task group: its unplaced tasks, the number of these that fit on machines, and the reason for the others."""
 
     group: int
     unplaced: int
@@ -50,6 +59,10 @@ class GroupExplanation:
     steps: tuple[DemandStep, ...]
     fault: str = ""
     """The invalid part of its demands, or empty."""
+    starts: int = 0
+    """Tasks that would start now: those that fit and that limits admit; of a gang that does not fit as a whole none."""
+    advice: tuple[str, ...] = ()
+    """Attributes, domains and values that no machine has, with those that there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +106,13 @@ def _waited_for(job: Job) -> str:
 
 def explain(
     work: Work, snapshot: Snapshot, use: KindUse | None = None, names: tuple[str, ...] = (), *,
-    unserved: Reason | None = None, pool_limit: ReachedLimit | None = None, listed: int | None = 0,
+    unserved: Reason | None = None, pool_limits: Sequence[Limited] = (), listed: int | None = 0,
 ) -> Explanation:  # fmt: skip
     """Explain why `work` is pending on `snapshot`, which is left unchanged.
 
     `use` has the limits and the use of the job's type, when there are limits; `names` are the cell's resources;
-    `unserved` is why no scheduler would place it (NO_SCHEDULER, FAILING); `pool_limit` is the limit of a
-    pool that excludes it; `listed` is how many of the machines that a demand excludes are listed with it (None: all).
+    `unserved` is why no scheduler would place it (NO_SCHEDULER, FAILING); `pool_limits` are
+    those of its pools; `listed` is how many of the machines that a demand excludes are listed with it (None: all).
     """
     known = int((snapshot.rows[2] != MachineState.GONE).sum())
     if work.job.state is JobState.HELD:
@@ -121,15 +134,39 @@ def explain(
         if left
     )
     snapshot.undo(mark)
-    detail, limit = "", pool_limit
+    limits = [*([] if use is None else [limited_by_kind(work.job, use, names)]), *pool_limits]
+    limit, detail = limit_reached(work.job, work.left, limits, names), ""
+    parts = _limited(work, parts, limits, names)
     if use is not None:
-        detail, limit = precedence_excluded(work.job, use), limit_reached(work.job, work.left, use, names) or limit
+        detail = precedence_excluded(work.job, use)
+    never = never_admitted(work.job, work.left, limits, names)
+    limit = limit or next(iter(never.values()), None)
     detail = detail or (limit.text if limit else "")
     lacking = [part.reason for part in parts if part.reason is not Reason.WAITING]
     for_good = [reason for reason in lacking if reason in FOR_GOOD]
     others = [] if unserved is None else [unserved]
     others += [Reason.LIMIT] if detail else []
     return Explanation([*for_good, *others, *lacking, Reason.WAITING][0], known, parts, detail, limit)
+
+
+def _limited(
+    work: Work, parts: Sequence[GroupExplanation], limits: Sequence[Limited], names: tuple[str, ...]
+) -> tuple[GroupExplanation, ...]:
+    """Return the explanations with the tasks that would start now, and limits as a reason."""
+    admits = admitted(work.job, work.left, limits, names)
+    never = never_admitted(work.job, work.left, limits, names)
+    starts = {part.group: min(part.fits, admits[part.group]) for part in parts}
+    if work.gang and any(starts[part.group] < part.unplaced for part in parts):
+        starts = dict.fromkeys(starts, 0)
+    limited = []
+    for part in parts:
+        reason = part.reason
+        if part.group in never and reason not in FOR_GOOD:
+            reason = Reason.NEVER
+        elif reason is Reason.WAITING and not admits[part.group]:
+            reason = Reason.LIMIT
+        limited.append(replace(part, reason=reason, starts=starts[part.group]))
+    return tuple(limited)
 
 
 def _dry_run(work: Work, snapshot: Snapshot, here: dict[int, int]) -> dict[int, int]:
@@ -159,7 +196,11 @@ def _part(
     reason = Reason.WAITING
     if fits < left:
         reason = emptied[0] if emptied else Reason.RESOURCES if remaining else Reason.NO_MACHINE
-    return GroupExplanation(group, left, fits, reason, tuple(steps), demands(work.job, group).fault)
+    wants = demands(work.job, group)
+    told = () if wants.fault or not wants.attributes else tuple(warnings(wants, snapshot.attributes))
+    return GroupExplanation(
+        group=group, unplaced=left, fits=fits, reason=reason, steps=tuple(steps), fault=wants.fault, advice=told
+    )
 
 
 def checks(work: Work, snapshot: Snapshot, machine: int, names: tuple[str, ...]) -> dict[int, tuple[MachineCheck, ...]]:

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     SPREAD = "SPREAD"
     RESOURCES = "RESOURCES"
     LIMIT = "LIMIT"
+    NEVER = "NEVER"
     HELD = "HELD"
     DEPENDENCY = "DEPENDENCY"
     LOST = "LOST"
@@ -41,6 +42,7 @@ MEANING: Mapping[str, str] = {
     Reason.SPREAD: "there is room only where it would have too many tasks in one domain or on one machine",
     Reason.RESOURCES: "no machine has room for what is left",  # for a gang: not for all its tasks
     Reason.LIMIT: "a limit of its kind or of its pools is reached",
+    Reason.NEVER: "a task needs more than a limit of its kind or of its pools admits at all; raise the limit",
     Reason.HELD: "held: it is not to be placed yet",
     Reason.DEPENDENCY: "it waits for other jobs to end; or one of them did not finish, and so it was stopped",
     Reason.LOST: "its unplaced tasks were lost and are delayed before they are placed again",
@@ -50,5 +52,7 @@ MEANING: Mapping[str, str] = {
     Reason.DONE: "nothing of it waits for a machine",
 }
 
-FOR_GOOD = frozenset({Reason.NO_MACHINE, Reason.NO_EXECUTOR, Reason.SIMULATED, Reason.TOO_LARGE, Reason.CONSTRAINT})
-"""What no scheduler and no limit could help with."""
+FOR_GOOD = frozenset(
+    {Reason.NO_MACHINE, Reason.NO_EXECUTOR, Reason.SIMULATED, Reason.TOO_LARGE, Reason.CONSTRAINT, Reason.NEVER}
+)
+"""What stays until a user changes machines, limits or the job."""

@@ -162,3 +162,79 @@ def test_satisfaction_is_that_of_the_pool_and_the_least_job_stands_beside_it(ome
     own = omega.json("job", "status", "x")["fair_share"]
     assert (own["satisfaction"], own["above"]) == (2.0, [])
     assert "above" not in omega.text("job", "status", "x")
+
+
+@pytest.mark.parametrize(
+    ("limit", "gang", "text"),
+    [
+        ("cpu=1500m", False, "pool a, cpu: a task needs 2, and the limit is 1500m"),
+        ("memory=32Mi", False, "pool a, memory: a task needs 64Mi, and the limit is 32Mi"),
+        ("tasks=2", True, "pool a, tasks: the gang needs 3, and the limit is 2"),
+        ("cpu=5", True, "pool a, cpu: the gang needs 6, and the limit is 5"),
+    ],
+)
+def test_a_task_that_exceeds_a_limit_by_itself_never_starts(
+    omega: Omega, cell: RedisCell, limit: str, gang: bool, text: str
+) -> None:
+    join(cell, 4)
+    omega.run("pool", "set", "above", "--limit", "cpu=9")
+    omega.run("pool", "set", "a", "--parent", "above", "--limit", limit)
+    job = ("--name", "x", "--pool", "a", "--cpu", "2", "--memory", "64Mi", "--count", "3", "--duration", "9s")
+    strict = ("--gang",) if gang else ()
+    told = omega.run("job", "run", "--detach", *job, *strict).stderr
+    assert f"{text}; it stays pending until the limit is raised" in " ".join(told.split())
+    explained = omega.json("job", "why", "x")
+    assert (explained["reason"], explained["detail"], explained["fits_after"]) == ("NEVER", text, [])
+    assert [(each["fits"], each["room"], each["reason"]) for each in explained["groups"]] == [(0, 3, "NEVER")]
+    shown = omega.text("job", "why", "x")
+    assert text in shown
+    assert "would fit" not in shown
+    assert {row["name"]: row["reason"] for row in omega.json("job", "list")["jobs"]}["x"] == "NEVER"
+    omega.run("pool", "set", "a", "--limit", f"{limit.partition('=')[0]}=none")
+    assert omega.json("job", "why", "x")["reason"] == "NO_SCHEDULER"
+
+
+def test_one_group_that_never_starts_is_told_beside_one_that_does(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 4)
+    omega.run("pool", "set", "a", "--limit", "cpu=3")
+    groups = (TaskGroup((1000, 64), 2, spec={"name": "small"}), TaskGroup((4000, 64), 1, spec={"name": "large"}))
+    cell.submit([JobSpec("x", "x", "batch", groups, spec={"pool": "a"})], 0, "ada")
+    explained = omega.json("job", "why", "x")
+    assert [(each["name"], each["fits"], each["reason"]) for each in explained["groups"]] == [
+        ("small", 2, "WAITING"),
+        ("large", 0, "NEVER"),
+    ]
+    assert explained["reason"] == "NEVER"
+    assert {row["name"]: row["reason"] for row in omega.json("job", "list")["jobs"]}["x"] == "NEVER"
+
+
+def test_nothing_would_fit_beside_a_limit_that_is_reached(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "a", "--limit", "tasks=2")
+    submit(cell, "x", "a", 4)
+    assert omega.json("job", "why", "x")["groups"][0]["fits"] == 2
+    hold(cell, "x", (0, 2))
+    explained = omega.json("job", "why", "x")
+    assert (explained["reason"], explained["groups"][0]["fits"]) == ("LIMIT", 0)
+    assert "would fit now" not in omega.text("job", "why", "x")
+
+
+def test_a_gang_with_room_for_a_part_does_not_fit(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("job", "run", "--detach", "--name", "x", "--gang", "--cpu", "1", "--count", "6", "--duration", "9s")
+    (group,) = omega.json("job", "why", "x")["groups"]
+    assert (group["fits"], group["room"]) == (0, 4)
+    text = omega.text("job", "why", "x")
+    assert "room for 4 of them; a gang starts as a whole" in text
+    assert "would fit now" not in text
+
+
+def test_unknown_values_of_an_attribute_list_those_that_exist(omega: Omega, cell: RedisCell) -> None:
+    cell.register_executor("here", "n", 600_000, 0)
+    cell.join("here", [MachineSpec(f"m{i}", (4000, 4096), {"rack": f"r{i}"}) for i in range(3)], 1_000)
+    asked = ("--cpu", "1", "--duration", "9s", "--constraint", "rack == 'r9'")
+    text = "constraint rack == 'r9': matches no machine; known values of rack: r0, r1, r2"
+    assert text in " ".join(omega.run("job", "run", "--detach", "--name", "x", *asked).stderr.split())
+    (group,) = omega.json("job", "why", "x")["groups"]
+    assert group["advice"] == [text]
+    assert text in omega.text("job", "why", "x")
