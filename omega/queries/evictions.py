@@ -16,6 +16,8 @@ KEEPS = (
     "non_preemptible_usage",
 )  # a table # fmt: skip
 """Settings of a pool that may keep its tasks from pools below their fair share."""
+MOST_SECONDS = 600.0
+"""How far ahead evictions are promised: until then much else changes."""
 COSTS = ("eviction_cost",)
 """Settings of a pool that may keep it from evicting."""
 
@@ -23,8 +25,9 @@ COSTS = ("eviction_cost",)
 def evictions_for(cell: "Queries", job: "Job") -> dict[str, Any] | None:
     """Return the evictions for a pending job of a cell with pools: tasks, seconds from now, and tasks by pool.
 
-    None when no set of evictions is legal and within the settings of the pools, and before the first epoch. Settings
-    count as in the scheduler, except that evictions of the last minute (`evictions_per_minute`) are not known here.
+    None when no set of evictions is legal and within the settings of the pools in `MOST_SECONDS`, and before the first
+    epoch. Settings count as in the scheduler, except that evictions of the last minute (`evictions_per_minute`) are not
+    known here.
     """
     from omega.cellstate.errors import BadInput
     from omega.schedulers import registry
@@ -47,7 +50,7 @@ def evictions_for(cell: "Queries", job: "Job") -> dict[str, Any] | None:
     pools = Counter[str]()
     for victim in planned.victims:
         pools[snapshot.pools.pool_of(victim.resident.pool, victim.resident.user)] += victim.tasks
-    if not pools:
+    if not pools or planned.after > MOST_SECONDS:
         return None
     return {"tasks": pools.total(), "after_seconds": round(planned.after, 1), "pools": dict(sorted(pools.items()))}
 

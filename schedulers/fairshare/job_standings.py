@@ -17,10 +17,9 @@ from omega.schedulers.fairshare.partition import Bounds
 from omega.schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
 from omega.schedulers.fairshare.standings import EpochShares
 from omega.schedulers.fairshare.starvation import Stand, Starvation, StarvationRules, Status
+from omega.schedulers.fairshare.watch import SETTLED_SECONDS
 from omega.schedulers.work import Work
 
-SETTLED_SECONDS = 5.0
-"""How long a job is below its share and loses no tasks, and a task runs, before one evicts the other within a pool."""
 _HELD = "held at the epoch"
 """Where a job's unplaced tasks at the first look at an epoch stand among its notes."""
 

@@ -19,6 +19,8 @@ Path = tuple[str, ...]
 """A leaf pool and its ancestors below the root, upward."""
 Measure = tuple[tuple[int, ...], tuple[float, ...], tuple[bool, ...]]
 """Places of resources; what is due to a pool of each; whether the pool wants more of it than that."""
+Situation = tuple[tuple[str, Resources, tuple[float, ...]], ...]
+"""The pools below one parent: what each holds, and what is due to it."""
 _SMALL = 1e-9
 BOUNDLESS = 1e15
 """The share of a resource without a total (slots where machines state none): more than anything that pools hold."""
@@ -36,6 +38,7 @@ class EpochShares:
         self.inner = set(pools.children) | {tree.default_parent for tree in pools.trees}
         """Pools that have pools below them, or may have."""
         self._paths: dict[str, Path] = {}
+        self._families: dict[str, tuple[str, str]] = {}
         self.preemption = cache(pools.preemption)
         """The settings that hold for a pool."""
 
@@ -60,6 +63,15 @@ class EpochShares:
                 at = self.pools.parent_of(at)
             path = self._paths[leaf] = tuple(names)
         return path
+
+    def family(self, name: str) -> tuple[str, str]:
+        """The tree and the parent of a pool: siblings have the same."""
+        family = self._families.get(name)
+        if family is None:
+            path = self.path(name)
+            family = self.pools.tree_of(path[-1]).name, path[1] if len(path) > 1 else ROOT
+            self._families[name] = family
+        return family
 
     def of(self, name: str) -> PoolShare | None:
         """Return the share of a pool in the epoch; None for a pool that it does not have yet."""
@@ -168,8 +180,7 @@ class Standings:
     def stand(self, name: str, unit: Sequence[float]) -> Stand:
         """How a pool stands for starvation; `unit` is the least that one of its jobs wants next."""
         share, used, known = self.share(name), self.used(name), self.shares.of(name)
-        wants = self._summed(self.snapshot.usage.wanted_by_leaf(leaf) for leaf in self.leaves(name))
-        wanted = [float(has + more) for has, more in zip(used, wants, strict=True)]
+        wanted = [float(has + more) for has, more in zip(used, self.wanted(name), strict=True)]
         if known is not None:
             totals = self.shares.epoch.totals[known.tree]
             wanted = [max(want, part * all_) for want, part, all_ in zip(wanted, known.demand, totals, strict=True)]
@@ -179,21 +190,59 @@ class Standings:
         """Whether a pool stands below the share that it may claim, for one more task of this need."""
         return is_below(self.used(name), self.share(name), need)
 
-    def lacks_below(self, parent: Path, but: str, need: Resources) -> bool:
-        """Whether a pool below a parent (empty: the root of the pool's tree) lacks a task of a need, and wants some.
-
-        `but`: that pool is left out.
-        """
-        tree, above = self.shares.pools.tree_of(but).name, parent[0] if parent else ROOT
+    @cached_property
+    def children(self) -> dict[tuple[str, str], list[str]]:
+        """The pools below each pool, and below the root of each tree: by tree and parent."""
+        children: dict[tuple[str, str], list[str]] = {}
         for name in self.below:
-            path = self.shares.path(name)
-            if name == but or (path[1] if len(path) > 1 else ROOT) != above:
-                continue
-            if self.shares.pools.tree_of(path[-1]).name != tree:
-                continue
-            used, share = self.used(name), self.share(name)
+            children.setdefault(self.shares.family(name), []).append(name)
+        return children
+
+    def siblings(self, name: str) -> list[str]:
+        """The other pools below the parent of a pool."""
+        return [each for each in self.children.get(self.shares.family(name), ()) if each != name]
+
+    def situation(self, name: str) -> Situation:
+        """Return how a pool and its siblings stand."""
+        due = self.shares.due
+        return tuple((each, self.used(each), due(each)) for each in self.children.get(self.shares.family(name), ()))
+
+    def improved(self, name: str, before: Situation) -> bool:
+        """Whether evictions for a pool may be legal that were not: it holds less, a sibling more, shares are others."""
+        now = self.situation(name)
+        if len(now) != len(before):
+            return True
+        for (each, used, due), (was, had, part) in zip(now, before, strict=True):
+            less, more = (used, had) if each == name else (had, used)
+            if each != was or due != part or any(a < b for a, b in zip(less, more, strict=True)):
+                return True
+        return False
+
+    def any_above(self, name: str) -> bool:
+        """Whether a sibling of a pool holds more than its share of some resource."""
+        stands = ((self.used(each), self.shares.due(each)) for each in self.siblings(name))
+        return any(has > part for used, due in stands for has, part in zip(used, due, strict=True))
+
+    def has_room(self, name: str, unit: Sequence[float]) -> bool:
+        """Whether a unit fits under the share that a pool may claim."""
+        amounts = zip(self.used(name), unit, self.share(name), strict=True)
+        return all(not more or has + more <= part for has, more, part in amounts)
+
+    def lacks(self, name: str) -> bool:
+        """Whether a pool holds less than its share of some resource."""
+        return any(has < part for has, part in zip(self.used(name), self.shares.due(name), strict=True))
+
+    def wanted(self, name: str) -> Resources:
+        """Return the sum of the unplaced tasks of a pool and of the pools below it."""
+        wanted_by = self.snapshot.usage.wanted_by_leaf
+        return tuple(self._summed(wanted_by(leaf) for leaf in self.leaves(name)))
+
+    def lacks_beside(self, name: str, need: Resources) -> bool:
+        """Whether a sibling of a pool lacks a task of a need, and wants some."""
+        for each in self.siblings(name):
+            used, share = self.used(each), self.share(each)
             fits = all(has + more <= part for has, more, part in zip(used, need, share, strict=True) if more)
-            if fits and any(any(self.snapshot.usage.wanted_by_leaf(leaf)) for leaf in self.leaves(name)):
+            if fits and any(any(self.snapshot.usage.wanted_by_leaf(leaf)) for leaf in self.leaves(each)):
                 return True
         return False
 

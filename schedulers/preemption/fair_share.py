@@ -7,6 +7,7 @@ commit (`omega.cellstate.fairness`) on the snapshot, and the transaction asserts
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from typing import ClassVar
 
@@ -22,14 +23,12 @@ from omega.schedulers.fairshare.standings import Path, Standings, StandingsOf
 from omega.schedulers.fairshare.starvation import StarvationRules, Status
 from omega.schedulers.policies import Placement
 from omega.schedulers.preemption.partitions import PartitionPlan
-from omega.schedulers.preemption.planning import PlanningPolicy, rules_of
+from omega.schedulers.preemption.planning import AGAIN_SECONDS, PlanningPolicy, rules_of
 from omega.schedulers.preemption.plans import EvictionPlan
 from omega.schedulers.preemption.precedence import might_hold
 from omega.schedulers.preemption.sets import leaf_of_work, unit_of
 from omega.schedulers.work import Work
 
-AGAIN_SECONDS = 0.1
-"""Minimum time in seconds before a job without a legal set is tried again."""
 _PLAN = "evictions between pools"
 """Where a job's plan stands among its notes, until its transaction is made."""
 
@@ -86,10 +85,18 @@ class FairSharePreemption(PlanningPolicy):
                 work.notes[_PLAN] = plan
                 return planned
             snapshot.undo(mark)
+            if not plan.last and standings is not None:
+                self.watch.searched(plan.own, work.shape(), standings, plan.retry)
         if tried and standings is not None and (work.entitled or not plans[0].last):
-            leaf = leaf_of_work(work) or NOBODY
-            work.again = snapshot.now + max(AGAIN_SECONDS, standings.shares.preemption(leaf).backoff or 0.0)
+            self._retry(work, min(plan.retry for plan in plans), snapshot.now)
         return ()
+
+    @staticmethod
+    def _retry(work: Work, at: float, now: float) -> None:
+        """Have a job tried again at a time, if there is one, or before: as soon as something else helps it."""
+        if at < inf:
+            known = work.again
+            work.again = max(at if known <= now else min(at, known), now + AGAIN_SECONDS)
 
     def assertion(self, work: Work) -> Assertion | None:
         """Return the assertion of the transaction with the claims that `place` just returned for a job."""
@@ -121,8 +128,18 @@ class FairSharePreemption(PlanningPolicy):
             pool = "" if lowest is None or own >= status else path[lowest]
             yield PartitionPlan(self, work, standings, max(own, status), pool, everywhere=True)
         else:
+            retry = inf
             for name in path[lowest:] if lowest is not None else ():
-                yield EvictionPlan(self, work, standings, name, status)
+                if not standings.any_above(name):
+                    continue
+                if until := self.watch.vain_until(name, work.shape(), standings):
+                    retry = min(retry, until)
+                    continue
+                plan = EvictionPlan(self, work, standings, name, status)
+                if plan.is_due(unit):
+                    yield plan
+                retry = min(retry, plan.retry)
+            self._retry(work, retry, now)
             if own > Status.NORMAL and self._contested(leaf, own, standings):
                 yield PartitionPlan(self, work, standings, own)
 
@@ -144,6 +161,7 @@ class FairSharePreemption(PlanningPolicy):
         self._rules[name] = rules_of(name, standings)
         self._units[name] = unit
         self.starvation.update(now, name, standings.stand(name, unit))
+        self.watch.follow(name, unit, standings)
         return self.starvation.status(name)
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
@@ -152,6 +170,8 @@ class FairSharePreemption(PlanningPolicy):
         followed, epoch = self.starvation.followed(), snapshot.epoch
         if followed:
             self.backoff.watch(snapshot.rows, now)
+        else:
+            self.watch.rest()
         number = 0 if epoch is None else epoch.number
         if not followed and number == self._seen:
             return
@@ -160,6 +180,11 @@ class FairSharePreemption(PlanningPolicy):
             return
         for name in followed:
             self.starvation.update(now, name, standings.stand(name, self._units[name]))
+        if followed:
+            self.watch.look(standings)
+        for name in followed:
+            if self.starvation.status(name) > Status.NORMAL and self.watch.stirs(name, standings):
+                self._stirred.update(standings.leaves(name))
         if number != self._seen:
             self._seen = number
             for leaf, wanted in snapshot.usage.wanted_by_leaves().items():

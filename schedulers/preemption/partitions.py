@@ -15,11 +15,12 @@ from omega.cellstate.override import override
 from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
 from omega.schedulers.fairshare.curves import Floats
-from omega.schedulers.fairshare.job_standings import SETTLED_SECONDS, JobStand, bounds_of
+from omega.schedulers.fairshare.job_standings import JobStand, bounds_of
 from omega.schedulers.fairshare.partition import Bounds, Preemptible
 from omega.schedulers.fairshare.standings import BOUNDLESS, Standings
 from omega.schedulers.fairshare.starvation import Status
-from omega.schedulers.preemption.planning import PlanningPolicy, least_for
+from omega.schedulers.fairshare.watch import SETTLED_SECONDS
+from omega.schedulers.preemption.planning import AGAIN_SECONDS, PlanningPolicy, least_for
 from omega.schedulers.preemption.plans import EvictionPlan
 from omega.schedulers.preemption.sets import EvictedAmounts, leaf_of_work
 from omega.schedulers.work import Work
@@ -58,6 +59,8 @@ class PartitionPlan(EvictionPlan):
         self._job = stand
         self._started = 0
         self.whole = False
+        rest = standings.shares.preemption(self.path[0]).backoff or 0.0
+        self.retry = standings.snapshot.now + max(AGAIN_SECONDS, rest)
 
     # The evictor
 
@@ -105,6 +108,14 @@ class PartitionPlan(EvictionPlan):
         return self._is_worth(taken, losses) and is_below(self.used(), self.share(), taken)
 
     # Candidates
+
+    @override
+    def is_due(self, unit: Sequence[float]) -> bool:
+        return True
+
+    @override
+    def _may_go(self, resident: Resident) -> bool:
+        return resident.job != self.work.id and self._within_reach(resident)
 
     def _rank(self, resident: Resident) -> int:
         return self.policy.rank(resident)
@@ -171,7 +182,8 @@ class PartitionPlan(EvictionPlan):
         if spare <= 0 or resident.job == self.work.id or not self._within_reach(resident):
             return 0
         leaf = self._path(resident)[0]
-        if not self.admits(leaf) or self.policy.spares(resident, leaf, self.standings, self.lost_tasks.get(leaf, 0)):
+        kept = self.policy.spared_until(resident, leaf, self.standings, self.lost_tasks.get(leaf, 0))
+        if not (self.admits(leaf) and self._is_over(kept)):
             return 0
         victim = self._victim(resident)
         if victim is None:

@@ -23,6 +23,7 @@ from omega.schedulers.fairshare.job_standings import JobStand, JobStandings
 from omega.schedulers.fairshare.partition import Preemptible
 from omega.schedulers.fairshare.standings import Standings
 from omega.schedulers.fairshare.starvation import DEFAULTS, Starvation, StarvationRules, Status
+from omega.schedulers.fairshare.watch import PoolWatch
 from omega.schedulers.policies import Peers, Preemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.preemption.sets import UnsettledEvictions
@@ -30,6 +31,8 @@ from omega.schedulers.preemption.victims import add
 
 BACKOFF_SECONDS = 0.5
 """Time for which a machine rests where its pool sets no other."""
+AGAIN_SECONDS = 0.1
+"""Minimum time in seconds before a job without a legal set is tried again."""
 MOST_AGES = 256
 """Maximum number of times with the newest task that was known then."""
 _SPREAD = 2_654_435_761
@@ -66,10 +69,10 @@ class Backoff:
             for machine in np.flatnonzero(once & same).tolist():
                 self.evicted(machine, now)
 
-    def rests(self, machine: int, now: float, seconds: float | None = None) -> bool:
-        """Return whether no further eviction is planned there now, `seconds` after the last one at most."""
-        rest = BACKOFF_SECONDS if seconds is None else seconds
-        return now < self._last.get(machine, -rest) + rest
+    def until(self, machine: int, seconds: float | None = None) -> float:
+        """Return when the rest of a machine is over, `seconds` after the last eviction there; 0 without one."""
+        last = self._last.get(machine)
+        return 0.0 if last is None else last + (BACKOFF_SECONDS if seconds is None else seconds)
 
 
 @dataclass(slots=True)
@@ -91,6 +94,7 @@ class PlanningPolicy(Preemption):
     """How jobs stand within their pools."""
     starvation: Starvation = field(default_factory=Starvation, init=False, repr=False)
     """Of pools."""
+    watch: PoolWatch = field(default_factory=PoolWatch, init=False, repr=False)
     backoff: Backoff = field(default_factory=Backoff, init=False, repr=False)
     _unsettled: dict[str, UnsettledEvictions] = field(default_factory=dict, repr=False)
     """Evictions with an unknown outcome, by the evicting job."""
@@ -112,6 +116,9 @@ class PlanningPolicy(Preemption):
     def settled(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
         """Process the outcome of a transaction with an assertion."""
         evictions = self._unsettled.pop(transaction.job, None)
+        if evictions is not None and outcome.placed:
+            for name in evictions.gaining:
+                self.watch.gained(name, now)
         for claim, (placed, _) in zip(transaction.claims, outcome.claims, strict=True):
             if not placed or not claim.evict:
                 continue
@@ -154,21 +161,22 @@ class PlanningPolicy(Preemption):
         """Return the amounts that the evictions in flight free on a machine."""
         return [amounts for evictions in self._unsettled.values() for at, amounts in evictions.freed if at == machine]
 
-    def spares(self, resident: Resident, leaf: str, standings: Standings, planned: int) -> bool:
-        """Whether damping keeps a task where it is: it runs too short, or its pool lost too many in this minute.
+    def spared_until(self, resident: Resident, leaf: str, standings: Standings, planned: int) -> float:
+        """Return until when damping keeps a task: it runs too short, or its pool lost too many in this minute.
 
-        `planned`: tasks of the pool that are to go already. Each scheduler counts its own evictions.
+        `planned`: tasks of the pool that are to go already. Each scheduler counts its own evictions. 0: it is not kept.
         """
         rules, now = standings.shares.preemption(leaf or NOBODY), standings.snapshot.now
-        least = max(rules.minimum_runtime or 0.0, 0.0)
-        if least and now - self.began(resident) < least:
-            return True
+        least = rules.minimum_runtime or 0.0
+        until = self.began(resident) + least if least > 0.0 else 0.0
         if rules.evictions_per_minute is None:
-            return False
+            return until
         spent = self._spent.setdefault(leaf or NOBODY, deque())
         while spent and spent[0] <= now - 60.0:
             spent.popleft()
-        return len(spent) + planned >= rules.evictions_per_minute
+        if len(spent) + planned < rules.evictions_per_minute:
+            return until
+        return max(until, (spent[0] if spent else now) + 60.0)
 
     def learn_ages(self, snapshot: Snapshot) -> None:
         """Record the newest known task: all older ones began before now."""

@@ -2,24 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from enum import IntEnum
 from functools import cached_property
-from math import ceil
+from math import ceil, inf
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.fairness import Assertion, PoolLoss, is_kept_in_full, is_legal
+from omega.cellstate.override import override
 from omega.cellstate.residents import Resident
 from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Claim
-from omega.schedulers.fairshare.job_standings import SETTLED_SECONDS
 from omega.schedulers.fairshare.standings import Standings
 from omega.schedulers.fairshare.starvation import Status
+from omega.schedulers.fairshare.watch import SETTLED_SECONDS
 from omega.schedulers.fitting import fitting
 from omega.schedulers.policies import Placement, claims_of
 from omega.schedulers.preemption.planned import PlannedEvictions
-from omega.schedulers.preemption.planning import PlanningPolicy
+from omega.schedulers.preemption.planning import PlanningPolicy, rules_of
 from omega.schedulers.preemption.precedence import might_hold
 from omega.schedulers.preemption.sets import EvictedAmounts, is_worth, within_shares
 from omega.schedulers.preemption.victims import Victim, add, without_needless
@@ -28,6 +30,19 @@ from omega.schedulers.work import Work
 Mask = NDArray[np.bool_]
 MOST_EVICTIONS, MOST_STARTS = 200, 500
 """Of one transaction."""
+
+
+class _Loss(IntEnum):
+    """What a pool's stand admits of the loss of a unit (a task, a strict gang)."""
+
+    FORBIDDEN = 0
+    """The pool is not a sibling, its settings keep the unit, or it stood below its share a moment ago."""
+    UNFAIR = 1
+    """The pool would be below its share."""
+    PART = 2
+    """The unit lifts the pool above its share by a part of it."""
+    FULL = 3
+    """The pool keeps its whole share."""
 
 
 class EvictionPlan(PlannedEvictions):
@@ -47,6 +62,10 @@ class EvictionPlan(PlannedEvictions):
         """Whether such pools have tasks on machines that rest: then no others lose tasks."""
         self.gaining = policy.gaining()
         """Pools for which this scheduler evicts: part of their use in the snapshot is not committed yet."""
+        self.retry = inf
+        """When a task that time alone keeps may go (seconds): before, only a change of the cell helps the job."""
+        self._losses: dict[tuple[str, Resources, int], _Loss] = {}
+        """By leaf pool and unit, for the present standings."""
 
     @property
     def assertion(self) -> Assertion:
@@ -107,7 +126,7 @@ class EvictionPlan(PlannedEvictions):
             self.whole = False
             return self._choose_for_gang()
         tasks = self._choose_tasks()
-        if not tasks and self.whole and not self.rested:
+        if not tasks and self.whole and not self.rested and self._fits(self.need):
             self.whole = False
             tasks = self._choose_tasks()
         return tasks
@@ -190,17 +209,37 @@ class EvictionPlan(PlannedEvictions):
         been below its share for 5 s, and while no sibling lacks a whole task. Otherwise a task that was started for one
         pool would at once be evicted for the odd task of the next one.
         """
-        used, share = self.used(), self.share()
-        if all(not more or has + more <= part for has, more, part in zip(used, taken, share, strict=True)):
-            return True
+        return self._fits(taken) or (self._waited() and all(is_kept_in_full(loss) for loss in losses))
+
+    def _fits(self, taken: Resources) -> bool:
+        """Whether the evictor's pool does not pass its share by these amounts."""
+        amounts = zip(self.used(), taken, self.share(), strict=True)
+        return all(not more or has + more <= part for has, more, part in amounts)
+
+    def is_due(self, unit: Sequence[float]) -> bool:
+        """Whether the evictor's pool has lacked a unit for its timeout, or has waited for the odd task."""
+        if not self.standings.has_room(self.own, unit):
+            return self._waited()
+        since = self.policy.watch.lacking_since(self.own, unit)
+        return self._is_over(since + rules_of(self.own, self.standings).timeout)
+
+    def _waited(self) -> bool:
+        """Whether the pool has been below its share for long enough to pass it by a part of a task."""
+        if self._yields:
+            return False
         since = self.policy.starvation.since(self.own)
-        waited = since is not None and self.snapshot.now - since >= SETTLED_SECONDS
-        return waited and not self._yields and all(is_kept_in_full(loss) for loss in losses)
+        return self._is_over((self.snapshot.now if since is None else since) + SETTLED_SECONDS)
+
+    def _is_over(self, at: float) -> bool:
+        """Whether a time has come at which something changes; the job is tried again by then."""
+        if at > self.snapshot.now:
+            self.retry = min(self.retry, at)
+        return at <= self.snapshot.now
 
     @cached_property
     def _yields(self) -> bool:
         """Whether a sibling lacks a task like those of this job, or more, of its share."""
-        return self.standings.lacks_below(self.path[self.path.index(self.own) + 1 :][:1], self.own, self.need)
+        return self.standings.lacks_beside(self.own, self.need)
 
     # Candidates
 
@@ -212,8 +251,8 @@ class EvictionPlan(PlannedEvictions):
         number, members = policy.members
         candidates = []
         for machine in known[-policy.most :].tolist():
-            here = snapshot.residents.on(machine)
-            if policy.backoff.rests(machine, snapshot.now, rest):
+            here = [each for each in snapshot.residents.on(machine) if self._may_go(each)]
+            if here and not self._is_over(policy.backoff.until(machine, rest)):
                 self.rested = self.rested or any(self._most(each) for each in here)
                 continue
             foreign = machine % members != number
@@ -222,6 +261,10 @@ class EvictionPlan(PlannedEvictions):
         for _, _, _, machine, resident in candidates:
             if self._most(resident):
                 yield machine, resident
+
+    def _may_go(self, resident: Resident) -> bool:
+        """Whether the pool of a task may lose it, as far as the pools decide: they are few, tasks are many."""
+        return self._loss(resident) >= (_Loss.FULL if self.whole else _Loss.PART)
 
     def _rank(self, resident: Resident) -> int:
         """The place of a task among the victims, smallest first.
@@ -256,24 +299,45 @@ class EvictionPlan(PlannedEvictions):
 
     def _eligible(self, resident: Resident) -> bool:
         """Return whether a task's pool is a sibling at this level, stands above its share, and may lose it."""
-        path = self._path(resident)
-        pair = self.standings.pair(self.path, path)
-        if pair is None or pair[0] != self.own or pair[1] in self.gaining:
-            return False
         if self.gone.get(resident.placement, 0) >= resident.tasks:
             return False
-        leaf = path[0]
-        if not self.admits(leaf) or self.policy.spares(resident, leaf, self.standings, self.lost_tasks.get(leaf, 0)):
+        loss, rest = self._loss(resident), resident.together and resident.job in self.strict
+        if loss is _Loss.FORBIDDEN or not (rest or self._may_go(resident)):
             return False
-        unit = self._unit(resident)
-        if unit is None:
-            return True  # the rest of a gang that goes already
+        leaf = self._path(resident)[0]
+        kept = self.policy.spared_until(resident, leaf, self.standings, self.lost_tasks.get(leaf, 0))
+        if loss is _Loss.PART and not rest:
+            # A task that lifts its pool above its share by a part of a task may have been started there a moment ago.
+            kept = max(kept, self.policy.began(resident) + SETTLED_SECONDS)
+        return self._is_over(kept)
+
+    def _loss(self, resident: Resident) -> _Loss:
+        """Return what the stand of a task's pool admits of its loss."""
+        key = resident.pool or resident.user, resident.need, resident.together
+        known = self._losses.get(key)
+        if known is None:
+            known = self._losses[key] = self._judge(resident)
+        return known
+
+    def _judge(self, resident: Resident) -> _Loss:
+        path = self._path(resident)
+        pair = self.standings.pair(self.path, path)
+        if pair is None or pair[0] != self.own or pair[1] in self.gaining or not self.admits(path[0]):
+            return _Loss.FORBIDDEN
+        unit = tuple(amount * max(1, resident.together) for amount in resident.need)
+        for name in path[: path.index(pair[1]) + 1]:
+            if not self._is_over(self.policy.watch.settled_at(name, self.standings)):
+                return _Loss.FORBIDDEN
         used, share = self.standings.used(pair[1]), self.standings.shares.due(pair[1])
         if is_kept_in_full(PoolLoss(used, share, [unit])):
-            return True
+            return _Loss.FULL
         above = any(amount > 0 and has > part for has, part, amount in zip(used, share, unit, strict=True))
-        # A task that lifts its pool above its share by a part of a task may have been started there a moment ago.
-        return not self.whole and above and self.snapshot.now - self.policy.began(resident) >= SETTLED_SECONDS
+        return _Loss.PART if above else _Loss.UNFAIR
+
+    @override
+    def _carry_out(self, machine: int, chosen: Sequence[Victim]) -> None:
+        super()._carry_out(machine, chosen)
+        self._losses.clear()
 
     def admits(self, leaf: str) -> bool:
         """Return whether a pool's settings admit evictions for this evictor (rule 11)."""

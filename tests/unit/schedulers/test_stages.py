@@ -16,13 +16,13 @@ def test_stages() -> None:
 
 def test_a_machine_rests_after_an_accepted_eviction() -> None:
     rest = Backoff()
-    assert not rest.rests(1, 0.0)
+    assert rest.until(1) == 0.0
     rest.evicted(1, 10.0)
-    assert rest.rests(1, 10.499)
-    assert not rest.rests(1, 10.5)
-    assert not rest.rests(2, 10.1)
+    assert rest.until(1) == 10.5
+    assert rest.until(1, 2.0) == 12.0
+    assert rest.until(2) == 0.0
     rest.evicted(1, 9.0)
-    assert rest.rests(1, 10.4), "an older one that is seen late does not shorten it"
+    assert rest.until(1) == 10.5, "an older one that is seen late does not shorten it"
 
 
 def test_an_exchange_on_a_machine_is_an_eviction_by_somebody() -> None:
@@ -31,7 +31,7 @@ def test_an_exchange_on_a_machine_is_an_eviction_by_somebody() -> None:
 
     def resting(now: float) -> list[int]:
         rest.watch(rows, now)
-        return [machine for machine in range(rows.shape[1]) if rest.rests(machine, now)]
+        return [machine for machine in range(rows.shape[1]) if now < rest.until(machine)]
 
     rows = np.array(
         [[0, 1, 2, 3], [5, 5, 5, 5], [0, 0, 0, 0], [1, 1, 1, 1], [4, 4, 4, 4], [4, 4, 4, 4]], dtype=np.int64

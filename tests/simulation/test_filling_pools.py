@@ -1,0 +1,74 @@
+"""Pools that fill up one after the other: none loses what it just gained, and nobody searches for victims in vain."""
+
+from random import Random
+
+import pytest
+
+from omega.cellstate import ranges
+from omega.cellstate.pools import Pool
+from omega.cellstate.transaction import Claim
+from omega.schedulers.policies import Placement
+from omega.schedulers.preemption.plans import EvictionPlan
+from tests.simulation.pool_ground import Ground, PoolRun
+
+KEPT_SECONDS = 5.0
+SEVERAL = pytest.mark.parametrize("schedulers", [1, 4, pytest.param(8, marks=pytest.mark.chaos)])
+
+
+def ground(schedulers: int, seconds: float, tasks: int) -> Ground:
+    """Three pools of weights 1, 2 and 3 that come 20 s apart, ten jobs each, to 400 slots."""
+    made = Ground([Pool(f"p{i}", weight=float(i + 1)) for i in range(3)], 100, schedulers=schedulers)
+    for i in range(3):
+        for _ in range(10):
+            made.job(f"p{i}", tasks, at=20.0 * i, seconds=seconds)
+    return made
+
+
+def lost_after_a_gain(story: PoolRun) -> tuple[int, int]:
+    """Evictions, and those from a pool that gained a task by one within 5 s before, at the same demand, by the log."""
+    gained: dict[str, float] = {}
+    evicting, version, evicted, lost = "", -1, 0, 0
+    for fact in story.simulation.store.cell.facts():
+        how, words, now = fact.words[0], fact.words, fact.at_ms / 1000
+        if fact.version != version:
+            evicting, version = "", fact.version
+        if how == "submit":
+            gained.clear()
+        elif how == "assert":
+            evicting = words[1]
+        elif how == "place" and words[3] == evicting:
+            gained[pool_of(words[3])] = now
+        elif how == "evicted":
+            count, pool = ranges.count(words[5]), pool_of(words[3])
+            evicted += count
+            lost += count if now - gained.get(pool, -KEPT_SECONDS) < KEPT_SECONDS else 0
+    return evicted, lost
+
+
+def pool_of(job: str) -> str:
+    return job.partition("-")[0]
+
+
+@SEVERAL
+@pytest.mark.parametrize(("seconds", "tasks"), [(1e6, 40), (10.0, 1_000), (10.7, 1_000)])
+def test_no_pool_loses_a_task_soon_after_it_gained_one(schedulers: int, seconds: float, tasks: int) -> None:
+    story = ground(schedulers, seconds, tasks).run(50, logged=True)
+    evicted, lost = lost_after_a_gain(story)
+    assert evicted == story.evicted, "the log is complete"
+    assert lost == 0
+
+
+@SEVERAL
+def test_nobody_searches_for_victims_while_nothing_changes(monkeypatch: pytest.MonkeyPatch, schedulers: int) -> None:
+    """Shares are no multiples of a task, so some pool always lacks a part of one."""
+    searches, place = list[float](), EvictionPlan.place
+
+    def counted(plan: EvictionPlan, placement: Placement, rng: Random) -> list[Claim]:
+        searches.append(plan.snapshot.now)
+        return place(plan, placement, rng)
+
+    monkeypatch.setattr(EvictionPlan, "place", counted)
+    story = ground(schedulers, 1e6, 40).run(80)
+    assert [round(story.held(f"p{i}")) for i in range(3)] == pytest.approx([67, 133, 200], abs=1)
+    assert searches
+    assert not [at for at in searches if at > 60]
