@@ -118,6 +118,8 @@ GROUP_SPEC = (
     SpecField("different_machines", "as constraints"),
     SpecField("near", "as constraints"),
     SpecField("apart_from", "as constraints"),
+    SpecField("runner", "as constraints: the machine must have it"),
+    SpecField("image", "what its runner runs the command in", seen=Seen.DECLARED),
     SpecField("locality", "machines with its data, and how long to wait for them", seen=Seen.DECLARED),
     SpecField("name", "", seen=Seen.DECLARED),
     SpecField("command", "the record's `commands` has what placements need", seen=Seen.DECLARED),

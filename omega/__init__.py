@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from omega.cellstate.usage import Usage as Usage
     from omega.client.asynchronous import AsyncClient as AsyncClient
     from omega.client.client import Client as Client
+    from omega.live.runners.containers import Docker as Docker, Podman as Podman
+    from omega.live.runners.runner import Runner as Runner, RunnerCommand as RunnerCommand, RunnerTask as RunnerTask
     from omega.schedulers.instruments import Figures as Figures, Instrument as Instrument
     from omega.schedulers.job_fields import JobField as JobField
     from omega.schedulers.ordering.fair_pools import FairPools as FairPools, PoolSettings as PoolSettings
@@ -79,6 +81,8 @@ _HOMES = {
     "omega.cellstate.snapshot": ("Snapshot",),
     "omega.client.asynchronous": ("AsyncClient",),
     "omega.client.client": ("Client",),
+    "omega.live.runners.containers": ("Docker", "Podman"),
+    "omega.live.runners.runner": ("Runner", "RunnerCommand", "RunnerTask"),
     "omega.trial": ("Trial", "simulate"),
     "omega.workload.workload": ("Arrival", "Workload"),
     "omega.schedulers.instruments": ("Figures", "Instrument"),

@@ -13,7 +13,7 @@ from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
 from omega.cellstate.resources import Resources, parse_bytes
-from omega.schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_spread
+from omega.schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_runner, read_spread
 from omega.schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
 
 MOST_TASKS = 10_000_000
@@ -21,7 +21,7 @@ MOST_TASKS = 10_000_000
 MOST_RESTARTS = 1_000
 LEAST_LOG, MOST_LOG = 4 << 10, 1 << 30
 """Minimum and maximum size of a task's stored output, in bytes."""
-UNCHANGED = ("name", "command", "time_limit", "log_limit")
+UNCHANGED = ("name", "command", "time_limit", "log_limit", "image")
 """Fields of a group that are passed on unchanged, times in milliseconds."""
 
 GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Gang.STRICT}
@@ -85,6 +85,12 @@ def _absolute(value: str) -> str:
     return value
 
 
+def _image(value: str) -> str:
+    if not value or value.startswith("-"):
+        raise ValueError(f"{value!r} is no image; write for example alpine:3")
+    return value
+
+
 def _variable(value: str) -> str:
     if not value or "=" in value:
         raise ValueError(f"{value!r} is not the name of a variable; write one without =")
@@ -120,6 +126,8 @@ Constraint = Annotated[Any, AfterValidator(_reading(read_constraint, as_written=
 Domain = Annotated[Any, AfterValidator(_reading(read_spread, as_written=True))]
 Near = Annotated[Any, AfterValidator(_reading(partial(read_relations, "near"), as_written=True))]
 Apart = Annotated[Any, AfterValidator(_reading(partial(read_relations, "apart_from"), as_written=True))]
+Runner = Annotated[str, AfterValidator(_reading(read_runner))]
+Image = Annotated[str, AfterValidator(_image)]
 PoolPath = Annotated[str, AfterValidator(_pool_path)]
 
 
@@ -175,6 +183,8 @@ class Tasks(Strict):
     count: int = Field(1, ge=1, le=MOST_TASKS)
     resources: dict[str, Amount] = {}
     command: list[str] = []
+    runner: Runner | None = None
+    image: Image = ""
     duration: Duration = 0
     constraints: list[Constraint] = []
     spread: list[Domain] = []
@@ -196,6 +206,14 @@ class Tasks(Strict):
             if self.array.count > MOST_TASKS:
                 raise ValueError(f"an array of {self.array.count} tasks; the most is {MOST_TASKS}")
             self.count = self.array.count
+        return self
+
+    @model_validator(mode="after")
+    def _run_by(self) -> Self:
+        if self.runner is not None and not self.command:
+            raise ValueError("runner: runs commands; write a command too")
+        if self.image and self.runner is None:
+            raise ValueError("image: is for a runner; write the runner too, such as podman")
         return self
 
     def group(self, need: Resources) -> TaskGroup:

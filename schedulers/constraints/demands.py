@@ -5,6 +5,7 @@
 ``spread``                failure domains: attributes, to be filled evenly; or ``{domain: attribute, most: n}``
                           or ``{domain: attribute, share: 0 to 1}``, which bound the job's tasks in one domain
 ``different_machines``    no two tasks of the job on one machine
+``runner``                the task runner, which the machine must have (`runner_attribute`)
 ``near``, ``apart_from``  a job's name, or ``{job: name, domain: attribute, required: true}``
 ========================  ==================================================================================
 """
@@ -22,10 +23,11 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.model import MACHINE, Job
 
-FIELDS = ("constraints", "spread", "different_machines", "near", "apart_from")
+FIELDS = ("constraints", "spread", "different_machines", "near", "apart_from", "runner")
 _FIELDS = frozenset(FIELDS)
 MOST_TASKS = 10_000_000
 _ATTRIBUTE = re.compile(r"[A-Za-z_][\w./-]*")
+_RUNNER = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +143,27 @@ def read_demands(said: Mapping[str, Any]) -> Demands:
     different = said.get("different_machines", False)
     if not isinstance(different, bool):
         raise BadInput(f"different_machines: {_shown(different)} is not allowed; write true or false")
+    runner = [] if said.get("runner") is None else [f"has {runner_attribute(read_runner(said['runner']))}"]
     return Demands(
-        tuple(entry for entry in constraints if isinstance(entry, str)),
+        (*(entry for entry in constraints if isinstance(entry, str)), *runner),
         tuple(entry for entry in constraints if isinstance(entry, Preferred)),
         tuple(read_spread(entry) for entry in _listed("spread", said.get("spread"))),
         different,
         read_relations("near", said.get("near")),
         read_relations("apart_from", said.get("apart_from")),
     )
+
+
+def read_runner(entry: Any) -> str:
+    """Read ``runner``: the name of a task runner. Raises BadInput."""
+    if not isinstance(entry, str) or not _RUNNER.fullmatch(entry):
+        raise BadInput(f"runner {_shown(entry)} is no name; write for example podman")
+    return entry
+
+
+def runner_attribute(name: str) -> str:
+    """Return the attribute of the machines that have a task runner: its version there, or another text."""
+    return f"runner.{name}"
 
 
 def read_constraint(entry: Any) -> str | Preferred:

@@ -22,19 +22,22 @@ from typing import Any
 
 from omega.cellstate import ranges
 from omega.cellstate.consumption import STREAM, Consumption, unpack
+from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Job, MachineSpec, MachineState, Run
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.guard_line import GuardLine
-from omega.live.agent.kept import Kept, give_notice
+from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice
 from omega.live.agent.lease_file import now
 from omega.live.agent.orders import Site, order
 from omega.live.agent.output import Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, PlacementKey
 from omega.live.agent.renewal import BEATS, Renewal
 from omega.live.agent.run_as import may_enter
+from omega.live.runners.runner import Runner
+from omega.schedulers.constraints.demands import runner_attribute
 from omega.schedulers.process.housekeeping import housekeep
 
 LEASE_MS = 20_000
@@ -62,6 +65,8 @@ class Agent:
     cgroups: Cgroups = field(default_factory=lambda: Cgroups(None))
     user: dict[str, Any] | None = None
     """The account that tasks run as (task_start.py); None for the agent's own."""
+    runners: Mapping[str, Runner] = field(default_factory=dict)
+    """The task runners of this computer, by name."""
     kept: dict[PlacementKey, Kept] = field(default_factory=dict)
     waiting: bool = False
     """Whether a task must wait for the end of another before it starts (semantics 2)."""
@@ -127,8 +132,12 @@ class Agent:
             self._index = self.lease.machine = self.cell.join(self.executor, [self._offer()], self.ms())[0]
 
     def _offer(self) -> MachineSpec:
-        """Return the machine with its attributes in the cell; attributes configured for this agent override them."""
-        known = {} if self._index is None else dict(self.cell.described([self._index])[0][1])
+        """Return the machine with its attributes in the cell; attributes of this agent override them.
+
+        Those of runners are the agent's alone: a runner that was removed from the computer gets no tasks.
+        """
+        stored = {} if self._index is None else dict(self.cell.described([self._index])[0][1])
+        known = {name: value for name, value in stored.items() if not name.startswith(runner_attribute(""))}
         return replace(self.machine, attributes=known | dict(self.machine.attributes))
 
     def leave(self) -> None:
@@ -221,9 +230,13 @@ class Agent:
         place = self.places.task(key)
         size, incarnation = self.cell.dimensions, self.lease.membership.incarnation if self.lease.membership else 0
         enter = partial(may_enter, user=self.user)
-        site = Site(self.name, incarnation, self.places.lease, size, self.surroundings, enter, self.user)
-        own = job.kind in OWN_KINDS
-        what = order(job, key, place, site, self._own() if own else {})
+        lease, own = self.places.lease, job.kind in OWN_KINDS
+        site = Site(self.name, incarnation, lease, size, self.surroundings, enter, self.user, self.runners)
+        try:
+            what = order(job, key, place, site, self._own() if own else {})
+        except BadInput as error:
+            self._end([key], EndKind.FAILED, str(error)[:LONGEST_REASON])
+            return
         if not what["command"]:
             self._end([key], EndKind.FAILED, "no command and no duration: nothing to run")
             return

@@ -16,6 +16,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import traceback
 from collections.abc import Set as AbstractSet
@@ -29,7 +30,7 @@ from omega.live.agent.lease_file import KILLED, Lease, now, read_lease
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process
 from omega.live.agent.process_tree import Table, below, kill_all, kill_cgroup, marked, processes
 from omega.live.agent.supervisor import supervise
-from omega.live.agent.task_start import MARK
+from omega.live.agent.task_start import MARK, clean_up
 
 SCAN_SECONDS = 1.0
 """Interval of the search for tasks that another guard started, and of recording their processes."""
@@ -85,6 +86,8 @@ class Guard:
         """Tasks that ended, by directory and time of their order: a name may be used again."""
         self.deadlines: dict[str, Lease] = {}
         """The last lease seen, by incarnation."""
+        self.cleaning: dict[Path, subprocess.Popen[bytes]] = {}
+        """Running clean-ups after runners of tasks that were killed."""
         self.scanned, self.unread = 0.0, b""
         self.wakes, self.waker = socket.socketpair()
         for end in (self.wakes, self.waker):
@@ -143,6 +146,16 @@ class Guard:
             (place / KILLED).touch()  # the supervisor may see it when the lease has been renewed
         kill_cgroup(order["cgroup"])
         kill_all(find)
+        self._clean_up(place, order)
+
+    def _clean_up(self, place: Path, order: dict[str, Any]) -> None:
+        """Start the clean-up of a task's runner, if it has one that does not run; nothing here waits for its end."""
+        running = self.cleaning.get(place)
+        if running is None or running.poll() is not None:
+            with suppress(OSError, subprocess.SubprocessError):
+                started = clean_up(order)
+                if started is not None:
+                    self.cleaning[place] = started
 
     def _kill_foreign(self, place: Path, task: Foreign, *, supervisor_too: bool) -> None:
         """Kill the tree of a task of another guard: the supervisor's descendants and its recorded processes."""
@@ -163,13 +176,16 @@ class Guard:
         """Record supervisors that ended, and kill the processes that this one inherited from them."""
         ended = self._reap_children()
         table = processes() if ended else {}
-        if any(each.parent == os.getpid() and pid not in self.own for pid, each in table.items()):
+        spared = self.own.keys() | {each.pid for each in self.cleaning.values()}
+        if any(each.parent == os.getpid() and pid not in spared for pid, each in table.items()):
             for place in ended:
                 kill_cgroup(self.orders[place]["cgroup"])
-            kill_all(lambda table: below([os.getpid()], table) - self.own.keys() - below(self.own, table))
+            kill_all(lambda table: below([os.getpid()], table) - spared - below(spared, table))
             ended += self._reap_children()
         for place in ended:
-            del self.orders[place]
+            order = self.orders.pop(place)
+            if not _number(place / "result"):  # its supervisor was killed
+                self._clean_up(place, order)
             self._say({"ended": str(place)})
 
     def _reap_children(self) -> list[Path]:
@@ -178,6 +194,8 @@ class Guard:
             while (pid := os.waitpid(-1, os.WNOHANG)[0]) > 0:
                 if pid in self.own:
                     ended.append(self.own.pop(pid))
+            # Popen finds an ended child reaped and counts it as ended.
+        self.cleaning = {place: each for place, each in self.cleaning.items() if each.poll() is None}
         return ended
 
     def _start(self, place: Path, store: str) -> dict[str, Any]:

@@ -4,9 +4,10 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,12 @@ from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.lease_file import NOTICE, now
 from omega.live.agent.places import PlacementKey
 from omega.live.agent.process_tree import kill_all, marked
+from omega.live.agent.task_start import clean_up
 
 LONGEST_REASON = 200
 """Characters of a reason that the store keeps; commands may be long."""
+SWEEP_SECONDS = 5.0
+"""Time that the agent waits for a clean-up after a runner."""
 GONE = {"how": "lost", "reason": "its supervisor was killed"}
 
 
@@ -37,8 +41,11 @@ class Kept:
     key: PlacementKey
     place: Path
     guard: int = 0
+    _: KW_ONLY
     leaving: bool = False
     unlisted: bool = False
+    swept: bool = False
+    """Whether the processes of a killed supervisor were killed."""
     warned: bool = False
     """Whether the time between its warning and its end was decided (`give_notice`)."""
 
@@ -83,8 +90,14 @@ class Kept:
         return result
 
     def _sweep(self) -> None:
-        """Kill processes of a killed supervisor that no guard killed: by group, session and marks."""
+        """Kill processes of a killed supervisor that no guard killed, by group, session and marks; clean up once."""
         kill_all(lambda table: task_group(self.place, table) | (marked(mark(self.place)) & table.keys()))
+        if not self.swept:
+            self.swept = True
+            with suppress(OSError, ValueError, subprocess.SubprocessError):
+                process = clean_up(json.loads((self.place / "order.json").read_text()))
+                if process is not None:
+                    process.wait(SWEEP_SECONDS)
 
     @property
     def ended_ago(self) -> float:

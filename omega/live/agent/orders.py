@@ -8,7 +8,9 @@ from omega.arrays import array_index
 from omega.cellstate.model import Job
 from omega.cellstate.resources import Dimensions
 from omega.live.agent.places import PlacementKey
+from omega.live.agent.runners import run_by
 from omega.live.agent.task_start import MARK
+from omega.live.runners.runner import Runner
 from omega.schedulers.rolling import Policy
 
 GRACE_MS = 10_000
@@ -31,6 +33,8 @@ class Site(NamedTuple):
     there: Callable[[str], bool]
     user: Mapping[str, Any] | None = None
     """The account that tasks run as (task_start.py); None for the agent's own."""
+    runners: Mapping[str, Runner] = {}
+    """The task runners of this machine by name."""
 
 
 def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str, str]) -> dict[str, Any]:
@@ -38,7 +42,7 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
 
     The task's environment is the agent's without OMEGA_ settings, then the job's variables, then the task's identity.
     Its directory is the job's, else the directory of submission if it exists here, else the
-    task's own directory.
+    task's own directory. Raises BadInput when the task's runner is not on this machine, refuses or fails.
     """
     groups = job.spec.get("groups") or []
     said: Mapping[str, Any] = groups[key.group] if key.group < len(groups) else {}
@@ -51,22 +55,22 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
     numbered = {} if index is None else {"OMEGA_ARRAY_INDEX": str(index)}
     policy = Policy.of(job.spec)
     need = dict(zip(site.dimensions.names, job.groups[key.group].need, strict=True))
-    return {
+    identity = {
+        **job.spec.get("environment", {}),
+        "OMEGA_JOB": job.id,
+        "OMEGA_JOB_NAME": job.name,
+        "OMEGA_GROUP": said.get("name") or str(key.group),
+        "OMEGA_GROUP_NUMBER": str(key.group),
+        "OMEGA_TASK": str(key.task),
+        "OMEGA_MACHINE": site.machine,
+        "OMEGA_PLACEMENT": str(key.placement),
+        MARK: str(place),
+        **numbered,
+        **own,
+    }
+    made = {
         "command": said.get("command") or _simulated(job.groups[key.group].duration_ms),
-        "environment": {
-            **inherited,
-            **job.spec.get("environment", {}),
-            "OMEGA_JOB": job.id,
-            "OMEGA_JOB_NAME": job.name,
-            "OMEGA_GROUP": said.get("name") or str(key.group),
-            "OMEGA_GROUP_NUMBER": str(key.group),
-            "OMEGA_TASK": str(key.task),
-            "OMEGA_MACHINE": site.machine,
-            "OMEGA_PLACEMENT": str(key.placement),
-            MARK: str(place),
-            **numbered,
-            **own,
-        },
+        "environment": {**inherited, **identity},
         "directory": job.spec.get("directory") or (origin if site.there(origin) else str(place / "work")),
         "restart": {
             "attempts": restart.get("attempts", 0),
@@ -89,6 +93,8 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         "lease": str(site.lease),
         "incarnation": site.incarnation,
     }
+    runner = str(said.get("runner") or "")
+    return run_by(site.runners, runner, str(said.get("image", "")), made, (inherited, identity)) if runner else made
 
 
 def _simulated(duration_ms: int) -> list[str]:

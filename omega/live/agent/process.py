@@ -20,7 +20,7 @@ from omega.cellstate.model import MachineSpec
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.server import check_suitable, server_info
 from omega.cellstate.store import connect_cell
-from omega.live.agent import offer
+from omega.live.agent import offer, runners
 from omega.live.agent.agent import LEASE_MS, Agent
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.lease_file import now
@@ -224,8 +224,10 @@ def run_agent(
             options.amounts
         )
         capacity = own.dimensions.parse_capacity(amounts)
-        machine = MachineSpec(name, capacity, offer.attributes() | dict(options.attributes))
-        agent = Agent(own, machine, places, options.lease_ms, cgroups=Cgroups.prepare(f"{cell}-{name}"), user=user)
+        there, of_runners = runners.found()
+        machine = MachineSpec(name, capacity, offer.attributes() | of_runners | dict(options.attributes))
+        cgroups = Cgroups.prepare(f"{cell}-{name}")
+        agent = Agent(own, machine, places, options.lease_ms, cgroups=cgroups, user=user, runners=there)
         agent.find()
         numbers = {
             "omega_agent_tasks": ("Running tasks", lambda: sum(kept.lives for kept in list(agent.kept.values()))),

@@ -21,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ from typing import Any
 from omega.live.agent import task_start
 from omega.live.agent.lease_file import KILLED, NOTICE, ROOM, Lease, now, read_lease, write
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process, signal_at_parents_death
-from omega.live.agent.process_tree import below, kill_all, kill_cgroup, started
+from omega.live.agent.process_tree import below, kill_all, kill_cgroup, processes, send, started
 from omega.live.agent.task_health import NEVER, HealthCheck
 from omega.live.agent.task_output import Output
 
@@ -38,6 +39,8 @@ DRAIN_SECONDS = 1.0
 """Time to read on after a task's end: another process may hold its output open."""
 LONGEST_DELAY_SECONDS = 300.0
 LONG = 3600.0
+CLEAN_TRIES, CLEAN_SECONDS, CLEAN_PAUSE_SECONDS = 3, 10.0, 0.5
+"""Attempts to clean up after a runner, the time of each, and the pause after one that failed."""
 GUARD_SECONDS, GUARD_TRIES = 0.5, 3
 """Time for the agent to replace an ended guard before a supervisor does, and number of attempts."""
 
@@ -110,6 +113,8 @@ class Supervisor:
         self.check.end()
         self.kill()  # processes that the task left behind end with it, in any process group
         self.group = 0
+        if task.returncode:
+            self.clean_up()
         self._close(task)
         killed = task.returncode == -signal.SIGKILL and self._lease().end <= now()
         if task.returncode and (killed or (self.directory / KILLED).exists()):
@@ -196,8 +201,33 @@ class Supervisor:
         if not self.ending:
             self.ending, self.asked, self.limit = why, False, NEVER
             if self.kill_at > now() and self.group:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(self.group, signal.SIGTERM)
+                self._warn()
+
+    def _warn(self) -> None:
+        """Send SIGTERM to the task's process group, without the command itself where that would end at once."""
+        with suppress(ProcessLookupError, PermissionError):
+            if not self.order.get("warns_below"):
+                os.killpg(self.group, signal.SIGTERM)
+                return
+            table = processes()
+            for pid in below([self.group], table):
+                if table[pid].group == self.group:
+                    send(pid, table[pid].started, signal.SIGTERM)
+
+    def clean_up(self) -> None:
+        """Remove what the task's runner left outside of its processes, before its end is known (semantics 2)."""
+        for _ in range(CLEAN_TRIES):
+            with suppress(OSError, subprocess.SubprocessError):
+                process = task_start.clean_up(self.order)
+                if process is None:
+                    return
+                try:
+                    if process.wait(CLEAN_SECONDS) == 0:
+                        return
+                finally:
+                    process.kill()
+                    process.wait()
+            time.sleep(CLEAN_PAUSE_SECONDS)
 
     def kill(self) -> None:
         """Kill the task with all descendants; orphans of its processes are children of this process."""
@@ -290,5 +320,8 @@ def supervise(directory: Path, store: str = "", replace_guard: Callable[[], int]
     try:
         result = task.run()
     finally:
+        left = task.group  # of an attempt that an error ended
         task.kill()  # after any error, no process is left running
+        if left:
+            task.clean_up()
     write(directory / "result", json.dumps(result | {"measured": _measured(now() - began)}), ROOM)

@@ -93,6 +93,28 @@ def start(
         )
 
 
+def clean_up(order: Mapping[str, Any]) -> "subprocess.Popen[bytes] | None":
+    """Start the command that removes what a runner left outside of the task's processes; None without one.
+
+    Raises OSError and subprocess.SubprocessError when it cannot be started.
+    """
+    command = order.get("clean_up")
+    if not command:
+        return None
+    environment = {name: value for name, value in order["environment"].items() if name != MARK}  # it is not the task
+    user = order["user"]
+    return subprocess.Popen(
+        command,
+        cwd="/",
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        **({} if user is None else {"user": user["uid"], "group": user["gid"], "extra_groups": user["groups"]}),
+    )
+
+
 def _enter(directory: str) -> None:
     """Change to the directory as the task's user, which may have fewer rights than the agent."""
     try:

@@ -134,7 +134,8 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\ntasks: {count: 1}", "2: tasks: {'count': 1} is not a list; write [a, b]"),
         ("name: a\ntasks: [3]", "2: tasks[0]: 3 is not a mapping of fields"),
         ("name: a\ntasks:\n- count: 1\n  cout: 2",
-         ("4: tasks[0].cout: unknown field; did you mean count? allowed: name, count, resources, command, duration, "
+         ("4: tasks[0].cout: unknown field; did you mean count? allowed: name, count, resources, command, runner, "
+          "image, duration, "
          "constraints, spread, different_machines, near, apart_from, locality, restart, time_limit, grace, log_limit, "
          "array")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",

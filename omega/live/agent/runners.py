@@ -1,0 +1,99 @@
+"""The runners of a machine: which it has, and the order of a task that one of them starts."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from omega.cellstate.errors import BadInput
+from omega.cellstate.plain_text import cleaned
+from omega.live.agent.task_start import MARK
+from omega.live.runners.runner import Runner, RunnerCommand, RunnerTask
+from omega.schedulers import registry
+from omega.schedulers.constraints.demands import runner_attribute
+from omega.schedulers.failing import RAISED, said_at
+from omega.schedulers.process.log import log
+
+AXIS = "runner"
+MOST_TEXT = 64
+"""Maximum length of a runner's attribute in characters."""
+
+
+def found() -> tuple[dict[str, Runner], dict[str, str]]:
+    """Return the runners that work on this computer, by name, and the machine's attributes for them."""
+    runners, attributes = dict[str, Runner](), dict[str, str]()
+    for name, entry in registry.offers(AXIS).items():
+        try:
+            runner = entry.load()()
+            said = runner.available()
+        except RAISED as error:
+            log.warning("runner failed", runner=name, error=said_at(error))
+            continue
+        if said:
+            runners[name], attributes[runner_attribute(name)] = runner, cleaned(str(said))[:MOST_TEXT]
+    return runners, attributes
+
+
+def run_by(
+    runners: Mapping[str, Runner],
+    name: str,
+    image: str,
+    order: dict[str, Any],
+    variables: tuple[Mapping[str, str], Mapping[str, str]],
+) -> dict[str, Any]:
+    """Return the order of a task as a runner starts it; `variables` are the agent's and the task's own.
+
+    Raises BadInput with the reason when this machine has no such runner, or the runner refuses or fails.
+    """
+    if name not in runners:
+        raise BadInput(f"runner {name}: this machine has none of that name; it has {', '.join(runners) or 'none'}")
+    user = order["user"] or {"uid": os.getuid(), "gid": os.getgid()}
+    task = RunnerTask(
+        name=name_of(Path(variables[1][MARK])),
+        command=list(order["command"]),
+        health=list(order["health"]["command"]),
+        environment=dict(variables[1]),
+        inherited=dict(variables[0]),
+        directory=order["directory"],
+        image=image,
+        uid=user["uid"],
+        gid=user["gid"],
+        cpu_millicores=order["cpu_millicores"],
+        memory_bytes=order["memory_bytes"],
+    )
+    try:
+        made = runners[name].start(task)
+    except BadInput as error:
+        raise BadInput(f"runner {name}: {error}") from None
+    except RAISED as error:
+        raise BadInput(f"runner {name}: {said_at(error)}") from None
+    return order | _checked(name, made, order)
+
+
+def name_of(place: Path) -> str:
+    """Return the name of the task of a directory for its runner."""
+    return f"omega-{hashlib.sha256(str(place).encode()).hexdigest()[:24]}"
+
+
+def _checked(name: str, made: Any, order: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the order that a runner sets; BadInput for what no process can be started with."""
+    if not isinstance(made, RunnerCommand):
+        raise BadInput(f"runner {name}: start returned a {type(made).__name__}; return an omega.RunnerCommand")
+    given: dict[str, Any] = {"command": made.command, "health": made.health, "clean_up": made.clean_up}
+    for what, words in given.items():
+        if isinstance(words, str) or not all(isinstance(word, str) and "\0" not in word for word in words):
+            raise BadInput(f"runner {name}: {what} is no list of words; return a list of texts, without a shell")
+    if not made.command:
+        raise BadInput(f"runner {name}: command is empty; return the program and its arguments")
+    if order["health"]["command"] and not made.health:
+        raise BadInput(f"runner {name}: runs no health commands; leave health out, or use another runner")
+    limits = {"cpu_millicores": 0, "memory_bytes": 0} if made.limits else {}
+    return {
+        "command": list(made.command),
+        "environment": {str(key): str(value) for key, value in made.environment.items()},
+        "health": {**order["health"], "command": list(made.health)},
+        "clean_up": list(made.clean_up),
+        "warns_below": made.warns_below,
+        **limits,
+    }
