@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from omega.schedulers.preemption.precedence import PrecedencePreemption as PrecedencePreemption
     from omega.schedulers.retrying import RetryPolicy as RetryPolicy
     from omega.schedulers.scheduler import Scheduler as Scheduler
+    from omega.schedulers.sizing.model import Phase as Phase, Profile as Profile, Totals as Totals
     from omega.schedulers.work import Work as Work
     from omega.trial import Trial as Trial, simulate as simulate
     from omega.workload.workload import Arrival as Arrival, Workload as Workload
@@ -101,6 +102,7 @@ _HOMES = {
     "omega.schedulers.policies": ("NoPreemption", "Ordering", "Peers", "Placement", "Preemption", "Sizing"),
     "omega.schedulers.preemption.precedence": ("PrecedencePreemption",),
     "omega.schedulers.scheduler": ("Scheduler",),
+    "omega.schedulers.sizing.model": ("Phase", "Profile", "Totals"),
     "omega.schedulers.work": ("Work",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

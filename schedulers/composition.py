@@ -4,9 +4,7 @@
     jobs_per_call = 4                     # any other field of a Scheduler that is a number, a word or a table
 
     [placement]
-    policy = "constrained"        # what `omega scheduler policies` lists
-    [placement.inner]
-    policy = "best-fit"
+    policy = "best-fit"           # what `omega scheduler policies` lists
     apart = 2
 
 A policy is a dataclass: its public fields are its parameters, their annotations the schema. Every error names the file,

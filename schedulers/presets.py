@@ -3,7 +3,6 @@
 from random import Random
 
 from omega.cellstate.constraints.grammar import prepare
-from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.preemption.precedence import PrecedencePreemption
@@ -15,10 +14,8 @@ BATCH_JOBS = 32
 
 
 def batch(seed: str = "0") -> Scheduler:
-    """Return a fast scheduler: randomised first fit where constraints allow, several jobs per round trip."""
-    return Scheduler(
-        "batch", placement=Constrained(FirstFit()), jobs_per_call=BATCH_JOBS, follows_pools=True, rng=Random(seed)
-    )
+    """Return a fast scheduler: randomised first fit, several jobs per round trip."""
+    return Scheduler("batch", placement=FirstFit(), jobs_per_call=BATCH_JOBS, follows_pools=True, rng=Random(seed))
 
 
 def service(seed: str = "0") -> Scheduler:
@@ -32,7 +29,7 @@ def service(seed: str = "0") -> Scheduler:
 
 def mapreduce(seed: str = "0") -> Scheduler:
     """Return a scheduler of elastic jobs: up to four times the requested workers while there is room (Omega §6)."""
-    placement = Constrained(FirstFit())
+    placement, sizing = FirstFit(), RelativeSize()
     return Scheduler(
-        "mapreduce", placement=placement, sizing=RelativeSize(), jobs_per_call=1, follows_pools=True, rng=Random(seed)
+        "mapreduce", placement=placement, sizing=sizing, jobs_per_call=1, follows_pools=True, rng=Random(seed)
     )
