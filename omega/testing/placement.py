@@ -1,8 +1,9 @@
 """The contract of placement policies."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -13,13 +14,21 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Position
-from omega.schedulers.policies import Placement, machines_of
+from omega.schedulers.policies import Placement, declares, machines_of
 from omega.schedulers.work import Work
 from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.testing.purity import Unchanged, fresh, watched
 from omega.testing.scenes import FIRST_NUMBER, Need, filled, for_all, less, room, snapshot, uses, work
+from omega.testing.worlds import NOW, World
 
 COPIES: tuple[Callable[[int], Snapshot], ...] = (ArraySnapshot, PackedSnapshot)
 """The working copies of a live and of a simulated scheduler."""
+
+
+WORLDS = 40
+"""Worlds in which a policy must place a task at least once."""
+DECISIONS = 40
+"""Decisions for one job in a world where nothing else happens."""
 
 
 def cells(dimensions: int) -> st.SearchStrategy[list[Need]]:
@@ -38,19 +47,21 @@ class PlacementContract:
     """Inherit and set `policy`; `policies` are several settings of it.
 
     A policy may leave out tasks that would fit (it waits for a better machine, it bounds tasks per machine).
-    A policy that never does is `greedy`, which adds tests.
+    A policy that never does, once a job has waited long enough, is `greedy`, which adds tests. `fields` are further
+    fields of the job file, for a policy that places only jobs that have them.
     """
 
     policy: Placement
     policies: Sequence[Placement] = ()
     greedy: bool = True
+    fields: ClassVar[Mapping[str, Any]] = {}
 
     def each(self) -> Sequence[Placement]:
         """Return the policy in every setting."""
         return self.policies or (self.policy,)
 
     @pytest.mark.parametrize("kind", COPIES, ids=lambda kind: kind.__name__)
-    @pytest.mark.parametrize("dimensions", [1, 2, 3])
+    @pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
     @settings(for_all, max_examples=20)
     @given(data=st.data())
     def test_it_keeps_to_the_copy_and_to_the_job(
@@ -61,8 +72,10 @@ class PlacementContract:
         free, asked, seed = data.draw(cells(dimensions)), data.draw(jobs(dimensions)), data.draw(st.integers(0, 9))
         gang = data.draw(st.booleans())
         copy, found = filled(kind(dimensions), free), work(*asked, gang=gang)
-        before = room(copy)
-        claims = policy.place(found, copy, Random(seed))
+        before, unchanged = room(copy), Unchanged(copy)
+        with watched():
+            claims = policy.place(found, copy, Random(seed))
+        unchanged.check("place")
         assert (found.left, found.placed) == ([count for _, count in asked], 0), "the job is not the policy's to change"
         counts = self._sound(claims, copy, before)
         left = less(before, uses(claims, found, copy))
@@ -97,6 +110,67 @@ class PlacementContract:
         for machine in range(size):
             fits = [all(row[machine] >= amount for row, amount in zip(left, need, strict=True)) for need in missing]
             assert not (any(fits) and left[0][machine] >= 0), f"machine {machine} had room for tasks that were left out"
+
+    # In small cells with users, pools, gangs and attributes
+
+    def _decided(self, policy: Placement, world: World) -> list[list[Claim]]:
+        """Let a policy place the job of a world in which nothing else happens; returns the claims of each decision.
+
+        The job is tried again at once after a decision that placed tasks, and at `work.until` after one that did not.
+        """
+        scene, found = world.made()
+        copy = scene.snapshot(found, looked=False, attributes=declares("reads_attributes", policy))
+        copy.now, decisions = NOW, list[list[Claim]]()
+        for seed in range(DECISIONS):
+            found.until, before, left, unchanged = 0.0, room(copy), list(found.left), Unchanged(copy)
+            mark = copy.mark()
+            with watched():
+                claims = policy.place(found, copy, Random(seed))
+            unchanged.check("place")
+            assert found.left == left, "the job is not the policy's to change"
+            assert room(copy) == less(before, uses(claims, found, copy)), "exactly the claims are deducted"
+            assert copy.mark() - mark == len(claims), "one snapshot.take for each claim"
+            decisions.append(list(claims))
+            for claim in claims:
+                assert before[0][claim.machine] >= 0, "that machine takes nothing"
+                assert claim.count > 0
+                assert claim.seen in (int(copy.number[claim.machine]), 0), "seen is snapshot.number[machine]"
+                found.left[claim.group] -= claim.count
+            assert min(found.left) >= 0, "more tasks than were left"
+            if not found.remaining or (not claims and not found.until):
+                self._waits_for_nothing(policy, found, copy)
+                break
+            if not claims:
+                assert found.until > copy.now, "work.until is a time after snapshot.now"
+                copy.now = found.until
+        return decisions
+
+    def _waits_for_nothing(self, policy: Placement, found: Work, copy: Snapshot) -> None:
+        """A job that is not placed now, and would be later, is tried again only if `work.until` is set."""
+        mark, copy.now = copy.mark(), copy.now + 1e6
+        claims = policy.place(found, copy, Random(1)) if found.remaining else ()
+        copy.undo(mark)
+        assert not claims, "a delayed job is tried again only at work.until: set it to the end of the delay"
+        missing = [found.need(group) for group, left in enumerate(found.left) if left]
+        if self.greedy and missing and not found.gang:
+            self._nothing_fits(missing, room(copy), copy.size)
+
+    def test_some_scene_exercises_it(self) -> None:
+        """In one of the scenes tasks are placed; a delay ends in each, although no room is freed."""
+        for policy in self.each():
+            decisions = [self._decided(policy, World(seed, full=False, fields=self.fields)) for seed in range(WORLDS)]
+            assert any(claims for decided in decisions for claims in decided), (
+                f"no scene exercised it: {policy} placed nothing in {WORLDS} cells; set `fields` when it needs jobs "
+                "with certain fields"
+            )
+
+    def test_the_same_question_has_the_same_answer(self) -> None:
+        """The same cell, job and generator give the same claims, whatever the policy decided before."""
+        for policy in self.each():
+            for seed in range(WORLDS // 2):
+                world = World(seed, full=False, fields=self.fields)
+                answers = [self._decided(each, world) for each in (policy, fresh(policy, "placement"), policy)]
+                assert answers[0] == answers[1] == answers[2], "draw from the rng given, and keep no state of decisions"
 
     def _marked(self, claims: Sequence[Claim], found: Work, copy: Snapshot, before: list[list[int]]) -> None:
         """Marks match the claims one by one and in order: undoing removes the last claim."""
