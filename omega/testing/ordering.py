@@ -1,89 +1,143 @@
 """What every ordering keeps to, whichever job it prefers: it is obeyed wherever jobs compete."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from itertools import product
 from math import isfinite
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
 
-from omega.cellstate.model import Limits, MachineState
-from omega.cellstate.replies import KindUse, PendingJob, Reply, Rows
-from omega.cellstate.transaction import Outcome, Position, Transaction, Verdict
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.model import Limits
+from omega.cellstate.replies import KindUse
 from omega.schedulers.policies import Ordering
-from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
-from omega.testing.scenes import for_all, snapshot, work
+from omega.testing.play import NOW, ROOM, Asked, Play, jobs, made
+from omega.testing.purity import Unchanged, fresh, watched
+from omega.testing.scenes import for_all, snapshot
 
-NOW = 1_000.0
-ROOM = 30
-"""Tasks of one unit that the cell holds."""
-jobs = st.lists(
-    st.tuples(
-        st.sampled_from(["", "ada", "bob"]),
-        st.sampled_from(["", "p"]),
-        st.integers(0, 3),
-        st.integers(0, 9),
-        st.sampled_from([None, 1.0, 60.0]),
-        st.integers(1, 2),
-    ),
-    min_size=2,
-    max_size=8,
+LATER = 1e6
+"""Seconds after which a policy is asked again."""
+SCENE: Sequence[Asked] = tuple(
+    (user, pool, precedence, seconds, expected, [1 + seconds % 2], number)
+    for number, (user, pool, precedence, seconds, expected) in enumerate(
+        product(("", "ada", "bob"), ("", "p"), (0, 2), (0, 9), (None, 60.0))
+    )
 )
-"""(user, pool, precedence, seconds of submission, expected duration, tasks)"""
-Asked = tuple[str, str, int, int, float | None, int]
-
-
-def made(asked: Sequence[Asked]) -> list[Work]:
-    """New jobs in the order of their submission."""
-    return [
-        work(
-            ((1, 1), tasks),
-            name=f"j{i}",
-            order=i,
-            submitted=float(seconds),
-            user=user,
-            pool=pool,
-            precedence=precedence,
-            expected=expected,
-        )
-        for i, (user, pool, precedence, seconds, expected, tasks) in enumerate(sorted(asked, key=lambda job: job[3]))
-    ]
+"""Jobs that differ in all that the scenes know."""
 
 
 class OrderingContract:
-    """Inherit and set `policy`; `policies` are several settings of it."""
+    """Inherit and set `policy`; `policies` are several settings of it.
+
+    `fields` are further fields of job files; each job of the scenes has one of these mappings. `keys_stay`: a job keeps
+    its key for life. Without it the key may differ from one attempt to the next, for example with the tasks left.
+    """
 
     policy: ClassVar[Ordering]
     policies: ClassVar[Sequence[Ordering]] = ()
+    fields: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    keys_stay: ClassVar[bool] = True
 
     def each(self) -> Sequence[Ordering]:
         """Return the policy in every setting."""
         return self.policies or (self.policy,)
 
+    def made(self, asked: Sequence[Asked]) -> list[Work]:
+        """Return new jobs in the order of their submission."""
+        return made(asked, self.fields)
+
     @settings(for_all, max_examples=20)
     @given(asked=jobs)
     def test_a_job_has_one_place(self, asked: list[Asked]) -> None:
-        """Keys and ranks are numbers, a key is constant while the job is queued, and lanes are distinct."""
+        """Keys and ranks are numbers, a key is constant while the job is queued, and so is a lane."""
         for policy in map(deepcopy, self.each()):
-            copy = snapshot((ROOM, ROOM))
-            for found in made(asked):
-                key = policy.key(found)
-                hash(policy.lane(found))
-                copy.now = NOW
-                policy.observe(copy, NOW)
+            copy = _used()
+            for found in self.made(asked):
+                key, lane = policy.key(found), policy.lane(found)
+                hash(lane)
+                assert lane == policy.lane(deepcopy(found)), "the lane of a job is the same at each call"
+                _observe(policy, copy, NOW)
                 copy.usage.take("ada", "p", (5, 5))
-                policy.observe(copy, NOW + 1e6)
-                assert isfinite(policy.rank(policy.lane(found))), "a rank is a number"
+                _observe(policy, copy, NOW + LATER)
+                rank = policy.rank(lane)
+                assert isfinite(rank), "a rank is a number"
+                assert policy.rank(lane) == rank, "a rank changes with use and time alone, not with each call"
                 assert policy.key(found) == key, "the key of a queued job does not change"
+                self._with_fewer_left(policy, found, key)
+                self._room_for(policy, found)
+
+    def _with_fewer_left(self, policy: Ordering, found: Work, key: float) -> None:
+        """The job was tried, and some of its tasks are placed."""
+        if self.keys_stay:
+            found.left, found.placed = [count // 2 for count in found.left], found.remaining
+            found.attempts, found.conflicts, found.fruitless, found.places = 3, 2, 1, {0: 1}
+            assert policy.key(found) == key, (
+                "the key changes with the tasks left or the attempts of a job; set keys_stay = False if this is meant"
+            )
+
+    def _room_for(self, policy: Ordering, found: Work) -> None:
+        most, wait = policy.most(found), policy.wait(found, ())
+        assert most is None or most >= 0, "most is a number of tasks, or None"
+        assert isfinite(wait)
+        assert wait >= 0, "wait is a time in seconds, 0 or more"
+        assert policy.portion is None or policy.portion > 0, "portion is a number of tasks, or None"
+
+    @settings(for_all, max_examples=20)
+    @given(asked=jobs)
+    def test_a_question_changes_nothing(self, asked: list[Asked]) -> None:
+        """Neither use nor the time comes from elsewhere; asked again, also of a copy, the answers are the same."""
+        for policy in self.each():
+            answers = []
+            for each, times in ((fresh(policy, "ordering"), 1), (fresh(policy, "ordering"), 3)):
+                copy, works = _used(), self.made(asked)
+                for _ in range(times):
+                    _observe(each, copy, NOW)
+                unchanged = Unchanged(copy)
+                with watched():
+                    answers.append([(each.rank(each.lane(found)), each.key(found)) for found in works])
+                unchanged.check("rank, lane or key")
+            assert answers[0] == answers[1], "what is observed twice is the same; draw no random numbers"
+
+    @settings(for_all, max_examples=20)
+    @given(asked=jobs)
+    def test_ranks_change_with_their_kin(self, asked: list[Asked]) -> None:
+        """After a change of use only lanes of the kin that the policy names have other ranks; others are not read."""
+        for policy in (fresh(each, "ordering") for each in self.each()):
+            copy, works = _used(), self.made(asked)
+            _observe(policy, copy, NOW)
+            lanes = {policy.lane(found) for found in works}
+            before = {lane: policy.rank(lane) for lane in lanes}
+            policy.touched(copy.usage.touched())
+            copy.usage.take(works[0].user, works[0].pool, (3, 3))
+            chosen, touched = policy.kin(policy.lane(works[0])), policy.touched(copy.usage.touched())
+            for lane in lanes:
+                if policy.rank(lane) != before[lane] and chosen is not None:
+                    assert policy.kin(lane) == chosen, "kin: the rank changed with that of a lane of other kin"
+                if policy.rank(lane) != before[lane] and touched is not None:
+                    assert policy.kin(lane) in touched, "touched does not name the kin of a lane whose rank changed"
+
+    def test_some_scene_exercises_it(self) -> None:
+        """In one of the scenes the policy prefers one job to another by its lane, rank or key."""
+        for policy in (fresh(each, "ordering") for each in self.each()):
+            own = [
+                name for name in ("lane", "rank", "key") if getattr(type(policy), name) is not getattr(Ordering, name)
+            ]
+            copy, works = _used(), self.made(SCENE)
+            _observe(policy, copy, NOW)
+            places = {(policy.rank(policy.lane(found)), policy.key(found)) for found in works}
+            assert not own or len(places) > 1, (
+                f"no scene exercised it: {policy} gives all jobs the same rank and key; set `fields` when it reads "
+                "certain fields of the job file"
+            )
 
     @settings(for_all, max_examples=20)
     @given(asked=jobs)
     def test_the_first_job_by_the_policy_is_tried_first(self, asked: list[Asked]) -> None:
         """There is room for one task after the other: each goes to the job that the policy prefers at that time."""
         for policy in self.each():
-            play = Play(policy, asked)
+            play = Play(policy, self.made(asked))
             play.free(1)
             play.admit()
             while play.expected:
@@ -95,7 +149,7 @@ class OrderingContract:
     def test_freed_room_follows_the_policy_in_a_full_cell(self, asked: list[Asked]) -> None:
         """All jobs are blocked; freed room goes to the job that the policy prefers at that time."""
         for policy in self.each():
-            play = Play(policy, asked)
+            play = Play(policy, self.made(asked))
             play.admit()
             play.run_until_blocked()
             while play.expected:
@@ -107,7 +161,7 @@ class OrderingContract:
     def test_raised_limits_follow_the_policy(self, asked: list[Asked]) -> None:
         """A limit blocks all jobs; room below it then goes to the job that the policy prefers at that time."""
         for policy in self.each():
-            play = Play(policy, asked)
+            play = Play(policy, self.made(asked))
             play.free(ROOM)
             play.limit = 0
             play.admit()
@@ -118,88 +172,19 @@ class OrderingContract:
                 play.step()
 
 
-class Play:
-    """A scheduler of one ordering in a cell of one machine, which places one task after the other."""
-
-    def __init__(self, policy: Ordering, asked: Sequence[Asked]) -> None:
-        """Nothing is free."""
-        self.scheduler = Scheduler("batch", ordering=policy).fresh("play")
-        self.policy = self.scheduler.ordering
-        self.works = made(asked)
-        self.copy = snapshot((0, 0), (0, 0))
-        self.version, self.room, self.placed, self.limit = 1, 0, 0, ROOM
-        self.left = {found.id: found.remaining for found in self.works}
-
-    def free(self, tasks: int) -> None:
-        """Report that further tasks fit."""
-        self.room += tasks
-        self.version += 1
-        self._say()
-
-    def _say(self) -> None:
-        rows = [[0, self.version, MachineState.UP, 0, ROOM, ROOM, ROOM - self.room, ROOM - self.room]]
-        self.copy.apply(Reply(Position(self.version, "t"), full=False, rows=_rows(rows)))
-
-    def admit(self) -> None:
-        """All jobs arrive at once."""
-        self.scheduler.admit([PendingJob(i, found.job) for i, found in enumerate(self.works, 1)])
-
-    @property
-    def expected(self) -> list[str]:
-        """The job that the policy prefers of those that are not placed whole; those of one key when they rejoin."""
-        waiting = [found for found in self.works if self.left[found.id]]
-        self.policy.observe(self.copy, NOW)
-        places = {
-            found.id: (
-                self.policy.rank(self.policy.lane(found)),
-                self.policy.key(found),
-                0 if self.policy.rejoins else found.job.order,
-            )
-            for found in waiting
-        }
-        return [name for name, place in places.items() if place == min(places.values())]
-
-    def run_until_blocked(self) -> None:
-        """Try every job."""
-        self.scheduler.requeue(self.copy, NOW)
-        while works := self.scheduler.choose(NOW):
-            self._commit(self.scheduler.decide(works, self.copy, NOW))
-
-    def step(self) -> None:
-        """Free room or a raised limit places one task: of the job that the policy prefers."""
-        expected, before = self.expected, dict(self.left)
-        for _ in range(3):
-            self.scheduler.requeue(self.copy, NOW)
-            self._commit(self.scheduler.decide(self.scheduler.choose(NOW), self.copy, NOW))
-            if self.left != before:
-                break
-        gone = [name for name, left in self.left.items() if left < before[name]]
-        assert len(gone) == 1, f"{gone} got room for one"
-        assert gone[0] in expected, f"the policy prefers {expected}, and {gone[0]} got the room"
-        self.run_until_blocked()
-
-    def _commit(self, transactions: Sequence[Transaction]) -> None:
-        self.copy.launch()
-        outcomes = [self._validated(transaction) for transaction in transactions]
-        self.copy.land(Reply(self.copy.position, full=False, rows=_rows([])))
-        self.version += 1
-        self._say()
-        self.scheduler.settle(list(zip(transactions, outcomes, strict=True)), NOW)
-
-    def _validated(self, transaction: Transaction) -> Outcome:
-        found = next(each for each in self.works if each.id == transaction.job)
-        verdicts = []
-        for claim in transaction.claims:
-            count = min(claim.count, self.limit - self.placed, self.room)
-            self.placed += count
-            self.room -= count
-            self.left[found.id] -= count
-            found.left[claim.group] -= count
-            if count:
-                self.copy.usage.change((found.pool, found.user), (count, count), (0, 0))
-            verdicts.append((count, Verdict.PLACED if count == claim.count else Verdict.LIMIT))
-        return Outcome(tuple(verdicts))
+def _used() -> ArraySnapshot:
+    """Return a cell in which users and pools hold different amounts."""
+    copy = snapshot((ROOM, ROOM))
+    copy.usage.capacity = copy.total()
+    for user, pool, amount in (("ada", "", 2), ("ada", "p", 1), ("bob", "p", 7), ("", "p", 4)):
+        copy.usage.change((pool, user), (amount, amount), (amount, 0))
+    return copy
 
 
-def _rows(records: Sequence[Sequence[int]]) -> Rows:
-    return np.array(records, dtype=np.int64).reshape(-1, 8)
+def _observe(policy: Ordering, copy: ArraySnapshot, now: float) -> None:
+    """Let a policy see the use and the time (seconds), which it may not change."""
+    copy.now = now
+    unchanged = Unchanged(copy)
+    with watched():
+        policy.observe(copy, now)
+    unchanged.check("observe")

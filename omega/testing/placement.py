@@ -48,13 +48,13 @@ class PlacementContract:
 
     A policy may leave out tasks that would fit (it waits for a better machine, it bounds tasks per machine).
     A policy that never does, once a job has waited long enough, is `greedy`, which adds tests. `fields` are further
-    fields of the job file, for a policy that places only jobs that have them.
+    fields of job files, for a policy that reads them; each job of the scenes has one of these mappings.
     """
 
     policy: Placement
     policies: Sequence[Placement] = ()
     greedy: bool = True
-    fields: ClassVar[Mapping[str, Any]] = {}
+    fields: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
 
     def each(self) -> Sequence[Placement]:
         """Return the policy in every setting."""

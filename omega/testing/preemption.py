@@ -31,13 +31,13 @@ class PreemptionContract:
     """Inherit and set `policy`; `policies` are several settings of it.
 
     It may evict or not, but what it claims must stand; `placements` are those it has to work with. `fields` are further
-    fields of the job file, for a policy that evicts only for jobs that have them.
+    fields of job files, for a policy that reads them; each job of the scenes has one of these mappings.
     """
 
     policy: Preemption
     policies: Sequence[Preemption] = ()
     placements: Sequence[Placement] = (FirstFit(), Constrained(FirstFit()), BestFit(apart=1), ServicePlacement())
-    fields: ClassVar[Mapping[str, Any]] = {}
+    fields: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
 
     def each(self) -> Sequence[Preemption]:
         """Return the policy in every setting."""
@@ -45,9 +45,7 @@ class PreemptionContract:
 
     @settings(for_all, max_examples=60)
     @given(seed=st.integers(0, 10_000), data=st.data())
-    def test_what_it_claims_stands_and_evicts_only_what_is_less_important(
-        self, seed: int, data: st.DataObject
-    ) -> None:
+    def test_what_it_claims_stands_and_evicts_only_what_is_less_important(self, seed: int, data: st.DataObject) -> None:
         """For any cell and job: the cell accepts the claims, and exactly the named tasks of lower precedence end."""
         policy, placement = data.draw(st.sampled_from(self.each())), data.draw(st.sampled_from(self.placements))
         self._decided(policy, placement, World(seed, full=True, fields=self.fields))
@@ -164,7 +162,7 @@ class PreemptionContract:
         scene = CellWithResidents([(4, 4)] * 20)
         for machine in range(20):
             scene.settle([(machine, 4)], (1, 1), 1, user="ada")
-        work = scene.wanting([((2, 2), 3)], gang=Gang.NO, demands={}, user="bob", **self.fields)
+        work = scene.wanting([((2, 2), 3)], gang=Gang.NO, demands={}, user="bob", **self.fields[0])
         for policy in self.each():
             snapshots = [scene.snapshot(work) for _ in range(3)]
             claims = {tuple(policy.place(work, snapshot, ServicePlacement(), Random(3))) for snapshot in snapshots}
@@ -174,7 +172,7 @@ class PreemptionContract:
         """Nothing is less important, so nothing need be looked up, and `place` is not called."""
         scene = CellWithResidents([(4, 4)])
         scene.settle([(0, 1)], (4, 4), 0, user="ada")
-        work = scene.wanting([((1, 1), 1)], gang=Gang.NO, precedence=0, demands={}, user="bob", **self.fields)
+        work = scene.wanting([((1, 1), 1)], gang=Gang.NO, precedence=0, demands={}, user="bob", **self.fields[0])
         for policy in self.each():
             assert policy.suspects(work, scene.snapshot(work, looked=False), Random(1)) is None
 

@@ -83,5 +83,5 @@ def fresh(policy: Any, axis: str) -> Any:
     """Return a copy of a policy as its scheduler makes one: without state, and with its peers."""
     copy = deepcopy(policy)
     if isinstance(copy, Joining):
-        Scheduler("batch", **{axis: copy})
+        setattr(Scheduler("batch"), axis, copy)
     return copy

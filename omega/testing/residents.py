@@ -76,7 +76,9 @@ class CellWithResidents:
         reply = self.cell.commit(CommitRequest(self.member, self.number, [transaction], Position(), 0))
         return list(reply.outcomes[0].claims)
 
-    def job(self, *groups: tuple[Resources, int], gang: Gang = Gang.NO, precedence: int = MIDDLE, **demands: Any) -> Work:
+    def job(
+        self, *groups: tuple[Resources, int], gang: Gang = Gang.NO, precedence: int = MIDDLE, **demands: Any
+    ) -> Work:
         """Return the job that wants room; `demands` are those of its groups."""
         return self.wanting(groups, gang=gang, precedence=precedence, demands=demands)
 

@@ -16,15 +16,20 @@ DAYS = 0.02
 
 
 def workload(seed: str, kind: str) -> Workload:
-    """Return jobs that each fit the cell, sometimes not all at once."""
+    """Return jobs that each fit the cell, sometimes not all at once: of users and pools, some of several groups."""
     rng = Random(seed)
     arrivals = []
     for i in range(JOBS):
         need = (rng.choice((250, 500, 1_000, 2_000)), rng.choice((256, 1_024, 4_096)))
-        group = TaskGroup(need, rng.randint(1, TASKS), rng.randint(1_000, LONGEST_MS))
+        spec = {"locality": {"machines": [f"m{i % MACHINES}"], "wait_ms": [5_000]}} if i % 6 == 5 else {}
+        groups = [TaskGroup(need, rng.randint(1, TASKS), rng.randint(1_000, LONGEST_MS), spec)]
+        groups += [TaskGroup((250, 256), 2, 1_000)] if i % 8 == 7 else []
         gang = Gang.YES if i % 10 == 9 else Gang.NO
-        arrivals.append(Arrival(i * EVERY_SECONDS, JobSpec(f"j{i}", f"j{i}", kind, (group,), gang=gang)))
-    return Workload([MachineSpec(f"m{i}", CAPACITY) for i in range(MACHINES)], [], arrivals, "jobs of a contract")
+        fields = {"user": rng.choice(("ada", "bob", "eve")), "pool": rng.choice(("", "p", "q"))}
+        job = JobSpec(f"j{i}", f"j{i}", kind, tuple(groups), rng.choice((0, 0, 5)), gang, fields)
+        arrivals.append(Arrival(i * EVERY_SECONDS, job))
+    cell = [MachineSpec(f"m{i}", CAPACITY, {"rack": f"r{i % 5}"}) for i in range(MACHINES)]
+    return Workload(cell, [], arrivals, "jobs of a contract")
 
 
 class SchedulerContract:

@@ -1,6 +1,6 @@
-"""Small worlds for contracts: cells with users, pools, gangs and racks, and a job that wants room; one for each seed."""
+"""Worlds for contracts: small cells with users, pools, gangs and racks, and a job that wants room; one a seed."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -22,12 +22,12 @@ WAIT_MS = 5_000
 class World:
     """The cell and the job of a seed. `full`: hardly any room is free, and one user holds most of it.
 
-    `fields` are further fields of the job's file.
+    The job's file has one of the `fields`.
     """
 
     seed: int
     full: bool
-    fields: Mapping[str, Any]
+    fields: Sequence[Mapping[str, Any]] = ({},)
 
     @property
     def random(self) -> Random:
@@ -80,8 +80,12 @@ class World:
             demands["locality"] = {"machines": near, "wait_ms": [WAIT_MS]}
         gang = rng.choice((Gang.NO, Gang.NO, Gang.YES))
         before = [(0, 1)] if not gang and groups[0][1] > 1 and rng.random() < 0.3 else []
-        fields: dict[str, Any] = {"user": user, "pool": rng.choice(POOLS), "expected_duration": rng.choice((1, 60, 900))}
-        fields |= {"time_limit": 3_600_000} | dict(self.fields)
+        fields: dict[str, Any] = {
+            "user": user,
+            "pool": rng.choice(POOLS),
+            "expected_duration": rng.choice((1, 60, 900)),
+        }
+        fields |= {"time_limit": 3_600_000} | dict(rng.choice(self.fields))
         return scene.wanting(groups, gang=gang, demands=demands, running=before, **fields)
 
 

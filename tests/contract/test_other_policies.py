@@ -41,6 +41,7 @@ class FewestLeft(Ordering):
 
 class TestFewestLeft(OrderingContract):
     policy = FewestLeft()
+    keys_stay = False
 
 
 class TestFairPools(OrderingContract):
