@@ -41,8 +41,8 @@ class OrderingContract:
     keys_stay: ClassVar[bool] = True
 
     def each(self) -> Sequence[Ordering]:
-        """Return the policy in every setting."""
-        return self.policies or (self.policy,)
+        """Return the policy in every setting, new as in a new scheduler."""
+        return [fresh(policy, "ordering") for policy in self.policies or (self.policy,)]
 
     def made(self, asked: Sequence[Asked]) -> list[Work]:
         """Return new jobs in the order of their submission."""
@@ -52,7 +52,7 @@ class OrderingContract:
     @given(asked=jobs)
     def test_a_job_has_one_place(self, asked: list[Asked]) -> None:
         """Keys and ranks are numbers, a key is constant while the job is queued, and so is a lane."""
-        for policy in map(deepcopy, self.each()):
+        for policy in self.each():
             copy = _used()
             for found in self.made(asked):
                 key, lane = policy.key(found), policy.lane(found)
@@ -104,7 +104,7 @@ class OrderingContract:
     @given(asked=jobs)
     def test_ranks_change_with_their_kin(self, asked: list[Asked]) -> None:
         """After a change of use only lanes of the kin that the policy names have other ranks; others are not read."""
-        for policy in (fresh(each, "ordering") for each in self.each()):
+        for policy in self.each():
             copy, works = _used(), self.made(asked)
             _observe(policy, copy, NOW)
             lanes = {policy.lane(found) for found in works}
@@ -120,7 +120,7 @@ class OrderingContract:
 
     def test_some_scene_exercises_it(self) -> None:
         """In one of the scenes the policy prefers one job to another by its lane, rank or key."""
-        for policy in (fresh(each, "ordering") for each in self.each()):
+        for policy in self.each():
             own = [
                 name for name in ("lane", "rank", "key") if getattr(type(policy), name) is not getattr(Ordering, name)
             ]

@@ -17,9 +17,9 @@ from omega.cellstate.transaction import Claim, Position
 from omega.schedulers.policies import Placement, declares, machines_of
 from omega.schedulers.work import Work
 from omega.simulation.packed_snapshot import PackedSnapshot
-from omega.testing.purity import Unchanged, fresh, watched
+from omega.testing.purity import Unchanged, fresh, mentions, watched
 from omega.testing.scenes import FIRST_NUMBER, Need, filled, for_all, less, room, snapshot, uses, work
-from omega.testing.worlds import NOW, World
+from omega.testing.worlds import World
 
 COPIES: tuple[Callable[[int], Snapshot], ...] = (ArraySnapshot, PackedSnapshot)
 """The working copies of a live and of a simulated scheduler."""
@@ -55,10 +55,11 @@ class PlacementContract:
     policies: Sequence[Placement] = ()
     greedy: bool = True
     fields: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    _delays = 0
 
     def each(self) -> Sequence[Placement]:
-        """Return the policy in every setting."""
-        return self.policies or (self.policy,)
+        """Return the policy in every setting, new as in a new scheduler."""
+        return [fresh(policy, "placement") for policy in self.policies or (self.policy,)]
 
     @pytest.mark.parametrize("kind", COPIES, ids=lambda kind: kind.__name__)
     @pytest.mark.parametrize("dimensions", [1, 2, 3, 4])
@@ -113,14 +114,16 @@ class PlacementContract:
 
     # In small cells with users, pools, gangs and attributes
 
-    def _decided(self, policy: Placement, world: World) -> list[list[Claim]]:
+    def _decided(self, policy: Placement, world: World, *, attributes: bool = False) -> list[list[Claim]]:
         """Let a policy place the job of a world in which nothing else happens; returns the claims of each decision.
 
         The job is tried again at once after a decision that placed tasks, and at `work.until` after one that did not.
+        The snapshot has `attributes`, or those that the policy declares to read.
         """
         scene, found = world.made()
-        copy = scene.snapshot(found, looked=False, attributes=declares("reads_attributes", policy))
-        copy.now, decisions = NOW, list[list[Claim]]()
+        attributes = attributes or declares("reads_attributes", policy)
+        copy = scene.snapshot(found, looked=False, attributes=attributes)
+        copy.now, decisions = world.now, list[list[Claim]]()
         for seed in range(DECISIONS):
             found.until, before, left, unchanged = 0.0, room(copy), list(found.left), Unchanged(copy)
             mark = copy.mark()
@@ -142,7 +145,7 @@ class PlacementContract:
                 break
             if not claims:
                 assert found.until > copy.now, "work.until is a time after snapshot.now"
-                copy.now = found.until
+                copy.now, self._delays = found.until, self._delays + 1
         return decisions
 
     def _waits_for_nothing(self, policy: Placement, found: Work, copy: Snapshot) -> None:
@@ -158,7 +161,11 @@ class PlacementContract:
     def test_some_scene_exercises_it(self) -> None:
         """In one of the scenes tasks are placed; a delay ends in each, although no room is freed."""
         for policy in self.each():
+            self._delays = 0
             decisions = [self._decided(policy, World(seed, full=False, fields=self.fields)) for seed in range(WORLDS)]
+            assert self._delays or not mentions("until", policy), (
+                f"no scene exercised the delay of {policy}: it never set work.until in {WORLDS} cells; set `fields`"
+            )
             assert any(claims for decided in decisions for claims in decided), (
                 f"no scene exercised it: {policy} placed nothing in {WORLDS} cells; set `fields` when it needs jobs "
                 "with certain fields"
@@ -167,10 +174,14 @@ class PlacementContract:
     def test_the_same_question_has_the_same_answer(self) -> None:
         """The same cell, job and generator give the same claims, whatever the policy decided before."""
         for policy in self.each():
-            for seed in range(WORLDS // 2):
-                world = World(seed, full=False, fields=self.fields)
-                answers = [self._decided(each, world) for each in (policy, fresh(policy, "placement"), policy)]
-                assert answers[0] == answers[1] == answers[2], "draw from the rng given, and keep no state of decisions"
+            worlds = [World(seed, full=False, fields=self.fields) for seed in range(WORLDS // 2)]
+            one, other = fresh(policy, "placement"), fresh(policy, "placement")
+            answers = [self._decided(one, world) for world in worlds]
+            for world, answer in reversed(list(zip(worlds, answers, strict=True))):
+                assert self._decided(other, world) == answer, "draw from the rng given, and keep no state of decisions"
+                assert self._decided(other, world, attributes=True) == answer, (
+                    "it reads names or attributes of machines, which are fetched only with reads_attributes = True"
+                )
 
     def _marked(self, claims: Sequence[Claim], found: Work, copy: Snapshot, before: list[list[int]]) -> None:
         """Marks match the claims one by one and in order: undoing removes the last claim."""

@@ -19,7 +19,7 @@ from omega.schedulers.work import Work
 from omega.testing.purity import Unchanged, fresh, watched
 from omega.testing.residents import JOB, CellWithResidents
 from omega.testing.scenes import for_all, less, room, uses
-from omega.testing.worlds import NOW, World
+from omega.testing.worlds import World
 
 WORLDS = 40
 """Worlds in which a policy must evict at least once."""
@@ -40,8 +40,8 @@ class PreemptionContract:
     fields: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
 
     def each(self) -> Sequence[Preemption]:
-        """Return the policy in every setting."""
-        return self.policies or (self.policy,)
+        """Return the policy in every setting, new as in a new scheduler."""
+        return [fresh(policy, "preemption") for policy in self.policies or (self.policy,)]
 
     @settings(for_all, max_examples=60)
     @given(seed=st.integers(0, 10_000), data=st.data())
@@ -53,7 +53,7 @@ class PreemptionContract:
     def _decided(self, policy: Preemption, placement: Placement, world: World) -> Sequence[Claim]:
         """Let a policy decide in a world, commit the claims, and check what became of them."""
         scene, work = world.made()
-        snapshot = self._snapshot(scene, work, policy)
+        snapshot = self._snapshot(scene, work, policy, world.now)
         before = room(snapshot)
         claims = self._place(policy, placement, scene, snapshot, work)
         assert snapshot.mark() == len(claims), "one snapshot.take for each claim"
@@ -71,9 +71,9 @@ class PreemptionContract:
         self._ended(claims, running, tasks, scene)
         return claims
 
-    def _snapshot(self, scene: CellWithResidents, work: Work, policy: Preemption) -> Snapshot:
+    def _snapshot(self, scene: CellWithResidents, work: Work, policy: Preemption, now: float) -> Snapshot:
         snapshot = scene.snapshot(work, looked=False, attributes=declares("reads_attributes", policy))
-        snapshot.now = NOW
+        snapshot.now = now
         return snapshot
 
     def _place(
@@ -122,14 +122,15 @@ class PreemptionContract:
         for claim in claims:
             for placement, count in claim.evict:
                 named[placement] = named.get(placement, 0) + count
-        left, machines = scene.tasks(), {claim.machine for claim in claims}
+        left, precedence = scene.tasks(), scene.precedence(_of_job(scene))
+        gangs = {running[placement].job for placement in named} & scene.strict()
         for placement, run in running.items():
             ended = tasks[placement] - left.get(placement, 0)
-            assert not ended or scene.precedence(run) < scene.precedence(_of_job(scene)), "a victim is less important"
-            if run.machine in machines:
-                strict = "; a strict gang ends as a whole: name all its tasks on the machine"
+            assert not ended or scene.precedence(run) < precedence, "a victim is less important"
+            if placement in named or run.job not in gangs:
                 assert ended == named.get(placement, 0), (
-                    f"{named.get(placement, 0)} tasks are named as victims, {ended} ended: no more than needed{strict}"
+                    f"{named.get(placement, 0)} tasks of a run are named as victims, {ended} ended: name no more than "
+                    "needed, and of a strict gang all its tasks on the machine, which end together"
                 )
 
     def test_some_scene_exercises_it(self) -> None:
@@ -149,13 +150,20 @@ class PreemptionContract:
     def test_the_same_question_has_the_same_answer(self) -> None:
         """The same cell, job and generator give the same victims, whatever the policy decided before."""
         for policy in self.each():
-            for seed in range(WORLDS // 2):
-                answers = []
-                for asked in (policy, fresh(policy, "preemption"), policy):
-                    scene, work = World(seed, full=True, fields=self.fields).made()
-                    snapshot = self._snapshot(scene, work, policy)
-                    answers.append(list(self._place(asked, ServicePlacement(), scene, snapshot, work)))
-                assert answers[0] == answers[1] == answers[2], "draw from the rng given, and keep no state of decisions"
+            worlds = [World(seed, full=True, fields=self.fields) for seed in range(WORLDS // 2)]
+            one, other = fresh(policy, "preemption"), fresh(policy, "preemption")
+            answers = [self._answer(one, world) for world in worlds]
+            for world, answer in reversed(list(zip(worlds, answers, strict=True))):
+                for _ in range(2):
+                    again = self._answer(other, world)
+                    assert again == answer, "draw from the rng given, and keep no state of decisions"
+
+    def _answer(self, policy: Preemption, world: World) -> list[Claim]:
+        """Return the claims of a policy in a world."""
+        scene, work = world.made()
+        return list(
+            self._place(policy, ServicePlacement(), scene, self._snapshot(scene, work, policy, world.now), work)
+        )
 
     def test_the_same_dice_give_the_same_victims(self) -> None:
         """It draws from the generator it is given alone."""

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from random import Random
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any
 
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.policies import Joining
+from omega.schedulers.policies import Joining, with_wrapped
 from omega.schedulers.scheduler import Scheduler
 
 _NOW = ("now", "utcnow", "today")
@@ -85,3 +85,9 @@ def fresh(policy: Any, axis: str) -> Any:
     if isinstance(copy, Joining):
         setattr(Scheduler("batch"), axis, copy)
     return copy
+
+
+def mentions(name: str, policy: Any) -> bool:
+    """Return whether the code of a policy, or of one that it wraps, sets or reads an attribute of this name."""
+    code = (vars(kind).values() for each in with_wrapped(policy) for kind in type(each).__mro__)
+    return any(name in each.__code__.co_names for found in code for each in found if isinstance(each, FunctionType))

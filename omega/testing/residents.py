@@ -128,6 +128,10 @@ class CellWithResidents:
         assert job is not None
         return 0 if job.groups[run.group].optional else job.precedence
 
+    def strict(self) -> set[str]:
+        """The jobs that are strict gangs."""
+        return {job.id for job in self.cell.jobs() if job.gang is Gang.STRICT}
+
     def leaving(self) -> dict[str, int]:
         """Tasks evicted, by job."""
         tasks: dict[str, int] = {}

@@ -8,12 +8,10 @@ from typing import Any
 from omega.cellstate.model import Gang, MachineState
 from omega.cellstate.resources import Resources
 from omega.schedulers.work import Work
-from omega.testing.residents import RESOURCES, CellWithResidents
+from omega.testing.residents import MIDDLE, RESOURCES, CellWithResidents
 
 USERS, POOLS = ("ada", "bob", "eve"), ("", "p", "q")
 GANGS = (Gang.NO, Gang.NO, Gang.YES, Gang.STRICT)
-NOW = 1_000.0
-"""Time of the first decision, seconds."""
 WAIT_MS = 5_000
 """Time for which a job prefers its machines (field ``locality``)."""
 
@@ -33,6 +31,16 @@ class World:
     def random(self) -> Random:
         """A generator of the world, always with the same numbers."""
         return Random(f"world/{self.seed}/{self.full}")
+
+    @property
+    def now(self) -> float:
+        """The time of its first decision, seconds; another one in each world."""
+        return 1_000.0 + 60.0 * self.seed
+
+    @property
+    def _usual(self) -> int:
+        """The precedence of most residents: below that of the job in three of four worlds, else equal."""
+        return (1, 2, 3, MIDDLE)[self.seed // len(RESOURCES) % 4]
 
     def made(self) -> tuple[CellWithResidents, Work]:
         """Return the cell and the job, equal at each call."""
@@ -57,20 +65,23 @@ class World:
         self, scene: CellWithResidents, rng: Random, where: list[tuple[int, int]], need: Resources, user: str
     ) -> None:
         gang, optional = rng.choice(GANGS), rng.random() < 0.15
-        precedence = rng.choice((0, 1, 3, 4, 5, 6, 9))
+        precedence = rng.choice((self._usual, self._usual, 0, 1, 4, 5, 6, 9))
         scene.settle(
             where, need, precedence, Gang.NO if optional else gang, optional=optional, user=user, pool=rng.choice(POOLS)
         )
 
     def _fill(self, scene: CellWithResidents, rng: Random, machines: list[Resources], user: str) -> None:
-        """One user's tasks, mostly less important ones, take what is free; some gangs run on two machines."""
+        """One user's tasks take what is free; some gangs run on two machines, some strict ones on one."""
         for machine in range(len(machines)):
             for _ in range(2):
                 need = _need(rng, len(machines[0]), most=2)
                 others = [(machine, 1), ((machine + 1) % len(machines), 1)]
                 where = others if rng.random() < 0.3 else [(machine, rng.randint(1, 4))]
                 self._settle(scene, rng, where, need, user)
-            scene.settle([(machine, 9)], (1,) * len(machines[0]), rng.choice((1, 2, 2, 6)), user=user)
+            rest = (1,) * len(machines[0])
+            if rng.random() < 0.3:
+                scene.settle([(machine, rng.randint(2, 4))], rest, self._usual, Gang.STRICT, user=user)
+            scene.settle([(machine, 9)], rest, rng.choice((self._usual, 6)), user=user)
 
     def _job(self, scene: CellWithResidents, rng: Random, size: int, user: str) -> Work:
         groups = [(_need(rng, size, most=5), rng.randint(1, 4)) for _ in range(rng.choice((1, 1, 1, 2, 3)))]

@@ -183,4 +183,18 @@ class _Trial:
                 add(here, resident.need, count)
                 there[resident.placement] = replace(resident, tasks=resident.tasks - count)
             complete.append(claim._replace(evict=tuple((each.resident.placement, each.number) for each in victims)))
-        return complete
+        return self._with_whole_runs(complete)
+
+    def _with_whole_runs(self, claims: list[Claim]) -> list[Claim]:
+        """Name the rest of each run of a strict gang with the last of its victims: it ends with them.
+
+        Until the end of the transaction the store counts only the room of the tasks that a claim needs.
+        """
+        rest = {each.placement: each.tasks for here in self.prey.values() for each in here if each.together}
+        if rest:
+            for claim in claims:
+                rest |= {placement: rest[placement] - count for placement, count in claim.evict if placement in rest}
+            for i, claim in reversed(list(enumerate(claims))):
+                evict = tuple((placement, count + rest.pop(placement, 0)) for placement, count in claim.evict)
+                claims[i] = claim._replace(evict=evict)
+        return claims

@@ -8,7 +8,7 @@ from omega.cellstate.resources import Resources
 
 
 class Victim(NamedTuple):
-    """The last `number` tasks of a run, to be evicted; of a strict gang the whole run, and the job's other runs too."""
+    """The last `number` tasks of a run, to be evicted; all tasks of the job of a strict gang."""
 
     resident: Resident
     number: int
@@ -50,9 +50,9 @@ def _rank(resident: Resident, lacking: Resources) -> tuple[float, ...]:
 
 
 def _useful(resident: Resident, missing: Sequence[int]) -> int:
-    """Return the number of its tasks that free all it can of the missing resources; of a strict gang all or none."""
+    """Return the number of its tasks that free all it can of the missing resources."""
     wanted = [-(-lack // need) for need, lack in zip(resident.need, missing, strict=True) if lack > 0 and need > 0]
-    return min(resident.tasks, max(wanted) if not resident.together else resident.tasks) if wanted else 0
+    return min(resident.tasks, max(wanted, default=0))
 
 
 def without_needless(chosen: Sequence[Victim], missing: Sequence[int]) -> list[Victim]:
@@ -60,8 +60,6 @@ def without_needless(chosen: Sequence[Victim], missing: Sequence[int]) -> list[V
     kept, spare = list[Victim](), [-amount for amount in missing]
     for resident, count in reversed(chosen):
         stay = min([count, *(left // need for left, need in zip(spare, resident.need, strict=True) if need)])
-        if resident.together and stay < count:
-            stay = 0
         add(spare, resident.need, -stay)
         if stay < count:
             kept.append(Victim(resident, count - stay))

@@ -14,7 +14,7 @@ from omega.schedulers.policies import NoPreemption, Placement
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.work import Work
 from omega.testing import PreemptionContract
-from omega.testing.preemption import CellWithResidents
+from omega.testing.residents import CellWithResidents
 
 
 class TestNoPreemption(PreemptionContract):
