@@ -102,19 +102,19 @@ local function load(transactions, machines, ids, evicting)
 end
 
 -- Single tasks that may be evicted for a claim, in the given order; tasks that have ended are ignored.
--- Nil, and the verdict, when one of them is not of strictly lower precedence, and no assertion covers its pool or job;
--- optional tasks count as of precedence 0, unless a strict gang goes with them.
+-- Nil, and the verdict, when one of them is not of strictly lower precedence, and no assertion covers its pool or job:
+-- SHARE if pools refuse any of them, whatever their order. Optional tasks count as of precedence 0, unless a strict gang
+-- goes with them.
 local function victims_of(t, i, m)
   if not t.evict[i] then return NONE end
-  local units, listed = {}, {}
+  local units, listed, refused = {}, {}, false
   for _, v in ipairs(t.evict[i]) do
     local from, _, id, group, tasks = find_run(m, v.placement, false)
     if from then
       local victim = J[id]
       local lowly = victim.gang ~= STRICT and optional(victim.groups[group + 1])
       local rank = lowly and 0 or victim.precedence
-      local refusal = shares.refusal(t, victim, rank)
-      if refusal then return nil, refusal end
+      refused = refused ~= SHARE and shares.refusal(t, victim, rank) or refused
       local left = span_count(tasks) - (t.evicted[v.placement] or 0) - (listed[v.placement] or 0)
       local n = math.min(v.count, left)
       listed[v.placement] = (listed[v.placement] or 0) + n
@@ -125,6 +125,7 @@ local function victims_of(t, i, m)
       end
     end
   end
+  if refused then return nil, refused end
   return units
 end
 

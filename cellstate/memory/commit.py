@@ -51,9 +51,11 @@ class Validation:
 def victims_of(ledger: Ledger, t: Validation, j: JobRow, c: Claim, m: MachineRow) -> list[Unit] | Verdict:
     """Return single tasks that may be evicted for a claim, in the given order, without those already gone.
 
-    Returns a verdict when one of them is not of strictly lower precedence, and no assertion covers its pool or job;
-    optional tasks have precedence 0, unless a strict gang goes with them.
+    Returns a verdict when one of them is not of strictly lower precedence, and no assertion covers its pool or job:
+    ``share`` if pools refuse any of them, whatever their order. Optional tasks have precedence 0, unless a strict gang
+    goes with them.
     """
+    refused = set[Verdict]()
     units: list[Unit] = []
     listed: dict[int, int] = {}
     for placement, wanted in c.evict:
@@ -62,12 +64,14 @@ def victims_of(ledger: Ledger, t: Validation, j: JobRow, c: Claim, m: MachineRow
             g, tasks = run
             lowly = g.optional and g.job.gang is not Gang.STRICT
             rank = 0 if lowly else g.job.precedence
-            if refused := refusal(ledger, t, j, g.job, rank):
-                return refused
+            if (verdict := refusal(ledger, t, j, g.job, rank)) is not None:
+                refused.add(verdict)
             left = span_count(tasks) - t.evicted.get(placement, 0) - listed.get(placement, 0)
             n = min(wanted, left)
             listed[placement] = listed.get(placement, 0) + n
             units += [(placement, g.job.kind, g)] * n
+    if refused:
+        return Verdict.SHARE if Verdict.SHARE in refused else Verdict.PRECEDENCE
     return units
 
 

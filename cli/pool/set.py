@@ -32,6 +32,7 @@ def command(
     """
     from omega.limits import excess_of_pool, jobs_of_pool
     from omega.pools.changes import change, new_pool, with_pool
+    from omega.pools.effects import weight_line
     from omega.queries.pool_shares import not_in_effect
 
     cell = app.open(to_change=True)
@@ -48,7 +49,7 @@ def command(
     too_much, evicted = settle(
         app, cell, f"pool {name}", over, partial(excess_of_pool, cell, name), jobs_of_pool(cell, name)
     )
-    unread = not_in_effect(cell, after, name)
+    unread, divides = not_in_effect(cell, after, name), weight_line(after, name)
     if unread:
         render.warning(f"pool {name}: {unread}")
     if app.as_json:
@@ -56,10 +57,13 @@ def command(
 
         document = settings_of(after, name)
         document |= {"number": pool.number, "over": too_much, "evicted": evicted, "not_in_effect": unread}
+        document |= {"weight_divides": divides}
         render.document({"cell": cell.name, "version": after.version, "pool": document})
         return
     what = "created" if name not in before.by_name else "unchanged" if pool == before.by_name[name] else "changed"
     render.note(f"pool {name}: {what}; the pools have version {after.version}")
+    if given["weight"] or given["guarantee"]:
+        render.note(f"  weight {divides}")
 
 
 @click.command()

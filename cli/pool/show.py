@@ -16,6 +16,7 @@ from omega.cli.pool import settings
 @click.pass_obj
 def command(app: App, *, name: str) -> None:
     """Show the settings, shares and volume of a pool."""
+    from omega.pools.effects import weight_line
     from omega.pools.file import settings_of
     from omega.queries.pool_shares import not_in_effect, pools_json
 
@@ -26,9 +27,9 @@ def command(app: App, *, name: str) -> None:
         raise Refused(f"pool {name!r}: neither configured nor in use; see omega pool list")
     pools = cell.pools()
     pool, own = pools.by_name.get(name), settings_of(pools, name)
-    unread = not_in_effect(cell, pools, name)
+    unread, divides = not_in_effect(cell, pools, name), weight_line(pools, name) if pool else ""
     if app.as_json:
-        row |= {"not_in_effect": unread, "settings": own}
+        row |= {"not_in_effect": unread, "weight_divides": divides, "settings": own}
         render.document({"cell": cell.name, "version": document["version"], "epoch": document["epoch"], "pool": row})
         return
 
@@ -38,7 +39,8 @@ def command(app: App, *, name: str) -> None:
 
     facts = {
         "pool": name, "parent": row["parent"], "tree": row["tree"],
-        "mode": "fair_share (ephemeral)" if row["ephemeral"] else row["mode"], "weight": f"{row['weight']:g}",
+        "mode": "fair_share (ephemeral)" if row["ephemeral"] else row["mode"],
+        "weight": divides or f"{row['weight']:g}",
         "guarantee": settings.text_of(row["guarantee"]), "limits": _limits(row),
         "users": (", ".join(pool.users) or "all") if pool else "", "reclaim": row["reclaim"],
     }  # fmt: skip

@@ -1,8 +1,9 @@
-"""Settings of pools and trees that are accepted and have no effect, because another setting switches them off."""
+"""Effects of settings: those that another setting switches off, and what weights divide."""
 
 from collections.abc import Iterator
 
-from omega.cellstate.pools import Pool, Pools, PoolTree
+from omega.cellstate.pools import ROOT, Pool, Pools, PoolTree
+from omega.cellstate.resources import format_amount
 
 _TIMEOUT = "aggressive_starvation_timeout has no effect while aggressive_starvation is false"
 
@@ -14,6 +15,28 @@ def without_effect(pools: Pools) -> dict[str, list[str]]:
     found = {f"pool {pool.name}": [*_of_pool(pools, pool, aggressive)] for pool in pools.pools}
     found |= {f"tree {tree.name}": [*_of_tree(pools, tree, aggressive)] for tree in pools.trees}
     return {where: lines for where, lines in found.items() if lines}
+
+
+def weight_line(pools: Pools, name: str) -> str:
+    """Return what the weight of a configured pool divides, and with which siblings, in one line."""
+    pool, tree = pools.by_name[name], pools.tree_of(name)
+    beside = [each for each in pools.children[pool.parent] if pools.tree_of(each.name) == tree]
+    guaranteed: dict[str, int] = {}
+    for each in beside:
+        for resource, amount in each.guarantee.items():
+            guaranteed[resource] = guaranteed.get(resource, 0) + amount
+    if pool.weight is None and tree.weight_multiplier is not None:
+        part = "the inferred weights divide"
+    else:
+        weights = sum(1.0 if each.weight is None else each.weight for each in beside)
+        own = 1.0 if pool.weight is None else pool.weight
+        count = "no sibling" if len(beside) == 1 else f"{len(beside) - 1} sibling{'s' if len(beside) > 2 else ''}"
+        part = f"{own:g} of {weights:g} with {count}; weights divide"
+    whole = "the tree" if pool.parent == ROOT else pool.parent
+    if not guaranteed:
+        return f"{part} all of {whole}"
+    amounts = " ".join(f"{resource} {format_amount(resource, amount)}" for resource, amount in guaranteed.items())
+    return f"{part} what guarantees ({amounts}) leave of {whole}"
 
 
 def warnings(pools: Pools) -> list[str]:

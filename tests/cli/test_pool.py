@@ -62,6 +62,7 @@ def test_a_pool_is_created_changed_and_removed(omega: Omega) -> None:
         "over": {},
         "evicted": 0,
         "not_in_effect": "weight, guarantee: not in effect while no scheduler is live",
+        "weight_divides": "2 of 2 with no sibling; weights divide what guarantees (cpu 1) leave of the tree",
     }
     changed = omega.json(
         "pool",
@@ -292,7 +293,7 @@ def test_why_says_how_the_pool_stands(omega: Omega, cell: RedisCell) -> None:
     assert omega.json("job", "why", "y")["pool"]["limits"] == [
         {"pool": "a", "resource": "tasks", "held": 0, "limit": 0}
     ]
-    assert "pool a, tasks: 0 of at most 0 in use" in omega.text("job", "why", "y")
+    assert "pool a, tasks: a task needs 1, and the limit is 0" in omega.text("job", "why", "y")
 
 
 def test_starving_pools_are_listed_as_such(omega: Omega, cell: RedisCell) -> None:

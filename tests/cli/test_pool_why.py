@@ -238,3 +238,18 @@ def test_unknown_values_of_an_attribute_list_those_that_exist(omega: Omega, cell
     (group,) = omega.json("job", "why", "x")["groups"]
     assert group["advice"] == [text]
     assert text in omega.text("job", "why", "x")
+
+
+def test_set_and_show_say_what_weights_divide(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    alone = "weight 3 of 3 with no sibling; weights divide all of the tree"
+    assert alone in omega.run("pool", "set", "a", "--weight", "3").stderr
+    omega.run("pool", "set", "b")
+    told = "3 of 4 with 1 sibling; weights divide what guarantees (cpu 2) leave of the tree"
+    assert f"weight {told}" in omega.run("pool", "set", "a", "--guarantee", "cpu=2").stderr
+    assert omega.json("pool", "show", "a")["pool"]["weight_divides"] == told
+    assert told in omega.text("pool", "show", "a")
+    assert "1 of 4 with 1 sibling" in omega.json("pool", "show", "b")["pool"]["weight_divides"]
+    below = omega.json("pool", "set", "c", "--parent", "b", "--weight", "2")["pool"]["weight_divides"]
+    assert below == "2 of 2 with no sibling; weights divide all of b"
+    assert "weight" not in omega.run("pool", "set", "a", "--limit", "cpu=3").stderr.replace("weight, ", "")

@@ -6,6 +6,7 @@
     job        1x3+2x1 gang                         groups (need x tasks); gang strict held stopped absent
     pools      job=a low=b                          pools of jobs (optional, as asserts)
     trees      m0=a m1=b                            trees of machines, "-" for none (optional); pool a is in tree a
+    configured a b                                pools that are configured, in one tree (optional)
     asserts    a+c<2 b>1.5/8                        shares of the evictor's pool and of victims' (+: several leaf pools)
     moved      m0                                   another client changes m0 after the sync
     mode       inc fine, gang coarse
@@ -98,6 +99,8 @@ class Scene:
         return dict(word.split("=") for word in self.case.get("trees", "").split())
 
     def add_trees(self) -> None:
+        if configured := self.case.get("configured", "-").replace("-", "").split():
+            self.cell.set_pools(Pools(tuple(Pool(name) for name in configured)), 0, 0, "ada")
         names = sorted(set(self.trees().values()) - {"-"})
         if names:
             trees = tuple(PoolTree(name, f"tree == '{name}'") for name in names)
