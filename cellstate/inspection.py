@@ -105,6 +105,13 @@ class Inspection:
     leases: dict[str, int] = field(default_factory=dict)
     blocked: set[str] = field(default_factory=set)
     updates: dict[str, str] = field(default_factory=dict)
+    now_ms: int = 0
+    """The server's clock after the reading."""
+    ticks: list[tuple[int, int]] = field(default_factory=list)
+    """Times (ms, the server's clock) and the last placement id at each."""
+    resources: tuple[str, ...] = ()
+    epoch_totals: tuple[int, Mapping[str, Sequence[int]]] | None = None
+    """The version of the pools of the published epoch, and what the machines of each tree had."""
     drains: set[int] = field(default_factory=set)
     """Machines with a deadline for their tasks."""
     mailboxes: dict[int, Sequence[tuple[int, int, str, str]]] = field(default_factory=dict)

@@ -17,12 +17,14 @@ from omega.cellstate.audit.reading import CellState
 from omega.cellstate.audit.register import ChangedMachine, JobFacts, Register
 from omega.cellstate.audit.rules import Violation
 from omega.cellstate.inspection import Inspection
-from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, runs_commands
+from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, MachineState, runs_commands
 
 Directory = Callable[[Inspection, CellState, Register], Iterator[Violation]]
 
 _ALWAYS = {"schema", "resources", "version", "floor", "keep_jobs", "keep_ms"}
 """Fields of ``meta`` that a cell has from its creation."""
+LONGEST_MS, PROVEN_MS = 300_000, 600_000
+"""Maximum delay of a lost task; time after which a placement resets the number of losses (semantics 26)."""
 _ENDED = (JobState.STOPPED, JobState.ABANDONED, JobState.DONE)
 
 
@@ -45,8 +47,11 @@ def machines_are_listed(inspection: Inspection, cell_state: CellState, register:
         if names.get(index) != name:
             what = f"leads to machine {index}, which is called {names.get(index)!r}"
             yield Violation(6, what, f"machine name {name}")
-    for index in inspection.drains - cell_state.rows.keys():
-        yield Violation(6, "is to be emptied and does not exist", f"machine {index}")
+    for index in sorted(inspection.drains):
+        state = cell_state.rows[index][2] if index in cell_state.rows else None
+        if state != MachineState.DRAINED:
+            now = "does not exist" if state is None else f"is {MachineState(state).name.lower()}"
+            yield Violation(6, f"is to be emptied and {now}", f"machine {index}")
     if register.complete:
         for index in cell_state.rows.keys() - {i for i, entry in register.machines.items() if entry.name is not None}:
             yield Violation(6, "is in the cell, and no fact says that it joined", f"machine {index}")
@@ -123,6 +128,9 @@ def jobs_follow_from_log(inspection: Inspection, cell_state: CellState, register
                 waits = {wait.job for wait in job.after}
                 if waits != entry.awaits:
                     yield Violation(4, f"waits for {sorted(waits)}, by the log for {sorted(entry.awaits)}", where)
+            if entry.submitted is not None:
+                for what in _strange_links(job, entry):
+                    yield Violation(4, what, where)
             totals = {group: job.groups[group].total for group in entry.totals if group < len(job.groups)}
             if totals != entry.totals:
                 yield Violation(4, f"its groups have totals {totals}, by the log {entry.totals}", where)
@@ -131,6 +139,13 @@ def jobs_follow_from_log(inspection: Inspection, cell_state: CellState, register
             known = inspection.updates.get(job.id, "")
             if entry.update is not None and entry.update != known:
                 yield Violation(6, f"its update is {known!r}, by the log {entry.update!r}", where)
+
+
+def _strange_links(job: Job, entry: JobFacts) -> Iterator[str]:
+    named = {wait.job for wait in job.after} - entry.waits_ever, set(job.awaited) - entry.awaited_by
+    for verb, strange in zip(("waits for", "is awaited by"), named, strict=True):
+        if strange:
+            yield f"{verb} {sorted(strange)}, which the log does not have"
 
 
 def _unlike(job: Job, entry: JobFacts) -> Iterator[str]:
@@ -199,10 +214,24 @@ def housekeeping_has_work(inspection: Inspection, cell_state: CellState, _: Regi
         if job.state is JobState.STOPPED and running and job.id not in inspection.chores:
             yield Violation(4, "is stopped with running tasks and missing in the housekeeping set", f"job {job.id}")
         due = [loss.due_ms for group in job.groups for loss in group.losses if loss.due_ms]
+        if due and max(due) > inspection.now_ms + LONGEST_MS:
+            what = (
+                f"has lost tasks that are delayed until {max(due)} ms, at {inspection.now_ms} ms by the server's clock"
+            )
+            yield Violation(4, what, f"job {job.id}")
         if due and inspection.chores.get(job.id) != (max if job.gang else min)(due):
             yield Violation(4, "has lost tasks that housekeeping does not queue again in time", f"job {job.id}")
     for job_id in inspection.chores.keys() - cell_state.jobs.keys():
         yield Violation(4, "is housekeeping's to act on, and is not kept", f"job {job_id}")
+
+
+def losses_are_counted(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
+    """4: a task was lost as often as the log has it, since the last placement that ran long enough to prove itself."""
+    proven = max((last for at, last in inspection.ticks if at <= inspection.now_ms - PROVEN_MS), default=0)
+    for job_id in register.losses.known & cell_state.jobs.keys():
+        for number, group in enumerate(cell_state.jobs[job_id].groups):
+            for what in register.losses.miscounted(job_id, str(number), group.losses, proven):
+                yield Violation(4, what, f"job {job_id}")
 
 
 def queues_are_in_order(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:
@@ -334,8 +363,9 @@ def others_agree(inspection: Inspection, _: CellState, __: Register) -> Iterator
 
 DIRECTORIES: tuple[Directory, ...] = (
     records_are_readable, machines_are_listed, chunks_hold_runs, executors_are_numbered, jobs_follow_from_log,
-    finished_jobs_are_listed, specifications_belong_to_jobs, housekeeping_has_work, queues_are_in_order,
-    members_follow_from_log, limits_follow_from_log, lanes_follow_from_jobs, pools_follow_from_jobs_and_log,
+    finished_jobs_are_listed, specifications_belong_to_jobs, housekeeping_has_work, losses_are_counted,
+    queues_are_in_order, members_follow_from_log, limits_follow_from_log, lanes_follow_from_jobs,
+    pools_follow_from_jobs_and_log,
     machines_are_in_their_trees, epoch_follows_from_log, changes_follow_from_log, counters_are_reached, facts_agree,
     others_agree,
 )  # a table # fmt: skip

@@ -1,8 +1,10 @@
 """Lost tasks by the facts of the log: which are delayed, queued again, failed, dropped, or reported late."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 
 from omega.cellstate import ranges
+from omega.cellstate.model import TaskLoss
 
 ENDS = ("finished", "failed", "lost", "evicted", "stopped")
 Complaint = tuple[int, str, str]
@@ -18,6 +20,8 @@ class LossBook:
         """Live jobs that were submitted in this log."""
         self.delayed: dict[tuple[str, str], str | None] = {}
         """Delayed tasks by job and group; None after a resize, which may queue some again without a fact."""
+        self.history: dict[tuple[str, str], list[tuple[str, int]]] = {}
+        """Tasks and placement of each loss, by job and group, of the jobs in `known`."""
         self._lost: dict[int, tuple[tuple[str, ...], str]] = {}
         """Job and group, and tasks, of lost placements."""
         self._ended: tuple[str, ...] = ()
@@ -40,12 +44,29 @@ class LossBook:
                 _, already = self._lost.get(int(words[1]), ((), ranges.EMPTY))
                 self._lost[int(words[1])] = words[3:5], ranges.add(already, words[5])
                 self._delay(words[3], words[4], words[5])
+                if words[3] in self.known:
+                    self.history.setdefault((words[3], words[4]), []).append((words[5], int(words[1])))
         elif word in ("fail", "drop"):
             yield from self._at_once(words, before)
         elif word == "late":
             yield from self._late(words, first)
         elif word == "requeue":
             yield from self._requeue(*words[1:])
+
+    def miscounted(self, job: str, group: str, losses: Iterable[TaskLoss], proven: int) -> Iterator[str]:
+        """Yield what is wrong with the numbers of losses of tasks; placements up to `proven` may have reset them."""
+        least, most = Counter[int](), Counter[int]()
+        for tasks, placement in self.history.get((job, group), ()):
+            for first, last in ranges.spans(tasks):
+                for task in range(first, last + 1):
+                    most[task] += 1
+                    least[task] = 1 if placement <= proven else least[task] + 1
+        for loss in losses:
+            for first, last in ranges.spans(loss.tasks):
+                wrong = [task for task in range(first, last + 1) if not least[task] <= loss.times <= most[task]]
+                if wrong:
+                    what = f"from {least[wrong[0]]} to {most[wrong[0]]}"
+                    yield f"task {wrong[0]} of group {group} was lost {loss.times} times, by the log {what} times"
 
     def _delay(self, job: str, group: str, tasks: str) -> None:
         known = self.delayed.get((job, group), ranges.EMPTY)

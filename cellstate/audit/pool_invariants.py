@@ -10,7 +10,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.inspection import Inspection
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.pools import Pools, PoolTree
-from omega.cellstate.pools.lending import Lender, Lent, keep, keepers, lending_trees
+from omega.cellstate.pools.lending import Lender, Lent, bounds as bounds_of, keep, keepers, lending_trees
 from omega.cellstate.pools.membership import trees_of
 from omega.cellstate.pools.records import (
     digest,
@@ -55,7 +55,7 @@ def pools_follow_from_jobs_and_log(
     if band != expected_band:
         yield Violation(6, f"is {band!r}, by the trees {expected_band!r}", "pools field operators")
     yield from _books(pools, fields, cell_state)
-    yield from _lenders(pools, fields, cell_state)
+    yield from _lenders(pools, inspection, cell_state)
 
 
 def _pools(fields: dict[str, bytes]) -> Pools:
@@ -116,8 +116,9 @@ def _books(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Ite
             yield Violation(6, f"has limits {words}, its settings {dict(pool.upper)}", f"pool {pool.name}")
 
 
-def _lenders(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> Iterator[Violation]:
-    """What pools that lend in part and their trees say is occupied follows from settings and jobs."""
+def _lenders(pools: Pools, inspection: Inspection, cell_state: CellState) -> Iterator[Violation]:
+    """What pools that lend in part and their trees have and occupy follows from settings, the epoch and jobs."""
+    fields, known = inspection.pools, inspection.epoch_totals
     size, settings = cell_state.size, {f"k{pool.number}": pool.kept for pool in pools.pools if pool.kept}
     wanted = {*settings, *(f"t{pools.trees.index(tree)}" for tree in lending_trees(pools))}
     stored = {name: fields[name].decode().split() for name in fields if name[0] in "kt" and name != "trees"}
@@ -132,6 +133,11 @@ def _lenders(pools: Pools, fields: dict[str, bytes], cell_state: CellState) -> I
         if sorted(amount for amount in lenders[name].bound if amount is not None) != sorted(kept.values()):
             yield Violation(6, f"keeps {lenders[name].bound}, by its settings {dict(kept)}", f"pools field {name}")
             return
+    for lending in lending_trees(pools) if known is not None and known[0] == pools.version else ():
+        name, totals = f"t{pools.trees.index(lending)}", known[1].get(lending.name) if known else None
+        expected = bounds_of(pools, lending, totals, inspection.resources)
+        if list(lenders[name].bound) != expected:
+            yield Violation(6, f"has {lenders[name].bound}, by the epoch {expected}", f"pools field {name}")
     keep(pools, lenders)
     for job in cell_state.jobs.values():
         if any(group.placed for group in job.groups):

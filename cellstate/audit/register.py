@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import MachineBook
-from omega.cellstate.audit.losses import ENDS
+from omega.cellstate.audit.losses import ENDS, LossBook
 from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.replies import Fact
 
@@ -78,6 +78,10 @@ class JobFacts:
     """Its final state and the version in which it ended."""
     awaits: set[str] = field(default_factory=set)
     """Jobs that it waits for."""
+    waits_ever: set[str] = field(default_factory=set)
+    """Jobs that it waited for at its submission."""
+    awaited_by: set[str] = field(default_factory=set)
+    """Jobs that waited for it at their submission."""
     begun: bool = False
     """Whether an attempt placed nothing, or tasks were taken off a machine unfinished."""
     totals: dict[int, int] = field(default_factory=dict)
@@ -91,9 +95,9 @@ class JobFacts:
 class Register:
     """The directories that follow from the facts."""
 
-    def __init__(self, size: int, *, complete: bool) -> None:
-        """Begin; `complete` when the log begins with the cell, which has `size` resources."""
-        self.size, self.complete = size, complete
+    def __init__(self, size: int, *, complete: bool, losses: LossBook | None = None) -> None:
+        """Begin; `complete` when the log begins with the cell, which has `size` resources; `losses`: its lost tasks."""
+        self.size, self.complete, self.losses = size, complete, losses or LossBook()
         self.submissions = self.incarnation = 0
         self.machines: dict[int, MachineFacts] = {}
         self.jobs: dict[str, JobFacts] = {}
@@ -239,6 +243,8 @@ class Register:
                 job.held = True
         elif word == "awaited":
             self.jobs.setdefault(words[2], JobFacts()).awaits.add(words[1])
+            self.jobs[words[2]].waits_ever.add(words[1])
+            self.jobs.setdefault(words[1], JobFacts()).awaited_by.add(words[2])
         elif word == "met":
             job.awaits.discard(words[2])
         elif word == "drop":

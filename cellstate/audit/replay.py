@@ -38,8 +38,8 @@ class Replay:
         self.undecided: list[tuple[int, str, str, str, int | None]] = []
         """(version, placement, victim, evictor) with precedences that are not in the log."""
         self.violations: list[Violation] = []
-        self.register = Register(size, complete=self.complete)
         self.losses = LossBook()
+        self.register = Register(size, complete=self.complete, losses=self.losses)
         self.decisions = Decisions(start)
         self.constraints = ConstraintBook(start)
         self.needs = Needs()

@@ -1,6 +1,6 @@
 -- Deregister an executor that leaves or whose lease expired: tasks on its machines are lost and pending again, once.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names executors agents serving lease
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names executors agents serving lease drains
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now member incarnation name reaped step | machines
 -- now: the server's time in ms.
@@ -55,6 +55,7 @@ local function give_up(index)
   if m[STATE] ~= state then
     touch(m, 1)
     m[STATE] = state
+    redis.call('HDEL', drains_key, index)
     fact(with_values(format('machine %s state %d', index, state), m))
   end
   for placement in gmatch(m.runs, ' (%d+):') do

@@ -1,6 +1,6 @@
 -- Add machines to the cell, or bring removed ones back under their name, perhaps with another capacity.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names static trees executors serving
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names static trees executors serving drains
 --        | box:* wake:* asleep
 -- ARGV   dims tag at by executor | pairs
 -- A pair is "name capacity*R" and the machine's opaque attributes. All belong to one executor.
@@ -48,12 +48,13 @@ local function is_so(m, capacity, static)
 end
 
 local next_index = redis.call('HLEN', names_key)
-local named_rows, static_rows, indices, seen, before, unassigned = {}, {}, {}, {}, '', {}
+local named_rows, static_rows, indices, seen, before, unassigned, rejoined = {}, {}, {}, {}, '', {}, {}
 for i, name in ipairs(names) do
   local index, static = known[i] or seen[name], name .. '\n' .. opaque[i]
   local same = index and is_so(M[index], capacities[i], static)
   if index and not same then
     local m = M[index]
+    rejoined[#rejoined + 1] = index
     if m[STATE] == GONE then m[NUMBER] = math.max(m[NUMBER], meta.transactions) end
     touch(m, 1)
     m[STATE], m[EXECUTOR] = state, owner
@@ -88,6 +89,7 @@ if #touched > 0 then
   store(names_key, named_rows)
   store(static_key, static_rows)
   in_chunks('HDEL', trees_key, unassigned)
+  in_chunks('HDEL', drains_key, rejoined)
   meta.transactions, freed = meta.transactions + 1, true
   publish(at, by, false, before)
 end

@@ -1,6 +1,6 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors serving | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors serving drains | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now index action change
 -- now: the server's time in ms.
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone. Tasks of a machine that becomes down or gone are pending
@@ -33,6 +33,7 @@ local function set_state()
   local count = 0
   touch(m, 1)
   m[STATE] = to_state
+  if to_state ~= DRAINED then redis.call('HDEL', drains_key, index) end
   fact(with_values(format('machine %s state %d', index, to_state), m))
   if to_state == DOWN or to_state == GONE then
     local serves = lives(m[EXECUTOR])

@@ -62,6 +62,7 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
             ledger.restate(m)
             m.tree = UNASSIGNED
         m.state, m.executor, m.attributes = state, owner, dict(machine.attributes)
+        ledger.drains.pop(m.index, None)
         equip(m, machine.capacity)
         changed.append(m)
         ledger.fact("join", m.index, m.name, m.number, *m.capacity)
@@ -97,6 +98,8 @@ def set_state(ledger: Ledger, m: MachineRow, state: MachineState) -> None:
     """Change a machine's state, in a call that has begun."""
     ledger.touch(m, ledger.stamp)
     m.state = state
+    if state is not MachineState.DRAINED:
+        ledger.drains.pop(m.index, None)
     describe(ledger, [m])
     fact_of_state(ledger, m)
 

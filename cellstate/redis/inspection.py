@@ -49,8 +49,11 @@ def _meta(inspection: Inspection, field: str, value: bytes) -> None:
     inspection.meta.add(field)
     if field == "resources":
         _want(re.fullmatch(r"[a-z][\w-]*(,[a-z][\w-]*)*", value.decode()), "not a list of names")
+        inspection.resources = tuple(value.decode().split(","))
     elif field == "ticks":
         _want(re.fullmatch(r"\d+:\d+( \d+:\d+)*", value.decode()), "not a list of times and placement ids")
+        pairs = (word.split(":") for word in value.decode().split())
+        inspection.ticks = [(int(at), int(last)) for at, last in pairs]
     else:
         inspection.counters[field] = _number(value)
         _want(field != "schema" or int(value) == keys.SCHEMA, f"is {value!r}, not {keys.SCHEMA}")
@@ -191,6 +194,8 @@ class RedisInspection(RedisReads):
         self._inspect_history(inspection)
         for key in self._every_key():
             self._inspect_key(inspection, key)
+        seconds, micros = self._command(self.client.time)
+        inspection.now_ms = int(seconds) * 1000 + int(micros) // 1000
         return inspection
 
     @override
@@ -344,6 +349,7 @@ class RedisInspection(RedisReads):
         check_member(fields["by"].decode())
         epoch = epoch_records.unpack(fields)
         inspection.epoch = epoch.number, epoch.version, said
+        inspection.epoch_totals = epoch.pools_version, epoch.totals
 
     def _inspect_lease(self, inspection: Inspection, member: str) -> None:
         value = self._command(self.client.get, f"{self._prefix}lease:{member}")

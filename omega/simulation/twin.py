@@ -257,9 +257,10 @@ class SimulatedTwin(MemoryCell):
         if type(placed) is SimpleJob and (total := self.simple.end(placed)):
             return total
         ledger = self._ledger
-        block = ledger.blocks.pop(placed.placements[0], None)
-        if block is None:
+        block = ledger.blocks.get(placed.placements[0])
+        if block is None or block[0].losses:  # its tasks may have losses, which their end deletes
             return sum(self.end(placed.endings(), at // 1000, "-"))
+        del ledger.blocks[placed.placements[0]]
         g, machines, counts, _ = block
         free, need = ledger.free, g.need
         if counts is None:

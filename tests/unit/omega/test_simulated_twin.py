@@ -158,3 +158,18 @@ def test_a_submission_to_a_cell_that_counts_lanes_or_keeps_jobs_is_left_to_the_f
     cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), keep_jobs=keep_jobs, log=False, mailboxes=False)
     cell.ledger.counted = counted
     assert cell.submit_simple(_specs(2), 0, "ada") == simple
+
+
+def test_a_task_that_finished_has_no_losses() -> None:
+    cell = SimulatedTwin("c", Dimensions(("cpu", "memory")), log=False, mailboxes=False)
+    cell.register_executor("e0", "n", 600_000, 0)
+    cell.join("e0", [MachineSpec("m0", (4, 4))], 0)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 2),))], 0, "ada")
+    cell.carry_out("batch/0", Transaction("a", ClaimColumns([0])), None, 0)
+    cell.end([TaskEnd(0, 1, EndKind.LOST)], 1, "e0")
+    assert cell.housekeep(9_000, "batch/0").queued == 1
+    _, placed = cell.carry_out("batch/0", Transaction("a", ClaimColumns([0, 0])), None, 9_000)
+    assert [loss.tasks for loss in cell.ledger.J["a"].groups[0].losses] == [(0, 0)]
+    assert sum(cell.finish_placed(each, 9_001_000) for each in placed) == 2
+    (after,) = cell.jobs()
+    assert not after.groups[0].losses

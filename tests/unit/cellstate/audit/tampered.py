@@ -111,7 +111,7 @@ def furnish(town: Town) -> None:
     cell.retire(17)
     cell.join("simulated", [MachineSpec("far", (40, 40), {"zone": "edge"})], 17)
     pools = Pools((Pool("team", limits={"tasks": 500, "cpu": 90_000}), Pool("lab", "team"), Pool("own", weight=2),
-                   Pool("edge", tree="edge")),
+                   Pool("edge", tree="edge", guarantee={"cpu": 40}, lending={"cpu": 10})),
                   (PoolTree(default_parent="team"), PoolTree("edge", "zone == 'edge'")))  # fmt: skip
     stored = cell.set_pools(pools, 0, 17, "ada")
     half = 0.5, 0.5
@@ -121,7 +121,7 @@ def furnish(town: Town) -> None:
     )  # fmt: skip
     epoch = Epoch(
         number=1, version=stored.version, pools_version=stored.version, at_ms=18, by="batch/0",
-        totals={"default": (1, 1)}, pools={"team": share},
+        totals={"default": (1, 1), "edge": (40, 40)}, pools={"team": share},
     )  # fmt: skip
     assert cell.publish_epoch(epoch, 1_000, 18)
     assert_shares(town)

@@ -1,0 +1,71 @@
+"""Values changed together with all that is stored beside them: the audit finds them by the log or the clock."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from omega.cellstate.audit import verify
+from tests.unit.cellstate.audit.tampered import full
+from tests.unit.cellstate.audit.town import Town
+
+IN_2096 = 3_976_300_800_000
+LOSS = r"^~([^:]+):(\d+):(\d+):"
+
+
+@pytest.fixture(scope="module")
+def furnished(store_url: str) -> Iterator[Town]:
+    with full(store_url) as town:
+        yield town
+
+
+def losses(town: Town, change: Callable[[re.Match[str]], str]) -> None:
+    rest = town.fields("lossy")["groups"][0]["rest"]
+    now, edits = re.subn(LOSS, change, rest)
+    assert edits == 1, rest
+    town.group("lossy", 0, rest=now)
+
+
+def delayed_for_decades(town: Town) -> None:
+    losses(town, lambda m: f"~{m[1]}:{m[2]}:{IN_2096}:")
+    town.client.zadd(town.prefix + "housekeeping", {"lossy": IN_2096})
+
+
+def total_of_a_tree(town: Town) -> None:
+    words = town.text("pools", "t1").split()
+    assert words[0] == "40"
+    town.put("pools", "t1", " ".join(["41", *words[1:]]))
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "said"),
+    [
+        (delayed_for_decades, "job lossy", f"delayed until {IN_2096} ms"),
+        (
+            lambda t: losses(t, lambda m: f"~{m[1]}:3:{m[3]}:"),
+            "job lossy",
+            "was lost 3 times, by the log",
+        ),
+        (lambda t: losses(t, lambda m: f"~{m[1]}:1:{m[3]}:"), "job lossy", "was lost 1 times, by the log from 2 to 2"),
+        (total_of_a_tree, "pools field t1", r"has \[41, None\], by the epoch \[40, None\]"),
+        (lambda t: t.job("two", links=">both>nobody"), "job two", r"is awaited by \['nobody'\], which the log"),
+        (lambda t: t.job("done", links="<nobody"), "job done", r"waits for \['nobody'\], which the log"),
+        (lambda t: t.put("drains", "0", "1"), "machine 0", "is to be emptied and is up"),
+        (lambda t: t.drop("trees", "0"), "machine 0", "is in no tree"),
+        (lambda t: t.put("trees", "0", "1"), "machine 0", "is in tree 1, by its attributes in 0"),
+    ],
+)
+def test_a_consistent_change_is_found(furnished: Town, change: Callable[[Town], None], where: str, said: str) -> None:
+    before = {key: (furnished.client.pttl(key), furnished.client.dump(key)) for key in keys(furnished)}
+    assert verify(furnished.cell).ok
+    change(furnished)
+    found = [v.what for v in verify(furnished.cell).violations if v.where == where]
+    for key in keys(furnished):
+        furnished.client.delete(key)
+    for key, (ttl, content) in before.items():
+        furnished.client.restore(key, max(ttl, 0), content)
+    assert any(re.search(said, what) for what in found), found
+
+
+def keys(town: Town) -> list[bytes]:
+    return list(town.client.scan_iter(match=town.prefix.replace("[", "\\[") + "*"))
