@@ -14,7 +14,7 @@ Redis Cluster.
     serving     hash    number of a live executor → its name
     jobs        hash    job id → job record (cellstate/schema.py)
     specs       hash    job id → the part that only schedulers and executors read (MessagePack)
-    jobnames    hash    name of a live job → its id; empty when that is the name
+    jobnames    hash    name → id of the newest job of that name; empty when that is the name
     kinds       hash    kind with limits → limits and use
     lanes       hash    number → counts and name of a lane (lua/parts/lanes.lua); "spare" → numbers that are free
     lanenames   hash    name of a lane → its number

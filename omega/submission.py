@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omega.admission import admitted
 from omega.cellstate.errors import BadInput, Duplicate, Overtaken, Refused
 from omega.queries.job_fields import KindFields
+from omega.queries.job_state import ended
 from omega.queries.jobs import find_job
 from omega.queries.wording import listing
 
@@ -92,9 +93,11 @@ def check_new(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
 def check_names(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:
     """Refuse names that live jobs have before anything is submitted, so that a file goes in whole or not at all."""
     holders = cell.ids_by_name([spec.name for spec in specs])
+    jobs = cell.jobs_by_id(sorted(set(holders.values())))
     for spec in specs:
-        if holders.get(spec.name, spec.id) != spec.id:
-            raise taken(spec, holders[spec.name], by_id=False)
+        holder = jobs.get(holders.get(spec.name, spec.id))
+        if holder is not None and holder.id != spec.id and not ended(holder):
+            raise taken(spec, holder.id, by_id=False)
 
 
 def refusal(spec: "JobSpec", answer: "Submitted") -> Refused:

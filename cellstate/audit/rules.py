@@ -215,16 +215,24 @@ def queues_hold_pending_jobs(cell_state: CellState) -> Iterator[Violation]:
             yield Violation(4, f"is queued under {kinds} and is not kept", f"job {job_id}")
 
 
-def names_belong_to_live_jobs(cell_state: CellState) -> Iterator[Violation]:
-    """4: a name is taken exactly while its job has something unplaced or placed."""
-    living = {job.id: job.name for job in cell_state.jobs.values() if any(g.unplaced or g.placed for g in job.groups)}
-    for job_id, name in living.items():
-        holder = cell_state.names.get(name)
-        if holder != job_id:
-            yield Violation(4, f"is live and its name {name} is held by {holder or 'nobody'}", f"job {job_id}")
+def names_lead_to_the_newest_jobs(cell_state: CellState) -> Iterator[Violation]:
+    """4: a name leads to the newest job of that name, and so to the live one.
+
+    It may lead nowhere when all jobs of that name ended: one with leaving tasks is kept longer than newer ones (2).
+    """
+    jobs = cell_state.jobs.values()
+    newest = {job.name: job for job in sorted(jobs, key=lambda each: each.order)}
+    live = {job.id for job in jobs if any(group.unplaced or group.placed for group in job.groups)}
+    for job in jobs:
+        holder, last = cell_state.names.get(job.name), newest[job.name]
+        if job.id in live and last is not job:
+            yield Violation(4, f"is live, and {last.id} is newer and has its name {job.name}", f"job {job.id}")
+        if last is job and holder != job.id and (holder or job.id in live):
+            what = f"is the newest with its name {job.name}, which leads to {holder or 'no job'}"
+            yield Violation(4, what, f"job {job.id}")
     for name, holder in cell_state.names.items():
-        if holder and living.get(holder) != name:
-            yield Violation(4, f"is held by {holder}, no live job of that name", f"job name {name}")
+        if holder and name not in newest:
+            yield Violation(4, f"leads to {holder}, no job of that name", f"job name {name}")
 
 
 def kinds_follow_from_jobs(cell_state: CellState) -> Iterator[Violation]:
@@ -243,5 +251,5 @@ def kinds_follow_from_jobs(cell_state: CellState) -> Iterator[Violation]:
 RULES: tuple[Rule, ...] = (
     machines_are_valid, log_is_whole, amounts_follow_from_placements, runs_are_in_job_records, a_task_runs_once,
     placement_ids_are_unique, counts_add_up, states_fit_counts, waits_are_mutual, queues_hold_pending_jobs,
-    names_belong_to_live_jobs, kinds_follow_from_jobs,
+    names_lead_to_the_newest_jobs, kinds_follow_from_jobs,
 )  # a table # fmt: skip

@@ -7,6 +7,7 @@ from omega.cellstate.backup import Backup
 from omega.cellstate.errors import Unsuitable
 from omega.cellstate.pools import Pools, PoolTree
 from omega.cellstate.pools.records import leaf_rows, state_of, unpack_pool, unpack_trees
+from omega.cellstate.redis.job_records import decode
 
 
 def pools_name_trees(backup: Backup) -> None:
@@ -27,7 +28,22 @@ def pools_name_trees(backup: Backup) -> None:
         meta[2 * meta[::2].index(b"pools") + 1] = b"%d" % state_of(pools)
 
 
-STEPS: dict[int, Callable[[Backup], None]] = {6: pools_name_trees}
+def names_lead_to_ended_jobs(backup: Backup) -> None:
+    """Schema 7: a name leads to the newest job of that name, live or ended; before, names led to live jobs only."""
+    size, names = len(backup.resources), backup.bulk["jobnames"]
+    jobs = {job: decode(record, size) for job, record in backup.bulk["jobs"].items()}
+    for job in sorted(jobs, key=lambda each: int(jobs[each]["order"])):
+        called = str(jobs[job]["name"]).encode() or job
+        names[called] = b"" if called == job else job
+
+
+def to_7(backup: Backup) -> None:
+    """Convert to schema 7."""
+    pools_name_trees(backup)
+    names_lead_to_ended_jobs(backup)
+
+
+STEPS: dict[int, Callable[[Backup], None]] = {6: to_7}
 """Converter of each schema from `keys.OLDEST` to the one before the present: it changes the records of a backup to the
 form of the next schema."""
 

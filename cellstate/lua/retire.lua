@@ -1,10 +1,10 @@
 -- Delete finished jobs that are older than the cell keeps them. Schedulers call this periodically.
 --
--- KEYS   meta jobs specs done times
+-- KEYS   meta jobs specs jobnames done times
 -- ARGV   now most
 -- now: milliseconds since 1970 by the server's clock, read with TIME just before; most: entries examined in one call.
 -- Reply  {number of deleted jobs}
--- Types  meta, jobs, specs: hash; done: list of "id version"; times: list of "version ms", what the server's clock
+-- Types  meta, jobs, specs, jobnames: hash; done: list of "id version"; times: list of "version ms", what the server's clock
 --        showed at some versions, oldest first, some 64 of them at most
 -- Rules  the age of a job counts from the first entry of times at or after the version in which it ended, so no
 --        client's clock takes part (semantics 30). A clock behind the last entry counts as that entry. Begins with

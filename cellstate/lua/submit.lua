@@ -35,6 +35,17 @@ if #names > 0 then return answering({ 'keys' }, names) end
 
 local records, specs, holders = fetch(jobs_key, ids), fetch(specs_key, ids), fetch(jobnames_key, jobnames)
 
+-- A job that ended leaves its name to the next one that is submitted.
+local named_ids = {}
+for i = 1, #asked do
+  if holders[i] then named_ids[#named_ids + 1] = holders[i] ~= '' and holders[i] or jobnames[i] end
+end
+load_jobs(named_ids)
+local function taken(i)
+  local holder = holders[i] and J[holders[i] ~= '' and holders[i] or jobnames[i]]
+  return holder and not holder.was_complete
+end
+
 -- The fields of a job that never change: all but state, links, counts and ranges.
 local function essence(j)
   local parts = { j.name, j.kind, j.precedence, j.gang, j.commands and 1 or 0 }
@@ -173,7 +184,7 @@ for i, a in ipairs(asked) do
   if known then
     local same = spec == a.spec and essence(known) == essence(a)
     answers[i] = same and format('same %d', known.modified) or 'id'
-  elseif by_name[a.name] or holders[i] then
+  elseif by_name[a.name] or taken(i) then
     answers[i] = 'name ' .. (by_name[a.name] or (holders[i] ~= '' and holders[i] or a.name))
   elseif refusals[a] then
     answers[i] = refusals[a]

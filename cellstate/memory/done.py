@@ -10,7 +10,6 @@ def retire_excess(ledger: Ledger) -> None:
     if not ledger.retired:
         return
     for j in ledger.retired:
-        ledger.names.pop(j.name, None)
         ledger.done.append((j, ledger.version + 1))
     forget(ledger, min(len(ledger.done) - ledger.keep_jobs, len(ledger.retired) + 4))
 
@@ -27,6 +26,8 @@ def forget(ledger: Ledger, count: int) -> int:
             ledger.done.append((j, since))
         else:
             del ledger.J[j.id]
+            if ledger.names.get(j.name) == j.id:  # a newer job of that name keeps it
+                del ledger.names[j.name]
             gone += 1
     return gone
 

@@ -46,7 +46,7 @@ def submit(ledger: Ledger, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held
         if known:
             same = _essence(known) == _asked(spec)
             answers.append(Submitted(spec.id, "same" if same else "id", "", known.modified if same else 0))
-        elif spec.name in ledger.names:
+        elif (holder := ledger.J.get(ledger.names.get(spec.name, ""))) is not None and not holder.complete:
             answers.append(Submitted(spec.id, "name", ledger.names[spec.name]))
         elif ledger.pools_state and (refused := refused_pool(ledger, spec)):
             answers.append(refused)

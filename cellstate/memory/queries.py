@@ -112,6 +112,10 @@ class MemoryQueries(Cell):
         """Return how many jobs are stored."""
         return len(self.ledger.J)
 
+    def live_job_count(self) -> int:
+        """Return the number of jobs that have not ended."""
+        return len(self.ledger.J) - len(self.ledger.done)
+
     def job_ids(self) -> list[str]:
         """Return the ids of all stored jobs, in no order."""
         return list(self.ledger.J)
@@ -132,14 +136,15 @@ class MemoryQueries(Cell):
 
     def job_id(self, name: str) -> str | None:
         """Return the id of the live job of a name."""
-        return self.ledger.names.get(name)
+        newest = self.ledger.J.get(self.ledger.names.get(name, ""))
+        return None if newest is None or newest.complete else newest.id
 
     @override
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
         return {name: self.ledger.names[name] for name in names if name in self.ledger.names}
 
     def job_names(self) -> dict[str, str]:
-        """Return the names of live jobs, and their ids."""
+        """Return the names of jobs, and the id of the newest of each."""
         return dict(self.ledger.names)
 
     @override

@@ -104,7 +104,7 @@ class JobQueries(Protocol):
         """Return those of some jobs that are stored, without the parts that only schedulers and executors read."""
 
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the ids of live jobs by name, for those of `names` that exist."""
+        """Return the id of the newest job of each of some names, live or ended, where one is kept."""
 
     def job_id(self, name: str) -> str | None:
         """Return the id of the live job of a name, or None."""
@@ -126,11 +126,14 @@ class JobQueries(Protocol):
     def job_count(self) -> int:
         """How many jobs are kept."""
 
+    def live_job_count(self) -> int:
+        """How many jobs have not ended."""
+
     def job_ids(self) -> list[str]:
         """Ids of every job that is kept, in no order."""
 
     def job_names(self) -> dict[str, str]:
-        """Return the names of live jobs, and their ids; read a few thousand at a time."""
+        """Return the names of jobs, and the id of the newest of each; read a few thousand at a time."""
 
     def pending(self, most: int | None = None) -> Mapping[str, list[str]]:
         """Return ids of pending jobs by kind, in the order of becoming pending; at most `most` of each kind."""

@@ -202,6 +202,11 @@ class RedisReads(RedisCalls):
         jobs = ((job_id, self._job(job_id, record, b"", apart.get(job_id, {}))) for job_id, record in stored.items())
         return {job_id: job for job_id, job in jobs if job is not None}
 
+    def live_job_count(self) -> int:
+        """Return the number of jobs that have not ended."""
+        ended = self._command(self.client.llen, self._prefix + "done")
+        return max(0, self.job_count() - int(ended))
+
     def job_count(self) -> int:
         """Return the number of stored jobs."""
         return int(self._command(self.client.hlen, self._prefix + "jobs"))
@@ -245,8 +250,9 @@ class RedisReads(RedisCalls):
 
     def job_id(self, name: str) -> str | None:
         """Return the id of the live job of a name."""
-        job_id = self._command(self.client.hget, self._prefix + "jobnames", name)
-        return None if job_id is None else job_id.decode() or name
+        job_id = self.ids_by_name([name]).get(name)
+        job = self.jobs_by_id([job_id]).get(job_id) if job_id is not None else None
+        return None if job is None or not any(group.unplaced or group.placed for group in job.groups) else job_id
 
     @override
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
@@ -254,7 +260,7 @@ class RedisReads(RedisCalls):
         return {name: job_id.decode() or name for name, job_id in ids if job_id is not None}
 
     def job_names(self) -> dict[str, str]:
-        """Return the names of live jobs, and their ids; reads a few thousand at a time."""
+        """Return the names of jobs, and the id of the newest of each; reads a few thousand at a time."""
         scan = self.client.hscan_iter(self._prefix + "jobnames", count=2000)
         ids: dict[str, str] = {}
         while chunk := self._command(dict, islice(scan, 2000)):

@@ -89,7 +89,7 @@ def contents(cell: "Queries") -> Contents:
     live = [member for member, (_, alive, _) in cell.members().items() if alive]
     return Contents(
         machines=cell.machine_count(),
-        live_jobs=len(cell.job_names()),
+        live_jobs=cell.live_job_count(),
         jobs=cell.job_count(),
         versions=cell.log_length(),
         schedulers=live,
@@ -112,7 +112,7 @@ def list_cells(names: Iterable[str], connect: "Callable[[str], Queries]") -> lis
             row["note"] = str(error)
         else:
             row["resources"], row["machines"] = list(cell.dimensions.names), len(rows_of(cell))
-            row["jobs"] = len(cell.job_names())
+            row["jobs"] = cell.live_job_count()
             row["schedulers"] = sum(alive for _, alive, _ in cell.members().values())
         cells.append(row)
     return cells

@@ -20,27 +20,22 @@ if TYPE_CHECKING:
 
 
 def find_job(cell: "Queries", asked: str) -> "Job":
-    """Return a job by its id, the name of a live job, a prefix of an id, or the name of an ended job, in this order.
+    """Return a job by its id, its name (of several jobs the newest), or a prefix of its id, in this order.
 
     Raises Refused when there is none, or several ids begin like this.
     """
     job = cell.job(asked)
-    if job is None and (live := cell.job_id(asked)) is not None:
-        job = cell.job(live)
+    if job is None and (named := cell.ids_by_name([asked])):
+        job = cell.job(named[asked])
     if job is None and asked:
         near = sorted(job_id for job_id in cell.job_ids() if job_id.startswith(asked))
         if len(near) > 1:
             begin = f"{len(near):,} jobs of cell {cell.name} begin so ({listing(near)})"
             raise Refused(f"job {asked!r}: {begin}; write more of the id")
-        job = cell.job(near[0]) if near else _ended(cell, asked)
+        job = cell.job(near[0]) if near else None
     if job is None:
         raise Refused(f"job {asked!r}: not in cell {cell.name}; see omega job list")
     return job
-
-
-def _ended(cell: "Queries", name: str) -> "Job | None":
-    """Return the newest job of a name; only ended ones share theirs with others."""
-    return next((job for job in reversed(cell.jobs()) if job.name == name), None)
 
 
 def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:
@@ -53,13 +48,13 @@ def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:
 def names_and_ids(cell: "Queries") -> Iterator[tuple[str, str]]:
     """Yield the names and ids of jobs, each with its state or name, for completion.
 
-    Names of ended jobs are there too, unless the cell keeps more than 20,000 jobs: reading them would take too long.
+    Where the cell keeps more than 20,000 jobs, their states are not read: that would take too long.
     """
     if cell.job_count() > MOST_NAMED:
         names = cell.job_names()
-        yield from ((name, "live job") for name in names)
+        yield from ((name, "job") for name in names)
         called = {job_id: name for name, job_id in names.items()}
-        yield from ((job_id, called.get(job_id, "ended job")) for job_id in cell.job_ids())
+        yield from ((job_id, called.get(job_id, "job")) for job_id in cell.job_ids())
         return
     for head in cell.job_heads():
         yield head.name, f"{head_state(head)} job"

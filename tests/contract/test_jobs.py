@@ -129,6 +129,39 @@ def test_a_name_is_free_again_when_its_job_has_ended(cell: AnyCell) -> None:
     assert [answer.status for answer in cell.submit([again], 2, "ada")] == ["new"]
 
 
+def test_a_name_leads_to_its_newest_job_for_as_long_as_that_is_kept(make: Make) -> None:
+    cell = make(keep_jobs=2).cell
+
+    def named() -> tuple[dict[str, str], str | None, int]:
+        return dict(cell.ids_by_name(["n", "nobody"])), cell.job_id("n"), cell.live_job_count()
+
+    groups = job("x").groups
+    for job_id in ("a", "b", "n"):
+        (answer,) = cell.submit([JobSpec(job_id, "n", "batch", groups)], 0, "ada")
+        assert (answer.status, named()) == ("new", ({"n": job_id}, job_id, 1))
+        (taken,) = cell.submit([JobSpec("late", "n", "batch", groups)], 0, "ada")
+        assert (taken.status, taken.holder) == ("name", job_id)
+        cell.stop(job_id, 1, "ada")
+        assert named() == ({"n": job_id}, None, 0)
+    assert cell.job("a") is None
+    assert cell.job_names() == {"n": "n"}, "its oldest job is gone, the newest keeps the name"
+    cell.submit([job("other"), job("more")], 2, "ada")
+    cell.stop("other", 3, "ada")
+    assert named() == ({"n": "n"}, None, 1)
+    cell.stop("more", 3, "ada")
+    assert named() == ({}, None, 0)
+    assert cell.job_names() == {"other": "other", "more": "more"}
+
+
+def test_names_of_jobs_that_age_out_are_free_of_them(make: Make) -> None:
+    cell = make(keep_ms=6_400).cell
+    cell.submit([JobSpec("a", "n", "batch", job("x").groups), job("b")], 0, "ada")
+    cell.stop("a", 0, "ada")
+    assert cell.retire(5_000) == 0
+    assert cell.retire(11_400) == 1
+    assert cell.job_names() == {"b": "b"}
+
+
 @pytest.mark.parametrize("need", [(1,), (1, 2, 3), (-1, 0), (10**14, 0)])
 def test_amounts_a_job_cannot_have(cell: AnyCell, need: tuple[int, ...]) -> None:
     with pytest.raises(BadInput, match="job a"):

@@ -211,3 +211,23 @@ def test_a_schema_without_a_step_is_refused_with_the_remedy(
     with pytest.raises(Unsuitable) as refusal:
         check_schema(backup)
     assert str(refusal.value) == f"cell {older}: {written}{remedy.format('restore')}"
+
+
+def test_names_of_ended_jobs_lead_to_the_newest_after_schema_6(client: Any) -> None:
+    """Before schema 7 only names of live jobs led to them."""
+    name = f"old-{uuid4().hex[:8]}"
+    cell = RedisCell.create(client, name)
+    group = (TaskGroup((1, 1), 1, 100),)
+    for job_id, called in (("a", "n"), ("b", "n"), ("m", "m"), ("c", "live")):
+        cell.submit([JobSpec(job_id, called, "batch", group)], AT, "ada")
+        if called != "live":
+            cell.stop(job_id, AT, "ada")
+    expected = cell.job_names()
+    assert expected == {"n": "b", "m": "m", "live": "c"}
+    client.hdel(f"{keys.prefix(name)}jobnames", "n", "m")
+    client.hset(f"{keys.prefix(name)}meta", "schema", 6)
+    assert migrate(client, name, AT, "ada") == 6
+    migrated = RedisCell.open(client, name)
+    assert migrated.job_names() == expected
+    assert verify(migrated).ok
+    migrated.delete()

@@ -1,9 +1,9 @@
 -- Ends of the fast path (state.lua): whole runs that finished or failed.
 
 -- A job: its record, where its group, the text of its runs and what follows that begin; its tally; its tasks that wait, run,
--- finished and failed, whether it has begun; its placed tasks before this call, where its name stands; its last ending.
+-- finished and failed, whether it has begun; its placed tasks before this call; its last ending.
 --@const J_RECORD 1, J_GROUP 2, J_RUNS 3, J_REST 4, J_TALLY 5, J_UNPLACED 6, J_PLACED 7, J_FINISHED 8, J_FAILED 9, J_BEGUN 10
---@const J_WAS 11, J_NAME 12, J_ENDED 13, LONG 200
+--@const J_WAS 11, J_ENDED 12, LONG 200
 --@include fast_path/state
 
 local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema', 'limits')
@@ -57,7 +57,7 @@ repeat -- the fast path
   local counts, sizes, ats, before, low = { 'ok', version }, {}, {}, {}, (counters[2] or 0) + 0
   --@include fast_path/ends
   if #list == 0 then return counts end
-  local done, names, rows_of_jobs, placing = {}, {}, {}, false
+  local done, rows_of_jobs, placing = {}, {}, false
   for t = 1, #list do
     local id = list[t]
     local j = jobs[id]
@@ -83,7 +83,7 @@ repeat -- the fast path
   end
   if #done > 0 then
     --@include done
-    retire(names, done, version, tonumber(counters[5] or 0))
+    retire(done, version, tonumber(counters[5] or 0))
   end
   return counts
 until true -- the general path carries out every other call

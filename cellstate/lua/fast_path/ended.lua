@@ -35,10 +35,9 @@ if not l[L_CHANGED] then changed_lanes[#changed_lanes + 1], l[L_CHANGED] = l, tr
 t_of[T_TASKS] = t_of[T_TASKS] - j[J_WAS] + placed
 if placed == 0 then t_of[T_JOBS] = t_of[T_JOBS] - 1 end
 if over then
-  local at_name, length = j[J_NAME], byte(record, j[J_NAME])
   t_of[T_LIVE] = t_of[T_LIVE] - 1
   lines[#lines + 1] = 'done ' .. id .. " DONE"
-  done[#done + 1], names[#names + 1] = id, length > 0 and sub(record, at_name + 1, at_name + length) or id
+  done[#done + 1] = id
 end
 rows_of_jobs[2 * t - 1], rows_of_jobs[2 * t] = id, char(0, over and DONE or ACTIVE, j[J_BEGUN])
   .. sub(record, LEAVING_AT - 1, group + COUNTS_AT + 2) .. char(placed, j[J_FINISHED], j[J_FAILED])

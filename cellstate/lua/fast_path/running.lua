@@ -13,4 +13,4 @@ if more_wide + g + delayed + optional ~= 0 or at_rest + 3 + 4 * R ~= #record the
 local bytes = sub(record, at_rest + 4)
 --@include fast_path/tally
 if not tally then break end
-jobs[list[t]] = { record, group, at_runs, at_rest, tally, unplaced, placed, finished, failed, begun, placed, name, false }
+jobs[list[t]] = { record, group, at_runs, at_rest, tally, unplaced, placed, finished, failed, begun, placed, false }

@@ -1,10 +1,19 @@
 --@fields
 -- The list of finished jobs, "id version" each, oldest first.
 
+-- The name of a job, by its record.
+local function name_of(id, record)
+  local a, b, c = byte(record, LINKS_AT, LINKS_AT + 2)
+  local at = LANE_AT + a + 256 * b + 65536 * c
+  local name = at + 1 + byte(record, at)
+  local length = byte(record, name)
+  return length > 0 and sub(record, name + 1, name + length) or id
+end
+
 -- Delete the jobs of the first entries of the list; jobs with leaving tasks are moved to its end instead.
 -- Returns the number of deleted jobs.
 local function forget(oldest)
-  local ids, gone, back = {}, {}, {}
+  local ids, gone, back, names, free = {}, {}, {}, {}, {}
   for i = 1, #oldest do ids[i] = match(oldest[i], '^%S+') end
   local records = fetch(jobs_key, ids)
   for i = 1, #ids do
@@ -12,10 +21,15 @@ local function forget(oldest)
       back[#back + 1] = oldest[i]
     else
       gone[#gone + 1] = ids[i]
+      names[#gone] = records[i] and name_of(ids[i], records[i]) or ids[i]
     end
+  end
+  for i, holder in ipairs(fetch(jobnames_key, names)) do  -- a newer job of that name keeps it
+    if holder and (holder == gone[i] or holder == '' and names[i] == gone[i]) then free[#free + 1] = names[i] end
   end
   in_chunks('HDEL', jobs_key, gone)
   in_chunks('HDEL', specs_key, gone)
+  in_chunks('HDEL', jobnames_key, free)
   redis.call('LTRIM', done_key, #ids, -1)
   in_chunks('RPUSH', done_key, back)
   return #gone
@@ -24,10 +38,9 @@ end
 -- Add jobs that ended in a version. Finished jobs beyond the stored number are deleted, a few per call (semantics 21);
 -- retire.lua deletes them by age. An entry names the version in which its job ended, because times of clients decide
 -- nothing (30). A job with leaving tasks is moved to the end: tasks placed in their room need its amounts (2).
-local function retire(names, ids, version, keep)
+local function retire(ids, version, keep)
   local entries, ended = {}, format(' %d', version)
   for i = 1, #ids do entries[i] = ids[i] .. ended end
-  in_chunks('HDEL', jobnames_key, names)
   in_chunks('RPUSH', done_key, entries)
   local excess = math.min(redis.call('LLEN', done_key) - keep, #ids + 4)
   if excess > 0 then forget(redis.call('LRANGE', done_key, 0, excess - 1)) end

@@ -265,9 +265,9 @@ do
     notify_blocked()
     write_mailboxes()
     if #retired > 0 then
-      local names, ids = {}, {}
-      for i = 1, #retired do names[i], ids[i] = retired[i].name, retired[i].id end
-      retire(names, ids, meta.version + 1, meta.keep_jobs)
+      local ids = {}
+      for i = 1, #retired do ids[i] = retired[i].id end
+      retire(ids, meta.version + 1, meta.keep_jobs)
     end
     if pools.limited then pools.write() end
     announce((before or '') .. records .. lanes.write(), at, by, ...)
