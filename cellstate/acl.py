@@ -21,7 +21,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "submitter": (*_READING, "submit", "hold", "resize", "update", "stop"),
     "scheduler": (
         *_READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor",
-        "assign_trees", "attempt", "commit", "end", "housekeep", "machine", "resize", "retire", "settle", "stop",
+        "assign_trees", "attempt", "commit", "end", "hold", "housekeep", "machine", "resize", "retire", "settle",
+        "stop",
     ),
     "executor": (
         *_READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",

@@ -16,6 +16,7 @@ from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
 from omega.cellstate.plain_text import check_text, check_texts
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources, largest_sum, shown
+from omega.cellstate.spec_fields import check_group_spec, check_spec
 
 MOST_CLAIMS = 5_000
 """Maximum number of claims of a transaction and of tasks of a gang: about 60 ms of the server's time (semantics 11)."""
@@ -24,8 +25,7 @@ MOST_ENDS = 2_000
 MOST_STOPS = 1_000
 """Maximum number of running tasks that one call of a resize stops; the rest in the next call."""
 RUNS_CHUNK = 256
-"""Runs with a last task index below this are in their job's record, the others in chunks of as many indices
-(lua/parts/placements.lua)."""
+"""Runs with a last task index below this are in their job's record, others in chunks (lua/parts/placements.lua)."""
 MOST_GROUPS = 500
 """Maximum number of task groups of a job, including those of earlier updates."""
 MOST_WAITS = 1_000
@@ -142,11 +142,10 @@ class Machine:
 class TaskGroup:
     """Identical tasks of a job. `duration_ms` is their duration on simulated machines.
 
-    `spec` has the fields that only schedulers and executors read (name, command, constraints, spread, …): plain values
-    that MessagePack can encode. An `optional` group may be empty, and its tasks are given up first: an evicted, lost or
-    failed one is dropped from the total and never pending again (semantics 4: surplus MapReduce workers). A task that
-    was lost more than `budget` times fails; with `once` (at most once) a lost or evicted task fails and is never placed
-    again (semantics 26).
+    `spec` has the fields that only schedulers and executors read (name, command, constraints, …): plain values that
+    MessagePack can encode. An `optional` group may be empty, and its tasks are given up first: an evicted, lost or
+    failed one is dropped from the total (semantics 4: surplus MapReduce workers). A task that was lost more than
+    `budget` times fails; with `once` a lost or evicted task fails and is never placed again (semantics 26).
     """
 
     need: Resources
@@ -158,8 +157,7 @@ class TaskGroup:
     once: bool = False
 
     def __post_init__(self) -> None:
-        if self.spec:
-            check_texts(self.spec, "task group")
+        check_group_spec(self.spec)
         if not 0 <= self.budget <= MOST_BUDGET:
             raise BadInput(f"a task group: {self.budget} losses; want 0 to {MOST_BUDGET}")
 
@@ -197,8 +195,7 @@ class JobSpec:
             raise BadInput(f"job {self.name}: wants at least one task in every group")
         if not all(_ID.fullmatch(wait.job) for wait in self.after) or len(self.after) > MOST_WAITS:
             raise BadInput(f"job {self.name}: waits for at most {MOST_WAITS} jobs, named by their ids")
-        if self.spec:
-            check_texts(self.spec, f"job {self.name}")
+        check_spec(self.spec, self.name)
         if self.gang and self.total > MOST_CLAIMS:
             most = f"the most in one transaction is {MOST_CLAIMS}"
             raise BadInput(f"job {self.name}: a gang of {self.total} tasks; {most}")
@@ -360,6 +357,9 @@ class Job:
     modified: int = 0
     held: bool = False
     """Whether a person holds it."""
+    gate: str = ""
+    released: bool = False
+    """Why its scheduler's gate holds it, "" for not; whether a person released it: then no gate holds it again."""
     after: tuple[After, ...] = ()
     """Jobs that it still waits for; for a job stopped because of them, those that can no longer satisfy it."""
     awaited: tuple[str, ...] = ()

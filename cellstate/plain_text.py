@@ -15,6 +15,8 @@ MOST_LETTERS = 131_071
 """Maximum length of one text: Linux limits one argument of a program (MAX_ARG_STRLEN without its end)."""
 MOST_IN_ALL = 8 << 20
 """Maximum length of all texts of a job or a task group together."""
+MOST_REASON = 200
+"""Maximum length of the reason for which a gate holds a job."""
 COMMANDS = frozenset({"command", "environment", "mapreduce"})
 """Fields with texts for programs: line ends and tabs are allowed."""
 
@@ -26,6 +28,7 @@ _INVISIBLE = (
 )
 _UNSAFE = re.compile(f"[{_CONTROL}{_BIDIRECTIONAL}{_INVISIBLE}]")
 _LINES = frozenset("\n\t")
+_NO_LINKS = str.maketrans("<>", "()")
 
 Path = tuple[str | int, ...]
 
@@ -46,6 +49,12 @@ def escaped(text: str) -> str:
         return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))
 
     return _UNSAFE.sub(escape, text)
+
+
+def plain_reason(text: str) -> str:
+    """Return the reason of a gate as stored: one line of at most 200 letters, without the marks between links."""
+    line = cleaned(" ".join(text.split())).translate(_NO_LINKS)
+    return " ".join(line.split())[:MOST_REASON].strip()
 
 
 def check_text(text: str, what: str, *, lines: bool = False) -> str:

@@ -108,9 +108,11 @@ SPEC = (
     SpecField("directory", "where its commands run", seen=Seen.DECLARED),
     SpecField("submitted_in", "the folder of its submission", seen=Seen.DECLARED),
     SpecField(POLICY, "fields that schedulers and policies declare (schedulers/job_fields.py)", seen=Seen.DECLARED),
+    SpecField("logical_name", "of a job of Google's trace", seen=Seen.DECLARED),
+    SpecField("annotations", "texts for people and tools, by name", seen=Seen.DECLARED),
     SpecField("mapreduce", "the plan of a MapReduce job", seen=Seen.DECLARED),
 )
-"""Fields of a job's specification. One that is not in the table is seen by all policies."""
+"""Fields of a job's specification; `JobSpec` refuses others. One that is not in the table is seen by all policies."""
 
 GROUP_SPEC = (
     SpecField("constraints", "schedulers/constraints/demands.py"),

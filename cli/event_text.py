@@ -14,6 +14,7 @@ MOST_JOBS = 3
 """Maximum number of jobs listed by name; of more only the count is printed."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
+_VERBS |= {"gate": "gate held", "pass": "gate released"}
 _UPDATES = {
     "update": "began to update",
     "updated": "updated",
@@ -21,7 +22,7 @@ _UPDATES = {
     "attempt": "placed nothing of",
 }
 _OF_LOST = {"fail": "failed, not placed again", "requeue": "pending again", "late": "reported late"}
-_CHANGES = frozenset({"hold", "release", "awaited", "met", "resize", *_UPDATES})
+_CHANGES = frozenset({"hold", "gate", "pass", "release", "awaited", "met", "resize", *_UPDATES})
 _STATES = {None: "ended", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
 
 
@@ -111,6 +112,8 @@ def _changed(same: Sequence[Event], who: str, names: Names, *, one: bool) -> str
     """Return the text of a job's change by a user or by another job's end."""
     first = same[0]
     kind, other = first.kind, first.more.get("other")
+    if kind in ("gate", "pass"):
+        return f"{_VERBS[kind]} {who}" + (_why(first, names) if one else "")
     if kind in ("hold", "release"):
         return f"{_VERBS[kind]} {who}" + (f", now that {names.job(other)} has ended" if one and other else "")
     if kind in _UPDATES:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from omega.client.client import Client as Client
     from omega.live.runners.containers import Docker as Docker, Podman as Podman
     from omega.live.runners.runner import Runner as Runner, RunnerCommand as RunnerCommand, RunnerTask as RunnerTask
+    from omega.schedulers.gates import Gate as Gate
     from omega.schedulers.instruments import Figures as Figures, Instrument as Instrument
     from omega.schedulers.job_fields import JobField as JobField
     from omega.schedulers.ordering.fair_pools import FairPools as FairPools, PoolSettings as PoolSettings
@@ -87,6 +88,7 @@ _HOMES = {
     "omega.trial": ("Trial", "simulate"),
     "omega.workload.workload": ("Arrival", "Workload"),
     "omega.schedulers.instruments": ("Figures", "Instrument"),
+    "omega.schedulers.gates": ("Gate",),
     "omega.schedulers.job_fields": ("JobField",),
     "omega.schedulers.ordering.fair_users": ("FairUsers",),
     "omega.schedulers.ordering.fair_pools": ("FairPools", "PoolSettings"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, fetch
+from omega.schedulers.gates import Hold
 from omega.schedulers.loop import Arrived, Commit, Committed, Effect, Receive, Sync, Think, attempts
 from omega.schedulers.preemption.victims import Victim
 from omega.schedulers.resizing import Measure, Measurements, Resize, Resized
@@ -22,7 +23,9 @@ MOST_TRIES = 8
 
 @dataclass(slots=True)
 class Planned:
-    """The plan of a job: its claims and the victims they need."""
+    """The plan of a job: its claims and the victims they need, or why the scheduler's gate would hold it."""
+
+    held: str = ""
 
     claims: list[Claim] = field(default_factory=list)
     victims: list[Victim] = field(default_factory=list)
@@ -70,6 +73,11 @@ class DryRun:
                 case Commit():
                     planned.after, tries = (now - self.now, 0) if effect.transactions else (planned.after, tries)
                     effect = loop.send(Committed(now, self._all_stand(effect.transactions, planned), False))
+                case Hold(reasons) if work.id in reasons:
+                    loop.close()
+                    self.scheduler.held.works.clear()
+                    planned.held = reasons[work.id]
+                    return planned
                 case Measure():  # an unsubmitted job has no progress; its requested size is planned
                     effect = loop.send(Measurements([], []))
                 case Resize():

@@ -20,9 +20,10 @@ from omega.cellstate.transaction import Basis, Detection, Intake, Outcome, Posit
 from omega.schedulers import loop
 from omega.schedulers.constraints.fetching import Fetch, fetch
 from omega.schedulers.failing import as_one_line
+from omega.schedulers.gates import Hold, hold
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.outcomes import ConflictRate, accepted_by_machine, rebase
-from omega.schedulers.queue.intake import Intakes
+from omega.schedulers.queue.intake import MOST_FILLS, Intakes
 from omega.schedulers.resizing import Measure, Resize, measure, resize
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import owned
@@ -35,8 +36,6 @@ SHORT_SECONDS = 0.05
 """Shorter waits are slept here: the server's clock ticks every 10 ms."""
 AWAY_SECONDS = 0.5
 """Interval of retries while the store is unavailable, ±50 %."""
-MOST_FILLS = 64
-"""Maximum number of consecutive requests for jobs of lanes that have not been requested yet."""
 T = TypeVar("T")
 Results = list[tuple[Transaction, Outcome]]
 
@@ -182,8 +181,9 @@ class LiveDriver:
             case Resize():
                 return self._patiently(lambda: resize(effect, self.cell, self._ms(), self.member))
             case loop.Note():
-                self._patiently(lambda: self.cell.note_attempts(effect.jobs, self._ms(), self.member))
-                return None
+                return self._patiently(lambda: self.cell.note_attempts(effect.jobs, self._ms(), self.member))
+            case Hold():
+                return self._patiently(lambda: hold(effect, self.cell, self.scheduler.held, self._ms(), self.member))
             case loop.Reread():
                 self._reread(effect)
                 return None

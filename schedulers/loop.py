@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from omega.cellstate.model import bucket_of
-from omega.cellstate.replies import PendingJob
+from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.constraints.fetching import Fetch
+from omega.schedulers.gates import Hold, next_due, sift
 from omega.schedulers.instruments import announce
 from omega.schedulers.outbox import Outbox
 from omega.schedulers.resizing import Measure, Measurements, Resize, Resized
@@ -104,7 +105,7 @@ class Note(NamedTuple):
     jobs: tuple[str, ...]
 
 
-Effect = Receive | Sync | Fetch | Measure | Resize | Think | Commit | Reread | Note
+Effect = Receive | Hold | Sync | Fetch | Measure | Resize | Think | Commit | Reread | Note
 Answer = Arrived | Snapshot | Synced | Measurements | Resized | Committed | float | None
 Attempts = Generator[Effect, Answer, None]
 
@@ -117,7 +118,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
     in_flight, outbox, think, commit = False, scheduler.outbox, Think(), Commit()
     known = cast("Snapshot", _SYNC)  # none yet
     while True:
-        until = 0.0 if in_flight else scheduler.next_due()
+        until = 0.0 if in_flight else _next_due(scheduler)
         arrived = yield _WAIT if until is None else Receive(until) if until else _GO_ON
         if type(arrived) is not Arrived:
             raise TypeError(arrived)
@@ -136,7 +137,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
         scheduler.requeue(snapshot, began)
         if scheduler.sizing is not None and scheduler.elastic.is_due(began):
             yield from _resize(scheduler, snapshot, began)
-        chosen = scheduler.choose(began)
+        chosen = scheduler.choose(began) if scheduler.gate is None else (yield from _through_gate(scheduler, began))
         if not chosen and not in_flight:
             yield from _follow_up(outbox, began)
             continue
@@ -159,6 +160,21 @@ def attempts(scheduler: Scheduler) -> Attempts:
                 scheduler.settle(committed.results, committed.now)
         if outbox:
             yield from _follow_up(outbox, now)
+
+
+def _through_gate(scheduler: Scheduler, now: float) -> Generator[Effect, Answer, list[Work]]:
+    """Take the next jobs out of the queue that the gate does not hold."""
+    chosen, hold = sift(scheduler, scheduler.choose(now), now)
+    if hold is not None:
+        yield hold
+    return chosen
+
+
+def _next_due(scheduler: Scheduler) -> float | None:
+    """Return when there is something to do next (seconds): 0 for at once, None when only news can bring something."""
+    due = scheduler.next_due()
+    again = None if scheduler.gate is None else next_due(scheduler)
+    return due if again is None else again if due is None else min(due, again)
 
 
 def think_seconds(scheduler: Scheduler, works: Sequence[Work]) -> float:
@@ -218,5 +234,8 @@ def _take_in(scheduler: Scheduler, arrived: Arrived) -> None:
     if arrived.owned is not None:
         buckets = arrived.owned
         scheduler.disown(lambda job_id: buckets[bucket_of(job_id)] == "1")
+        scheduler.held.keep(lambda job_id: buckets[bucket_of(job_id)] == "1")
     if arrived.jobs:
+        if scheduler.gate is not None:
+            scheduler.held.learn(jobs_of(arrived.jobs))
         scheduler.admit(arrived.jobs)

@@ -15,6 +15,7 @@ from typing import Any
 
 from omega.cellstate.errors import BadInput
 from omega.schedulers.failing import RAISED, said_at
+from omega.schedulers.gates import Gate
 from omega.schedulers.policies import Ordering, Placement, Preemption, Sizing
 from omega.schedulers.scheduler import Scheduler
 
@@ -23,6 +24,7 @@ PROTOCOLS: Mapping[str, type] = {
     "placement": Placement,
     "preemption": Preemption,
     "sizing": Sizing,
+    "gate": Gate,
 }
 """The axes of a decision, and the base of each axis's policies."""
 SCHEDULERS = "schedulers"

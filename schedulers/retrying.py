@@ -12,6 +12,9 @@ from omega.schedulers.work import Work
 _STALE = frozenset({Verdict.UNKNOWN, Verdict.DUPLICATE, Verdict.INCOMPLETE})
 """Verdicts of a job that changed in the store: it is read again."""
 
+RETRY_LIMIT = 1_000
+"""Conflicted attempts after which a job is abandoned (Omega §4)."""
+
 
 _LATER = frozenset({Verdict.PRECEDENCE, Verdict.SHARE, Verdict.TREE})
 """Verdicts about something that the scheduler reads from time to time: residents, shares, pools."""

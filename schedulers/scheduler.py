@@ -11,6 +11,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, wanted
 from omega.schedulers.failing import RAISED, FailingJobs, place_together, set_aside
+from omega.schedulers.gates import Gate, HeldJobs
 from omega.schedulers.instruments import Instrument, announce, report_blocked
 from omega.schedulers.job_fields import JobField, declared
 from omega.schedulers.ordering.precedence import PrecedenceFifo
@@ -37,14 +38,11 @@ from omega.schedulers.policies import (
 from omega.schedulers.preemption.constrained import evictions, suspects
 from omega.schedulers.queue.queue import Queue, stagger
 from omega.schedulers.resizing import Elastic
-from omega.schedulers.retrying import RetryPolicy, Step, next_step
+from omega.schedulers.retrying import RETRY_LIMIT, RetryPolicy, Step, next_step
 from omega.schedulers.work import Work
 
 CALL_CLAIMS = 2_000
 """Claims after which a call to the store takes no further job: about 30 ms of the server's time."""
-
-RETRY_LIMIT = 1_000
-"""Conflicted attempts after which a job is abandoned (Omega §4)."""
 
 _PLACED, _ACTIVE = Verdict.PLACED, JobState.ACTIVE  # read once: each access is as slow as a call
 _ACCEPTED = frozenset({Verdict.PLACED})
@@ -75,6 +73,8 @@ class Scheduler:
     t_task: float = 0.0
     paths: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Other (t_job, t_task) for jobs of some kinds: the fast and the slow path of a monolithic scheduler."""
+    gate: Gate | None = None
+    """If set, it is asked before each attempt of a job, and may hold it."""
     retry_policy: RetryPolicy | None = None
     """If set, every attempt counts, and a job that fits nowhere is retried instead of blocked."""
     follows_pools: bool = False
@@ -90,6 +90,7 @@ class Scheduler:
     outbox: Outbox = field(default_factory=Outbox, init=False)
     failing: FailingJobs | None = field(default=None, init=False)
     """Jobs at which a policy raised; None: an error of a policy ends the loop."""
+    held: HeldJobs = field(default_factory=HeldJobs, init=False)
     working: dict[str, Work] = field(default_factory=dict, init=False)
     """Jobs being decided or committed."""
     _preempting: list[tuple[Work, Sequence[int]]] = field(default_factory=list, init=False)
@@ -119,7 +120,7 @@ class Scheduler:
         self._within = within_constraints(self.placement)
         self.queue.blocked.reads = read_by(self.ordering, self.placement, self.preemption)
         self.places_all = as_places_all(self._within) if as_places_all(self.placement) else None
-        self.job_fields = declared(self, *with_wrapped(*self.policies))
+        self.job_fields = declared(self, *with_wrapped(*self.policies, self.gate))
         self._reads_attributes = declares("reads_attributes", self.placement, self.preemption)
         self._join()
 
@@ -131,8 +132,7 @@ class Scheduler:
     def _join(self) -> None:
         self._joined = True  # before they are read: another thread may change the scheduler's number
         ordering, placement, preemption, sizing = self.policies
-        peers = Peers(self.kind, *self.peers, ordering, placement, preemption, sizing, self.retry_policy)
-        introduce(peers)
+        introduce(Peers(self.kind, *self.peers, ordering, placement, preemption, sizing, self.retry_policy))
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set a field; a new policy takes effect at once, on an idle scheduler."""

@@ -164,6 +164,10 @@ def _unlike(job: Job, entry: JobFacts) -> Iterator[str]:
         yield "was held by a person and is not held"
     if entry.held is False and job.held:
         yield "is held, and was released by a person"
+    if entry.gate is not None and job.gate != entry.gate:
+        yield f"its gate holds it for {job.gate!r}, by the log for {entry.gate!r}"
+    if entry.released is not None and job.released != entry.released:
+        yield f"a person has {'' if job.released else 'not '}released it from its gate, by the log otherwise"
     if entry.submitted is not None and job.begun != entry.begun:
         yield f"{'has' if job.begun else 'has not'} begun, by the log it {'has' if entry.begun else 'has not'}"
     left = any(group.unplaced or group.placed for group in job.groups)

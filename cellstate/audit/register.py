@@ -6,7 +6,7 @@ directories.
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 from omega.cellstate import ranges
@@ -21,7 +21,8 @@ _MACHINE_AT = {**dict.fromkeys(("place", "left", *ENDS), 2), "join": 1, "machine
 _JOB_AT = dict.fromkeys(("place", "late", *ENDS), 3)
 """Position of the machine and of the job among a fact's words."""
 _LENGTHS = {
-    "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "release": (2, 3), "resize": (6, 6),
+    "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "gate": (3, 99), "pass": (2, 2),
+    "release": (2, 3), "resize": (6, 6),
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
     "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "restore": (3, 3), "assert": (3, 99),
@@ -73,6 +74,7 @@ class JobFacts:
     """Whether its modify index is certainly among them."""
     arrived: tuple[int, int] = (0, 0)
     """The earliest and the latest version that may have put it last into the queue."""
+    _: KW_ONLY
     held: bool | None = None
     ended: tuple[int, int] | None = None
     """Its final state and the version in which it ended."""
@@ -82,6 +84,10 @@ class JobFacts:
     """Jobs that it waited for at its submission."""
     awaited_by: set[str] = field(default_factory=set)
     """Jobs that waited for it at their submission."""
+    gate: str | None = None
+    """Why the gate of its scheduler holds it, "" for not; None where the log does not have it."""
+    released: bool | None = None
+    """Whether a person released it from its gate."""
     begun: bool = False
     """Whether an attempt placed nothing, or tasks were taken off a machine unfinished."""
     totals: dict[int, int] = field(default_factory=dict)
@@ -138,6 +144,8 @@ class Register:
             self._pool(fact)
         elif word == "epoch":
             self._epoch(fact)
+        elif word in ("gate", "pass"):
+            self._gate(self.jobs.setdefault(words[1], JobFacts()), fact)
         elif word not in ("restore", "left", "conflict", "assert"):  # the others are of a job
             self._job(self.jobs.setdefault(words[_JOB_AT.get(word, 1)], JobFacts()), fact)
 
@@ -225,6 +233,12 @@ class Register:
         if again:
             self.wrong.append((fact.version, f"says again that {fact.words[1]} is {state}"))
 
+    def _gate(self, job: JobFacts, fact: Fact) -> None:
+        """Process the hold of a gate, or its end by the gate or by a person."""
+        if fact.words[0] == "release":
+            job.released = True if job.gate else job.released
+        job.gate, job.arrived = " ".join(fact.words[2:]), (job.arrived[0], fact.version)
+
     def _job(self, job: JobFacts, fact: Fact) -> None:
         word, words, version = fact.words[0], fact.words, fact.version
         job.begun = job.begun or word in _BEGINS
@@ -234,6 +248,7 @@ class Register:
             job = self.jobs[job_id] = JobFacts((name, kind, int(total), fact.at_ms), fact.by, held=None)
             job.order = self.submissions if self.complete else None
             job.modified, job.surely, job.arrived, job.update = {version}, True, (version, version), ""
+            job.gate, job.released = "", False
         elif word in ("hold", "update") or (word == "stop" and len(words) == 3):
             job.modified, job.surely = {version}, True
             if word == "update":
@@ -261,6 +276,7 @@ class Register:
                 job.awaits = set()
             else:
                 job.held, job.modified, job.surely = False, {version}, True
+                self._gate(job, fact)
         elif word in ("requeue", "evicted", "failed", "late"):
             job.arrived = job.arrived[0], version
         elif word == "done":

@@ -191,8 +191,8 @@ def waits_are_mutual(cell_state: CellState) -> Iterator[Violation]:
     """4: a job is held exactly while a person holds it or it waits; the jobs it waits for are live and list it."""
     for job in cell_state.jobs.values():
         where = f"job {job.id}"
-        if job.state in _OPEN and (job.state is JobState.HELD) != (job.held or bool(job.after)):
-            why = "a person" if job.held else ", ".join(wait.job for wait in job.after) or "nobody"
+        if job.state in _OPEN and (job.state is JobState.HELD) != bool(job.held or job.gate or job.after):
+            why = "a person" if job.held else job.gate or ", ".join(wait.job for wait in job.after) or "nobody"
             yield Violation(4, f"is {job.state.name.lower()} and held back by {why}", where)
         for wait in job.after if job.state is JobState.HELD else ():
             awaited = cell_state.jobs.get(wait.job)

@@ -15,7 +15,7 @@ from omega.cellstate.memory.executors import (
     renew_executor,
 )
 from omega.cellstate.memory.housekeeping import housekeep
-from omega.cellstate.memory.jobs import hold, note_attempts, release, resize, stop, submit
+from omega.cellstate.memory.jobs import gate, hold, note_attempts, release, resize, stop, submit
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.limits import set_limits
 from omega.cellstate.memory.log_entries import write
@@ -149,6 +149,7 @@ class MemoryCell(MemoryQueries):
     stop = over_ledger(stop)
     note_attempts = over_ledger(note_attempts)
     hold = over_ledger(hold)
+    gate = over_ledger(gate)
     release = over_ledger(release)
     resize = over_ledger(resize)
     update = over_ledger(update)

@@ -14,7 +14,7 @@ from omega.cellstate.errors import BadInput, OmegaError
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.memory.lanes import join_lane
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.links import finished, modify, set_free, stop_unplaced
+from omega.cellstate.memory.links import finished, gate_of, modify, set_free, stop_unplaced
 from omega.cellstate.memory.losses import forget_losses, requeue
 from omega.cellstate.memory.pools import refused_pool
 from omega.cellstate.memory.port_values import job_of
@@ -22,7 +22,16 @@ from omega.cellstate.memory.publish import announce, publish, write_pending
 from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_tail
 from omega.cellstate.memory.records import GroupRow, JobRow
 from omega.cellstate.memory.tasks import end_tasks
-from omega.cellstate.model import MOST_CLAIMS, MOST_STOPS, Job, JobSpec, JobState, check_author, runs_commands
+from omega.cellstate.model import (
+    MOST_CLAIMS,
+    MOST_STOPS,
+    Job,
+    JobSpec,
+    JobState,
+    check_author,
+    runs_commands,
+)
+from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.refusals import refusal
 from omega.cellstate.replies import Submitted
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, largest_sum
@@ -175,7 +184,8 @@ def hold_or_release(ledger: Ledger, job_id: str, at_ms: int, by: str, check: int
     """Hold a job back, or release it."""
     check_author(by)
     j = live(ledger, job_id)
-    if ("*" in j.waits) != held:
+    gate = gate_of(j)
+    if ("*" in j.waits) != held or (gate and not held):
         overtaken(ledger, j, check)
         ledger.open()
         modify(ledger, j)
@@ -183,10 +193,31 @@ def hold_or_release(ledger: Ledger, job_id: str, at_ms: int, by: str, check: int
             j.state = JobState.HELD
             j.waits.append("*")
         else:
-            j.waits.remove("*")
+            j.waits[:] = [wait for wait in j.waits if wait[0] not in "*!"]
+            j.released = j.released or bool(gate)
             if not j.waits:
                 set_free(ledger, j)
         ledger.fact("hold" if held else "release", job_id)
+        publish(ledger, at_ms, by)
+    return job_of(ledger, j, spec=False)
+
+
+def gate(ledger: Ledger, job_id: str, reason: str, at_ms: int, by: str) -> Job:
+    """Hold a job for a reason of its scheduler's gate, or release it from that (reason "")."""
+    check_author(by)
+    j, said = live(ledger, job_id), plain_reason(reason)
+    if said != gate_of(j) and not (said and j.released):
+        ledger.open()
+        ledger.touch_job(j)
+        j.waits[:] = [wait for wait in j.waits if wait[0] != "!"]
+        if said:
+            j.state = JobState.HELD
+            j.waits.append(f"!{said}")
+            ledger.fact("gate", job_id, said)
+        else:
+            if not j.waits:
+                set_free(ledger, j)
+            ledger.fact("pass", job_id)
         publish(ledger, at_ms, by)
     return job_of(ledger, j, spec=False)
 

@@ -12,6 +12,11 @@ def modify(ledger: Ledger, j: JobRow) -> None:
     ledger.touch_job(j)
 
 
+def gate_of(j: JobRow) -> str:
+    """Return why the gate of its scheduler holds a job; "" when it does not."""
+    return next((wait[1:] for wait in j.waits if wait[0] == "!"), "")
+
+
 def set_free(ledger: Ledger, j: JobRow) -> None:
     """Release a job that nothing holds back: it becomes pending again."""
     ledger.touch_job(j)

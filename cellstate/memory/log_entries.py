@@ -10,8 +10,8 @@ from omega.cellstate.memory.records import allocated
 OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
 OF_SPANS = frozenset({"fail", "late", "requeue"})
 OF_JOBS = frozenset(
-    {"submit", "stop", "abandon", "done", "hold", "release", "resize", "drop", "awaited", "met", "update", "updated",
-     "stalled", "fail", "requeue", "attempt", "again"}
+    {"submit", "stop", "abandon", "done", "hold", "gate", "pass", "release", "resize", "drop", "awaited", "met",
+     "update", "updated", "stalled", "fail", "requeue", "attempt", "again"}
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.links import gate_of
 from omega.cellstate.memory.ranges import spell
 from omega.cellstate.memory.records import GroupRow, JobRow, MachineRow, allocated
 from omega.cellstate.model import BUDGET, After, Described, GroupStatus, Job, Machine, Run, TaskLoss, ordered
@@ -15,7 +16,8 @@ def job_of(ledger: Ledger, j: JobRow, *, spec: bool = True, runs: bool = True) -
         id=j.id, name=j.name, kind=j.kind.name, precedence=j.precedence, order=j.order, state=j.state, gang=j.gang,
         submitted_ms=j.submitted, groups=[_group(g, g.runs if runs else {}) for g in j.groups],
         spec=j.spec if spec else {}, modified=j.modified, held="*" in j.waits, awaited=tuple(j.awaited),
-        after=tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait != "*"),
+        after=tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait[0] not in "*!"),
+        gate=gate_of(j), released=j.released,
         begun=j.begun, lane=j.lane.number, commands=j.commands, submitter=j.submitter
     )  # fmt: skip
 

@@ -114,14 +114,14 @@ class JobRow:
 
     `arrival`: its place in the queue of its lane, 0 when it is not pending; `call`: the call that last
     touched it; `returned`: that call put tasks back; `modified`: its modify index; `waits`: what holds it back,
-    "*" for a person, a job's id, with "+" however that ends; `awaited`: ids of the jobs that wait for it; `begun`:
-    tasks of it were placed and taken off again; `lossy`: tasks of it were lost;
-    `commands`: its tasks run commands.
+    "*" for a person, "!" and a reason for its gate, a job's id, with "+" however that ends; `released`: by a person
+    from its gate; `awaited`: ids of the jobs that wait for it; `begun`: tasks of it were placed and taken off again;
+    `lossy`: tasks of it were lost; `commands`: its tasks run commands.
     """
 
     __slots__ = ("arrival", "awaited", "begun", "call", "commands", "complete", "delayed", "gang", "groups",
-                 "id", "kind", "lane", "lossy", "modified", "name", "order", "placed", "precedence", "returned", "spec",
-                 "state", "submitted", "submitter", "unplaced", "waits")  # fmt: skip
+                 "id", "kind", "lane", "lossy", "modified", "name", "order", "placed", "precedence", "released",
+                 "returned", "spec", "state", "submitted", "submitter", "unplaced", "waits")  # fmt: skip
 
     def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
         """Create a job without groups."""
@@ -132,7 +132,7 @@ class JobRow:
         self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
         self.call = self.modified = 0
         self.delayed = 0
-        self.begun = self.commands = self.complete = self.lossy = self.returned = False
+        self.begun = self.commands = self.complete = self.lossy = self.released = self.returned = False
         self.lane: LaneRow
         self.waits: list[str] = []
         self.awaited: list[str] = []

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from omega.cellstate.model import Job
 from omega.cellstate.pools import Epoch
 from omega.cellstate.ports.parts import ChangeTotals, Housekeeping, StopJobs
 from omega.cellstate.replies import Awaited, CommitRequest, Membership, Reply
@@ -43,6 +44,12 @@ class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
         """Wait for work for this scheduler, at most `seconds`; sync afterwards.
 
         The token is read before it is removed, so a lost reply does not lose it (semantics 25).
+        """
+
+    def gate(self, job_id: str, reason: str, at_ms: int, by: str) -> Job:
+        """Hold a job for a reason of its scheduler's gate, or release it from that (reason ""); returns the job.
+
+        A job that a person released from its gate stays released. Refused when it has ended.
         """
 
     def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:

@@ -220,14 +220,24 @@ def _losses(rest: str) -> tuple[TaskLoss, ...]:
     return tuple(TaskLoss(tasks, int(n), int(due), int(placement)) for tasks, n, due, placement in split)
 
 
-def _links(text: str) -> tuple[bool, tuple[After, ...], tuple[str, ...]]:
-    """Read ``<ID…>ID…`` (lua/parts/links.lua): held, the jobs it waits for, the jobs that wait for it."""
+_Links = tuple[bool, tuple[After, ...], tuple[str, ...], str, bool]
+
+
+def _links(text: str) -> _Links:
+    """Read ``<ID…>ID…`` (lua/parts/links.lua): held, jobs it waits for, jobs that wait for it, its gate, released."""
     links = re.findall("[<>][^<>]+", text)
     if "".join(links) != text:
         raise ValueError(f"{text!r} is not a list of links")
     waits = [link[1:] for link in links if link[0] == "<"]
-    after = tuple(After(name.rstrip("+"), name[-1] == "+") for name in waits if name != "*")
-    return "*" in waits, after, tuple(link[1:] for link in links if link[0] == ">")
+    after = tuple(After(name.rstrip("+"), name[-1] == "+") for name in waits if name[0] not in "*!")
+    gate = next((name[1:] for name in waits if name[0] == "!"), "")
+    return (
+        "*" in waits,
+        after,
+        tuple(link[1:] for link in links if link[0] == ">" and link != ">!"),
+        gate,
+        ">!" in links,
+    )
 
 
 _STATES, _GANGS = {int(state): state for state in JobState}, {int(gang): gang for gang in Gang}
@@ -247,7 +257,7 @@ def _wanted(section: _Section) -> str:
 
 _HEAD = Struct(f"<B{_wanted(_CHANGING)}{_CODES[_CHANGING.texts[0]]}{_wanted(_FIXED)}{_CODES[_FIXED.texts[0]]}")
 """The form, the wanted numbers with the length of the links between them, the length of the lane: without links."""
-_UNLINKED: tuple[bool, tuple[After, ...], tuple[str, ...]] = False, (), ()
+_UNLINKED: _Links = False, (), (), "", False
 _LINKS_AT = 1 + _CHANGING.numbers.size
 _AFTER_NAME = _FIXED.names[_FIXED.names.index("name") + 1 :]
 _LANE_AT, _read_head, _new = _HEAD.size, _HEAD.unpack_from, object.__new__
@@ -276,10 +286,11 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
     job = _new(Job)
     (form, state, job.begun, job.commands, size, job.modified, links, gang, job.precedence, job.order,
      job.submitted_ms, width) = _read_head(record)  # fmt: skip
-    job.held, job.after, job.awaited = _UNLINKED
+    job.held, job.after, job.awaited, job.gate, job.released = _UNLINKED
     if links:
         start = _LINKS_AT + 4
-        job.held, job.after, job.awaited = _links(record[start : start + links].decode())
+        own = record[start : start + links].decode()
+        job.held, job.after, job.awaited, job.gate, job.released = _links(own)
         record = record[:_LINKS_AT] + bytes(4) + record[start + links :]
         *_, gang, job.precedence, job.order, job.submitted_ms, width = _read_head(record)
     at = _LANE_AT + width

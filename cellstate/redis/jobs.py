@@ -6,9 +6,18 @@ from urllib.parse import unquote
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import lane_of
-from omega.cellstate.model import MOST_CLAIMS, MOST_GROUPS, MOST_STOPS, Job, JobSpec, JobState, TaskGroup, runs_commands
+from omega.cellstate.model import (
+    MOST_CLAIMS,
+    MOST_GROUPS,
+    MOST_STOPS,
+    Job,
+    JobSpec,
+    JobState,
+    TaskGroup,
+    runs_commands,
+)
 from omega.cellstate.override import override
-from omega.cellstate.plain_text import check_texts
+from omega.cellstate.plain_text import check_texts, plain_reason
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.pages import RedisPages
 from omega.cellstate.refusals import refusal
@@ -47,11 +56,16 @@ class RedisJobs(RedisPages):
 
     @override
     def hold(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
-        return self._alter("hold", job_id, at_ms, by, check, {"action": "hold"})
+        return self._alter("hold", job_id, at_ms, by, check, {"action": "hold", "reason": ""})
 
     @override
     def release(self, job_id: str, at_ms: int, by: str, check: int | None = None) -> Job:
-        return self._alter("hold", job_id, at_ms, by, check, {"action": "release"})
+        return self._alter("hold", job_id, at_ms, by, check, {"action": "release", "reason": ""})
+
+    @override
+    def gate(self, job_id: str, reason: str, at_ms: int, by: str) -> Job:
+        said = plain_reason(reason)
+        return self._alter("hold", job_id, at_ms, by, None, {"action": "gate" if said else "pass", "reason": said})
 
     @override
     def resize(

@@ -44,6 +44,7 @@ def read_alike(ids: Sequence[str], records: Sequence[bytes], specs: Sequence[byt
         job.kind, job.precedence, job.state, job.gang = first.kind, first.precedence, first.state, first.gang
         job.held, job.after, job.awaited, job.begun = first.held, first.after, first.awaited, first.begun
         job.lane, job.commands, job.submitter = first.lane, first.commands, first.submitter
+        job.gate, job.released = first.gate, first.released
         jobs.append(job)
     return jobs
 

@@ -49,7 +49,7 @@ def hold(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
 @jobs_options
 @click.pass_obj
 def release(app: App, jobs: Sequence[str], check: int | None, force: bool) -> None:
-    """Release held jobs: schedulers place them again. Jobs that wait for other jobs stay pending."""
+    """Release held jobs, also from the gate of their scheduler. Jobs that wait for other jobs stay pending."""
     one_only(jobs, check)
     change(app, jobs, "released", lambda cell, job: cell.release(job.id, app.now_ms(), app.by, check), force=force)
 

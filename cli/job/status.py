@@ -13,6 +13,7 @@ from omega.cli.event_text import sentences
 from omega.cli.job.update import told
 from omega.cli.mapreduce import progress
 from omega.queries.events import Event
+from omega.queries.explanations import held_for
 from omega.queries.job_fields import values_text
 from omega.queries.job_history import Past
 from omega.queries.job_state import COUNTS, counts, group_names, state
@@ -76,6 +77,7 @@ def show(status: JobStatus, now_ms: int) -> None:
         {
             "job": f"{job.name} ({job.id}) · {job.kind}{rank}{gang}",
             "state": state(job) + (f" · {reason}" if reason else ""),
+            "gate": held_for(job) if reason == "HELD" else "",
             "submitted": f"{began} ({units.age((now_ms - job.submitted_ms) / 1000)} ago)",
             "modify index": job.modified,
             "tasks": f"{counts(job.groups)['total']:,} · {ways}",
@@ -91,7 +93,7 @@ def show(status: JobStatus, now_ms: int) -> None:
         | {"waits for": waits_for(cell, job)}
         | {"policy": values_text(cell, job)}
         | progress.facts(cell, job)
-        | {name.replace("_", " "): str(value) for name, value in job.spec.items() if name not in TOLD}
+        | {name.replace("_", " "): _text(value) for name, value in job.spec.items() if name not in TOLD}
     )
     from omega.arrays import shown
 
@@ -110,6 +112,10 @@ def show(status: JobStatus, now_ms: int) -> None:
         rows.append((called, need, *took, *(numbers[word] for word in COUNTS)))
     headings = ("group", "each task", ">duration") if durations else ("group", "each task")
     render.table((*headings, *(f">{word}" for word in COUNTS)), rows, ("duration", "stopped", "failed"))
+
+
+def _text(value: object) -> str:
+    return ", ".join(f"{name}: {each}" for name, each in value.items()) if isinstance(value, Mapping) else str(value)
 
 
 def _history(job: "Job", past: Past) -> str:

@@ -258,6 +258,7 @@ class JobForm(Strict):
     on_abandon: Literal["stop", "keep"] = "stop"
     requeue: Literal["always", "never"] = "always"
     policy: dict[str, Any] = {}
+    annotations: dict[str, str] = {}
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
         """Return its task groups; `need` reads the resources of one, given its position in the job."""
@@ -267,7 +268,7 @@ class JobForm(Strict):
 
     def spec(self) -> dict[str, Any]:
         """Return the job's fields for schedulers and executors, for `JobSpec.spec`."""
-        names = ("pool", "user", "environment", "directory", "simulate", "policy")
+        names = ("pool", "user", "environment", "directory", "simulate", "policy", "annotations")
         fields = {name: value for name in names if (value := getattr(self, name))}
         if self.expected_duration is not None:
             fields["expected_duration"] = self.expected_duration / 1000

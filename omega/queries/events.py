@@ -18,8 +18,8 @@ CHUNK = 1_000
 """Versions read at once: a few milliseconds of the server's time."""
 ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
 KINDS = (
-    "submit", "place", "conflict", "assert", *ENDINGS, "left", "drop", "hold", "release", "awaited", "met", "resize",
-    "update", "updated", "stalled", "stop",
+    "submit", "place", "conflict", "assert", *ENDINGS, "left", "drop", "hold", "gate", "pass", "release",
+    "awaited", "met", "resize", "update", "updated", "stalled", "stop",
     "abandon", "ended", "join", "machine", "register", "deregister", "expire", "limit", "restore",
     "pool", "trees", "epoch",
 )  # a table # fmt: skip
@@ -217,8 +217,10 @@ _READERS: Mapping[str, _Reader] = {
     "submit": _named("job name job_kind precedence count"),
     **dict.fromkeys(("stop", "abandon"), _named("job count", "reason")),
     "done": _done,
-    **dict.fromkeys(("hold", "release", "awaited", "met", "update", "updated", "attempt"), _named("job", "other")),
-    "stalled": _stalled,
+    **dict.fromkeys(
+        ("hold", "pass", "release", "awaited", "met", "update", "updated", "attempt"), _named("job", "other")
+    ),
+    **dict.fromkeys(("stalled", "gate"), _stalled),
     "resize": _resize,
     "drop": _named("job group count how"),
     "fail": _named("job group tasks reason"),

@@ -76,7 +76,8 @@ def waits(job: "Job") -> bool:
 def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
     """Return the explanation of a job that does not wait for machines, as plain values."""
     reason = Room(cell).reason(job) or ("PLACED" if state(job) == "running" else "DONE")
-    detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else ""
+    detail = held_for(job) if reason == "HELD" else ""
+    detail = f"waits for {waits_for(cell, job)}" if reason == "DEPENDENCY" else detail
     return _head(cell, job) | {
         "reason": reason,
         "detail": detail,
@@ -87,6 +88,11 @@ def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
         "losses": losses(cell, job),
         "past_reasons": past_reasons(cell, job.id),
     }
+
+
+def held_for(job: "Job") -> str:
+    """Return why the gate of its scheduler holds a job; "" when only a person does."""
+    return f"the gate of its scheduler holds it: {job.gate}{'; a person holds it too' * job.held}" if job.gate else ""
 
 
 class Explained:

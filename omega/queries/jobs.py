@@ -87,6 +87,7 @@ def job_json(job: "Job", room: "Room", now_ms: int) -> dict[str, Any]:
         "user_verified": bool(job.spec.get("verified")),
         "modify_index": job.modified,
         "held": job.held,
+        "gate": job.gate or None,
         "after": [wait._asdict() for wait in job.after],
         "submitted_ms": job.submitted_ms,
         "submitted_by": job.submitter or None,

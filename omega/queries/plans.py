@@ -106,6 +106,7 @@ class Planner:
     def plan(self, spec: "JobSpec", order: int) -> PlannedJob:
         """Return the plan of a job with a submission number, and claim its machines on the copy."""
         from omega.schedulers.constraints.explanation import explain
+        from omega.schedulers.constraints.reasons import Reason
         from omega.schedulers.dry_run import DryRun, Planned
 
         if self._is_there(spec):
@@ -125,7 +126,9 @@ class Planner:
             self.snapshot.pools, self.snapshot.resources = self.pools, self.cell.dimensions.names
             self.snapshot.epoch = shares_with(self.cell, self.pools, self.snapshot, self._asked)
         planned = DryRun(scheduler, self.snapshot, self.cell, now).plan(work)
-        if work.remaining:
+        if planned.held:
+            reason = Reason.HELD
+        elif work.remaining:
             reason = explain(work, self.snapshot, use, self.cell.dimensions.names, pool_limits=limits).reason
         machines = sorted({claim.machine for claim in planned.claims})
         names = {m: name for m, (name, _) in zip(machines, self.cell.described(machines), strict=True)}

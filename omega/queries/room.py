@@ -74,7 +74,7 @@ class Room:
             case JobState.STOPPED:
                 return ("DEPENDENCY" if job.after else "") if ended(job) else "STOPPING"
             case JobState.HELD if job.unplaced:
-                return "DEPENDENCY" if job.after and not job.held else "HELD"
+                return "DEPENDENCY" if job.after and not (job.held or job.gate) else "HELD"
         if not job.pending:
             return "LOST" if job.unplaced else ""
         return self._pending(job)

@@ -12,6 +12,7 @@ from omega.cellstate.replies import Awaited, PendingJob
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.constraints.fetching import Fetch, fetch
+from omega.schedulers.gates import Hold
 from omega.schedulers.loop import Arrived, Commit, Committed, Note, Receive, Reread, Sync, Synced, Think, attempts
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.work import Work
@@ -80,7 +81,7 @@ class SimulatedScheduler:
         self._awaited: Awaited = ()
         self._notified = False
         self._loop = attempts(scheduler)
-        own: Answers = {Fetch: self._fetch, Reread: self._reread, Note: _noted}
+        own: Answers = {Fetch: self._fetch, Reread: self._reread, Hold: self._hold, Note: _noted}
         self._answers: Answers = {**own, **world.answers(scheduler.kind, name)}
         self.began = 0.0
         """When the last attempt began (seconds)."""
@@ -247,6 +248,10 @@ class SimulatedScheduler:
             job = self.world.store.cell.job(job_id)
             if job is not None and job.pending:
                 self._inbox.append(Work.of(job))
+
+    def _hold(self, effect: Hold) -> None:
+        """Take up released jobs again; held ones are pending in the simulated store."""
+        self.scheduler.take(effect.released)
 
     def _over(self, results: Results) -> None:
         """Announce the end of an attempt."""

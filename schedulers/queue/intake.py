@@ -21,6 +21,8 @@ LEAST_AT_HAND = 8
 MOST_AT_HAND = 2_048
 """Jobs of all lanes together up to which more than the minimum of each is held: reading a lane's jobs few at a time
 costs the server as much as placing them."""
+MOST_FILLS = 64
+"""Maximum number of consecutive requests for jobs of lanes that have not been requested yet."""
 
 
 @dataclass(slots=True)

@@ -57,11 +57,15 @@ class JobChanges(RuleBasedStateMachine):
         elif data.draw(st.integers(0, 3), "attempt at 3") == 3:
             tried = [job_id, self.some_job(data), job_id]
             self.worlds.do(lambda world: world.cell.note_attempts(tried, at, "batch/0"))
+        elif data.draw(st.integers(0, 2), "gate at 2") == 2:
+            gate = data.draw(st.sampled_from(["", "no budget", "no budget", "no <more>  budget"]))
+            self.worlds.do(lambda world: world.cell.gate(job_id, gate, at, "batch/0"))
         elif data.draw(st.booleans(), "hold"):
             self.worlds.do(lambda world: world.cell.hold(job_id, at, "ada", check))
         else:
-            for held in [j.id for j in self.twin.ledger.J.values() if "*" in j.waits] or [job_id]:
+            for held in [j.id for j in self.twin.ledger.J.values() if {"*", "!"} & {wait[0] for wait in j.waits}]:
                 self.release(held, at)
+            self.release(job_id, at)
 
     def totals(self, job_id: str) -> dict[int, int]:
         """What groups a job has, and their totals."""

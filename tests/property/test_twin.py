@@ -124,7 +124,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
 
     @rule(data=st.data())
     def submit(self, data: st.DataObject) -> None:
-        words = data.draw(st.sampled_from([{}, {}, {"user": "ada", "list": [1, {"a": None}]}]), "words")
+        words = data.draw(st.sampled_from([{}, {}, {"restart": [1, {"a": None}]}]), "words")
         jobs = []
         for _ in range(data.draw(st.integers(1, 3), "jobs")):
             self.jobs += 1
@@ -139,7 +139,7 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             )
             kind, precedence = data.draw(st.sampled_from(["batch", "service"])), data.draw(st.integers(0, 3))
             gang = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang]))
-            extra = {**words, "user": f"u{number % 3}", "pool": "p q"[: number % 2]}
+            extra = {**({"policy": words} if words else {}), "user": f"u{number % 3}", "pool": "p q"[: number % 2]}
             jobs.append(JobSpec(f"j{number}", f"n{name}", kind, tasks, precedence, gang, extra, self.waits(data)))
         at, held = self.tick(), data.draw(st.integers(0, 40)) == 17
         self.worlds.do(lambda world: world.cell.submit(jobs, at, "ada", held=held))

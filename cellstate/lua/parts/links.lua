@@ -1,6 +1,7 @@
 -- What may change of a job after its submission: its modify index, its dependencies, the totals of its groups.
--- links is "<*" (a user holds it), "<ID" (waits until that job finished), "<ID+" (until it ended in any state),
--- ">ID" (that job waits for this one), in any order.
+-- links is "<*" (a user holds it), "<!REASON" (the gate of its scheduler holds it), ">!" (a user released it from that),
+-- "<ID" (waits until that job finished), "<ID+" (until it ended in any state), ">ID" (that job waits for this one), in any
+-- order.
 
 -- A change by a user: the modify index becomes the version of this call.
 local function modify(j)
@@ -44,7 +45,7 @@ local function load_awaiting()
     ids = {}
     for _, j in pairs(J) do
       if j and find(j.links, '>', 1, true) then
-        for id in gmatch(j.links, '>([^<>]+)') do
+        for id in gmatch(j.links, '>(%w[^<>]*)') do
           if J[id] == nil then ids[#ids + 1] = id end
         end
       end
@@ -90,7 +91,7 @@ local function end_waits()
   for _, j in ipairs(todo) do
     if j.unplaced == 0 and j.placed == 0 and j.delayed == 0 and not j.was_complete and find(j.links, '>', 1, true) then
       local well = finished(j)
-      for id in gmatch(j.links, '>([^<>]+)') do
+      for id in gmatch(j.links, '>(%w[^<>]*)') do
         local other = J[id]
         if other and other.state == HELD and (has_link(other, '<' .. j.id) or has_link(other, '<' .. j.id .. '+')) then
           drop_link(other, '<' .. j.id .. '+')
@@ -106,7 +107,7 @@ local function end_waits()
           end
         end
       end
-      j.links = string.gsub(j.links, '>[^<>]+', '')
+      j.links = string.gsub(j.links, '>%w[^<>]*', '')
     end
   end
 end

@@ -49,7 +49,7 @@ def test_what_is_read_together_is_what_is_read_one_by_one(data: st.DataObject) -
     own = data.draw(st.lists(fields, min_size=LEAST, max_size=8))
     length = data.draw(st.integers(1, 30))
     names = [data.draw(st.text("abz-/9", min_size=length, max_size=length).map(lambda t: f"x{t}")) for _ in own]
-    spec: Fields = data.draw(st.sampled_from([{}, {"user": "ann"}, {"a": {"b": [1, None]}}]))
+    spec: Fields = data.draw(st.sampled_from([{}, {"user": "ann"}, {"update": {"b": [1, None]}}]))
     found, single = both(stored(own, names, spec))
     assert found == single
 

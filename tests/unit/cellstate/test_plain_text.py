@@ -1,6 +1,7 @@
 """What a name, a user, an attribute or a value may hold, and what a terminal is sent."""
 
 import json
+import re
 import sys
 import unicodedata
 from collections.abc import Callable
@@ -61,8 +62,11 @@ def test_text_of_all_languages_is_taken(good: str) -> None:
 
 
 def test_programs_may_be_given_lines() -> None:
-    said = {"command": ["sh", "-c", "a\n\tb"], "update": {"health": {"command": ["a\nb"]}}}
-    assert TaskGroup((1,), 1, 0, said).spec == said
+    said = {"command": ["sh", "-c", "a\n\tb"]}
+    group = TaskGroup((1,), 1, 0, said)
+    assert group.spec == said
+    health = {"update": {"health": {"command": ["a\nb"]}}}
+    assert JobSpec("j", "j", "batch", (group,), spec=health).spec == health
     for bad in (*BAD[:2], *BAD[3:]):
         with pytest.raises(BadInput, match=r"^task group: command\.0: .* cannot be shown; remove it$"):
             TaskGroup((1,), 1, 0, {"command": [bad]})
@@ -140,3 +144,11 @@ def test_json_says_the_same_without_them(text: str) -> None:
     told = escaped(json.dumps([text], indent=1, ensure_ascii=False))
     assert json.loads(told) == [text]
     assert cleaned(told, "\n") == told
+
+
+@pytest.mark.parametrize("spec", [{"deadline": 30}, {"user": "ada", "groups": [], "extra": {}}])
+def test_a_submitted_job_has_no_fields_that_omega_does_not_know(spec: dict[str, object]) -> None:
+    group, said = TaskGroup((1,), 1), "is no field; a policy declares its own (policy, docs/job-fields.md)"
+    for make in (lambda: JobSpec("j", "j", "batch", (group,), spec=spec), lambda: TaskGroup((1,), 1, 0, spec)):
+        with pytest.raises(BadInput, match=re.escape(said)):
+            make()

@@ -112,11 +112,11 @@ def test_a_form_holds_its_largest_numbers() -> None:
 
 
 def test_a_new_job_is_read_as_submitted() -> None:
-    spec = JobSpec("a", "name", "batch", (TaskGroup((5, 7), 3, 9, {"x": 1}),), precedence=4)
+    spec = JobSpec("a", "name", "batch", (TaskGroup((5, 7), 3, 9, {"grace": 1}),), precedence=4)
     record, whole = new_job(spec, held=True)
     job = read_job("a", encode(decode(record, 2) | {"lane": "1"}), whole, 2)
     assert (job.name, job.kind, job.precedence, job.held) == ("name", "batch", 4, True)
-    assert job.spec == {"groups": [{"x": 1}]}
+    assert job.spec == {"groups": [{"grace": 1}]}
     (group,) = job.groups
     assert (group.need, group.total, group.unplaced, group.waiting, group.budget) == ((5, 7), 3, 3, "0-2", BUDGET)
     assert read_head("a", record, 2).wanted == (15, 21)

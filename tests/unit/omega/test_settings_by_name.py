@@ -145,14 +145,19 @@ def test_options_of_a_member(monkeypatch: pytest.MonkeyPatch, kind: str, runs: s
 
 def test_settings_of_a_process_reach_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
-    cell = SimpleNamespace(figures=dict)
+    cell = SimpleNamespace(figures=dict, renew_scheduler=lambda *_: [])
 
     def connect(*given: str) -> Any:
         seen.append(given)
         return cell
 
     monkeypatch.setattr(process, "connect_cell", connect)
-    monkeypatch.setattr(process, "LiveDriver", lambda *given, **named: seen.append((given, named)))
+
+    def drive(*given: Any, **named: Any) -> Any:
+        seen.append((given, named))
+        return SimpleNamespace(membership=None)
+
+    monkeypatch.setattr(process, "LiveDriver", drive)
     chosen = choice.scheduler(SETTINGS, "batch", "seed")
     process.SupervisedScheduler(
         "url", "lab", member="batch/x", scheduler=chosen, lease_ms=300, pipelined=False

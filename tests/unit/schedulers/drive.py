@@ -12,6 +12,7 @@ from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Position, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch
+from omega.schedulers.gates import Hold
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.loop import (
     Answer,
@@ -163,6 +164,8 @@ class Driver:
 
     def answer(self, effect: Effect) -> Answer:
         match effect:
+            case Hold():
+                return None
             case Receive():
                 if self.arrivals:
                     return self.arrivals.pop(0)

@@ -8,7 +8,8 @@ from omega.cellstate.transaction import Outcome, Transaction, Verdict
 from omega.schedulers.instruments import Figures
 from omega.schedulers.loop import Commit, Reread
 from omega.schedulers.presets import batch, service
-from omega.schedulers.scheduler import RETRY_LIMIT, Scheduler
+from omega.schedulers.retrying import RETRY_LIMIT
+from omega.schedulers.scheduler import Scheduler
 from tests.unit.schedulers.drive import Driver, copy, group, job
 
 MOST_TRIES = 20

@@ -10,7 +10,8 @@ from omega.cellstate.model import Gang, bucket_of
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Detection, Mode, Outcome, Transaction, Verdict
 from omega.schedulers.loop import Answer, Arrived, Commit, Committed, Note, Receive, Reread, Sync, Think, attempts
-from omega.schedulers.scheduler import RETRY_LIMIT, Scheduler
+from omega.schedulers.retrying import RETRY_LIMIT
+from omega.schedulers.scheduler import Scheduler
 from tests.unit.schedulers.drive import Driver, Heard, copy, group, job, outcome, pending, say, validated
 
 

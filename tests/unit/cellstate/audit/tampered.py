@@ -148,6 +148,9 @@ def rarities(town: Town) -> None:
     cell.hold("paused", 18, "ada")
     cell.release("paused", 18, "ada")
     cell.hold("paused", 18, "ada")
+    for name, reason in (("anew", "no budget"), ("anew", ""), ("anew", "closed"), ("paused", "no budget")):
+        cell.gate(name, reason, 18, "batch/0")
+    cell.release("anew", 18, "ada")
     cell.stop("given-up", 18, "batch/0", JobState.ABANDONED)
     cell.update("anew", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 18, "ada")
     cell.settle("anew", "", 18, "batch/0")
