@@ -4,16 +4,25 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from omega.cellstate.lanes import Lane
+from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
 from omega.cellstate.resources import Resources
 
 Need = tuple[Resources, int, int]
 """A task group: the need of a task, unplaced tasks, placed tasks."""
 
 
+def weight_of(spec: Mapping[str, Any]) -> float:
+    """Return the weight of a job among the jobs of its pool; 1 without a valid one."""
+    weight = spec.get("weight")
+    if weight is None or isinstance(weight, bool) or not isinstance(weight, int | float):
+        return 1.0
+    return float(weight) if LEAST_WEIGHT <= weight <= MOST_WEIGHT else 1.0
+
+
 class JobDemand(NamedTuple):
     """A live job. `waits`: it may not be placed now, so it wants nothing beyond what it holds.
 
-    `commands`: its tasks run commands. `spec`: its fields that the store does not read, if tasks of it may be placed.
+    `commands`: its tasks run commands. `spec`: its fields that the store does not read.
     `optional`: positions of the groups that a gang does not have to cover. `most`: the amounts that it could hold at
     once if nothing else ran, where that is less than its demand.
     """
@@ -30,6 +39,6 @@ class JobDemand(NamedTuple):
     most: Resources = ()
 
     @property
-    def asks(self) -> bool:
-        """Whether tasks of it may be placed."""
-        return not self.waits and any(unplaced for _, unplaced, _ in self.groups)
+    def weight(self) -> float:
+        """Its part among the jobs of its pool."""
+        return weight_of(self.spec)

@@ -96,6 +96,7 @@ POLICY = "policy"
 SPEC = (
     SpecField("user", "whose use it counts for"),
     SpecField("pool", "whose use it counts for"),
+    SpecField("weight", "its part among the jobs of its pool (job_demands.py)"),
     SpecField("groups", "the fields of its groups, those of GROUP_SPEC"),
     SpecField("verified", "whether the server verified the user", seen=Seen.DECLARED),
     SpecField("simulate", "commands are not run: the record's `commands` has what placements need", seen=Seen.DECLARED),

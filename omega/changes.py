@@ -85,6 +85,19 @@ def update(
     raise RuntimeError("out of attempts")
 
 
+def set_weight(cell: "JobStore", job: "Job", weight: float, now_ms: int, by: str, check: int | None = None) -> "Job":
+    """Change the weight of a live job among the jobs of its pool: an update without new tasks. Refused, Overtaken."""
+    from omega.cellstate.errors import BadInput, Refused
+    from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
+
+    if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        raise BadInput(f"weight {weight:g} is not allowed; want {LEAST_WEIGHT:g} to {MOST_WEIGHT:,.0f}")
+    if cell.updates().get(job.id, "").startswith("stalled"):
+        raise Refused(f"job {job.name}: its update is stalled; change the weight in its file, and update it again")
+    known = job.modified if check is None else check
+    return cell.update(job.id, (), {**job.spec, "weight": weight}, now_ms, by, known)
+
+
 def change_json(before: "Job", after: "Job") -> dict[str, Any]:
     """Return a change of a job as plain values."""
     return {

@@ -36,14 +36,16 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
         name, fifo, below = place
         alone = fifo or job.gang or len(job.groups) > 1
         # Equal jobs of one group are found by what they were computed from: that is known without computing it.
-        key: object = job.id if alone else (name, job.waits, job.groups, job.most)
+        key: object = job.id if alone else (name, job.waits, job.groups, job.most, job.weight)
         known = below.get(key)
         if known is not None:
             known.jobs.append(job.id)
             continue
         demand, usage, pending = _amounts(job)
         start = (-job.lane.precedence * PRECEDENCE_SPAN + job.order) if fifo else job.order
-        below[key] = Leaf(name, demand, usage, job.gang, start=start, pending=pending, jobs=[job.id], most=job.most)
+        below[key] = Leaf(
+            name, demand, usage, job.gang, start=start, pending=pending, jobs=[job.id], most=job.most, weight=job.weight
+        )
     return {tree: list(leaves.values()) for tree, leaves in leaves_by_tree.items()}
 
 
@@ -100,7 +102,8 @@ def _tree(
         Job(
             f" {leaf.jobs[0]}", shown.get(leaf.pool, leaf.pool), _named(totals, leaf.demand),
             usage=_named(totals, leaf.usage), limits=_named(totals, leaf.most) if leaf.most else {}, gang=leaf.gang,
-            start_time=float(leaf.start), pending=leaf.pending, count=len(leaf.jobs),
+            start_time=float(leaf.start), pending=leaf.pending, count=len(leaf.jobs), weight=leaf.weight,
+            rank=leaf.start // PRECEDENCE_SPAN,
         )
         for leaf in leaves
     ]  # fmt: skip

@@ -200,7 +200,9 @@ def refused_pool(ledger: Ledger, spec: JobSpec) -> Submitted | None:
 def _demand(j: JobRow) -> JobDemand | None:
     waits = j.state is not JobState.ACTIVE
     groups = tuple((g.amounts, g.unplaced + g.delayed, g.placed) for g in j.groups)
-    demand = JobDemand(j.id, j.lane.lane, j.order, j.gang is not Gang.NO, waits, groups, j.commands)
-    if demand.asks:
-        return demand._replace(spec=j.spec, optional=tuple(at for at, g in enumerate(j.groups) if g.optional))
-    return demand if any(placed for _, _, placed in groups) else None
+    if not any(placed or (unplaced and not waits) for _, unplaced, placed in groups):
+        return None
+    optional = tuple(at for at, g in enumerate(j.groups) if g.optional)
+    return JobDemand(
+        j.id, j.lane.lane, j.order, j.gang is not Gang.NO, waits, groups, j.commands, j.spec, optional
+    )  # fmt: skip

@@ -264,7 +264,10 @@ class Pool:
     lending: Amounts = setting(dict, "Amount of its guarantee that others may hold", "epochs")
     preemption: PreemptionSettings = setting(PreemptionSettings(), "Preemption setting", "evictions")
     promised: bool = setting(
-        False, "Compute what the jobs of the pool get at suggestion 0", "shares", compute="compute_promised_guarantee"
+        False,
+        "Promise the jobs of the pool what they get at suggestion 0, and start them first below that",
+        "shares",
+        compute="compute_promised_guarantee",
     )
     gang_steps: bool = setting(
         True, "Take part in the option gang_steps of the tree", "shares", compute="step_function_for_gang"

@@ -44,7 +44,8 @@ class Leaf(NamedTuple):
     """Equal jobs of a pool in an epoch: demand (usage included) and usage of each, in smallest units.
 
     `start` orders the jobs of FIFO pools: by precedence, then by submission; `pending` counts unplaced tasks. `most`:
-    amounts that each could hold at once if nothing else ran; empty: its demand.
+    amounts that each could hold at once if nothing else ran; empty: its demand. `weight`: of each, among the jobs of
+    its pool.
     """
 
     pool: str
@@ -55,6 +56,7 @@ class Leaf(NamedTuple):
     pending: int
     jobs: list[str]
     most: Resources = ()
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

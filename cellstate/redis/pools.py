@@ -132,14 +132,14 @@ class RedisPools(RedisReads):
         return sorted((demand for _, demand in now.values() if demand is not None), key=_order)
 
     def _add_specs(self, changed: Iterable[bytes], now: _Demanded, known: _Demanded) -> None:
-        """Add the spec to each demand with unplaced tasks; it is read again after a change by a person only."""
+        """Add the spec to each demand; it is read again after a change by a person only."""
         unread = dict[str, bytes]()
         for job_id in changed:
             record, demand = now[job_id]
             before, last = known.get(job_id, (b"", None))
-            if demand is None or not demand.asks:
+            if demand is None:
                 continue
-            if last is not None and last.asks and _modified(before) == _modified(record):
+            if last is not None and _modified(before) == _modified(record):
                 now[job_id] = record, demand._replace(spec=last.spec)
             else:
                 unread[demand.id] = job_id
@@ -227,7 +227,7 @@ def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]
     if not some:
         return None
     demand = JobDemand(job_id, lanes[job["lane"]], job["order"], job["gang"] > 0, waits, tuple(groups), job["commands"])
-    optional = tuple(at for at, group in enumerate(job["groups"]) if group["optional"]) if demand.asks else ()
+    optional = tuple(at for at, group in enumerate(job["groups"]) if group["optional"])
     return demand._replace(optional=optional) if optional else demand
 
 

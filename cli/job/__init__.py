@@ -17,6 +17,7 @@ command = Lazy(
         "hold": ("omega.cli.job.change:hold", "Hold jobs: no new placements; running tasks continue."),
         "release": ("omega.cli.job.change:release", "Let held jobs be placed again."),
         "resize": ("omega.cli.job.change:resize", "Change the number of tasks of a job."),
+        "weight": ("omega.cli.job.change:weight", "Change the weight of a job among the jobs of its pool."),
         "update": ("omega.cli.job.update", "Update a running job from a file, task by task."),
         "stop": ("omega.cli.job.change:stop", "Stop jobs: end running tasks, place no others."),
     },

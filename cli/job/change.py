@@ -1,11 +1,11 @@
-"""``omega job hold``, ``release``, ``resize`` and ``stop``."""
+"""``omega job hold``, ``release``, ``resize``, ``weight`` and ``stop``."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.changes import RUNS_PER_CALL, change_json, check_owner, end, resize as resized, stopped_json
+from omega.changes import RUNS_PER_CALL, change_json, check_owner, end, resize as resized, set_weight, stopped_json
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import check_option, force_option, jobs_options, one_only
@@ -81,6 +81,26 @@ def resize(app: App, job: str, words: Sequence[str], check: int | None, force: b
         [job],
         f"resized to {count:,}",
         lambda cell, job: resized(cell, job, group, count, app.now_ms(), app.by, check),
+        force=force,
+    )
+
+
+@click.command()
+@click.argument("job")
+@click.argument("value", type=float, metavar="WEIGHT")
+@check_option
+@force_option
+@click.pass_obj
+def weight(app: App, job: str, value: float, check: int | None, force: bool) -> None:
+    """Change the WEIGHT of JOB among the jobs of its pool (0.001 to 100,000; default 1).
+
+    The next epoch of fair shares uses it. No task is started again.
+    """
+    change(
+        app,
+        [job],
+        f"has weight {value:g}",
+        lambda cell, job: set_weight(cell, job, value, app.now_ms(), app.by, check),
         force=force,
     )
 

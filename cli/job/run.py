@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 )
 @click.option("--user", metavar="NAME", help="Owner of the job (default: OMEGA_USER, else the login name).")
 @click.option("--pool", metavar="PATH", help="Leaf pool of the job.")
+@click.option("--weight", type=click.FloatRange(0.001, 100_000), help="Part among the jobs of its pool (default: 1).")
 @click.option(
     "--constraint",
     "constraints",
@@ -119,6 +120,7 @@ def command(
     precedence: int,
     user: str | None,
     pool: str | None,
+    weight: float | None,
     constraints: Sequence[str],
     own: Mapping[str, str],
     gang: bool,
@@ -140,20 +142,19 @@ def command(
 
     if not words and name is None:
         raise click.UsageError("give a command after --, or a --name")
-    app, cell = ctx.obj, ctx.obj.open(to_change=True)
+    cell = ctx.obj.open(to_change=True)
     demands = _spec(words, time_limit=time_limit, restart=restart, constraints=constraints)
     need = cell.dimensions.parse_need(named(cpu, memory, others))
     group = _group(need, demands, count=count, duration=duration, array=array)
-    said_of_it = {"environment": dict(environment), "user": user, "pool": pool, "simulate": simulate}
-    said_of_it["policy"] = _policy(own, KindFields(cell), kind)
-    about: dict[str, Any] = {name: value for name, value in said_of_it.items() if value}
-    about |= _directory(directory, run=bool(words))
+    said_of_it = {"environment": dict(environment), "user": user, "pool": pool, "weight": weight, "simulate": simulate}
+    said_of_it |= {"policy": _policy(own, KindFields(cell), kind)}
+    about = _directory(directory, run=bool(words)) | {key: each for key, each in said_of_it.items() if each}
     job_id, together = new_id(), Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
     after, said = _after(cell, waits)
 
     def jobs(called: str) -> list[JobSpec]:
         of_name = JobSpec(job_id, called, kind, (group,), precedence, together, about | said, after)
-        return prepared(cell, [of_name], app.user)
+        return prepared(cell, [of_name], ctx.obj.user)
 
     go_on = partial(submit, ctx, cell, follow=not hold if follow is None else follow, hold=hold, of_tasks=True)
     try:

@@ -83,6 +83,7 @@ class AsyncClient:
     hold = _coroutine(Client.hold, reads=False)
     release = _coroutine(Client.release, reads=False)
     resize = _coroutine(Client.resize, reads=False)
+    set_weight = _coroutine(Client.set_weight, reads=False)
     update = _coroutine(Client.update, reads=False)
     machines = _coroutine(Client.machines, reads=True)
     limits = _coroutine(Client.limits, reads=True)

@@ -198,6 +198,15 @@ class Client:
 
         return self._change([job], check, change, force=force)
 
+    def set_weight(self, job: str, weight: float, *, check: int | None = None, force: bool = False) -> Document:
+        """Change the weight of a job among the jobs of its pool. See ``omega job weight``."""
+        return self._change(
+            [job],
+            check,
+            lambda cell, record: changes.set_weight(cell, record, weight, _now_ms(), self._by, check),
+            force=force,
+        )
+
     def update(self, job: JobLike, *, check: int | None = None, force: bool = False) -> Document:
         """Replace the tasks of a running job step by step by those of `job`. See ``omega job update``."""
         with self._connections.cell() as cell:

@@ -12,6 +12,7 @@ from omega.arrays import Array, parse_array
 from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
+from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
 from omega.cellstate.resources import Resources, parse_bytes
 from omega.schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_runner, read_spread
 from omega.schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
@@ -246,6 +247,7 @@ class JobForm(Strict):
     kind: Annotated[str, AfterValidator(_rule_of_job("kind"))] = "batch"
     precedence: int = Field(0, ge=0, le=MOST_PRECEDENCE)
     pool: PoolPath | None = None
+    weight: float | None = Field(None, ge=LEAST_WEIGHT, le=MOST_WEIGHT)
     gang: Annotated[Any, AfterValidator(_gang)] = Gang.NO
     tasks: list[Tasks] = Field(min_length=1)
     user: str | None = None
@@ -268,7 +270,7 @@ class JobForm(Strict):
 
     def spec(self) -> dict[str, Any]:
         """Return the job's fields for schedulers and executors, for `JobSpec.spec`."""
-        names = ("pool", "user", "environment", "directory", "simulate", "policy", "annotations")
+        names = ("pool", "weight", "user", "environment", "directory", "simulate", "policy", "annotations")
         fields = {name: value for name in names if (value := getattr(self, name))}
         if self.expected_duration is not None:
             fields["expected_duration"] = self.expected_duration / 1000

@@ -11,7 +11,7 @@ from omega.schedulers.fairshare.tree import Tree
 
 
 def fifo_order(tree: Tree, pool: Pool, members: Sequence[int], weight: Floats) -> list[int]:
-    """Return the numbers of a pool's jobs by its sort keys; ties keep the order given."""
+    """Return the numbers of a pool's jobs by rank, then by its sort keys; ties keep the order given."""
 
     def key(index: int) -> list[float]:
         job = tree.jobs[index]
@@ -20,7 +20,7 @@ def fifo_order(tree: Tree, pool: Pool, members: Sequence[int], weight: Floats) -
             "start_time": job.start_time,
             "pending_job_count": float(job.pending),
         }
-        return [values[name] for name in pool.sort_keys]
+        return [float(job.rank), *(values[name] for name in pool.sort_keys)]
 
     return sorted(members, key=key)
 

@@ -58,6 +58,8 @@ class Job:
     start_time: float = 0.0
     pending: int = 1
     count: int = 1
+    rank: int = 0
+    """Jobs of a lower rank come first in a FIFO pool, whatever its sort keys."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import is_below, leaf_of
-from omega.cellstate.job_demands import JobDemand
+from omega.cellstate.job_demands import JobDemand, weight_of
 from omega.cellstate.lanes import Lane
 from omega.cellstate.override import override
 from omega.cellstate.pools import NOBODY, ROOT, Pool
@@ -31,6 +31,8 @@ PROVISIONAL_SECONDS = 5.0
 WAIT_SECONDS = 0.05
 """Time in seconds for which freed room is left to pools below their shares (docs/pool-rules.md)."""
 FORGET_SECONDS = 60.0
+PROMISED = 1e6
+"""What pools below their promised share come before others by: more than any satisfaction with a share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class FairPools(Ordering):
     """How the lanes of jobs stand, by the shares of this epoch."""
     _of_leaf: dict[str, list["_LaneSatisfaction"]] = field(default_factory=dict, repr=False)
     _fifo: frozenset[str] = field(default=frozenset(), repr=False)
+    _weighed: Container[str] = field(default=(), repr=False)
+    """FIFO pools whose first sort key is the weight."""
     _generation: int = field(default=-1, repr=False)
     _now: float = field(default=0.0, repr=False)
     _leaves: dict[tuple[str, str], "_Leave"] = field(default_factory=dict, repr=False)
@@ -109,6 +113,7 @@ class FairPools(Ordering):
             self._names = tuple(snapshot.resources)
             self._lends = any(pool.lending for pool in snapshot.pools.pools)
             self._fifo = frozenset(pool.name for pool in snapshot.pools.pools if pool.fifo)
+            self._weighed = {pool.name for pool in snapshot.pools.pools if pool.sort_keys[:1] == ("weight",)}
         if self._epoch is None and (self._computed is None or now >= self._computed + self.period):
             self._compute(now)
 
@@ -145,14 +150,17 @@ class FairPools(Ordering):
         return _satisfaction(used, range(len(used)), parts, open_)
 
     def key(self, work: Work) -> float:
-        """Return the precedence, then in a fair-share pool of the cell what the job holds."""
-        if self._epoch is None or self._usage is None or (self._fifo and leaf_of(*work.whose) in self._fifo):
+        """Return the precedence, then in a pool of the cell the weight (FIFO) or what the job holds ÷ weight."""
+        if self._epoch is None or self._usage is None:
             return -work.job.precedence
+        if self._fifo and (leaf := leaf_of(*work.whose)) in self._fifo:
+            heavier = leaf in self._weighed and work.job.spec and weight_of(work.job.spec)
+            return 1.0 / (1.0 + (heavier or 1.0)) - work.job.precedence
         job = work.job
         groups = job.groups
         if len(groups) == 1 and not groups[0].placed and groups[0].ready <= work.left[0]:
             return -job.precedence
-        part = _held(work, self._usage.capacity)
+        part = _held(work, self._usage.capacity) / weight_of(job.spec)
         return part / (1.0 + part) - job.precedence
 
     def most(self, work: Work) -> int | None:
@@ -331,7 +339,7 @@ class _Leave:
 class _LaneSatisfaction:
     """The satisfaction of one lane by the shares of one epoch, computed again only when its pool's use changed."""
 
-    __slots__ = ("_at", "_held", "_known", "_last", "_open", "_parts", "_value")
+    __slots__ = ("_at", "_held", "_known", "_last", "_open", "_parts", "_promised", "_value")
 
     def __init__(self, epoch: EpochShares, usage: Usage, leaf: str, needed: tuple[bool, ...]) -> None:
         name = leaf or NOBODY
@@ -339,6 +347,8 @@ class _LaneSatisfaction:
         self._at, share, open_ = epoch.measure(name, needed)
         self._parts = [(d, part) for d, part in zip(self._at, share, strict=True) if part > _SMALL]
         """Resources of which the pool has a share, and the share."""
+        promised = epoch.amounts(name, "promised")
+        self._promised = [(d, promised[d]) for d, _ in self._parts if promised[d] > _SMALL]
         self._open = {d for d, part, wanted in zip(self._at, share, open_, strict=True) if part > _SMALL and wanted}
         self._held = usage.sum_of_leaf(leaf)
         self._last, self._value = list[int](), 0.0
@@ -348,12 +358,14 @@ class _LaneSatisfaction:
         return self._held != self._last
 
     def satisfaction(self) -> float:
-        """Return the satisfaction now."""
+        """Return the satisfaction now; below what is promised, less than that of any pool that is not."""
         held = self._held
         if held != self._last:
             self._last = held.copy()
             if self._known:
                 self._value = _satisfaction(held, self._at, self._parts, self._open)
+                if self._promised and all(held[d] < part for d, part in self._promised):
+                    self._value -= PROMISED
             else:  # its first jobs came after the epoch: it is served until the next epoch has its share
                 self._value = 1.0 if any(held) else 0.0
         return self._value

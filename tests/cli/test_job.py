@@ -177,11 +177,11 @@ def test_list_chooses(omega: Omega, cell: RedisCell) -> None:
         (JobSpec("a", "a", "batch", (TaskGroup((100, 8192), 1),)), "TOO_LARGE"),
         (JobSpec("a", "a", "batch", (TaskGroup((3000, 0), 3),), 0, Gang.YES), "RESOURCES"),
         (JobSpec("a", "a", "batch", (TaskGroup((3000, 0), 3),), 0), "RESOURCES"),
-        (JobSpec("a", "a", "small", (TaskGroup((600, 0), 1),)), "LIMIT"),
-        (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 0, Gang.YES), "LIMIT"),
+        (JobSpec("a", "a", "small", (TaskGroup((600, 0), 1),)), "NEVER"),
+        (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 0, Gang.YES), "NEVER"),
         (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 0), "WAITING"),
         (JobSpec("a", "a", "small", (TaskGroup((300, 0), 2),), 99), "LIMIT"),
-        (JobSpec("a", "a", "few", (TaskGroup((300, 0), 2),)), "LIMIT"),
+        (JobSpec("a", "a", "few", (TaskGroup((300, 0), 2),)), "NEVER"),
     ],
 )
 def test_reasons_of_pending_jobs(omega: Omega, cell: RedisCell, spec: JobSpec, reason: str) -> None:

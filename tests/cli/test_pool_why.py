@@ -253,3 +253,21 @@ def test_set_and_show_say_what_weights_divide(omega: Omega, cell: RedisCell) -> 
     below = omega.json("pool", "set", "c", "--parent", "b", "--weight", "2")["pool"]["weight_divides"]
     assert below == "2 of 2 with no sibling; weights divide all of b"
     assert "weight" not in omega.run("pool", "set", "a", "--limit", "cpu=3").stderr.replace("weight, ", "")
+
+
+def test_the_weight_of_a_job_is_set_and_changed(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.run("pool", "set", "a")
+    job = ("--pool", "a", "--cpu", "1", "--count", "9", "--duration", "9s")
+    omega.run("job", "run", "--detach", "--name", "x", *job, "--weight", "3")
+    omega.run("job", "run", "--detach", "--name", "y", *job)
+    assert omega.json("job", "status", "x")["spec"]["weight"] == 3
+
+    def shares(at_ms: int) -> list[float]:
+        assert Publisher(cell).publish("batch/0", at_ms)
+        return [omega.json("job", "status", name)["fair_share"]["fair_share_amounts"]["cpu"] for name in "xy"]
+
+    assert shares(1_000) == pytest.approx([3000, 1000])
+    assert "has weight 3" in omega.text("job", "weight", "y", "3")
+    assert shares(3_000) == pytest.approx([2000, 2000])
+    assert "want 0.001 to 100,000" in omega.error("job", "weight", "y", "0")
