@@ -85,7 +85,7 @@ class World:
 
     def _job(self, scene: CellWithResidents, rng: Random, size: int, user: str) -> Work:
         groups = [(_need(rng, size, most=5), rng.randint(1, 4)) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
-        demands: dict[str, Any] = {}
+        demands: dict[str, Any] = {"time_limit": 3_600_000}
         if not self.full and rng.random() < 0.6:
             near = [f"m{rng.randrange(scene.cell.machine_count())}"]
             demands["locality"] = {"machines": near, "wait_ms": [WAIT_MS]}
@@ -96,7 +96,7 @@ class World:
             "pool": rng.choice(POOLS),
             "expected_duration": rng.choice((1, 60, 900)),
         }
-        fields |= {"time_limit": 3_600_000} | dict(rng.choice(self.fields))
+        fields |= rng.choice(self.fields)
         return scene.wanting(groups, gang=gang, demands=demands, running=before, **fields)
 
 

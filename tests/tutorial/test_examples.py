@@ -44,6 +44,10 @@ class TestTwoChoices(omega.testing.PlacementContract):
     policy = example("two_choices", "TwoChoices")()
 
 
+class TestEdf(omega.testing.OrderingContract):
+    policy = example("edf", "Edf")()
+
+
 class TestDelay(omega.testing.PlacementContract):
     policy = example("delay", "Delay")()
 
@@ -93,6 +97,25 @@ def test_drf_gives_two_to_one_in_a_full_simulated_cell(schedulers: int) -> None:
     assert sum(placed.users.values()) > 1_000
     # Enough waits with every scheduler to the end: whoever has no job of a user at hand gives him no room.
     assert placed.users["ada"] / placed.users["bob"] == pytest.approx(2.0, rel=0.05 if schedulers == 1 else 0.10)
+
+
+def test_the_earliest_deadline_is_first_in_a_full_live_cell() -> None:
+    rig = Rig(SLOT, scheduler=omega.Scheduler("batch", ordering=example("edf", "Edf")(), jobs_per_call=1))
+    group = (TaskGroup(SLOT, 1),)
+    rig.other.submit([JobSpec("first", "first", "batch", group)], 0, "ada")
+    rig.until(lambda: rig.placed("first") == 1)
+    deadlines = {"day": None, "hour": 3_600.0, "week": 604_800.0, "minute": 60.0}  # without one: a day
+    for name, seconds in deadlines.items():
+        spec = {} if seconds is None else {"policy": {"deadline": seconds}}
+        rig.other.submit([JobSpec(name, name, "batch", group, spec=spec)], 0, "ada")
+    order: list[str] = []
+    for _ in deadlines:
+        rig.until(lambda: rig.scheduler.queue.blocked_jobs == 4 - len(order))
+        (run,) = rig.other.runs([0])
+        rig.other.end([TaskEnd(0, run.placement, EndKind.FINISHED)], 0, "h")
+        rig.until(lambda: bool(rig.other.runs([0])))
+        order.append(rig.other.runs([0])[0].job)
+    assert order == ["minute", "hour", "day", "week"]
 
 
 def test_drf_gives_two_to_one_in_a_full_live_cell() -> None:
