@@ -51,6 +51,10 @@ def pools_follow_from_jobs_and_log(
     numbers = {pool.number for pool in pools.pools}
     if max(numbers, default=0) >= int(fields.get("next", b"1")) or len(numbers) != len(pools.pools):
         yield Violation(6, f"have the numbers {sorted(numbers)}, the next is {fields.get('next')!r}", "pools")
+    given_out = max(register.pools, default=0)
+    if register.complete and int(fields.get("next", b"1")) != given_out + 1:
+        what = f"is {fields.get('next')!r}, by the log {given_out} numbers were given out"
+        yield Violation(6, what, "pools field next")
     band, expected_band = fields.get("operators", b"-"), operators_word(pools)
     if band != expected_band:
         yield Violation(6, f"is {band!r}, by the trees {expected_band!r}", "pools field operators")
