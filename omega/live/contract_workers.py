@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +31,8 @@ class ContractWorkers:
         """Start nothing yet."""
         self.path, self.number, self.limit = path, number, FIRST_SECONDS
         self._idle: SimpleQueue[subprocess.Popen[str]] = SimpleQueue()
+        self._not_greedy: list[str] = []
+        """Names of contracts of placements that leave out tasks that would fit."""
         self._started: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Self:
@@ -44,13 +46,14 @@ class ContractWorkers:
     def examine(self, source: str) -> list[dict[str, Any]]:
         """Return what the contracts find in the file itself. Raises BadInput when it cannot be tested."""
         began = time.monotonic()
-        found = self._ask(source, thorough=True)
+        found = self._ask({"source": source})
         self.limit = TIMES * (time.monotonic() - began) + MORE_SECONDS
         if found is None:
             raise BadInput(f"{self.path}: its tests did not end within {FIRST_SECONDS:g} s; look for an endless loop")
         if "error" in found:
             raise BadInput(found["error"])
         examined: list[dict[str, Any]] = found["examined"]
+        self._not_greedy = [each["contract"] for each in examined if each["greedy"] is False]
         return examined
 
     def found(self, sources: Sequence[str], done: Callable[[], object]) -> list[str]:
@@ -63,22 +66,22 @@ class ContractWorkers:
             pool.shutdown(cancel_futures=True)
 
     def _first(self, source: str, done: Callable[[], object]) -> str:
-        answer = self._ask(source, thorough=False)
+        answer = self._ask({"source": source, "not_greedy": self._not_greedy})
         done()
         if answer is None:
             return f"ends the process of its tests, or does not end within {self.limit:.0f} s"
         if "error" in answer:
             return str(answer["error"])
-        return next((f"{each['test']}: {each['error']}" for one in answer["examined"] for each in one["failures"]), "")
+        return str(answer["failure"] or "")
 
-    def _ask(self, source: str, *, thorough: bool) -> dict[str, Any] | None:
+    def _ask(self, asked: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the answer of a process; None when there is none in time."""
         process = self._process()
         question, answers = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
         timer = threading.Timer(self.limit, process.kill)
         timer.start()
         try:
-            question.write(json.dumps({"source": source, "thorough": thorough}) + "\n")
+            question.write(json.dumps(asked) + "\n")
             question.flush()
             line = answers.readline()
         except BrokenPipeError:

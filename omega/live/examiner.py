@@ -1,7 +1,8 @@
 """A process that holds sources of one file to their contracts: ``python -m omega.live.examiner FILE``.
 
-A line on stdin is a JSON document {"source": …, "thorough": …}, a line on stdout the answer: {"examined": […]} or, when
-the source cannot be tested, {"error": …}. What the file itself prints goes to stderr.
+A line on stdin is a JSON document, a line on stdout its answer: {"source": …} is the file itself, its answer
+{"examined": […]}; {"source": …, "not_greedy": […]} is a mutant, its answer {"failure": …}, null when it survives. A
+source that cannot be tested has the answer {"error": …}. What the file itself prints goes to stderr.
 """
 
 import json
@@ -31,14 +32,16 @@ settings.register_profile(
 
 def answer(path: Path, question: str) -> str:
     """Return the answer to a line."""
-    from omega.testing.plugin import examine  # noqa: PLC0415 - its settings are made of those of the profile
+    from omega.testing import plugin  # noqa: PLC0415 - its settings are made of those of the profile
 
     asked = json.loads(question)
     try:
-        found = examine(path, asked["source"], thorough=asked["thorough"])
+        if "not_greedy" not in asked:
+            return json.dumps({"examined": [asdict(each) for each in plugin.examine(path, asked["source"])]})
+        failure = plugin.first_failure(path, asked["source"], asked["not_greedy"])
     except BadInput as error:
         return json.dumps({"error": str(error)})
-    return json.dumps({"examined": [asdict(each) for each in found]})
+    return json.dumps({"failure": None if failure is None else f"{failure.test}: {failure.error}"})
 
 
 def serve(path: Path, questions: TextIO, answers: TextIO) -> None:

@@ -15,6 +15,7 @@ from omega.schedulers.policies import Ordering
 from omega.schedulers.work import Work
 from omega.testing.play import NOW, ROOM, Asked, Play, jobs, made
 from omega.testing.purity import Unchanged, fresh, watched
+from omega.testing.sampled_fields import sampled
 from omega.testing.scenes import for_all, snapshot
 
 LATER = 1e6
@@ -31,22 +32,23 @@ SCENE: Sequence[Asked] = tuple(
 class OrderingContract:
     """Inherit and set `policy`; `policies` are several settings of it.
 
-    `fields` are further fields of job files; each job of the scenes has one of these mappings. `keys_stay`: a job keeps
-    its key for life. Without it the key may differ from one attempt to the next, for example with the tasks left.
+    The jobs of the scenes have the fields that the policy declares (`job_fields`); `fields` are others, one of these
+    mappings for each job. `keys_stay`: a job keeps its key for life. Without it the key may differ from one attempt to
+    the next, for example with the tasks left.
     """
 
     policy: ClassVar[Ordering]
     policies: ClassVar[Sequence[Ordering]] = ()
-    fields: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    fields: ClassVar[Sequence[Mapping[str, Any]]] = ()
     keys_stay: ClassVar[bool] = True
 
     def each(self) -> Sequence[Ordering]:
         """Return the policy in every setting, new as in a new scheduler."""
         return [fresh(policy, "ordering") for policy in self.policies or (self.policy,)]
 
-    def made(self, asked: Sequence[Asked]) -> list[Work]:
-        """Return new jobs in the order of their submission."""
-        return made(asked, self.fields)
+    def made(self, asked: Sequence[Asked], policy: Ordering) -> list[Work]:
+        """Return new jobs in the order of their submission, with fields that a policy reads."""
+        return made(asked, sampled(self.fields, policy))
 
     @settings(for_all, max_examples=20)
     @given(asked=jobs)
@@ -54,7 +56,7 @@ class OrderingContract:
         """Keys and ranks are numbers, a key is constant while the job is queued, and so is a lane."""
         for policy in self.each():
             copy = _used()
-            for found in self.made(asked):
+            for found in self.made(asked, policy):
                 key, lane = policy.key(found), policy.lane(found)
                 hash(lane)
                 assert lane == policy.lane(deepcopy(found)), "the lane of a job is the same at each call"
@@ -91,7 +93,7 @@ class OrderingContract:
         for policy in self.each():
             answers = []
             for each, times in ((fresh(policy, "ordering"), 1), (fresh(policy, "ordering"), 3)):
-                copy, works = _used(), self.made(asked)
+                copy, works = _used(), self.made(asked, policy)
                 for _ in range(times):
                     _observe(each, copy, NOW)
                 unchanged = Unchanged(copy)
@@ -105,7 +107,7 @@ class OrderingContract:
     def test_ranks_change_with_their_kin(self, asked: list[Asked]) -> None:
         """After a change of use only lanes of the kin that the policy names have other ranks; others are not read."""
         for policy in self.each():
-            copy, works = _used(), self.made(asked)
+            copy, works = _used(), self.made(asked, policy)
             _observe(policy, copy, NOW)
             lanes = {policy.lane(found) for found in works}
             before = {lane: policy.rank(lane) for lane in lanes}
@@ -124,7 +126,7 @@ class OrderingContract:
             own = [
                 name for name in ("lane", "rank", "key") if getattr(type(policy), name) is not getattr(Ordering, name)
             ]
-            copy, works = _used(), self.made(SCENE)
+            copy, works = _used(), self.made(SCENE, policy)
             _observe(policy, copy, NOW)
             places = {(policy.rank(policy.lane(found)), policy.key(found)) for found in works}
             assert not own or len(places) > 1, (
@@ -137,7 +139,7 @@ class OrderingContract:
     def test_the_first_job_by_the_policy_is_tried_first(self, asked: list[Asked]) -> None:
         """There is room for one task after the other: each goes to the job that the policy prefers at that time."""
         for policy in self.each():
-            play = Play(policy, self.made(asked))
+            play = Play(policy, self.made(asked, policy))
             play.free(1)
             play.admit()
             while play.expected:
@@ -149,7 +151,7 @@ class OrderingContract:
     def test_freed_room_follows_the_policy_in_a_full_cell(self, asked: list[Asked]) -> None:
         """All jobs are blocked; freed room goes to the job that the policy prefers at that time."""
         for policy in self.each():
-            play = Play(policy, self.made(asked))
+            play = Play(policy, self.made(asked, policy))
             play.admit()
             play.run_until_blocked()
             while play.expected:
@@ -161,7 +163,7 @@ class OrderingContract:
     def test_raised_limits_follow_the_policy(self, asked: list[Asked]) -> None:
         """A limit blocks all jobs; room below it then goes to the job that the policy prefers at that time."""
         for policy in self.each():
-            play = Play(policy, self.made(asked))
+            play = Play(policy, self.made(asked, policy))
             play.free(ROOM)
             play.limit = 0
             play.admit()

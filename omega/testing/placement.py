@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any, ClassVar
 
@@ -14,10 +15,13 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Position
-from omega.schedulers.policies import Placement, declares, machines_of
+from omega.schedulers.constraints.enforcing import enforced
+from omega.schedulers.placement.constrained import within_constraints
+from omega.schedulers.policies import Placement, as_places_all, declares, machines_of, read_by
 from omega.schedulers.work import Work
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.testing.purity import Unchanged, fresh, mentions, watched
+from omega.testing.sampled_fields import sampled
 from omega.testing.scenes import FIRST_NUMBER, Need, filled, for_all, less, room, snapshot, uses, work
 from omega.testing.worlds import World
 
@@ -27,6 +31,10 @@ COPIES: tuple[Callable[[int], Snapshot], ...] = (ArraySnapshot, PackedSnapshot)
 
 WORLDS = 40
 """Worlds in which a policy must place a task at least once."""
+UNREAD: Mapping[str, Any] = {"environment": {"A": "1"}, "directory": "d", "expected_duration": 7}
+"""Fields of job files that few placements read."""
+MOST = 40
+"""Claims that `place_all` may return."""
 DECISIONS = 40
 """Decisions for one job in a world where nothing else happens."""
 
@@ -47,14 +55,14 @@ class PlacementContract:
     """Inherit and set `policy`; `policies` are several settings of it.
 
     A policy may leave out tasks that would fit (it waits for a better machine, it bounds tasks per machine).
-    A policy that never does, once a job has waited long enough, is `greedy`, which adds tests. `fields` are further
-    fields of job files, for a policy that reads them; each job of the scenes has one of these mappings.
+    A policy that never does, once a job has waited long enough, is `greedy`, which adds tests. The jobs of the
+    scenes have the fields that the policy declares (`job_fields`); `fields` are others, one of these mappings for each.
     """
 
     policy: Placement
     policies: Sequence[Placement] = ()
     greedy: bool = True
-    fields: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    fields: ClassVar[Sequence[Mapping[str, Any]]] = ()
     _delays = 0
 
     def each(self) -> Sequence[Placement]:
@@ -114,6 +122,10 @@ class PlacementContract:
 
     # In small cells with users, pools, gangs and attributes
 
+    def _worlds(self, policy: Placement, number: int, *, demanding: bool = False) -> list[World]:
+        fields = sampled(self.fields, policy)
+        return [World(seed, full=False, fields=fields, demanding=demanding) for seed in range(number)]
+
     def _decided(self, policy: Placement, world: World, *, attributes: bool = False) -> list[list[Claim]]:
         """Let a policy place the job of a world in which nothing else happens; returns the claims of each decision.
 
@@ -162,7 +174,7 @@ class PlacementContract:
         """In one of the scenes tasks are placed; a delay ends in each, although no room is freed."""
         for policy in self.each():
             self._delays = 0
-            decisions = [self._decided(policy, World(seed, full=False, fields=self.fields)) for seed in range(WORLDS)]
+            decisions = [self._decided(policy, world) for world in self._worlds(policy, WORLDS)]
             assert self._delays or not mentions("until", policy), (
                 f"no scene exercised the delay of {policy}: it never set work.until in {WORLDS} cells; set `fields`"
             )
@@ -174,7 +186,7 @@ class PlacementContract:
     def test_the_same_question_has_the_same_answer(self) -> None:
         """The same cell, job and generator give the same claims, whatever the policy decided before."""
         for policy in self.each():
-            worlds = [World(seed, full=False, fields=self.fields) for seed in range(WORLDS // 2)]
+            worlds = self._worlds(policy, WORLDS // 2)
             one, other = fresh(policy, "placement"), fresh(policy, "placement")
             answers = [self._decided(one, world) for world in worlds]
             for world, answer in reversed(list(zip(worlds, answers, strict=True))):
@@ -182,6 +194,45 @@ class PlacementContract:
                 assert self._decided(other, world, attributes=True) == answer, (
                     "it reads names or attributes of machines, which are fetched only with reads_attributes = True"
                 )
+
+    def test_demands_hold_if_the_policy_declares_that_it_applies_them(self) -> None:
+        """Constraints, spreading and different machines; those of other policies are applied round them."""
+        for policy in self.each():
+            placement = within_constraints(policy)
+            for world in self._worlds(policy, WORLDS, demanding=True):
+                scene, found = world.made()
+                copy = scene.snapshot(found, looked=False, attributes=declares("reads_attributes", policy))
+                copy.now, mark = world.now, copy.mark()
+                claims = list(placement.place(found, copy, Random(1)))
+                assert enforced(found, claims, copy, mark) is claims, "a demand of the job is broken"
+
+    def test_fields_that_it_does_not_declare_to_read_change_nothing(self) -> None:
+        """Jobs that differ in them alone are tried once for all while they are blocked."""
+        for policy in self.each():
+            reads = read_by(policy)
+            others = {name: text for name, text in UNREAD.items() if reads is not None and name not in reads}
+            for world in self._worlds(policy, WORLDS // 2) if others else ():
+                other = replace(world, fields=[{**each, **others} for each in world.fields])
+                assert self._decided(policy, world) == self._decided(policy, other), (
+                    f"`reads` lacks one of the fields {', '.join(others)}"
+                )
+
+    @settings(for_all, max_examples=20)
+    @given(data=st.data())
+    def test_jobs_of_one_call_are_placed_as_one_after_another(self, data: st.DataObject) -> None:
+        """`place_all`, where there is one, gives the claims of `place`."""
+        policy = data.draw(st.sampled_from(self.each()))
+        together, free = as_places_all(policy), data.draw(cells(2))
+        if together is None:
+            return
+        tasks = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), min_size=2, max_size=5))
+        one, other, works = snapshot(*free), snapshot(*free), [work(((need, 1), count)) for need, count in tasks]
+        placed, number = together.place_all(works, one, Random(1), MOST)
+        rng = Random(1)
+        expected = [list(policy.place(each, other, rng)) for each in works[: len(placed)]]
+        assert [list(claims) for claims in placed] == expected, "place_all differs from place"
+        assert number == sum(len(claims) for claims in expected), "the number of claims"
+        assert (room(one), one.mark()) == (room(other), other.mark())
 
     def _marked(self, claims: Sequence[Claim], found: Work, copy: Snapshot, before: list[list[int]]) -> None:
         """Marks match the claims one by one and in order: undoing removes the last claim."""

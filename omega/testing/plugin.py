@@ -2,7 +2,7 @@
 
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.abc import SourceLoader
@@ -146,21 +146,18 @@ def _default(kind: type) -> object:
         raise BadInput(f"policy {what}; name one of them in the file, or write its contract there") from None
 
 
-def examined(contract: Contract, *, thorough: bool = True) -> Examined:
-    """Run the tests of a contract; not `thorough`: until the first failure.
+def _leaves_out(contract: Contract) -> Contract:
+    """Return the contract of a placement that may leave out tasks that would fit."""
+    return type(contract.__name__, (contract,), {"greedy": False})
 
-    A generated contract of a placement that is not greedy is held to the other tests.
-    """
-    found = _run(contract, thorough=thorough)
-    generated = "policies" in vars(contract) and contract.__module__ != getattr(contract.policy, "__module__", "")
-    if found.axis == "placement":
-        found.greedy = contract.greedy
-        if found.failures and generated and contract.greedy:
-            less = type(contract.__name__, (contract,), {"greedy": False})
-            second = _run(less, thorough=thorough)
-            if not second.failures:
-                second.greedy = False
-                return second
+
+def examined(contract: Contract) -> Examined:
+    """Run the tests of a contract; a generated one of a placement that is not greedy is held to the other tests."""
+    found = _run(contract, thorough=True)
+    generated = contract.__module__ == __name__
+    if found.failures and generated and found.greedy:
+        second = _run(_leaves_out(contract), thorough=True)
+        return found if second.failures else second
     return found
 
 
@@ -170,7 +167,8 @@ def _run(contract: Contract, *, thorough: bool) -> Examined:
         subject = f"scheduler {contract.scheduler.kind}"
     else:
         subject = ", ".join(dict.fromkeys(type(each).__name__ for each in _policies_of(contract) if each is not None))
-    found = Examined(contract=contract.__name__, subject=subject, axis=axis)
+    greedy = contract.greedy if axis == "placement" else None
+    found = Examined(contract=contract.__name__, subject=subject, axis=axis, greedy=greedy)
     for name, test in _tests(contract):
         try:
             test()
@@ -206,14 +204,18 @@ def _in_one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}{where}"
 
 
-def examine(path: Path, source: str, *, thorough: bool = True) -> Sequence[Examined]:
-    """Import a source as the module of a file and hold its policies to their contracts; see `examined`.
+def examine(path: Path, source: str) -> Sequence[Examined]:
+    """Import a source as the module of a file and hold its policies to their contracts. Raises BadInput."""
+    return [examined(contract) for contract in contracts(load(path, source))]
 
-    Not `thorough`: a mutant is found at its first failure. Raises BadInput.
+
+def first_failure(path: Path, source: str, not_greedy: Collection[str] = ()) -> Failure | None:
+    """Return the first test that fails for a mutant of a file; None when it survives. Raises BadInput.
+
+    `not_greedy`: names of the contracts that were so for the file itself.
     """
-    found = []
     for contract in contracts(load(path, source)):
-        found.append(examined(contract, thorough=thorough))
-        if found[-1].failures and not thorough:
-            break
-    return found
+        held = _leaves_out(contract) if contract.__name__ in not_greedy else contract
+        if failures := _run(held, thorough=False).failures:
+            return failures[0]
+    return None

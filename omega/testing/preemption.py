@@ -18,6 +18,7 @@ from omega.schedulers.policies import Placement, Preemption, declares
 from omega.schedulers.work import Work
 from omega.testing.purity import Unchanged, fresh, watched
 from omega.testing.residents import JOB, CellWithResidents
+from omega.testing.sampled_fields import sampled
 from omega.testing.scenes import for_all, less, room, uses
 from omega.testing.worlds import World
 
@@ -30,14 +31,14 @@ ROUNDS = 64
 class PreemptionContract:
     """Inherit and set `policy`; `policies` are several settings of it.
 
-    It may evict or not, but what it claims must stand; `placements` are those it has to work with. `fields` are further
-    fields of job files, for a policy that reads them; each job of the scenes has one of these mappings.
+    It may evict or not, but what it claims must stand; `placements` are those it has to work with. The jobs of the
+    scenes have the fields that the policy declares (`job_fields`); `fields` are others, one of these mappings for each.
     """
 
     policy: Preemption
     policies: Sequence[Preemption] = ()
     placements: Sequence[Placement] = (FirstFit(), Constrained(FirstFit()), BestFit(apart=1), ServicePlacement())
-    fields: ClassVar[Sequence[Mapping[str, Any]]] = ({},)
+    fields: ClassVar[Sequence[Mapping[str, Any]]] = ()
 
     def each(self) -> Sequence[Preemption]:
         """Return the policy in every setting, new as in a new scheduler."""
@@ -48,7 +49,7 @@ class PreemptionContract:
     def test_what_it_claims_stands_and_evicts_only_what_is_less_important(self, seed: int, data: st.DataObject) -> None:
         """For any cell and job: the cell accepts the claims, and exactly the named tasks of lower precedence end."""
         policy, placement = data.draw(st.sampled_from(self.each())), data.draw(st.sampled_from(self.placements))
-        self._decided(policy, placement, World(seed, full=True, fields=self.fields))
+        self._decided(policy, placement, World(seed, full=True, fields=sampled(self.fields, policy)))
 
     def _decided(self, policy: Preemption, placement: Placement, world: World) -> Sequence[Claim]:
         """Let a policy decide in a world, commit the claims, and check what became of them."""
@@ -70,6 +71,9 @@ class PreemptionContract:
         assert not work.gang or sum(claim.count for claim in claims) == work.remaining, "a gang is placed whole"
         self._ended(claims, running, tasks, scene)
         return claims
+
+    def _some_fields(self) -> Mapping[str, Any]:
+        return sampled(self.fields, self.each()[0])[0]
 
     def _snapshot(self, scene: CellWithResidents, work: Work, policy: Preemption, now: float) -> Snapshot:
         snapshot = scene.snapshot(work, looked=False, attributes=declares("reads_attributes", policy))
@@ -136,7 +140,8 @@ class PreemptionContract:
     def test_some_scene_exercises_it(self) -> None:
         """A contract of a policy that never evicts proves nothing: in one of the scenes it evicts."""
         for policy in self.each():
-            worlds = (World(seed, full=True, fields=self.fields) for seed in range(WORLDS))
+            fields = sampled(self.fields, policy)
+            worlds = (World(seed, full=True, fields=fields) for seed in range(WORLDS))
             acted = not policy.evicts or any(
                 any(claim.evict for claim in self._decided(policy, placement, world))
                 for world in worlds
@@ -150,7 +155,8 @@ class PreemptionContract:
     def test_the_same_question_has_the_same_answer(self) -> None:
         """The same cell, job and generator give the same victims, whatever the policy decided before."""
         for policy in self.each():
-            worlds = [World(seed, full=True, fields=self.fields) for seed in range(WORLDS // 2)]
+            fields = sampled(self.fields, policy)
+            worlds = [World(seed, full=True, fields=fields) for seed in range(WORLDS // 2)]
             one, other = fresh(policy, "preemption"), fresh(policy, "preemption")
             answers = [self._answer(one, world) for world in worlds]
             for world, answer in reversed(list(zip(worlds, answers, strict=True))):
@@ -170,7 +176,7 @@ class PreemptionContract:
         scene = CellWithResidents([(4, 4)] * 20)
         for machine in range(20):
             scene.settle([(machine, 4)], (1, 1), 1, user="ada")
-        work = scene.wanting([((2, 2), 3)], gang=Gang.NO, demands={}, user="bob", **self.fields[0])
+        work = scene.wanting([((2, 2), 3)], gang=Gang.NO, demands={}, user="bob", **self._some_fields())
         for policy in self.each():
             snapshots = [scene.snapshot(work) for _ in range(3)]
             claims = {tuple(policy.place(work, snapshot, ServicePlacement(), Random(3))) for snapshot in snapshots}
@@ -180,7 +186,7 @@ class PreemptionContract:
         """Nothing is less important, so nothing need be looked up, and `place` is not called."""
         scene = CellWithResidents([(4, 4)])
         scene.settle([(0, 1)], (4, 4), 0, user="ada")
-        work = scene.wanting([((1, 1), 1)], gang=Gang.NO, precedence=0, demands={}, user="bob", **self.fields[0])
+        work = scene.wanting([((1, 1), 1)], gang=Gang.NO, precedence=0, demands={}, user="bob", **self._some_fields())
         for policy in self.each():
             assert policy.suspects(work, scene.snapshot(work, looked=False), Random(1)) is None
 

@@ -12,6 +12,12 @@ from omega.testing.residents import MIDDLE, RESOURCES, CellWithResidents
 
 USERS, POOLS = ("ada", "bob", "eve"), ("", "p", "q")
 GANGS = (Gang.NO, Gang.NO, Gang.YES, Gang.STRICT)
+DEMANDS: Sequence[Mapping[str, Any]] = (
+    {"constraints": ["rack == 'r1'"]},
+    {"different_machines": True},
+    {"constraints": ["machine in ['m0', 'm2']"]},
+    {"spread": [{"domain": "rack", "most": 2}]},
+)
 WAIT_MS = 5_000
 """Time for which a job prefers its machines (field ``locality``)."""
 
@@ -20,12 +26,13 @@ WAIT_MS = 5_000
 class World:
     """The cell and the job of a seed. `full`: hardly any room is free, and one user holds most of it.
 
-    The job's file has one of the `fields`.
+    The job's file has one of the `fields`. `demanding`: it has constraints or is spread over machines.
     """
 
     seed: int
     full: bool
     fields: Sequence[Mapping[str, Any]] = ({},)
+    demanding: bool = False
 
     @property
     def random(self) -> Random:
@@ -89,6 +96,8 @@ class World:
         if not self.full and rng.random() < 0.6:
             near = [f"m{rng.randrange(scene.cell.machine_count())}"]
             demands["locality"] = {"machines": near, "wait_ms": [WAIT_MS]}
+        if self.demanding:
+            demands |= DEMANDS[self.seed // len(RESOURCES) % len(DEMANDS)]
         gang = rng.choice((Gang.NO, Gang.NO, Gang.YES))
         before = [(0, 1)] if not gang and groups[0][1] > 1 and rng.random() < 0.3 else []
         fields: dict[str, Any] = {

@@ -73,6 +73,7 @@ def found_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
         OrderingContract.test_the_first_job_by_the_policy_is_tried_first,
         OrderingContract.test_freed_room_follows_the_policy_in_a_full_cell,
         OrderingContract.test_raised_limits_follow_the_policy,
+        PlacementContract.test_jobs_of_one_call_are_placed_as_one_after_another,
         SizingContract.test_never_fewer_than_asked_for_while_they_are_of_use,
     ):
         monkeypatch.setattr(test, "_hypothesis_internal_use_settings", quick)
@@ -96,6 +97,56 @@ def test_a_placement_that_may_leave_out_is_held_to_less() -> None:
     Held().test_only_what_is_left_is_placed()
     with pytest.raises(pytest.skip.Exception):
         Held().greed()
+
+
+class Bold(FirstFit):
+    """Says that it applies the demands of jobs, and does not."""
+
+    applies_constraints = True
+
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        return list(FirstFit().place(work, snapshot, rng))
+
+
+class Secretive(Bold):
+    """Reads a field that it does not declare."""
+
+    reads = ("duration",)
+
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        return [] if "environment" in work.job.spec else list(FirstFit().place(work, snapshot, rng))
+
+
+class Apart(Bold):
+    """Places jobs of one call otherwise than one after another."""
+
+    def place_all(
+        self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
+    ) -> tuple[list[Sequence[Claim]], int]:
+        claims = [self.place(work, snapshot, Random(7)) for work in works]
+        return claims, sum(map(len, claims))
+
+
+@pytest.mark.parametrize(
+    ("faulty", "message"),
+    [
+        (Bold(), "a demand of the job is broken"),
+        (Secretive(), "`reads` lacks one of the fields environment"),
+        (Apart(), "place_all differs from place"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_a_placement_declares_is_true(faulty: Bold, message: str) -> None:
+    class Held(PlacementContract):
+        policy, greedy = faulty, False
+
+    tests = {
+        Bold: Held().test_demands_hold_if_the_policy_declares_that_it_applies_them,
+        Secretive: Held().test_fields_that_it_does_not_declare_to_read_change_nothing,
+        Apart: Held().test_jobs_of_one_call_are_placed_as_one_after_another,
+    }
+    with pytest.raises(AssertionError, match=message):
+        tests[type(faulty)]()
 
 
 class Restless(Ordering):
