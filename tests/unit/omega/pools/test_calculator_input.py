@@ -110,7 +110,7 @@ def test_a_cell_hands_over_the_settings_themselves(monkeypatch: pytest.MonkeyPat
     plain = Pool("p", "top", weight=3.0, promised=True, integral=Integral("burst", flow={"cpu": 1}, burst={"cpu": 2}))
     limited = Pool("q", limits={"cpu": 9, "tasks": 1}, guarantee={"memory": 4}, borrowing={"memory": 2})
     tree = PoolTree(smooth_period=5.0, usage_half_life=6.0, usage_exponent=2.0)
-    leaf = Leaf("p", demand=(3, 4), usage=(1, 2), gang=False, start=7, pending=8, jobs=["a", "b"])
+    leaf = Leaf("p", demand=(3, 4), usage=(1, 2), gang=False, start=7, pending=8, jobs=["a", "b"], weight=2.5)
     gang = Leaf("q", demand=(1, 1), usage=(0, 0), gang=True, start=9, pending=1, jobs=["c"])
     epochs.compute(
         Pools((Pool("top"), plain, limited), (tree,)),
@@ -123,9 +123,9 @@ def test_a_cell_hands_over_the_settings_themselves(monkeypatch: pytest.MonkeyPat
             [Pool("top"), plain, replace(limited, limits={"cpu": 9, "memory": 6}, borrowing={})],
             [
                 Job(" a", "p", {"cpu": 3.0, "memory": 4.0}, usage={"cpu": 1.0, "memory": 2.0}, start_time=7.0,
-                    pending=8, count=2),
+                    pending=8, count=2, weight=2.5),
                 Job(" c", "q", {"cpu": 1.0, "memory": 1.0}, usage={"cpu": 0.0, "memory": 0.0}, gang=True,
-                    start_time=9.0)
+                    start_time=9.0, weight=1.0)
             ],
             tree,
             states={
