@@ -50,10 +50,10 @@ class Constrained:
     ) -> tuple[list[Sequence[Claim]], int]:
         """Return the claims of the first jobs without demands, as far as the inner placement places jobs together."""
         inner = as_places_all(self.inner)
-        if inner is None or snapshot.pools.divided:
+        if inner is None:
             return [], 0
         for number, work in enumerate(works):
-            if work.job.commands or work.job.spec:
+            if demanding(work, snapshot):
                 return inner.place_all(works[:number], snapshot, rng, most)
         return inner.place_all(works, snapshot, rng, most)
 

@@ -85,6 +85,13 @@ def test_a_job_with_demands_ends_the_call() -> None:
     assert Constrained().place_all(works[1:], snapshot((9, 9)), Random(0), 9) == ([], 0)
 
 
+def test_jobs_of_pools_are_placed_together() -> None:
+    """Their pool and user demand nothing of a machine."""
+    works = [work(((1, 1), 2), name=name, pool=name, user="u") for name in "ab"]
+    placed, size = Constrained().place_all(works, snapshot((9, 9)), Random(0), 100)
+    assert ([list(each) for each in placed], size) == ([[Claim(0, 0, 2)]] * 2, 2)
+
+
 class Reversed(FirstFit):
     """A policy that changes one job's placement alone."""
 
