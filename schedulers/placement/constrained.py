@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from omega.cellstate.constraints.evaluation import Mask
 from omega.cellstate.snapshot import Snapshot
-from omega.cellstate.transaction import Claim
+from omega.cellstate.transaction import Claim, ClaimColumns
 from omega.schedulers.constraints.demands import NONE, demands
 from omega.schedulers.constraints.enforcing import demanding, enforced
 from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
@@ -33,6 +33,10 @@ class Constrained:
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""
+        job = work.job
+        if not (job.spec or job.commands or snapshot.pools.divided):  # most jobs of a simulation
+            claims = self.inner.place(work, snapshot, rng)
+            return claims if type(claims) is ClaimColumns else claims_of(self.inner, claims)
         if not demanding(work, snapshot):
             return claims_of(self.inner, self.inner.place(work, snapshot, rng))
         groups = [group for group, left in enumerate(work.left) if left]
