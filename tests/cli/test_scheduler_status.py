@@ -33,6 +33,7 @@ def test_every_field(omega: Omega, three: RedisCell) -> None:
     assert found == {
         "member": "batch/0",
         "kind": "batch",
+        "job_fields": None,
         "state": "live",
         "alive": True,
         "incarnation": 2,

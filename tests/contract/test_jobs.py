@@ -98,7 +98,7 @@ def test_a_held_job_is_pending_and_not_claimed(cell: AnyCell, member: Member) ->
 
 
 def test_submitting_again(cell: AnyCell) -> None:
-    words = {"user": "ada", "pools": ["x", "y"]}
+    words = {"user": "ada", "policy": {"x": ["y"]}}
     mine = JobSpec("a", "name", "batch", (TaskGroup((1, 1), 2, 5, {"command": ["true"]}),), 7, Gang.YES, words)
     other = job("b")
     assert [answer.status for answer in cell.submit([mine, other, mine], 0, "ada")] == ["new", "new", "same"]
@@ -116,7 +116,7 @@ def test_submitting_again(cell: AnyCell) -> None:
     assert cell.counters()["version"] == version
     found = kept(cell, "a")
     assert (found.name, found.precedence, found.gang, found.submitted_ms) == ("name", 7, Gang.YES, 0)
-    assert found.spec == {"user": "ada", "pools": ["x", "y"], "groups": [{"command": ["true"]}]}
+    assert found.spec == {"user": "ada", "policy": {"x": ["y"]}, "groups": [{"command": ["true"]}]}
     assert [each.id for each in cell.jobs()] == ["a", "b"]
     assert sorted(cell.job_ids()) == ["a", "b"]
     assert cell.job_names() == {"name": "a", "b": "b"}

@@ -245,10 +245,12 @@ def test_every_field_that_job_files_store_is_in_a_table() -> None:
     update: {max_down: 2}
     simulate: true
     on_abandon: keep
+    policy: {x: 1}
+    annotations: {a: b}
     tasks:
       - {name: t, array: 0-3, resources: {cpu: 1}, command: ["true"], duration: 3s, constraints: [has a],
          spread: [rack], different_machines: true, near: x, apart_from: y, locality: {machines: [m1]},
-         restart: {attempts: 2}, time_limit: 3s, grace: 2s, log_limit: 64Ki}
+         restart: {attempts: 2}, time_limit: 3s, grace: 2s, log_limit: 64Ki, runner: podman, image: alpine}
     """
     (found,) = load([JobFile("f", text)], Dimensions(), lambda: "id", lambda name: name)
     assert found.spec.keys() <= {each.name for each in SPEC}
