@@ -4,8 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
+from omega.cellstate.audit import verify
+from omega.cellstate.backup import read_backup
+from omega.cellstate.backup.restore import restore
 from omega.cellstate.model import Gang, JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Mode, Transaction, Verdict
 from tests.contract.conftest import AnyCell, Make, Member, RedisStand
@@ -190,3 +194,20 @@ def test_a_call_of_two_pools_goes_to_two_trees(cell: AnyCell, member: Member) ->
         ((2, Verdict.PLACED),),
         ((0, Verdict.TREE), (1, Verdict.PLACED)),
     ]
+
+
+def test_a_restored_cell_has_its_trees(make: Make) -> None:
+    stand = make()
+    if not isinstance(stand, RedisStand):
+        pytest.skip("the twin has no backups")
+    cell = stand.cell
+    machines(cell, "yes", "no")
+    put(cell, POOLS)
+    backup = read_backup(cell, 1)
+    restored = restore(cell.client, backup, f"{cell.name}-again", 2, "ada")
+    assert isinstance(restored, RedisCell)
+    assert verify(restored).ok
+    submit(restored, "w", "web")
+    machines(restored, "yes", "no")
+    assert Member(restored).place("w", (0, 1), (1, 1)).claims == ((0, Verdict.TREE), (1, Verdict.PLACED))
+    restored.delete()
