@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, fetch
+from omega.schedulers.failing import RAISED, as_one_line
 from omega.schedulers.gates import Hold
 from omega.schedulers.loop import Arrived, Commit, Committed, Effect, Receive, Sync, Think, attempts
 from omega.schedulers.preemption.victims import Victim
@@ -48,6 +49,10 @@ class DryRun:
 
     def plan(self, work: Work) -> Planned:
         """Attempt a job until it is placed or nothing more fits; its claims stay in the snapshot."""
+        with as_one_line(self.scheduler, errors=RAISED):
+            return self._plan(work)
+
+    def _plan(self, work: Work) -> Planned:
         planned, arriving, now, tries = Planned(), [work], self.now, 0
         loop = attempts(self.scheduler)
         effect: Effect = next(loop)

@@ -30,7 +30,15 @@ MOST_TEXT = 300
 """Maximum length of an error's text in characters."""
 
 
-class Fallible(Protocol):
+class HasPolicies(Protocol):
+    """A scheduler with its policies."""
+
+    @property
+    def policies(self) -> tuple[Ordering, Placement, Preemption, Sizing | None]:
+        """Its policies, one of each axis."""
+
+
+class Fallible(HasPolicies, Protocol):
     """A scheduler, as far as errors of its policies concern it."""
 
     rng: Random
@@ -39,10 +47,6 @@ class Fallible(Protocol):
     instruments: list[Instrument]
     places_all: PlacesAll | None
     failing: "FailingJobs | None"
-
-    @property
-    def policies(self) -> tuple[Ordering, Placement, Preemption, Sizing | None]:
-        """Its policies, one of each axis."""
 
 
 class PolicyError(OmegaError):
@@ -57,13 +61,15 @@ def policy_error(error: BaseException, *policies: object) -> OmegaError:
     """
     if isinstance(error, OmegaError):
         return error
-    own = with_wrapped(*policies)
-    files = {getattr(sys.modules.get(type(policy).__module__), "__file__", None): "" for policy in own}
+    kinds = {
+        type(policy) for policy in with_wrapped(*policies)
+    }  # a scheduler in use is a copy of the one that was given
+    files = {getattr(sys.modules.get(kind.__module__), "__file__", None) for kind in kinds}
     name, place, last = "", "", ""
     for frame, line in walk_tb(error.__traceback__):
         file = frame.f_code.co_filename
         called = frame.f_locals.get("self")
-        if any(called is policy for policy in own):
+        if type(called) in kinds:
             name = type(called).__name__
         last = f"{file}:{line}"
         if name and file in files:
@@ -86,14 +92,12 @@ def _said(error: BaseException) -> str:
 
 
 @contextmanager
-def as_one_line(scheduler: Fallible) -> Iterator[None]:
-    """Raise errors of the block as errors of Omega in one line, with the policy of the scheduler that raised."""
+def as_one_line(*schedulers: HasPolicies, errors: tuple[type[BaseException], ...] = (BaseException,)) -> Iterator[None]:
+    """Raise `errors` of the block as errors of Omega in one line, with the policy of the schedulers that raised."""
     try:
         yield
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        known = policy_error(error, *scheduler.policies)
+    except errors as error:
+        known = policy_error(error, *(policy for scheduler in schedulers for policy in scheduler.policies))
         if known is error:
             raise
         raise known from error

@@ -112,9 +112,11 @@ def command(
             bars.update(bar, completed=round(100 * part))
 
         if own:
+            from omega.schedulers.failing import RAISED, as_one_line
             from omega.trial import run
 
-            result = run(own, workload, chosen.settings(), takes=takes, share=share, cell=cell, progress=show)
+            with as_one_line(*own, errors=RAISED):
+                result = run(own, workload, chosen.settings(), takes=takes, share=share, cell=cell, progress=show)
         else:
             result = chosen.run(cell=cell, progress=show)
         seconds = time.perf_counter() - began

@@ -2,12 +2,19 @@
 
 import signal
 from pathlib import Path
+from random import Random
+from typing import NoReturn
 
 import pytest
 
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.snapshot import Snapshot
 from omega.live.processes import supervisor
 from omega.live.processes.supervisor import ProcessSupervisor
+from omega.schedulers import registry
+from omega.schedulers.placement.first_fit import FirstFit
+from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.work import Work
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import start
 from tests.cli.test_scheduler import running
@@ -21,6 +28,10 @@ class Picky(omega.FirstFit):
             raise LookupError("no GPU")
         return super().place(work, snapshot, rng)
 
+class Never(omega.FirstFit):
+    def place(self, work, snapshot, rng):
+        raise LookupError("never")
+
 class Broken(omega.Ordering):
     def key(self, work):
         return 1 / 0
@@ -28,6 +39,7 @@ class Broken(omega.Ordering):
 own = omega.Scheduler("own", placement=Picky())
 broken = omega.Scheduler("own", ordering=Broken())
 good = omega.Scheduler("own")
+never = omega.Scheduler("batch", placement=Never())
 batch = omega.Scheduler("batch", placement=Picky())
 """
 
@@ -147,3 +159,32 @@ def test_delays_of_restarts_grow_and_begin_anew_after_a_steady_minute(
     assert group.restart_dead() == []
     dead["batch/0"] = -9
     assert group.restart_dead() == [("batch/0", -9, 1.0)]
+
+
+def test_plans_and_simulations_end_with_the_line(
+    omega: Omega, cell: RedisCell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join(cell, 1)
+    shared = ("--store", str(omega.url), "--cell", str(omega.cell))
+    place = line_of(folder, '        raise LookupError("never")')
+    line = f"error: policy Never ({place}): LookupError: never\n"
+    with start(*shared, "sim", "run", "--scheduler", "mine:never", "--days", "0.001", within=folder) as process:
+        _, err = process.communicate(timeout=60)
+    assert err.endswith(line)
+    assert "Traceback" not in err
+    policies = registry.imported("tests.cli.test_failing_policy:BROKEN", "it")
+    monkeypatch.setattr(registry, "scheduler", lambda *_: policies.fresh("0"))
+    (folder / "job.yaml").write_text("name: any\nkind: own\ntasks: [{}]\n")
+    said = omega.error("job", "plan", str(folder / "job.yaml"))
+    assert said.startswith(f"policy Raising ({__file__}:")
+    assert said.endswith("ZeroDivisionError: x")
+
+
+class Raising(FirstFit):
+    """Raises at every job."""
+
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> NoReturn:
+        raise ZeroDivisionError("x")
+
+
+BROKEN = Scheduler("own", placement=Raising())

@@ -54,6 +54,10 @@ UNSEEN: list[tuple[str, str]] = [
         "equal amounts move on; the reason is free text",
     ),
     (r"log assert word ([2-9]|1[1-5]) \w+", "usage and shares that a transaction asserted are kept nowhere else"),
+    (
+        r"jobnames field \d removed",
+        "a name of ended jobs: one with leaving tasks is kept longer than newer ones",
+    ),
     (r"done item moved", "a job with tasks that still leave goes to the end of the list when its turn comes"),
     (r"updates field \d duplicated", "the update of a job that is no longer kept stands until a scheduler settles it"),
     (r"meta field ticks .*", "the age of placements is kept nowhere else: from it follows which losses count"),
