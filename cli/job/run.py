@@ -1,6 +1,6 @@
 """``omega job run``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePath
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 @click.option(
     "--directory", metavar="DIR", help="Working directory (default: the current one, on machines that have it)."
 )
+@click.option("--runner", metavar="NAME", help="Task runner that starts CMD, such as podman.")
+@click.option("--image", metavar="NAME", help="Container image for the runner, or what else it takes.")
 @click.option("--time-limit", metavar="TIME", help="Maximum run time of a task, such as 10m.")
 @click.option(
     "--restart",
@@ -115,6 +117,8 @@ def command(
     duration: str | None,
     environment: Mapping[str, str],
     directory: str | None,
+    runner: str | None,
+    image: str | None,
     time_limit: str | None,
     restart: int,
     precedence: int,
@@ -144,6 +148,7 @@ def command(
         raise click.UsageError("give a command after --, or a --name")
     cell = ctx.obj.open(to_change=True)
     demands = _spec(words, time_limit=time_limit, restart=restart, constraints=constraints)
+    demands |= _started(runner, image, words)
     need = cell.dimensions.parse_need(named(cpu, memory, others))
     group = _group(need, demands, count=count, duration=duration, array=array)
     said_of_it = {"environment": dict(environment), "user": user, "pool": pool, "weight": weight, "simulate": simulate}
@@ -157,12 +162,18 @@ def command(
         return prepared(cell, [of_name], ctx.obj.user)
 
     go_on = partial(submit, ctx, cell, follow=not hold if follow is None else follow, hold=hold, of_tasks=True)
+    _under_a_name(lambda called: go_on(jobs(called)), name, stem(words) if name is None else "", job_id)
+
+
+def _under_a_name(go_on: Callable[[str], None], name: str | None, short: str, job_id: str) -> None:
+    """Submit the job under its name; one without a name under `short`, or with part of its id where that is taken."""
+    if name is not None:
+        go_on(name)
+        return
     try:
-        go_on(jobs(name or stem(words)))
+        go_on(short)
     except Duplicate:
-        if name is not None:
-            raise
-        go_on(jobs(f"{stem(words)}-{job_id[:4]}"))
+        go_on(f"{short}-{job_id[:4]}")
 
 
 def _policy(own: Mapping[str, str], fields: KindFields, kind: str) -> dict[str, Any]:
@@ -184,6 +195,17 @@ def _spec(words: Sequence[str], *, time_limit: str | None, restart: int, constra
     if constraints:
         fields["constraints"] = [read_constraint(text) for text in constraints]
     return fields
+
+
+def _started(runner: str | None, image: str | None, words: Sequence[str]) -> dict[str, str]:
+    """Return the fields of a task group that say how its command is started, as in a job file."""
+    from omega.schedulers.constraints.demands import read_runner
+
+    if runner is None and image is None:
+        return {}
+    if runner is None or not words:
+        raise click.UsageError("--runner runs a command after --, and --image is for a --runner")
+    return {"runner": read_runner(runner)} | ({"image": image} if image else {})
 
 
 def _group(

@@ -105,3 +105,13 @@ def test_the_runners_of_omega_are_registered() -> None:
     found, attributes = runners.found()
     assert attributes["runner.virtual-environment"].startswith("3.")
     assert set(found) == {name.removeprefix("runner.") for name in attributes}
+
+
+def test_job_run_takes_a_runner_and_its_image(omega: Omega, machines: RedisCell) -> None:
+    answer = omega.json("job", "run", "--runner", "podman", "--image", "alpine:3", "--", "echo", "hi")
+    job = machines.job(answer["jobs"][0]["id"])
+    assert job is not None
+    assert job.spec["groups"] == [{"command": ["echo", "hi"], "runner": "podman", "image": "alpine:3"}]
+    for words in (("--image", "alpine:3", "--", "x"), ("--runner", "podman", "--name", "n")):
+        assert "--image is for a --runner" in omega.error("job", "run", *words, code=2)
+    assert "runner 'P' is no name" in omega.error("job", "run", "--runner", "P", "--", "x")
