@@ -8,6 +8,7 @@ import click
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
+from omega.queries.job_fields import declarations_text
 from omega.queries.schedulers import FIGURES, OVER_AND_OVER, describe, status
 
 
@@ -106,6 +107,7 @@ def show(each: Mapping[str, Any]) -> None:
             "last cycle": "none yet"
             if last["seconds"] is None
             else f"took {units.seconds(last['seconds'])}, {units.age(last['ago'])} ago",
+            "job fields": declarations_text(each["job_fields"] or ()),
             "rejections": " · ".join(_rejecting(machine) for machine in each["rejecting_machines"]),
         }
     )

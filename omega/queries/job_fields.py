@@ -15,6 +15,16 @@ PUBLISHED = "job_fields"
 """The figure of a scheduler with its declarations."""
 
 
+def declarations_text(published: Sequence[Mapping[str, Any]]) -> str:
+    """Return the fields that a scheduler published in a line; the error for those that this Omega cannot read."""
+    from omega.schedulers.job_fields import JobField
+
+    try:
+        return " · ".join(JobField.from_json(each).about() for each in published)
+    except BadInput as error:
+        return str(error)
+
+
 def values_text(cell: "Queries", job: "Job") -> str:
     """Return the values of a job's own fields as in its file: ``deadline: 30m, tier: gold``."""
     from omega.cellstate.schema import POLICY

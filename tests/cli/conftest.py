@@ -18,6 +18,7 @@ from omega.cli.main import omega as program
 from omega.live.simulated.executor import SimulatedExecutor
 from omega.schedulers import registry
 from omega.schedulers.live_driver import LiveDriver
+from omega.schedulers.scheduler import Scheduler
 
 LEASE_MS = 60_000
 DEADLINE_SECONDS = 30.0
@@ -90,12 +91,10 @@ def eventually(what: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def scheduler(cell: RedisCell, member: str = "batch/0") -> Iterator[LiveDriver]:
-    """A live scheduler in a thread, without a heartbeat: its lease is long."""
-    own = RedisCell.connect(cell.url, cell.name)
-    live = LiveDriver(
-        own, registry.scheduler(member.partition("/")[0]), member, time.time, time.sleep, lease_ms=LEASE_MS
-    )
+def scheduler(cell: RedisCell, member: str = "batch/0", made: Scheduler | None = None) -> Iterator[LiveDriver]:
+    """A live scheduler in a thread, without a heartbeat: its lease is long. `made`: not that of the member's kind."""
+    own, made = RedisCell.connect(cell.url, cell.name), made or registry.scheduler(member.partition("/")[0])
+    live = LiveDriver(own, made, member, time.time, time.sleep, lease_ms=LEASE_MS)
     thread = threading.Thread(target=live.run)
     thread.start()
     try:

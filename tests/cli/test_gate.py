@@ -1,9 +1,6 @@
 """The gate of a live scheduler holds jobs with a reason, shown everywhere, until it or a person releases them."""
 
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -14,7 +11,7 @@ from omega.client.client import Client
 from omega.schedulers import registry
 from omega.schedulers.failing import FailingJobs
 from omega.schedulers.live_driver import LiveDriver
-from tests.cli.conftest import DEADLINE_SECONDS, LEASE_MS, Omega, eventually, executor, join
+from tests.cli.conftest import Omega, eventually, executor, join, scheduler
 
 
 class Budget:
@@ -32,21 +29,10 @@ class Budget:
         return f"the budget of {work.user} is used up" if work.user in self.spent else None
 
 
-@contextmanager
-def gated(cell: RedisCell, gate: public.Gate, member: str = "batch/0") -> Iterator[LiveDriver]:
-    own = RedisCell.connect(cell.url, cell.name)
-    scheduler = registry.scheduler("batch")
-    scheduler.gate, scheduler.failing = gate, FailingJobs()
-    live = LiveDriver(own, scheduler, member, time.time, time.sleep, lease_ms=LEASE_MS)
-    thread = threading.Thread(target=live.run)
-    thread.start()
-    try:
-        yield live
-    finally:
-        live.stopping = True
-        cell.client.rpush(f"omega:{{{cell.name}}}:wake:{member}", "1")
-        thread.join(DEADLINE_SECONDS)
-        own.close()
+def gated(cell: RedisCell, gate: public.Gate, member: str = "batch/0") -> AbstractContextManager[LiveDriver]:
+    made = registry.scheduler("batch")
+    made.gate, made.failing = gate, FailingJobs()
+    return scheduler(cell, member, made)
 
 
 def state(omega: Omega, name: str) -> str:

@@ -139,6 +139,7 @@ def test_a_live_scheduler_publishes_its_fields_to_clients_without_its_package(
             omega.run("job", "submit", file(tmp_path, ("a", "{deadline: 30m}")))
             (row,) = omega.json("scheduler", "list")["schedulers"]
             assert [each["name"] for each in row["job_fields"]] == ["deadline"]
+            assert "deadline (duration, at least 1s, default 1d): time from" in omega.text("scheduler", "status")
         finally:
             run.terminate()
             run.wait(30)
