@@ -39,7 +39,9 @@ class Snapshot(ABC):
     `use` the limits of a kind and their use, both until they are processed. `disturbs`, if set, is how much a claim
     would disturb running tasks on each machine, 0 to 1. `now` is the time of the decision (seconds), `usage` the use of
     users and pools, `pools` the configured pools and `epoch` the published fair shares, both at most a period of
-    epochs old. `resources` are the names of the cell's resources in their order, once pools are configured.
+    epochs old. `unnamed_since` is the time (seconds) since which a job waits for an epoch that names it, or None.
+    `held` are the running tasks by group of jobs, by id, until they are processed.
+    `resources` are the names of the cell's resources in their order, once pools are configured.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -52,6 +54,8 @@ class Snapshot(ABC):
         self.resources: Sequence[str] = ()
         self.pool_use: Mapping[str, PoolUse] = {}
         self.epoch: Epoch | None = None
+        self.unnamed_since: float | None = None
+        self.held: Mapping[str, Sequence[int]] = {}
         self.position = Position()
         self.size = 0
         self.changes = 0

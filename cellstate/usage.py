@@ -1,6 +1,6 @@
 """Use and demand of users and pools in a snapshot: the store's state, with this scheduler's own claims."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import add, neg, sub
 
@@ -13,6 +13,7 @@ _AXES: dict[str, Callable[[Whose], str]] = {
     "user": lambda whose: whose[1],
     "pool": lambda whose: whose[0],
     "leaf": lambda whose: leaf_of(*whose),
+    "all": lambda _: "",
 }
 """What amounts are summed by, and the name under which an account counts."""
 _UNUSED = 1_000
@@ -80,6 +81,14 @@ class Usage:
     def of_leaf(self, leaf: str) -> Resources:
         """What the jobs of a leaf pool hold; a leaf is a pool, or the user of jobs without one (`fairness.leaf_of`)."""
         return tuple(self._sums("leaf").get(leaf, self._nothing))
+
+    def held(self) -> Sequence[int]:
+        """Return the amounts that all jobs hold."""
+        return self._sums("all").get("", self._nothing)
+
+    def of_user(self, user: str) -> Resources:
+        """Return the amounts held by a user's jobs."""
+        return tuple(self._sums("user").get(user, self._nothing))
 
     def sum_of_leaf(self, leaf: str) -> list[int]:
         """Return the list that always holds what `of_leaf` returns, while `generation` stays the same."""

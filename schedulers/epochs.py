@@ -15,9 +15,8 @@ from omega.cellstate.resources import Resources
 from omega.schedulers.fairshare.satisfaction import least_jobs
 from omega.schedulers.fairshare.tree import Job, PoolState, Tree
 from omega.schedulers.fairshare.update import Shares, fair_shares
+from omega.schedulers.fairshare.whole_tasks import PRECEDENCE_SPAN
 
-PRECEDENCE_SPAN = 1 << 33
-"""Factor of the sort key of FIFO pools, which orders jobs by precedence, then by submission."""
 CPU_QUANTUM = 10
 """Inferred guarantees are cut to hundredths of a CPU, in thousandths."""
 
@@ -36,13 +35,13 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
         name, fifo, below = place
         alone = fifo or job.gang or len(job.groups) > 1
         # Equal jobs of one group are found by what they were computed from: that is known without computing it.
-        key: object = job.id if alone else (name, job.waits, job.groups, job.most, job.weight)
+        key: object = job.id if alone else (name, job.lane.precedence, job.waits, job.groups, job.most, job.weight)
         known = below.get(key)
         if known is not None:
             known.jobs.append(job.id)
             continue
         demand, usage, pending = _amounts(job)
-        start = (-job.lane.precedence * PRECEDENCE_SPAN + job.order) if fifo else job.order
+        start = -job.lane.precedence * PRECEDENCE_SPAN + job.order
         below[key] = Leaf(
             name, demand, usage, job.gang, start=start, pending=pending, jobs=[job.id], most=job.most, weight=job.weight
         )

@@ -44,8 +44,6 @@ class Ordering:
     """Whether a retried job joins behind the jobs with the same key."""
     job_fields: ClassVar[Sequence[JobField]] = ()
     """Fields of jobs that the policy declares for itself; policies of other kinds may have the attribute too."""
-    portion: ClassVar[int | None] = None
-    """Maximum number of tasks of a job (no gang) per attempt while other jobs wait; None: all that fit."""
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """Record what users and pools hold (`snapshot.usage`) and the time (seconds) before jobs are chosen.
@@ -67,8 +65,19 @@ class Ordering:
         return 0.0
 
     def most(self, work: Work) -> int | None:
-        """Return how many tasks of a job may take free room now; None: no bound. Asked of a policy with `observe`."""
+        """Return how many tasks of a job may take room in one attempt; None: no bound. Asked of one with `observe`."""
         return None
+
+    def due(self, work: Work) -> Sequence[int] | None:
+        """Return how many tasks of each group of a job may take room at once; None: no bound.
+
+        The job gets more only of room that stayed free (`beyond`). Asked of a policy with `observe`.
+        """
+        return None
+
+    def beyond(self, work: Work) -> float:
+        """Return how long (seconds) room stays free before a job takes more of it than is due; infinite for never."""
+        return 0.0
 
     def kin(self, lane: Hashable) -> Hashable | None:
         """Return a key shared by the lanes whose ranks change together; None: all ranks may change with any lane."""

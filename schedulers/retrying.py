@@ -63,6 +63,8 @@ class RetryRules(Protocol):
 
 def next_step(rules: RetryRules, work: Work, verdicts: AbstractSet[Verdict], outcome: Outcome, now: float) -> Step:
     """Return the next step of a job with unplaced tasks, by the verdicts of its claims; count its conflicts."""
+    if outcome.placed:
+        work.fruitless = 0
     if verdicts & _STALE:
         return Step.REREAD
     if rules.retry_policy is not None:
@@ -86,9 +88,7 @@ def _after_a_conflict(rules: RetryRules, work: Work, outcome: Outcome, now: floa
     work.conflicts += 1
     if work.conflicts >= rules.retry_limit:
         return Step.ABANDON
-    if outcome.placed:
-        work.fruitless = 0
-    else:
+    if not outcome.placed:
         work.fruitless += 1
         longest = min(1.0, rules.backoff * 2 ** min(work.fruitless, 12))
         work.not_before = now + longest * rules.rng.random()

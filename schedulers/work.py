@@ -65,6 +65,8 @@ class Work:
     """Whether the store has the note that its first attempt placed nothing."""
     counted: int = 0
     """The lane of the store among whose jobs that are due the queue counts it; 0 while it does not."""
+    ended: Sequence[int] = ()
+    """Tasks by group that ended since the job was read, as far as known; empty for none."""
 
     @classmethod
     def of(cls, job: Job) -> "Work":
@@ -95,6 +97,7 @@ class Work:
         work.not_before, work.places, work.notes = 0.0, {}, {}
         work.requeued_by = work.admitted = work.lane = work.belongs = None
         work.announced = work.noted = False
+        work.ended = ()
         return work
 
     @property
@@ -190,10 +193,36 @@ class Work:
         whole = sum(g.unplaced + g.placed for g in job.groups) if any(each.relative for each in wants) else 0
         return needs, gang, seen, wants, whole, job.id if scattered else ""
 
+    def holds(self, group: int) -> int:
+        """Return how many tasks of a group run, as far as known."""
+        status = self.job.groups[group]
+        placed = status.placed + max(0, status.ready - self.left[group])
+        return placed - self.ended[group] if self.ended else placed
+
+    def learn(self, placed: Sequence[int]) -> bool:
+        """Take over from the store how many tasks of each group run; return whether this scheduler knew less."""
+        before = [self.holds(group) for group in range(len(self.left))]
+        if before == list(placed):
+            return False
+        ended = self.ended or [0] * len(before)
+        self.ended = [past + had - has for past, had, has in zip(ended, before, placed, strict=True)]
+        return True
+
     def takes_over(self, job: Job) -> None:
         """Update the unplaced tasks from the store: tasks were requeued, or another scheduler placed some."""
-        self.job, self.belongs = job, None
+        self.job, self.belongs, self.ended = job, None, ()
         self.left = _unplaced(job)
+
+
+def fitting(work: Work, amounts: Sequence[float]) -> list[int]:
+    """Return how many unplaced tasks of each group fit into some amounts, one group after the other; all of a gang."""
+    left, tasks = list(amounts), list[int]()
+    for group, count in enumerate(work.left):
+        need = work.need(group)
+        fits = (int(max(0.0, has) // amount) for has, amount in zip(left, need, strict=True) if amount)
+        tasks.append(min([count, *fits]))
+        left = [has - tasks[-1] * amount for has, amount in zip(left, need, strict=True)]
+    return [0] * len(tasks) if work.gang and tasks != work.left else tasks
 
 
 def _unplaced(job: Job) -> list[int]:

@@ -43,9 +43,8 @@ class PoolShare:
 class Leaf(NamedTuple):
     """Equal jobs of a pool in an epoch: demand (usage included) and usage of each, in smallest units.
 
-    `start` orders the jobs of FIFO pools: by precedence, then by submission; `pending` counts unplaced tasks. `most`:
-    amounts that each could hold at once if nothing else ran; empty: its demand. `weight`: of each, among the jobs of
-    its pool.
+    `start` orders them, by precedence, then by submission; `pending` counts unplaced tasks. `most`: amounts that each
+    could hold at once if nothing else ran; empty: its demand. `weight`: of each, among the jobs of its pool.
     """
 
     pool: str

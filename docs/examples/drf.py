@@ -12,8 +12,6 @@ class WeightedDrf(omega.Ordering):
     weights: dict[str, float] = field(default_factory=dict)
     _usage: omega.Usage | None = field(default=None, repr=False)
 
-    portion = 8  # tasks of a job that are placed at a time while others wait
-
     def observe(self, snapshot, now):
         """Keep what users hold; the scheduler's own claims and choices are counted in it at once."""
         self._usage = snapshot.usage
@@ -25,6 +23,10 @@ class WeightedDrf(omega.Ordering):
     def rank(self, user):
         """The dominant share of a user, for its weight."""
         return self._usage.dominant_share(user=user) / self.weights.get(user, 1.0)
+
+    def most(self, work):
+        """Place at most eight tasks of a job per attempt: the next ones may be for another user."""
+        return 8
 
 
 drf = omega.Scheduler("drf", ordering=WeightedDrf({"ada": 2.0}), jobs_per_call=8)

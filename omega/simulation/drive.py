@@ -191,6 +191,8 @@ class SimulatedScheduler:
     def _next(self, until: float | None) -> Arrived | None:
         """Return the answer to Receive; None, and the scheduler is idle, when there is nothing to do now."""
         engine, queue = self.engine, self.scheduler.queue
+        if self.copy.unnamed_since is not None:
+            self.world.name_jobs()
         # A job that was blocked on an old copy may fit now: check again, as live (semantics 19).
         blocked = bool(queue.blocked.groups or queue.limited.groups)
         missed = blocked and self.world.frees != self._frees

@@ -16,6 +16,9 @@ from omega.simulation.engine import SECOND
 from omega.simulation.simulated_store import EXECUTOR, SimulatedStore
 from omega.simulation.world import Eviction, World
 
+NAMING_SECONDS = 0.1
+"""Time in seconds after which an epoch names a job that waits for it."""
+
 
 class Sample(NamedTuple):
     """How a pool stood at an epoch (seconds): usage and fair share as parts of the totals, satisfaction."""
@@ -66,6 +69,8 @@ class PoolClock:
     totals: Resources
     period: float = 1.0
     samples: dict[str, list[Sample]] = field(default_factory=dict)
+    _due: int = 0
+    """When the next epoch is computed, in microseconds."""
     _machines: ArraySnapshot = field(init=False)
     _runnable: Runnable = field(default_factory=Runnable)
 
@@ -78,6 +83,7 @@ class PoolClock:
         cell = self.store.cell
         self.pools = cell.set_pools(self.pools, cell.pools().version, 0, EXECUTOR)
         self.world.pools, self.world.resources = self.pools, cell.dimensions.names
+        self.world.name_jobs = self.name_jobs
         self._tick(None)
 
     def history(self) -> PoolHistory:
@@ -85,8 +91,17 @@ class PoolClock:
         samples = {name: each for name, each in self.samples.items() if not name.endswith(f"/{ROOT}")}
         return PoolHistory(self.world.resources, samples, self.world.pool_evictions)
 
+    def name_jobs(self) -> None:
+        """Bring the next epoch forward: a job waits for it."""
+        due = self.world.engine.now + round(NAMING_SECONDS * SECOND)
+        if due < self._due:
+            self._due = due
+            self.world.engine.at(due, self._tick)
+
     def _tick(self, _: Any) -> None:
         cell, engine = self.store.cell, self.world.engine
+        if engine.now != self._due:
+            return  # it was brought forward
         reply, jobs = cell.demands(self._machines.position)
         self._machines.apply(reply)
         totals = {tree.name: self.totals for tree in self.pools.trees}
@@ -97,7 +112,8 @@ class PoolClock:
         )  # fmt: skip
         self.world.epoch = epoch
         self._sample(epoch, engine.seconds)
-        engine.at(engine.now + round(self.period * SECOND), self._tick)
+        self._due = engine.now + round(self.period * SECOND)
+        engine.at(self._due, self._tick)
         self.world.wake()
 
     def _sample(self, epoch: Epoch, at: float) -> None:

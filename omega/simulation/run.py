@@ -289,7 +289,14 @@ class Simulation:
     def _arrive(self, spec: JobSpec) -> None:
         arrived, now = self._arrived, self.world.engine.now
         if arrived == self._written:
-            chunk = self.workload.arrivals[arrived : arrived + self._ahead]
+            last = arrived + self._ahead
+            # Jobs of one instant are submitted by one call.
+            at = self.workload.arrivals[last - 1 : last][0].at_seconds if self._ahead == 1 else None
+            while (
+                at is not None and last < len(self.workload.arrivals) and self.workload.arrivals[last].at_seconds == at
+            ):
+                last += 1
+            chunk = self.workload.arrivals[arrived:last]
             self.store.submit([arrival.job for arrival in chunk], now // 1000)
             self._written += len(chunk)
         self._arrived = arrived + 1

@@ -64,6 +64,8 @@ class World:
         """Number of times that resources were freed."""
         self.watching: dict[int, Callable[[], None]] = {}
         """By scheduler number: callbacks of idle schedulers with blocked jobs, called when resources are freed."""
+        self.name_jobs: Callable[[], None] = _nothing_to_name
+        """Brings the next epoch forward, because a job waits for it."""
         self.placements = 0
         """Number of transactions that placed tasks."""
         self.awaiting: dict[int, tuple[Awaited, Callable[[], None]]] = {}
@@ -180,3 +182,7 @@ class World:
             self.on_end(*what)
         self.frees += 1
         self.wake()
+
+
+def _nothing_to_name() -> None:
+    """Without pools no job waits for an epoch."""

@@ -29,7 +29,7 @@ MOST_OTHERS = 10_000
 @dataclass(frozen=True, slots=True)
 class Fetch:
     """Fetch missing attributes, the machines of the jobs `placed` (ids) and `others` (names), the running tasks of the
-    machines `residents` (indices), and the limits and use of the job type `use`.
+    machines `residents` (indices), the limits and use of the job type `use`, and how many tasks of `held` (ids) run.
     """
 
     attributes: bool = False
@@ -37,6 +37,7 @@ class Fetch:
     others: tuple[str, ...] = ()
     residents: tuple[int, ...] = ()
     use: str = ""
+    held: tuple[str, ...] = ()
 
 
 def wanted(works: Sequence[Work], snapshot: Snapshot, *, always: bool = False) -> Fetch | None:
@@ -85,6 +86,9 @@ def fetch(asked: Fetch, cell: "Queries", snapshot: Snapshot) -> None:
     if asked.use:
         snapshot.use = cell.kinds().get(asked.use) or KindUse.none(len(cell.dimensions))
         snapshot.pool_use = cell.pool_use() if snapshot.pools.limited else {}
+    if asked.held:
+        jobs = cell.jobs_by_id(asked.held)
+        snapshot.held = {job_id: [group.placed for group in job.groups] for job_id, job in jobs.items()}
     if asked.placed:
         snapshot.placed = {job_id: _running(cell, cell.job(job_id)) for job_id in asked.placed}
     if asked.others:

@@ -19,9 +19,10 @@ from omega.schedulers.epochs import epoch_of
 from omega.schedulers.fairshare.standings import EpochShares, StandingsOf
 from omega.schedulers.fairshare.tree import Job, Tree
 from omega.schedulers.fairshare.update import fair_shares
+from omega.schedulers.ordering.jobs_due import JobsDue
 from omega.schedulers.policies import Ordering
 from omega.schedulers.pool_machines import totals_of
-from omega.schedulers.work import Work
+from omega.schedulers.work import Work, fitting
 
 UNNAMED = "<none>"
 """The pool of jobs that name none."""
@@ -61,7 +62,6 @@ class FairPools(Ordering):
 
     uses_pools: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ()
-    portion: ClassVar[int | None] = 16
     pools: Mapping[str, PoolSettings] = field(default_factory=dict)
     resources: Sequence[str] = ("cpu", "memory")
     period: float = 1.0
@@ -91,6 +91,7 @@ class FairPools(Ordering):
     _now: float = field(default=0.0, repr=False)
     _leaves: dict[tuple[str, str], "_Leave"] = field(default_factory=dict, repr=False)
     """The room that a leaf pool leaves to another one."""
+    _jobs: JobsDue = field(default_factory=JobsDue, repr=False)
 
     def __post_init__(self) -> None:
         if self.period <= 0:
@@ -105,6 +106,7 @@ class FairPools(Ordering):
         if self._epoch is None and snapshot.pools.configured:
             self._epoch = self._provisional(snapshot, now)
         self._fresh = self._epoch is None or self._epoch is not before
+        self._jobs.observe(self._epoch, snapshot, now)
         if self._fresh or self._generation != usage.generation:
             self._fresh, self._generation = True, usage.generation
             self._lane_satisfactions.clear()
@@ -158,7 +160,7 @@ class FairPools(Ordering):
             return 1.0 / (1.0 + (heavier or 1.0)) - work.job.precedence
         job = work.job
         groups = job.groups
-        if len(groups) == 1 and not groups[0].placed and groups[0].ready <= work.left[0]:
+        if len(groups) == 1 and not groups[0].placed and groups[0].ready <= work.left[0] and work.admitted is None:
             return -job.precedence
         part = _held(work, self._usage.capacity) / weight_of(job.spec)
         return part / (1.0 + part) - job.precedence
@@ -170,6 +172,23 @@ class FairPools(Ordering):
         need = next((work.need(group) for group, left in enumerate(work.left) if left), None)
         leaf = leaf_of(work.pool, work.user)
         return None if need is None else _most_tasks(self._epoch, self._usage, leaf, need, self._names)
+
+    @override
+    def due(self, work: Work) -> Sequence[int] | None:
+        usage = self._usage
+        if self._epoch is not None or usage is None:
+            return self._jobs.due(work)
+        parts, open_ = self._shares.get(work.pool or UNNAMED, ((), ()))
+        if not open_:
+            return None
+        held, capacity, due = usage.of_pool(work.pool), usage.capacity, [0.0] * len(usage.capacity)
+        for d, part in parts:
+            due[d] = part * capacity[d] * (1 + _SMALL) - held[d]
+        return fitting(work, due)
+
+    @override
+    def beyond(self, work: Work) -> float:
+        return 0.0 if self._epoch is None else self._jobs.beyond(work)
 
     def kin(self, lane: Hashable) -> Hashable | None:
         """Return the lanes of the pool, before the first epoch those of all users without one together."""
@@ -198,9 +217,8 @@ class FairPools(Ordering):
         usage, epoch = self._usage, self._epoch
         if usage is None or epoch is None:
             return 0.0
-        need, tasks = next(((work.need(group), left) for group, left in enumerate(work.left) if left), ((), 0))
-        if not work.gang:
-            tasks = min(tasks, self.portion or tasks)
+        admitted = work.admitted or work.left
+        need, tasks = next(((work.need(group), count) for group, count in enumerate(admitted) if count), ((), 0))
         leaf = leaf_of(work.pool, work.user)
         after = [has + tasks * more for has, more in zip(usage.of_leaf(leaf), need, strict=True)] if need else []
         others = set[str]()
@@ -306,12 +324,12 @@ def _most_tasks(shares: EpochShares, usage: Usage, leaf: str, need: Resources, n
 
 
 def _held(work: Work, capacity: Resources) -> float:
-    """The largest part of a resource that a job holds: of equal jobs the one that holds least is least satisfied."""
+    """The largest part of a resource that a job holds or is given: of equal jobs the one with least comes first."""
     most = 0.0
-    for group, left in zip(work.job.groups, work.left, strict=True):
-        tasks = group.placed + max(0, group.ready - left)
+    for group, admitted in enumerate(work.admitted or [0] * len(work.left)):
+        tasks = work.holds(group) + admitted
         if tasks:
-            parts = (amount / total for amount, total in zip(group.need, capacity, strict=True) if total)
+            parts = (amount / total for amount, total in zip(work.need(group), capacity, strict=True) if total)
             most += tasks * max(parts, default=0.0)
     return most
 

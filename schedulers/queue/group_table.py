@@ -46,6 +46,11 @@ class GroupTable:
         self.key[line], self.tie[line] = within
         return line
 
+    def smallest(self) -> NDArray[np.int64]:
+        """Return by resource the smallest need of all groups."""
+        smallest: NDArray[np.int64] = self.least.min(axis=0)
+        return smallest
+
     def drop(self, alike: Alike) -> None:
         """Free the line of an empty group."""
         line = self.of.pop(alike)

@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 from itertools import islice
 from random import Random
 
+from omega.cellstate.pools import Epoch
 from omega.cellstate.replies import ANY_JOB, Awaited
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.fetching import Fetch, lacking
@@ -19,10 +20,15 @@ from omega.schedulers.queue.evicting import EvictingJobs
 from omega.schedulers.queue.limited import Limited, PoolRoom
 from omega.schedulers.queue.ranks import Place, Ranks, admit
 from omega.schedulers.queue.ready import Ready
+from omega.schedulers.queue.turns import RequeueRound
 from omega.schedulers.work import Work
 
 LOOK_SECONDS = 0.2
 """Minimum time between two fetches of other jobs' runs, or of the use of a kind, for blocked jobs."""
+NAMING_SECONDS = 0.02
+"""Interval in seconds of looks for an epoch that a job waits for."""
+MOST_COUNTED = 64
+"""Maximum number of jobs whose running tasks are counted in one attempt."""
 STAGGER_SECONDS = 0.04
 """Over which requeueing for freed room is spread, in a cell whose pools several schedulers serve."""
 
@@ -42,11 +48,16 @@ class Queue:
         self._until: list[tuple[float, str]] = []
         self._evicting = EvictingJobs(self.blocked)
         self._look_at = 0.0
-        self._fetched = -1
+        self._fetched = self._counted_at = -1
         """Changes of the snapshot when other jobs' runs were fetched last."""
+        self._to_count: list[str] = []
+        """Blocked jobs whose running tasks are to be counted."""
+        self._name_at: float | None = None
+        """When to look for the epoch that names a job which waits for it (seconds)."""
         self.bound: Callable[[], Place | None] | None = None
         """The place of the best job that may still be in the store: none behind it is chosen, unless it was before."""
         self._held_back = False
+        self._epoch: Epoch | None = None
         self.stagger = 0.0
         """Seconds by which jobs that were requeued for freed room wait: not all schedulers claim it at once."""
         self.joined: list[Work] = []
@@ -56,7 +67,6 @@ class Queue:
         """Store the methods of the ordering that are called for each job."""
         self.follows_use = type(self.ordering).observe is not Ordering.observe
         """Whether ranks depend on the use of users and pools."""
-        self._by_use = self.follows_use or self.ordering.portion is not None
 
     def follow(self, ordering: Ordering) -> None:
         """Use another ordering for the jobs that are queued and those to come."""
@@ -155,7 +165,7 @@ class Queue:
         due = [ready]
         if self.limited.unknown or self._others_may_have_moved():
             due.append(self._look_at)
-        due.append(self._evicting.next_due())
+        due += (self._evicting.next_due(), self.blocked.next_due(), self._name_at)
         while self._until and not self._waits(*self._until[0]):
             heappop(self._until)
         if self._until:
@@ -201,18 +211,31 @@ class Queue:
         # A blocked job may wait for a machine that joined or changed.
         attributes = snapshot.attributes.used and bool(len(self.blocked)) and lacking(snapshot)
         others, use = set[str](), ""
+        held = self._holding(snapshot) if self.ranks.bounds else ()
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             use = kind if len(self.limited) else ""
             if snapshot.changes != self._fetched:
                 others, self._fetched = self.blocked.others(), snapshot.changes
-        return Fetch(attributes, others=tuple(sorted(others)), use=use) if attributes or others or use else None
+        if not (attributes or others or use or held):
+            return None
+        return Fetch(attributes, others=tuple(sorted(others)), use=use, held=held)
+
+    def _holding(self, snapshot: Snapshot) -> tuple[str, ...]:
+        """Return the blocked jobs whose running tasks may have ended since they were counted, some at a time."""
+        uncounted, self.blocked.uncounted = self.blocked.uncounted, set()
+        if snapshot.changes != self._counted_at:
+            self._counted_at, uncounted = snapshot.changes, self.blocked.holding
+        self._to_count += sorted(uncounted.difference(self._to_count))
+        count, self._to_count = self._to_count[:MOST_COUNTED], self._to_count[MOST_COUNTED:]
+        return tuple(count)
 
     # Requeueing
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """Pass the snapshot and the time to the policy; all ranks are computed again."""
         snapshot.now, self._snapshot = now, snapshot
+        self._name_at = now + NAMING_SECONDS if snapshot.unnamed_since is not None else None
         if self.follows_use:
             snapshot.usage.capacity = snapshot.total()
             self.ordering.observe(snapshot, now)
@@ -244,7 +267,9 @@ class Queue:
         if promise is not None:
             snapshot.usage.forget_promises()  # the jobs of the last choice hold what they were given
             self._forget_touched(snapshot)
-        requeued = self.blocked.requeue(snapshot, promise)
+        if self.ranks.bounds:
+            self._note_dues(snapshot)
+        requeued = self.blocked.requeue(snapshot, promise, now)
         if snapshot.changed_others:
             requeued += self.blocked.requeue_near(snapshot, snapshot.changed_others, promise)
             snapshot.changed_others = set()
@@ -257,14 +282,28 @@ class Queue:
             if self._waits(until, job_id) and (work := self.blocked.discard(job_id)) is not None:
                 requeued.append(work)
         requeued += self._evicting.requeue(snapshot, preemption, rng, now)
+        self._make_ready(requeued, now)
+
+    def _note_dues(self, snapshot: Snapshot) -> None:
+        """Record what may change the room that is due to blocked jobs."""
+        if snapshot.epoch is not self._epoch or snapshot.unnamed_since is not None:
+            self._epoch, self.blocked.offers_all = snapshot.epoch, True
+        if snapshot.held:
+            self.blocked.learn(snapshot.held)
+            snapshot.held = {}
+        self.blocked.trying = {work.whose for work in self.ready.works.values()}
+
+    def _make_ready(self, requeued: Sequence[Work], now: float) -> None:
+        """Add requeued jobs to the ready ones; some leave the room to others for a time."""
         here = self._lanes_here(requeued) if self.follows_use else ()
         for work in requeued:
             by_policy = work.requeued_by is None
             if by_policy:
                 work.requeued_by = POLICY
             seconds = self.ordering.wait(work, here) if self.follows_use else 0.0
-            if self.stagger and (self.follows_use or not by_policy):  # a job that may evict overtakes no other one
-                seconds = max(seconds, self.stagger)
+            due = isinstance(work.requeued_by, RequeueRound) and work.requeued_by.due
+            if self.stagger and not due and (self.follows_use or not by_policy):
+                seconds = max(seconds, self.stagger)  # a job that may evict overtakes no other one
             work.not_before = now + seconds if seconds else 0.0
             self.ready.add(work)
 
@@ -286,8 +325,8 @@ class Queue:
 
     def choose(self, now: float, most: int) -> list[Work]:
         """Remove and return the next jobs by the policy, at most `most`."""
-        if self._by_use:
-            return self._choose_by_use(now, most, self.ordering.portion)
+        if self.follows_use:
+            return self._choose_by_use(now, most)
         bound = None if self._held_back or self.bound is None else self.bound()
         chosen: list[Work] = []
         blocked, left = self.blocked, most
@@ -305,17 +344,16 @@ class Queue:
         self._held_back = bound is not None and not chosen
         return chosen
 
-    def _choose_by_use(self, now: float, most: int, portion: int | None) -> list[Work]:
-        """Choose for a policy whose ranks follow the jobs chosen so far, or that gives jobs a part of what fits."""
-        snapshot, follows_use = self._snapshot, self.follows_use
-        if snapshot is not None and follows_use:
+    def _choose_by_use(self, now: float, most: int) -> list[Work]:
+        """Choose for a policy whose ranks follow the jobs chosen so far, and that may admit some of their tasks."""
+        snapshot = self._snapshot
+        if snapshot is not None:
             snapshot.usage.forget_promises()
             self._forget_touched(snapshot)
         chosen: list[Work] = []
-        lanes = set[Hashable]()
         bound = None if self._held_back or self.bound is None else self.bound()
         while len(chosen) < most and (work := self.ready.pop(now, bound)) is not None:
-            if work.not_before and follows_use and (seconds := self.ordering.wait(work, self._lanes_here((work,)))):
+            if work.not_before and (seconds := self.ordering.wait(work, self._lanes_here((work,)))):
                 work.not_before = now + seconds  # room was freed meanwhile
                 self.ready.add(work)
                 continue
@@ -326,22 +364,13 @@ class Queue:
             if self.blocked.groups and self.joins(work):
                 self.joined.append(work)
                 continue
+            if not admit(self.ordering, work):
+                self.blocked.hold_back(work)
+                self.joined.append(work)
+                continue
             chosen.append(work)
-            lane = self.ranks.lane(work) if work.lane is None else work.lane
-            lanes.add(lane)
-            if follows_use:
-                admit(self.ordering, work)
-                tasks = work.admitted
-                if tasks is None:
-                    tasks = work.left
-                    if portion is not None and max(tasks) > portion and not work.gang:
-                        tasks = [min(left, portion) for left in tasks]
-                self._promise(work, tasks, lane, work.id)
+            self._promise(work, work.admitted or work.left, work.lane, work.id)
         self._held_back = bound is not None and not chosen
-        if portion is not None and (len(lanes) > 1 or self.ready.lanes() or len(self.blocked)):
-            for work in chosen:
-                if max(work.left) > portion and not work.gang and work.admitted is None:
-                    work.admitted = [min(left, portion) for left in work.left]
         return chosen
 
 

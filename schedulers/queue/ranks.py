@@ -32,6 +32,8 @@ class Ranks:
         """The lane of a job."""
         self.key, self.rejoins = ordering.key, ordering.rejoins
         """The key of a job in its lane; whether a retried job joins behind those with its key."""
+        self.bounds = type(ordering).due is not Ordering.due
+        """Whether room beyond what is due to a job may have to stay free for some time."""
         self.forget()
 
     def rank(self, lane: Hashable) -> float:
@@ -88,13 +90,26 @@ class Ranks:
         return changed
 
 
-def admit(ordering: Ordering, work: Work) -> None:
-    """Admit as many tasks of a chosen job as may take free room by the policy; none of a gang that may not."""
+def admit(ordering: Ordering, work: Work) -> bool:
+    """Admit as many tasks of a chosen job as may take room now by the policy; return whether there are any.
+
+    Tasks that were admitted before, when room was given to the job, are due. A gang gets all of its tasks or none.
+    """
+    if work.admitted is None and (due := ordering.due(work)) is not None:
+        work.admitted = within(work, due)
     most = ordering.most(work)
-    if most is None or most >= work.remaining:
-        return
-    left, admitted = (0 if work.gang else most), list[int]()
-    for tasks in work.admitted or work.left:
-        admitted.append(min(tasks, left))
-        left -= admitted[-1]
-    work.admitted = admitted
+    if most is not None and most < work.remaining:
+        left, admitted = (0 if work.gang else most), list[int]()
+        for tasks in work.admitted or work.left:
+            admitted.append(min(tasks, left))
+            left -= admitted[-1]
+        work.admitted = admitted
+    return work.admitted is None or any(work.admitted)
+
+
+def within(work: Work, tasks: Sequence[int]) -> list[int] | None:
+    """Return the unplaced tasks of a job that are among these, by group: all or none of a gang; None: all of them."""
+    admitted = list(map(min, work.left, tasks))
+    if admitted == work.left:
+        return None
+    return [0] * len(admitted) if work.gang else admitted

@@ -20,7 +20,6 @@ from omega.schedulers.work import Work
 class OwnOrdering(Ordering):
     """The order of another ordering."""
 
-    portion: ClassVar[int | None] = 16
     inner: FairPools = field(default_factory=FairPools)
 
     def observe(self, snapshot: Snapshot, now: float) -> None:
@@ -37,6 +36,12 @@ class OwnOrdering(Ordering):
 
     def most(self, work: Work) -> int | None:
         return self.inner.most(work)
+
+    def due(self, work: Work) -> Sequence[int] | None:
+        return self.inner.due(work)
+
+    def beyond(self, work: Work) -> float:
+        return self.inner.beyond(work)
 
     def kin(self, lane: Hashable) -> Hashable | None:
         return self.inner.kin(lane)

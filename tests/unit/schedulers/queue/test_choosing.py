@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from random import Random
-from typing import ClassVar
 
 import pytest
 
@@ -22,14 +21,38 @@ from tests.unit.schedulers.drive import say
 ONE = ((1, 1), 1)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Portions(Ordering):
-    """Gives jobs of the same lane, and others, three tasks at a time; it does not look at use."""
+    """Places three tasks of a job per attempt."""
 
-    portion: ClassVar[int | None] = 3
+    def observe(self, snapshot: Snapshot, now: float) -> None:
+        """Follow nothing."""
 
     def lane(self, work: Work) -> str:
         return work.user
+
+    def most(self, work: Work) -> int:
+        return 3
+
+
+@dataclass
+class Shares(Ordering):
+    """Has so many tasks due to each job; it leaves more room for a time in seconds."""
+
+    tasks: dict[str, int]
+    seconds: float = 0.05
+
+    def observe(self, snapshot: Snapshot, now: float) -> None:
+        """Follow nothing."""
+
+    def key(self, work: Work) -> float:
+        return work.holds(0) + sum(work.admitted or [0])
+
+    def due(self, work: Work) -> list[int] | None:
+        return [max(0, self.tasks[work.id] - work.holds(0))] if work.id in self.tasks else None
+
+    def beyond(self, work: Work) -> float:
+        return self.seconds
 
 
 def ready_of(*works: Work, ordering: Ordering | None = None) -> Queue:
@@ -51,69 +74,113 @@ def test_no_more_jobs_are_chosen_than_asked_for(ordering: Ordering) -> None:
     assert [len(queue.choose(0.0, most)) for most in (2, 0, 2, 2, 2)] == [2, 0, 2, 1, 0]
 
 
-# Portions
+# What is admitted
 
 
-def test_a_job_alone_gets_all_that_fits() -> None:
-    (chosen,) = ready_of(many("a"), ordering=Portions()).choose(0.0, 1)
-    assert chosen.admitted is None
-
-
-@pytest.mark.parametrize("other", ["ada", "bob"])
-def test_a_job_gets_a_portion_while_another_is_ready(other: str) -> None:
-    (chosen,) = ready_of(many("a", user="ada"), many("b", user=other), ordering=Portions()).choose(0.0, 1)
-    assert chosen.admitted == [3]
-
-
-def test_a_job_gets_a_portion_while_another_is_blocked() -> None:
-    queue = ready_of(many("a", user="ada"), ordering=Portions())
-    queue.block(many("b", user="bob"))
-    (chosen,) = queue.choose(0.0, 1)
-    assert chosen.admitted == [3]
-
-
-def test_jobs_of_several_lanes_that_are_chosen_together_get_a_portion_each() -> None:
-    queue = ready_of(many("a", user="ada"), many("b", user="bob"), ordering=Portions())
-    assert [found.admitted for found in queue.choose(0.0, 2)] == [[3], [3]]
-
-
-def test_jobs_of_one_lane_that_are_chosen_together_get_all_that_fits() -> None:
-    queue = ready_of(many("a"), many("b"), ordering=Portions())
-    assert [found.admitted for found in queue.choose(0.0, 2)] == [None, None]
-
-
-def test_a_gang_what_a_limit_admitted_and_less_than_a_portion_are_not_divided() -> None:
+def test_no_more_tasks_are_chosen_than_a_policy_places_per_attempt() -> None:
     gang, limited = work(((1, 1), 10), name="gang", gang=True), many("z")
     limited.admitted = [7]
-    queue = ready_of(gang, limited, work(ONE, name="small", order=999, user="bob"), ordering=Portions())
-    assert [found.admitted for found in queue.choose(0.0, 3)] == [None, [7], None], (
-        "the small job has less than a portion"
-    )
+    small = work(ONE, name="small", order=999, user="bob")
+    queue = ready_of(gang, limited, small, many("a", user="ada"), ordering=Portions())
+    assert {found.id: found.admitted for found in queue.choose(0.0, 4)} == {"z": [3], "small": None, "a": [3]}
+    assert queue.blocked.ids() == ["gang"], "all of its tasks or none"
 
 
-@pytest.mark.parametrize("whole", ["gang", "admitted"])
-def test_turns_of_users_follow_what_the_chosen_jobs_will_hold(whole: str) -> None:
-    """Ada's first job counts with all of its 40 tasks, the portions of the others with 16 each."""
-    first = work(((1, 1), 40), name="a", user="ada", gang=whole == "gang")
-    first.admitted = [40] if whole == "admitted" else None
-    rest = [
-        work(((1, 1), 40), name=f"j{i}", order=1 + i, user=user) for i, user in enumerate(("ada", "bob", "bob", "bob"))
-    ]
-    queue = Queue(FairUsers())
-    for found in (first, *rest):
-        queue.ready.add(found)
-    queue.observe(snapshot((100, 100)), 0.0)
-    assert [found.user for found in queue.choose(0.0, 5)] == ["ada", "bob", "bob", "bob", "ada"]
+def test_a_job_takes_what_is_due_to_it_and_one_without_a_bound_all() -> None:
+    gang = work(((1, 1), 10), name="g", gang=True)
+    queue = ready_of(many("a"), many("b"), many("c"), gang, ordering=Shares({"a": 4, "b": 0, "g": 9}))
+    assert [(found.id, found.admitted) for found in queue.choose(0.0, 4)] == [("a", [4]), ("c", None)]
+    assert sorted(queue.blocked.ids()) == ["b", "g"]
+    assert sorted(found.id for found in queue.joined) == ["b", "g"], "they are reported as blocked"
+    assert queue.next_due() == 0.0, "room is offered to them at once"
 
 
-def test_a_user_with_twice_the_weight_has_twice_the_turns_of_portions() -> None:
-    """Of each job a portion of 16 tasks counts, not the whole job."""
-    queue = Queue(FairUsers({"ada": 2.0}))
-    for i in range(12):
-        queue.ready.add(work(((1, 1), 16 + i), name=f"j{i}", order=i, user="ada" if i % 2 else "bob"))
-    queue.observe(snapshot((1_000, 1_000)), 0.0)
-    users = [found.user for found in queue.choose(0.0, 6)]
-    assert (users.count("ada"), users.count("bob")) == (4, 2)
+def test_users_take_their_shares_of_what_all_want() -> None:
+    """Ada has twice the weight; Eve wants less than her share."""
+    queue, copy = Queue(FairUsers({"ada": 2.0})), snapshot((100, 100))
+    wants = {"ada": 90, "bob": 90, "eve": 10}
+    for order, (user, tasks) in enumerate(wants.items()):
+        copy.usage.change(("", user), (0, 0), (tasks, tasks))
+        queue.ready.add(work(((1, 1), tasks), name=user, order=order, user=user))
+    queue.observe(copy, 0.0)
+    assert {found.id: found.admitted for found in queue.choose(0.0, 3)} == {"ada": [60], "bob": [30], "eve": None}
+    copy.usage.change(("", "bob"), (0, 0), (-80, -80))
+    copy.usage.change(("", "ada"), (0, 0), (-10, -10))
+    queue.observe(copy, 1.0)
+    queue.ready.add(work(((1, 1), 80), name="ada", user="ada"))
+    assert [found.admitted for found in queue.choose(1.0, 3)] == [None], "there is room for all"
+
+
+# Room that jobs leave to others
+
+
+def offered(queue: Queue, copy: Snapshot, now: float) -> dict[str, list[int] | None]:
+    """What the queue gives to which jobs at a time; they are blocked again."""
+    queue.observe(copy, now)
+    queue.requeue(copy, NoPreemption(), Random(1), now)
+    chosen = queue.choose(now, 99)
+    copy.usage.forget_promises()
+    given = {found.id: found.admitted for found in chosen}
+    for found in chosen:
+        found.admitted, found.requeued_by = None, None
+        queue.blocked.add(found)
+    return given
+
+
+def sharing(tasks: dict[str, int], *free: int, seconds: float = 0.05) -> tuple[Queue, Snapshot]:
+    """Blocked jobs of ten tasks each, and machines with this room, which was freed just now."""
+    queue, copy = Queue(Shares(tasks, seconds)), snapshot(*[(0, 0)] * len(free))
+    for name in tasks:
+        queue.block(many(name))
+    copy.freed()
+    for machine, room in enumerate(free):
+        say(copy, machine, room, room)
+    return queue, copy
+
+
+def test_freed_room_goes_to_the_jobs_to_which_it_is_due() -> None:
+    queue, copy = sharing({"a": 0, "b": 2, "c": 3}, 4)
+    assert offered(queue, copy, 0.0) == {"b": [2], "c": [2]}
+
+
+def test_room_that_stayed_free_goes_to_all_in_turns() -> None:
+    queue, copy = sharing({"a": 0, "b": 1}, 4, 1)
+    assert offered(queue, copy, 0.0) == {"b": [1]}
+    assert queue.next_due() == 0.05
+    say(copy, 0, 3, 3)  # b took its task
+    assert offered(queue, copy, 0.04) == {}
+    assert offered(queue, copy, 0.05) == {"a": [2], "b": [2]}
+
+
+def test_room_that_was_taken_meanwhile_or_freed_again_has_not_stayed_free() -> None:
+    queue, copy = sharing({"a": 0}, 4)
+    assert offered(queue, copy, 0.0) == {}
+    say(copy, 0, 1, 1)
+    assert offered(queue, copy, 0.03) == {}
+    say(copy, 0, 3, 3)
+    assert offered(queue, copy, 0.05) == {"a": [1]}, "two more slots were freed just now"
+    assert offered(queue, copy, 0.08) == {}
+    assert queue.next_due() == pytest.approx(0.1)
+    assert offered(queue, copy, 0.1) == {"a": [2]}
+
+
+def test_no_job_takes_more_than_is_due_while_another_of_its_pool_is_being_tried() -> None:
+    queue, copy = sharing({"a": 0}, 4)
+    assert offered(queue, copy, 0.0) == {}
+    late = many("z")
+    late.not_before = 9.0
+    queue.ready.add(late)
+    assert offered(queue, copy, 0.05) == {}
+    queue.discard("z")
+    assert offered(queue, copy, 0.1) == {"a": [4]}
+
+
+def test_room_that_nobody_takes_is_not_offered_for_ever() -> None:
+    queue, copy = sharing({"a": 0}, 4, seconds=9.0)
+    assert offered(queue, copy, 0.0) == {}
+    for turn in range(1, 6):
+        assert offered(queue, copy, 0.05 * turn) == {}
+    assert queue.next_due() is None
 
 
 # Jobs that are still elsewhere

@@ -11,11 +11,12 @@ from hypothesis import given, strategies as st
 
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.model import MachineState
-from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
+from omega.cellstate.pools import Epoch, Leaf, Pool, Pools, PoolShare
 from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Position
 from omega.schedulers.ordering.fair_pools import WAIT_SECONDS, FairPools
+from omega.schedulers.ordering.jobs_due import UNNAMED_SECONDS
 from omega.schedulers.policies import NoPreemption, Ordering
 from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
@@ -88,12 +89,26 @@ def epoch_of(**shares: float) -> Epoch:
     return Epoch(number=1, version=1, pools_version=1, at_ms=0, by="ada", totals={"default": (100,)}, pools=pools)
 
 
+def naming(epoch: Epoch, *works: Work) -> Epoch:
+    """An epoch in which each of these jobs is due all that it wants."""
+    leaves = [
+        Leaf(each.pool, demand=tuple(amount * each.remaining for amount in each.need(0)), usage=(0,), gang=False,
+             start=each.job.order, pending=each.remaining, jobs=[each.id])
+        for each in works
+    ]  # fmt: skip
+    shares = [tuple(amount / epoch.totals["default"][0] for amount in leaf.demand) for leaf in leaves]
+    return replace(epoch, leaves={"default": leaves}, leaf_shares={"default": shares})
+
+
 def test_shipped_schedulers_follow_the_pools_of_the_cell_and_leave_them_again() -> None:
     copy: Snapshot = snapshot((100,))
     found = batch()
-    for order, (name, pool) in enumerate([("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b")]):
-        found.take([work(((40,), 1), name=name, order=order, pool=pool, precedence=order)])
-    copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.5, b=0.5)
+    jobs = [
+        work(((40,), 1), name=name, order=order, pool=name[0], precedence=order)
+        for order, name in enumerate(("a1", "a2", "b1", "b2"))
+    ]
+    found.take(jobs)
+    copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), naming(epoch_of(a=0.5, b=0.5), *jobs)
     copy.usage.change(("b", ""), (10,), (0,))
     found.requeue(copy, 1.0)
     assert found.preemption.by == "fair share"
@@ -154,10 +169,11 @@ def test_room_above_a_guarantee_is_left_to_a_pool_below_its_own() -> None:
 def test_pools_of_jobs_that_are_requeued_together_leave_nothing_to_each_other() -> None:
     copy = snapshot((100,))
     copy.pools, copy.epoch = Pools((Pool("a"), Pool("b"))), epoch_of(a=0.1, b=0.9)
-    queue = Queue(FairPools())
-    for name in ("a", "b"):
-        copy.usage.change((name, ""), (10,), (40,))
-        queue.block(work(((60,), 1), name=name, pool=name))
+    queue, jobs = Queue(FairPools()), [work(((60,), 1), name=name, pool=name) for name in ("a", "b")]
+    for each in jobs:
+        copy.usage.change((each.pool, ""), (10,), (40,))
+        queue.block(each)
+    copy.epoch = naming(copy.epoch, *jobs)
     queue.observe(copy, 1.0)
     copy.apply(Reply(Position(2, "t"), full=False, rows=np.array([[0, 2, MachineState.UP, 0, 200, 0]])))
     queue.requeue(copy, NoPreemption(), Random(1), 1.0)
@@ -181,20 +197,24 @@ def test_what_a_requeued_job_may_get_counts_until_the_next_choice_only() -> None
     assert (copy.usage.of_leaf("a"), copy.usage.of_leaf("b")) == ((0,), (0,))
 
 
-def test_before_the_first_epoch_jobs_start_at_once_by_the_weights_and_guarantees_of_the_tree() -> None:
+def test_without_an_epoch_jobs_start_after_two_seconds_by_the_weights_and_guarantees_of_the_tree() -> None:
     copy, queue = snapshot(*[(12,)] * 10), Queue(FairPools())
     inner = Pool("team"), Pool("a", "team", weight=3.0), Pool("b", "team"), Pool("c", guarantee={"cpu": 80})
     copy.pools, copy.resources = Pools(inner), ("cpu",)
+    jobs = [work(((1,), 1), name=f"{pool}{order}", order=order, pool=pool) for pool in "abc" for order in range(120)]
     for pool in "abc":
         copy.usage.change((pool, ""), (0,), (1_000,))
-        for order in range(120):
-            queue.ready.add(work(((1,), 1), name=f"{pool}{order}", order=order, pool=pool))
+    queue.ready.add_all(jobs)
     queue.observe(copy, 0.0)
-    started = Counter(found.pool for found in queue.choose(0.0, 120))
+    assert queue.choose(0.0, 120) == [], "each waits for an epoch that names it"
+    queue.observe(copy, UNNAMED_SECONDS + 0.1)
+    queue.requeue(copy, NoPreemption(), Random(1), UNNAMED_SECONDS + 0.1)
+    started = Counter(found.pool for found in queue.choose(UNNAMED_SECONDS + 0.1, 120))
     assert started == {"c": 100, "a": 15, "b": 5}, "80 of 120 are guaranteed, c takes half of the rest; then 3 to 1"
-    copy.epoch = epoch_of(a=0.5, b=0.5, c=0.0)
-    queue.observe(copy, 1.0)
-    assert {found.pool for found in queue.choose(1.0, 4)} == {"a", "b"}, "the published shares hold from then on"
+    copy.epoch = naming(epoch_of(a=0.5, b=0.5, c=0.0), *jobs)
+    queue.observe(copy, 3.0)
+    queue.requeue(copy, NoPreemption(), Random(1), 3.0)
+    assert {found.pool for found in queue.choose(3.0, 4)} == {"a", "b"}, "the published shares hold from then on"
 
 
 def test_a_job_that_may_evict_waits_for_the_turn_of_its_scheduler_and_leaves_room_that_is_freed_meanwhile() -> None:

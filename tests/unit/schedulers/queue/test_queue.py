@@ -173,9 +173,11 @@ def test_fair_shares_divide_room_that_is_freed_at_once() -> None:
 def test_a_large_job_does_not_take_an_empty_cell_before_others_had_their_turn() -> None:
     found, copy = Scheduler("batch", ordering=FairUsers()), snapshot(*[(10, 10)] * 10)
     found.take([work(((1, 1), 500), name="ada", user="ada"), work(((1, 1), 500), name="bob", order=1, user="bob")])
+    for user in ("ada", "bob"):
+        copy.usage.change(("", user), (0, 0), (500, 500))
     found.requeue(copy, 0.0)
     placed = [sum(claim.count for claim in each.claims) for each in found.decide(found.choose(0.0), copy, 0.0)]
-    assert placed == [16, 16]
+    assert placed == [50, 50]
 
 
 @dataclass

@@ -1,0 +1,143 @@
+"""The shares of the jobs of a pool as whole tasks: what each may hold, so that together they hold the pool's share.
+
+Every reader of an epoch derives the same numbers from it (docs/pool-rules.md, Shares of jobs). Amounts are in the
+cell's smallest units.
+"""
+
+from collections.abc import Sequence
+from itertools import groupby
+from math import ceil, floor
+from operator import attrgetter
+from typing import NamedTuple
+
+from omega.cellstate.pools import Leaf
+from omega.schedulers.fairshare.standings import EpochShares
+
+PRECEDENCE_SPAN = 1 << 33
+"""Factor of `Leaf.start`, which orders jobs by precedence, then by submission."""
+Amounts = tuple[float, ...]
+_SMALL = 1e-6
+_HALVINGS = 40
+"""Steps of the search for the part that the jobs of one precedence get of their shares."""
+
+
+class JobShare(NamedTuple):
+    """What a job may hold: its fair share as whole tasks, or what it holds while it wants no more."""
+
+    amounts: Amounts
+    ahead: int
+    """Number of jobs, in a fair-share pool of precedences, that come first and want more."""
+    rivals: bool
+    """Whether another job comes at the same time that starts a task for each of its tasks that ends."""
+    starting: bool
+    """Whether another job comes at the same time that holds less than its share."""
+
+
+class _Group:
+    """The equal jobs of a leaf: what each holds and wants, what is due to it, and the tasks that it may start."""
+
+    def __init__(self, leaf: Leaf, due: Amounts) -> None:
+        self.leaf, self.due, self.number, self.start = leaf, due, len(leaf.jobs), leaf.start
+        self.demand = leaf.most or leaf.demand
+        self.precedence = -(leaf.start // PRECEDENCE_SPAN)
+        more = zip(leaf.demand, leaf.usage, strict=True)
+        self.unit = [(want - has) / leaf.pending if leaf.pending else 0.0 for want, has in more]
+        """A task that it wants, on average."""
+        self.whole = self.extra = 0
+        """Tasks that each may start (negative: that it holds above its share); jobs that may start one more."""
+        self.rest = 0.0
+
+    def count(self) -> None:
+        """Compute the whole tasks that are due, and what remains of the share."""
+        parts = zip(self.due, self.leaf.usage, self.unit, strict=True)
+        tasks = min((part - has) / unit for part, has, unit in parts if unit) if any(self.unit) else 0.0
+        tasks = min(tasks, self.leaf.pending)
+        self.whole = floor(tasks + _SMALL)
+        self.rest = round(max(0.0, tasks - self.whole), 9)
+
+    def share(self, more: int) -> Amounts:
+        """Return what a job holds that starts so many tasks more than the whole ones."""
+        tasks = self.whole + more
+        return tuple(has + tasks * unit for has, unit in zip(self.leaf.usage, self.unit, strict=True))
+
+    def lasting(self) -> int:
+        """Return the number of jobs that want more than their shares, and may start a task for each that ends."""
+        if self.leaf.pending <= max(0, self.whole):
+            return 0
+        return self.number if max(self.share(0), default=0.0) > _SMALL else self.extra
+
+    def starting(self) -> int:
+        """Return the number of jobs that hold less than their shares."""
+        return self.number if self.whole > 0 else self.extra if not self.whole else 0
+
+
+def shares_of_jobs(shares: EpochShares, pool: str) -> dict[str, JobShare]:
+    """Return what each job of a leaf pool may hold by the epoch, by job id; `pool` as `Leaf.pool` names it."""
+    settings = shares.pools.by_name.get(pool)
+    fifo = settings is not None and settings.fifo
+    leaves = shares.leaves_of(pool)
+    groups = sorted((_Group(leaf, due) for leaf, due in leaves), key=attrgetter("start"))
+    if not fifo and len({group.precedence for group in groups}) > 1:
+        _divide_by_precedence(groups)
+    _divide_rests(groups)
+    jobs: dict[str, JobShare] = {}
+    ahead = 0
+    for _, level in groupby(groups, attrgetter("start" if fifo else "precedence")):
+        together = list(level)
+        lasting, starting = sum(group.lasting() for group in together), sum(group.starting() for group in together)
+        for group in together:
+            others = lasting - bool(group.lasting()) > 0, starting - bool(group.starting()) > 0
+            with_more, without = (JobShare(group.share(more), ahead, *others) for more in (1, 0))
+            jobs.update(dict.fromkeys(group.leaf.jobs[: group.extra], with_more))
+            jobs.update(dict.fromkeys(group.leaf.jobs[group.extra :], without))
+        ahead += any(group.leaf.pending for group in together)
+    return jobs
+
+
+def _divide_by_precedence(groups: Sequence[_Group]) -> None:
+    """Give the share of the pool to the jobs of the highest precedence first, in proportion to their own shares."""
+    left = [sum(group.number * group.due[d] for group in groups) for d in range(len(groups[0].due))]
+    for _, level in groupby(groups, attrgetter("precedence")):
+        together = list(level)
+        low, high = 0.0, 1.0
+        if _fits(wanted := [group.demand for group in together], together, left):
+            parts: Sequence[Sequence[float]] = wanted
+        else:
+            while _fits(_parts(together, high), together, left) and high < 1 << _HALVINGS:
+                low, high = high, 2 * high
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2
+                low, high = (middle, high) if _fits(_parts(together, middle), together, left) else (low, middle)
+            parts = _parts(together, low)
+        for group, part in zip(together, parts, strict=True):
+            group.due = tuple(part)
+            left = [has - group.number * amount for has, amount in zip(left, part, strict=True)]
+
+
+def _parts(groups: Sequence[_Group], factor: float) -> list[list[float]]:
+    """Return a multiple of the shares of jobs, as far as they want it."""
+    return [[min(want, factor * part) for want, part in zip(g.demand, g.due, strict=True)] for g in groups]
+
+
+def _fits(parts: Sequence[Sequence[float]], groups: Sequence[_Group], left: Sequence[float]) -> bool:
+    return all(
+        sum(group.number * part[d] for group, part in zip(groups, parts, strict=True)) <= has * (1 + 1e-9)
+        for d, has in enumerate(left)
+    )
+
+
+def _divide_rests(groups: Sequence[_Group]) -> None:
+    """Make whole tasks of shares: the largest rest first, then the oldest job, until the pool's share is used up."""
+    wanting = [group for group in groups if group.leaf.pending]
+    for group in wanting:
+        group.count()
+    if not any(group.rest for group in wanting):
+        return
+    left = [
+        sum(g.number * max(0.0, g.due[d] - g.leaf.usage[d] - g.whole * g.unit[d]) for g in wanting)
+        for d in range(len(wanting[0].due))
+    ]
+    for group in sorted((each for each in wanting if each.rest), key=lambda each: (-each.rest, each.start)):
+        tasks = (ceil(has / unit - _SMALL) for has, unit in zip(left, group.unit, strict=True) if unit)
+        group.extra = max(0, min(group.number, *tasks))
+        left = [has - group.extra * unit for has, unit in zip(left, group.unit, strict=True)]

@@ -1,0 +1,141 @@
+"""What is due to the jobs of the cell's pools: their shares of the epoch, and room that suffices for their pool.
+
+docs/pool-rules.md, Shares of jobs. Amounts are in the cell's smallest units.
+"""
+
+from collections.abc import Sequence
+from math import inf
+
+from omega.cellstate.fairness import leaf_of
+from omega.cellstate.pools import NOBODY
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.fairshare.standings import EpochShares, Standings
+from omega.schedulers.fairshare.whole_tasks import JobShare, shares_of_jobs
+from omega.schedulers.work import Work, fitting
+
+LEAVES_SECONDS = 0.05
+"""Time in seconds for which a job leaves room above its share to its siblings."""
+MOST_AHEAD = 4
+"""Siblings that come first to which a job leaves room one after the other."""
+STARTING_SECONDS = 0.1
+"""Age of an epoch in seconds up to which jobs that hold nothing have not started what is due to them."""
+UNNAMED_SECONDS = 2.0
+"""Time in seconds after which a job does not wait longer for an epoch that names it."""
+_SMALL = 1e-6
+
+
+class JobsDue:
+    """Follows the epoch and the snapshot. Without an epoch nothing bounds jobs."""
+
+    def __init__(self) -> None:
+        """Bound nothing yet."""
+        self._shares: EpochShares | None = None
+        self._snapshot: Snapshot | None = None
+        self._jobs: dict[str, dict[str, JobShare]] = {}
+        self._published: object = None
+        self._now = self._since = 0.0
+        self._plain = True
+
+    def observe(self, shares: EpochShares | None, snapshot: Snapshot, now: float) -> None:
+        """Record the shares in force, the snapshot and the time in seconds."""
+        self._snapshot, self._now = snapshot, now
+        if shares is not self._shares:
+            self._shares, self._jobs, self._since = shares, {}, now
+            # The amounts of all machines bound a job of a tree of all machines and without limits.
+            self._plain = shares is None or not (shares.pools.divided or shares.pools.limited)
+        if snapshot.epoch is not self._published:
+            self._published, snapshot.unnamed_since = snapshot.epoch, None
+
+    def due(self, work: Work) -> Sequence[int] | None:
+        """Return how many tasks of each group of a job may take room at once; None: all that fit."""
+        shares, snapshot = self._shares, self._snapshot
+        if shares is None or snapshot is None:
+            return None
+        usage, leaf = snapshot.usage, leaf_of(*work.whose)
+        wanted = usage.wanted_by_leaf(leaf)
+        if self._plain:
+            for has, held, wants in zip(usage.capacity, usage.held(), wanted, strict=True):
+                if has - held < wants:
+                    break
+            else:
+                return None
+        operators = shares.pools.operators_from
+        if operators is not None and work.job.precedence >= operators:
+            return None
+        free = self._free(leaf)
+        own = [sum(left * amount for left, amount in zip(work.left, each, strict=True)) for each in _needs(work)]
+        before = zip(free, self._wanted(work, wanted), own, strict=True)
+        room = fitting(work, [has - max(0, wants - mine) for has, wants, mine in before])
+        if room == work.left:
+            return None
+        share = self._share(work)
+        if share is not None:
+            holds = [sum(work.holds(group) * amount for group, amount in enumerate(each)) for each in _needs(work)]
+            own_room = fitting(work, [part - has + _SMALL for part, has in zip(share.amounts, holds, strict=True)])
+            return max(room, own_room, key=sum)
+        if any(fitting(work, free)):
+            if snapshot.unnamed_since is None:
+                snapshot.unnamed_since = self._now
+            elif self._now > snapshot.unnamed_since + UNNAMED_SECONDS:
+                return None
+        return room
+
+    def beyond(self, work: Work) -> float:
+        """Return how long (seconds) room stays free before a job takes more of it than is due; infinite for never."""
+        share = self._share(work)
+        if share is None:
+            return inf
+        if share.starting and self._now < self._since + STARTING_SECONDS:
+            return inf
+        return LEAVES_SECONDS * min(MOST_AHEAD, share.ahead + share.rivals)
+
+    def _share(self, work: Work) -> JobShare | None:
+        """Return the share of a job; None for one that the epoch does not name."""
+        if self._shares is None:
+            return None
+        pool = leaf_of(*work.whose) or NOBODY
+        jobs = self._jobs.get(pool)
+        if jobs is None:
+            jobs = self._jobs[pool] = shares_of_jobs(self._shares, pool)
+        return jobs.get(work.id)
+
+    def _wanted(self, work: Work, wanted: Sequence[int]) -> Sequence[int]:
+        """Return what the pending tasks of a job's pool want, without those of lower precedence."""
+        if self._snapshot is None:
+            return wanted
+        lanes = self._snapshot.lanes
+        wants = list(wanted)
+        for number, state in lanes.states.items():
+            lane = lanes.names.get(number) if state.account is not None else None
+            if lane is None or lane.precedence >= work.job.precedence:
+                continue
+            if leaf_of(lane.pool, lane.user) == leaf_of(*work.whose):
+                wants = [has - less for has, less in zip(wants, state.wanted, strict=True)]
+        return wants
+
+    def _free(self, leaf: str) -> list[float]:
+        """Return what is free on the machines of a leaf pool's tree, below the limits of the pool and those above."""
+        shares, snapshot = self._shares, self._snapshot
+        if shares is None or snapshot is None:
+            return []
+        usage = snapshot.usage
+        if self._plain:
+            return [has - held for has, held in zip(usage.capacity, usage.held(), strict=True)]
+        standings, pools = Standings(shares, snapshot), shares.pools
+        tree = pools.tree_of(shares.path(leaf)[-1]) if shares.path(leaf) else pools.trees[0]
+        free = [float(total) for total in shares.epoch.totals[tree.name]]
+        for each in usage.leaves():
+            path = shares.path(each)
+            if path and pools.tree_of(path[-1]) is tree:
+                free = [has - held for has, held in zip(free, usage.of_leaf(each), strict=True)]
+        for pool in pools.chain(leaf or NOBODY):
+            used = standings.used(pool.name)
+            for d, name in enumerate(snapshot.resources):
+                if name in pool.upper:
+                    free[d] = min(free[d], pool.upper[name] - used[d])
+        return free
+
+
+def _needs(work: Work) -> list[list[int]]:
+    """Return by resource what a task of each group needs."""
+    return [list(amounts) for amounts in zip(*(group.need for group in work.job.groups), strict=True)]

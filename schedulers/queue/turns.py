@@ -1,0 +1,190 @@
+"""Distributes room to blocked jobs in the policy's order, turn by turn where several jobs want it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from omega.cellstate.resources import Resources
+from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
+from omega.schedulers.fitting import Amounts, fitting
+from omega.schedulers.queue.group_table import Mask
+from omega.schedulers.queue.left_room import Machines
+from omega.schedulers.queue.ranks import Place, Promise, within
+from omega.schedulers.queue.shapes import Alike
+from omega.schedulers.work import Work
+
+if TYPE_CHECKING:
+    from omega.schedulers.queue.blocked import Blocked
+
+PORTIONS = 8
+"""A turn gives a job at most this part of the remaining room, and at least one task."""
+MOST_PASSED = 8
+"""Maximum number of jobs of a group in one round that leave the room to others."""
+
+
+@dataclass(slots=True, eq=False)
+class RequeueRound:
+    """Machines, and the number of jobs requeued for them that have not been tried yet."""
+
+    machines: Machines
+    due: bool = False
+    """Whether the room is due to the jobs."""
+    untried: int = 0
+
+
+class Sharing:
+    """Distributes the room of some machines to blocked jobs, in the policy's order.
+
+    `room`: of each machine, what is distributed (None: all that is free), and for how long (seconds) it stayed free.
+    """
+
+    def __init__(
+        self, blocked: "Blocked", snapshot: Snapshot, machines: Machines, promise: Promise | None,
+        room: Amounts | None = None, stayed: float = 0.0,
+    ) -> None:  # fmt: skip
+        """Create; nothing is distributed yet."""
+        self.blocked, self.snapshot, self.machines, self.promise = blocked, snapshot, machines, promise
+        self.lines = blocked._table  # noqa: SLF001 - the other half of Blocked
+        self.room, self.stayed = snapshot.amounts(machines) if room is None else room, stayed
+        self.left = False
+        """Whether some job left room to others."""
+        self._given: dict[str, Work] = {}
+        self._beyond = set[str]()
+        self._passed: list[Work] = []
+
+    def among(self, waiting: Mask) -> list[Work]:
+        """Remove and return, in the policy's order, jobs of the groups `waiting` that the room may hold."""
+        lines, requeued = self.lines, list[Work]()
+        lines.rerank(self.blocked.ranks)
+        while True:
+            waiting = waiting & (lines.least <= self.room.max(axis=1)).all(axis=1)
+            candidates = np.flatnonzero(waiting)
+            if not len(candidates):
+                break
+            line, rival = lines.first_two(candidates)
+            alike = lines.alike[line]
+            if alike is None:
+                raise TypeError(line)
+            if self.promise is not None and (rival is not None or self.blocked.ranks.bounds):
+                works, waiting[line] = self._turn(alike, self.promise, alone=rival is None)
+                lines.rerank(self.blocked.ranks)
+            else:
+                works = self._of_group(alike, rival)
+                waiting[line] = bool(works) and alike in self.blocked.groups
+            requeued += works
+        return self._requeue(requeued)
+
+    def _requeue(self, works: list[Work]) -> list[Work]:
+        """Count jobs, and those that were given tasks, as requeued; those that left the room are blocked again."""
+        for work in self._given.values():
+            self.blocked.discard(work.id)
+        for work in self._passed:
+            self.blocked.put_back(work)
+        rounds = {due: RequeueRound(self.machines, due) for due in (True, False)}
+        works += self._given.values()
+        for work in works:
+            round_ = work.requeued_by = rounds[work.id in self._given and work.id not in self._beyond]
+            round_.untried += 1
+        self.blocked.untried += len(works)
+        return works
+
+    def _turn(self, alike: Alike, promise: Promise, *, alone: bool) -> tuple[list[Work], bool]:
+        """Give the first job of a group some tasks; return jobs that need no turns, and whether the group may get more.
+
+        A job gets at once what is due to it, then one turn after another.
+        """
+        work, ranks = self.blocked.first(alike), self.blocked.ranks
+        due = ranks.ordering.due(work) if ranks.bounds else None
+        if due is None and alone:
+            works = self._of_group(alike, None)
+            return works, bool(works) and alike in self.blocked.groups
+        given = work.admitted or [0] * len(work.left)
+        most = work.left if due is None else within(work, due) or work.left
+        if due is not None and all(tasks <= had for tasks, had in zip(most, given, strict=True)):
+            if self.stayed < ranks.ordering.beyond(work) or work.whose in self.blocked.trying:
+                self.left = True
+                return [], self._end_turns(alike, work)
+            self._beyond.add(work.id)
+            due, most = None, work.left
+        tasks = [most_ - had for most_, had in zip(most, given, strict=True)]
+        turn = self._taken(alike, work, tasks, turns=due is None)
+        if not any(turn):
+            return [], any(given) and self._end_turns(alike, work)
+        promise(work, turn)
+        work.admitted = [had + more for had, more in zip(given, turn, strict=True)]
+        self._given[work.id] = work
+        if work.admitted == work.left:
+            return [], self._end_turns(alike, work)
+        self.blocked.put_again(alike, work)
+        return [], True
+
+    def _taken(self, alike: Alike, work: Work, tasks: Sequence[int], *, turns: bool) -> list[int]:
+        """Deduct the room of these tasks by group as far as they fit, or of one turn; return how many they are."""
+        taken = [0] * len(tasks)
+        for group, rest in enumerate(tasks):
+            if rest > 0:
+                need, mask = work.need(group), _of_use(work, group, self.snapshot, self.machines)
+                fits = int(_units(self.room, need, mask).sum())
+                portion = fits and 1 + fits // (PORTIONS * len(self.blocked.groups[alike].works))
+                taken[group] = min(rest, portion if turns and not work.gang else fits)
+                _take(self.room, need, mask, taken[group])
+        return taken
+
+    def _end_turns(self, alike: Alike, work: Work) -> bool:
+        """Give a job no more; return whether others of its group may get some."""
+        self.blocked.discard(work.id)
+        if work.id not in self._given:
+            self._passed.append(work)
+        return alike in self.blocked.groups and len(self._passed) < MOST_PASSED
+
+    def _of_group(self, alike: Alike, rival: Place | None) -> list[Work]:
+        """Remove and return the jobs of a group before `rival` that may fit; deduct their room."""
+        first = self.blocked.first(alike)
+        groups = [group for group, left in enumerate(first.left) if left]
+        needs = [first.need(group) for group in groups]
+        masks = [_of_use(first, group, self.snapshot, self.machines) for group in groups]
+        budget = [int(_units(self.room, need, mask).sum()) for need, mask in zip(needs, masks, strict=True)]
+        takes, requeued = [0] * len(groups), list[Work]()
+        # Group by group: room that the first jobs cannot use must reach the next ones.
+        while alike in self.blocked.groups and max(budget) > 0:
+            key, tie, work = self.blocked.groups[alike].first()
+            if requeued and rival is not None and (self.blocked.ranks.rank(alike[0]), key, tie) > rival:
+                break
+            for i, left in enumerate(filter(None, work.left)):
+                takes[i] += min(left, max(0, budget[i]))
+                budget[i] -= left
+            requeued.append(work)
+            self.blocked.discard(work.id)
+        for need, mask, count in zip(needs, masks, takes, strict=True):
+            _take(self.room, need, mask, count)
+        return requeued
+
+
+def _of_use(work: Work, group: int, snapshot: Snapshot, machines: Machines) -> Mask | None:
+    """Return the machines that a group may run on, as far as known; None for all of them."""
+    bound = work.job.spec or snapshot.pools.divided
+    may = permitted(work, group, snapshot) if bound and snapshot.attributes.used else None
+    mask = None if may is None else may[machines] | snapshot.attributes.stale[machines]
+    if not kept_from_simulated(work, snapshot):
+        return mask
+    real = ~snapshot.simulated[machines]
+    return real if mask is None else mask & real
+
+
+def _units(room: Amounts, need: Resources, mask: Mask | None) -> Amounts:
+    """Return the number of tasks that each machine has room for; none outside the mask."""
+    fits = fitting(room, need)
+    if mask is not None:
+        fits[~mask] = 0
+    return fits
+
+
+def _take(room: Amounts, need: Resources, mask: Mask | None, count: int) -> None:
+    """Deduct the room of `count` tasks, from the first machines with room."""
+    if count:
+        fits = _units(room, need, mask)
+        taken = np.clip(count - (np.cumsum(fits) - fits), 0, fits)
+        room -= np.array(need, dtype=np.int64)[:, None] * taken
