@@ -7,7 +7,7 @@ cell's smallest units.
 from collections.abc import Sequence
 from itertools import groupby
 from math import ceil, floor
-from operator import attrgetter
+from operator import attrgetter, sub
 from typing import NamedTuple
 
 from omega.cellstate.pools import Leaf
@@ -29,8 +29,8 @@ class JobShare(NamedTuple):
     """Number of jobs, in a fair-share pool of precedences, that come first and want more."""
     rivals: bool
     """Whether another job comes at the same time that starts a task for each of its tasks that ends."""
-    starting: bool
-    """Whether another job comes at the same time that holds less than its share."""
+    starting: Amounts
+    """What other jobs that come at the same time lack to their shares."""
 
 
 class _Group:
@@ -66,9 +66,9 @@ class _Group:
             return 0
         return self.number if max(self.share(0), default=0.0) > _SMALL else self.extra
 
-    def starting(self) -> int:
-        """Return the number of jobs that hold less than their shares."""
-        return self.number if self.whole > 0 else self.extra if not self.whole else 0
+    def lacking(self, jobs: int, more: int) -> Amounts:
+        """Return what some of the jobs lack that may start so many tasks more than the whole ones of each."""
+        return tuple((jobs * max(0, self.whole) + more * (self.whole >= 0)) * unit for unit in self.unit)
 
 
 def shares_of_jobs(shares: EpochShares, pool: str) -> dict[str, JobShare]:
@@ -84,10 +84,14 @@ def shares_of_jobs(shares: EpochShares, pool: str) -> dict[str, JobShare]:
     ahead = 0
     for _, level in groupby(groups, attrgetter("start" if fifo else "precedence")):
         together = list(level)
-        lasting, starting = sum(group.lasting() for group in together), sum(group.starting() for group in together)
+        lasting = sum(group.lasting() for group in together)
+        lacking = [sum(each) for each in zip(*(g.lacking(g.number, g.extra) for g in together), strict=True)]
         for group in together:
-            others = lasting - bool(group.lasting()) > 0, starting - bool(group.starting()) > 0
-            with_more, without = (JobShare(group.share(more), ahead, *others) for more in (1, 0))
+            rivals = lasting - bool(group.lasting()) > 0
+            with_more, without = (
+                JobShare(group.share(more), ahead, rivals, tuple(map(sub, lacking, group.lacking(1, more))))
+                for more in (1, 0)
+            )
             jobs.update(dict.fromkeys(group.leaf.jobs[: group.extra], with_more))
             jobs.update(dict.fromkeys(group.leaf.jobs[group.extra :], without))
         ahead += any(group.leaf.pending for group in together)

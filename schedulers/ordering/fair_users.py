@@ -75,10 +75,10 @@ class FairUsers(Ordering):
         wanted: dict[str, NDArray[np.float64]] = {}
         for (_, user), amounts in snapshot.usage.by_account().items():
             wanted[user] = wanted.get(user, 0.0) + np.array(amounts, dtype=float).sum(axis=0) / capacity
-        if not wanted or (sum(wanted.values()) <= 1.0 + _SMALL).all():
+        parts = np.array([*wanted.values(), np.zeros(len(capacity))])
+        if (parts.sum(axis=0) <= 1.0 + _SMALL).all():
             return inf
-        parts = np.array(list(wanted.values()))
-        most = parts.max(axis=1) / np.array([self.weights.get(user, 1.0) for user in wanted])
+        most = parts.max(axis=1) / np.array([*(self.weights.get(user, 1.0) for user in wanted), 1.0])
         low, high = 0.0, float(most.max())
         for _ in range(_HALVINGS):
             middle = (low + high) / 2

@@ -17,8 +17,8 @@ LEAVES_SECONDS = 0.05
 """Time in seconds for which a job leaves room above its share to its siblings."""
 MOST_AHEAD = 4
 """Siblings that come first to which a job leaves room one after the other."""
-STARTING_SECONDS = 0.1
-"""Age of an epoch in seconds up to which jobs that hold nothing have not started what is due to them."""
+STARTING_SECONDS = 0.5
+"""Age of an epoch in seconds up to which room is kept for what other jobs lacked at that epoch."""
 UNNAMED_SECONDS = 2.0
 """Time in seconds after which a job does not wait longer for an epoch that names it."""
 _SMALL = 1e-6
@@ -85,8 +85,11 @@ class JobsDue:
         share = self._share(work)
         if share is None:
             return inf
-        if share.starting and self._now < self._since + STARTING_SECONDS:
-            return inf
+        if self._now < self._since + STARTING_SECONDS and any(share.starting):
+            free = self._free(leaf_of(*work.whose))
+            need = next((work.need(group) for group, left in enumerate(work.left) if left), ())
+            if any(has < more + kept for has, more, kept in zip(free, need, share.starting, strict=False) if more):
+                return inf
         return LEAVES_SECONDS * min(MOST_AHEAD, share.ahead + share.rivals)
 
     def _share(self, work: Work) -> JobShare | None:

@@ -6,6 +6,7 @@ period, each other one a part of a period later, only if there is no newer epoch
 replaced within a period, and schedulers seldom compute the same epoch twice (semantics 34).
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +27,14 @@ PERIOD_MS = 1_000
 """Minimum length of an epoch in milliseconds, by the server's clock."""
 STAGGER = 0.25
 """The part of a period by which each next scheduler in rank waits longer, up to one period."""
+NAMING_MS = 100
+"""Minimum length of an epoch in milliseconds while a job waits for an epoch that names it."""
+NAMING_PART = 4
+"""Such an epoch is at least so many times as long as it took to publish one: most of the time no epoch is computed."""
+GATHER_SECONDS = 0.03
+"""Time in seconds for which the epoch that names a job waits for others that are submitted with it."""
+LOOK_SECONDS = 0.02
+"""Interval in seconds of checks whether a job waits for an epoch."""
 POLL_SECONDS = 0.2
 IDLE_SECONDS = 1.0
 """Interval in seconds of reads of a cell without pools."""
@@ -46,6 +55,12 @@ def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_M
         return False
     age_ms = mark.now_ms - mark.at_ms
     return age_ms < 0 or age_ms >= period_ms * (1 + min(1.0, rank * STAGGER))
+
+
+def waits_for_name(snapshot: Snapshot, rank: int) -> bool:
+    """Return whether a job of this scheduler waited long enough for an epoch that names it, by the scheduler's rank."""
+    since = snapshot.unnamed_since
+    return since is not None and time.time() - since >= GATHER_SECONDS + LOOK_SECONDS * min(rank, 2)
 
 
 @dataclass(slots=True)
@@ -78,13 +93,18 @@ class Publisher:
 _publishers: dict[tuple[str, str], Publisher] = {}
 
 
-def publish(url: str, cell: str, by: str) -> int:
+def prepare(url: str, cell: str) -> None:
+    """Connect to the cell in a worker process, so that the first epoch takes no longer than the others."""
+    if (url, cell) not in _publishers:
+        _publishers[url, cell] = Publisher(connect_cell(url, cell))
+
+
+def publish(url: str, cell: str, by: str, period_ms: int) -> int:
     """Publish the next epoch, in a worker process; connection and snapshot are kept for the next call."""
-    publisher = _publishers.get((url, cell))
-    if publisher is None:
-        publisher = _publishers[url, cell] = Publisher(connect_cell(url, cell))
+    prepare(url, cell)
+    publisher = _publishers[url, cell]
     try:
-        return publisher.publish(by)
+        return publisher.publish(by, period_ms=period_ms)
     except Exception:
         _publishers.pop((url, cell)).cell.close()
         raise
@@ -98,6 +118,8 @@ class EpochReader:
     cell_name: str
     member: str
     _cell: SchedulerStore | None = None
+    _prepared: bool = False
+    _naming_ms: int = NAMING_MS
 
     async def step(self, snapshot: Snapshot, members: Sequence[str]) -> float:
         """Read the changes, publish when an epoch is due; returns the seconds until the next step."""
@@ -109,13 +131,36 @@ class EpochReader:
             grows = any(pool.integral.kind != "none" for pool in pools.pools) or any(
                 tree.usage_half_life is not None for tree in pools.trees
             )
-            if is_due(mark, rank, grows=grows):
-                await anyio.to_process.run_sync(publish, self.url, self.cell_name, self.member, cancellable=True)
+            waits = waits_for_name(snapshot, rank)
+            period_ms = self._naming_ms if waits else PERIOD_MS
+            if is_due(mark, 0 if waits else rank, grows=grows, period_ms=period_ms):
+                await self._prepare()
+                began = time.monotonic()
+                await anyio.to_process.run_sync(
+                    publish, self.url, self.cell_name, self.member, period_ms, cancellable=True
+                )
+                self._naming_ms = max(NAMING_MS, round(NAMING_PART * 1000 * (time.monotonic() - began)))
                 await anyio.to_thread.run_sync(self.read, snapshot)
+            elif mark.configured:
+                await self._prepare()
         except (OmegaError, anyio.BrokenWorkerProcess):
             self.close()  # the attempt loop meets the same error, and waits for store and cell
             return IDLE_SECONDS
         return POLL_SECONDS if mark.configured else IDLE_SECONDS
+
+    async def _prepare(self) -> None:
+        """Start the worker process before the first epoch that this scheduler publishes."""
+        if not self._prepared:
+            await anyio.to_process.run_sync(prepare, self.url, self.cell_name, cancellable=True)
+            self._prepared = True
+
+    async def rest(self, snapshot: Snapshot, seconds: float) -> None:
+        """Wait until the next step; only briefly while a job waits for an epoch that names it."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            await anyio.sleep(min(left, LOOK_SECONDS if snapshot.pools.configured else seconds))
+            if snapshot.unnamed_since is not None:
+                return
 
     def read(self, snapshot: Snapshot) -> EpochMark:
         """Bring a snapshot's pools and epoch up to date."""

@@ -193,7 +193,7 @@ class SupervisedScheduler:
         try:
             while self._live is not None:
                 seconds = await reader.step(self._live.snapshot, self._members)
-                await anyio.sleep(seconds)
+                await reader.rest(self._live.snapshot, seconds)
         finally:
             reader.close()
 
