@@ -30,7 +30,7 @@ class JobShare(NamedTuple):
     rivals: bool
     """Whether another job comes at the same time that starts a task for each of its tasks that ends."""
     starting: Amounts
-    """What other jobs that come at the same time lack to their shares."""
+    """What the jobs that come first or at the same time lack to their shares."""
 
 
 class _Group:
@@ -40,8 +40,10 @@ class _Group:
         self.leaf, self.due, self.number, self.start = leaf, due, len(leaf.jobs), leaf.start
         self.demand = leaf.most or leaf.demand
         self.precedence = -(leaf.start // PRECEDENCE_SPAN)
+        self.pending = 1 if leaf.gang and leaf.pending else leaf.pending
+        """Tasks that it wants; a gang wants all as one."""
         more = zip(leaf.demand, leaf.usage, strict=True)
-        self.unit = [(want - has) / leaf.pending if leaf.pending else 0.0 for want, has in more]
+        self.unit = [(want - has) / self.pending if self.pending else 0.0 for want, has in more]
         """A task that it wants, on average."""
         self.whole = self.extra = 0
         """Tasks that each may start (negative: that it holds above its share); jobs that may start one more."""
@@ -51,7 +53,7 @@ class _Group:
         """Compute the whole tasks that are due, and what remains of the share."""
         parts = zip(self.due, self.leaf.usage, self.unit, strict=True)
         tasks = min((part - has) / unit for part, has, unit in parts if unit) if any(self.unit) else 0.0
-        tasks = min(tasks, self.leaf.pending)
+        tasks = min(tasks, self.pending)
         self.whole = floor(tasks + _SMALL)
         self.rest = round(max(0.0, tasks - self.whole), 9)
 
@@ -62,9 +64,10 @@ class _Group:
 
     def lasting(self) -> int:
         """Return the number of jobs that want more than their shares, and may start a task for each that ends."""
-        if self.leaf.pending <= max(0, self.whole):
-            return 0
-        return self.number if max(self.share(0), default=0.0) > _SMALL else self.extra
+        number = self.extra if self.pending > self.whole + 1 else 0
+        if self.pending > max(0, self.whole) and max(self.share(0), default=0.0) > _SMALL:
+            number += self.number - self.extra
+        return number
 
     def lacking(self, jobs: int, more: int) -> Amounts:
         """Return what some of the jobs lack that may start so many tasks more than the whole ones of each."""
@@ -81,11 +84,12 @@ def shares_of_jobs(shares: EpochShares, pool: str) -> dict[str, JobShare]:
         _divide_by_precedence(groups)
     _divide_rests(groups)
     jobs: dict[str, JobShare] = {}
-    ahead = 0
+    ahead, lacking = 0, (0.0,) * len(groups[0].due) if groups else ()
     for _, level in groupby(groups, attrgetter("start" if fifo else "precedence")):
         together = list(level)
         lasting = sum(group.lasting() for group in together)
-        lacking = [sum(each) for each in zip(*(g.lacking(g.number, g.extra) for g in together), strict=True)]
+        of_each = (group.lacking(group.number, group.extra) for group in together)
+        lacking = tuple(map(sum, zip(lacking, *of_each, strict=True)))
         for group in together:
             rivals = lasting - bool(group.lasting()) > 0
             with_more, without = (
@@ -94,7 +98,7 @@ def shares_of_jobs(shares: EpochShares, pool: str) -> dict[str, JobShare]:
             )
             jobs.update(dict.fromkeys(group.leaf.jobs[: group.extra], with_more))
             jobs.update(dict.fromkeys(group.leaf.jobs[group.extra :], without))
-        ahead += any(group.leaf.pending for group in together)
+        ahead += any(group.pending for group in together)
     return jobs
 
 
@@ -132,7 +136,7 @@ def _fits(parts: Sequence[Sequence[float]], groups: Sequence[_Group], left: Sequ
 
 def _divide_rests(groups: Sequence[_Group]) -> None:
     """Make whole tasks of shares: the largest rest first, then the oldest job, until the pool's share is used up."""
-    wanting = [group for group in groups if group.leaf.pending]
+    wanting = [group for group in groups if group.pending]
     for group in wanting:
         group.count()
     if not any(group.rest for group in wanting):

@@ -102,15 +102,17 @@ class Sharing:
             works = self._of_group(alike, None)
             return works, bool(works) and alike in self.blocked.groups
         given = work.admitted or [0] * len(work.left)
-        most = work.left if due is None else within(work, due) or work.left
+        most, jobs = work.left if due is None else within(work, due) or work.left, len(self.blocked.groups[alike].works)
         if due is not None and all(tasks <= had for tasks, had in zip(most, given, strict=True)):
-            if self.stayed < ranks.ordering.beyond(work) or work.whose in self.blocked.trying:
+            seconds = ranks.ordering.beyond(work)
+            if self.stayed < seconds or work.whose in self.blocked.trying or (seconds and work.id in self._beyond):
                 self.left = True
                 return [], self._end_turns(alike, work)
             self._beyond.add(work.id)
-            due, most = None, work.left
+            # Room that others might use is given in one turn at a time: schedulers give it at the same moment.
+            due, most, jobs = None, work.left, 1 if seconds else jobs
         tasks = [most_ - had for most_, had in zip(most, given, strict=True)]
-        turn = self._taken(alike, work, tasks, turns=due is None)
+        turn = self._taken(work, tasks, jobs if due is None else 0)
         if not any(turn):
             return [], any(given) and self._end_turns(alike, work)
         promise(work, turn)
@@ -121,15 +123,17 @@ class Sharing:
         self.blocked.put_again(alike, work)
         return [], True
 
-    def _taken(self, alike: Alike, work: Work, tasks: Sequence[int], *, turns: bool) -> list[int]:
-        """Deduct the room of these tasks by group as far as they fit, or of one turn; return how many they are."""
+    def _taken(self, work: Work, tasks: Sequence[int], jobs: int) -> list[int]:
+        """Deduct the room of these tasks by group as far as they fit; return how many they are.
+
+        `jobs`: how many take turns, 0 for none.
+        """
         taken = [0] * len(tasks)
         for group, rest in enumerate(tasks):
             if rest > 0:
                 need, mask = work.need(group), _of_use(work, group, self.snapshot, self.machines)
                 fits = int(_units(self.room, need, mask).sum())
-                portion = fits and 1 + fits // (PORTIONS * len(self.blocked.groups[alike].works))
-                taken[group] = min(rest, portion if turns and not work.gang else fits)
+                taken[group] = min(rest, fits and 1 + fits // (PORTIONS * jobs) if jobs and not work.gang else fits)
                 _take(self.room, need, mask, taken[group])
         return taken
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from random import Random
 
-from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.model import Gang, Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.pools import Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.ports import Cell
+from omega.cellstate.transaction import Placed
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.preemption.fair_share import FairSharePreemption
@@ -14,6 +16,7 @@ from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import rendezvous
 from omega.simulation import Settings, Simulation
 from omega.simulation.run import SPREAD, spread_of
+from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import TwinStore
 from omega.workload.workload import Arrival, Workload
 
@@ -41,6 +44,8 @@ class Ground:
     """Whether jobs evict by precedence within their pool."""
     decision: float = 0.006
     """Seconds of a decision."""
+    lengths: tuple[float, float] | None = None
+    """Seconds between which the length of each task is drawn; None: the length that its job states."""
     compose: Callable[[Scheduler], Scheduler] = lambda scheduler: scheduler
     """Changes the schedulers' composition."""
 
@@ -81,11 +86,29 @@ class Ground:
         if logged:
             assert isinstance(simulation.store, TwinStore)
             simulation.store.twin.ledger.log = True
+        if self.lengths is not None:
+            draw_lengths(simulation, self.lengths, Random(f"{seed}/lengths"))
         story = PoolRun(simulation, self.machines * self.slots)
         for at in watch:
             simulation.world.engine.at(round(at * 1e6), story.look, at)
         simulation.run()
         return story
+
+
+def draw_lengths(simulation: Simulation, lengths: tuple[float, float], rng: Random) -> None:
+    """Give each task of a simulation a length of its own."""
+    world = simulation.world
+    start = world._start
+
+    def start_each(number: int, job: Job, placed: Placed | SimpleJob) -> None:
+        group = job.groups[placed.group]
+        stated = group.duration_ms
+        for place, machine in zip(placed.placements, placed.machines, strict=True):
+            group.duration_ms = round(1000 * rng.uniform(*lengths))
+            start(number, job, Placed(range(place, place + 1), [machine], None, placed.group))
+        group.duration_ms = stated
+
+    world._start = start_each  # type: ignore[method-assign]
 
 
 @dataclass
