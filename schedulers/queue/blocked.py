@@ -32,7 +32,7 @@ class Blocked(ByShape):
     def __init__(self, ranks: Ranks) -> None:
         """Create without jobs."""
         super().__init__(ranks)
-        self._table = GroupTable()
+        self.table = GroupTable()
         self.again: list[Machines] = []
         """Machines with room left after all jobs requeued for them have been tried."""
         self._waiting: set[Alike] = set()
@@ -65,7 +65,7 @@ class Blocked(ByShape):
             self._index(alike, work)
         if work.requeued_by is not None:
             if work.requeued_by is not POLICY:
-                self._table.unfit[line] = True
+                self.table.unfit[line] = True
             self.tried(work)
         return alike
 
@@ -106,13 +106,13 @@ class Blocked(ByShape):
 
     def _drop(self, alike: Alike) -> None:
         self._waiting.discard(alike)
-        self._table.drop(alike)
+        self.table.drop(alike)
         _count_off(self._names, self._others.pop(alike, ()))
         _count_off(self._near, self._nearby.pop(alike, ()))
 
     def _put(self, alike: Alike) -> int:
         key, tie, first = self.groups[alike].first()
-        return self._table.put(alike, first, (key, tie))
+        return self.table.put(alike, first, (key, tie))
 
     def tried(self, work: Work) -> None:
         """Record that a requeued job was tried: it is placed, blocked again, or owned by another scheduler."""
@@ -137,7 +137,7 @@ class Blocked(ByShape):
 
     def clear(self) -> list[Work]:
         """Remove and return every job."""
-        self._table, self.again, self._others, self._nearby = GroupTable(), [], {}, {}
+        self.table, self.again, self._others, self._nearby = GroupTable(), [], {}, {}
         self._names, self._near = Counter(), Counter()
         self.holding.clear()
         return super().clear()
@@ -180,7 +180,7 @@ class Blocked(ByShape):
         if not self.groups:
             self.left, self.offers_all = LeftRooms(), False
             return []
-        lines = self._table
+        lines = self.table
         if len(fresh) and lines.unfit.any():
             lines.unfit &= ~(lines.least <= snapshot.amounts(fresh).max(axis=1)).all(axis=1)
         machines = distinct([fresh, *again]) if again else fresh
@@ -201,13 +201,13 @@ class Blocked(ByShape):
 
     def requeue_near(self, snapshot: Snapshot, names: Collection[str], promise: Promise | None = None) -> list[Work]:
         """Remove and return the jobs that may fit now because jobs to which they have a relation started or ended."""
-        concerned = np.zeros(len(self._table.unfit), dtype=np.bool_)
+        concerned = np.zeros(len(self.table.unfit), dtype=np.bool_)
         for alike, others in self._others.items():
-            concerned[self._table.of[alike]] = not others.isdisjoint(names)
+            concerned[self.table.of[alike]] = not others.isdisjoint(names)
         machines = np.flatnonzero(snapshot.up)
         if not (concerned.any() and len(machines)):
             return []
-        self._table.unfit[concerned] = False
+        self.table.unfit[concerned] = False
         return Sharing(self, snapshot, machines, promise).among(concerned)
 
 

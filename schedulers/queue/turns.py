@@ -1,23 +1,21 @@
 """Distributes room to blocked jobs in the policy's order, turn by turn where several jobs want it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.usage import Whose
 from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
 from omega.schedulers.fitting import Amounts, fitting
-from omega.schedulers.queue.group_table import Mask
+from omega.schedulers.queue.group_table import GroupTable, Mask
 from omega.schedulers.queue.left_room import Machines
-from omega.schedulers.queue.ranks import Place, Promise, within
-from omega.schedulers.queue.shapes import Alike
+from omega.schedulers.queue.ranks import Place, Promise, Ranks, within
+from omega.schedulers.queue.shapes import Alike, EquivalentJobs
 from omega.schedulers.work import Work
-
-if TYPE_CHECKING:
-    from omega.schedulers.queue.blocked import Blocked
 
 PORTIONS = 8
 """A turn gives a job at most this part of the remaining room, and at least one task."""
@@ -35,6 +33,28 @@ class RequeueRound:
     untried: int = 0
 
 
+class BlockedGroups(Protocol):
+    """The groups of blocked jobs among which room is distributed."""
+
+    ranks: Ranks
+    groups: dict[Alike, EquivalentJobs]
+    table: GroupTable
+    trying: Collection[Whose]
+    untried: int
+
+    def first(self, alike: Alike) -> Work:
+        """Return the first job of a group."""
+
+    def discard(self, job_id: str) -> Work | None:
+        """Remove and return a job."""
+
+    def put_back(self, work: Work) -> None:
+        """Add a job that left room to others."""
+
+    def put_again(self, alike: Alike, work: Work) -> None:
+        """Move a job of a group to its present place."""
+
+
 class Sharing:
     """Distributes the room of some machines to blocked jobs, in the policy's order.
 
@@ -42,12 +62,12 @@ class Sharing:
     """
 
     def __init__(
-        self, blocked: "Blocked", snapshot: Snapshot, machines: Machines, promise: Promise | None,
+        self, blocked: BlockedGroups, snapshot: Snapshot, machines: Machines, promise: Promise | None,
         room: Amounts | None = None, stayed: float = 0.0,
     ) -> None:  # fmt: skip
         """Create; nothing is distributed yet."""
         self.blocked, self.snapshot, self.machines, self.promise = blocked, snapshot, machines, promise
-        self.lines = blocked._table  # noqa: SLF001 - the other half of Blocked
+        self.lines = blocked.table
         self.room, self.stayed = snapshot.amounts(machines) if room is None else room, stayed
         self.left = False
         """Whether some job left room to others."""

@@ -17,6 +17,7 @@ from omega.schedulers.queue.ready import Ready
 from omega.schedulers.work import Work
 from omega.testing import snapshot, work
 from tests.unit.schedulers.drive import say
+from tests.unit.schedulers.queue.test_left_room import Shares, many
 
 ONE = ((1, 1), 1)
 
@@ -35,36 +36,12 @@ class Portions(Ordering):
         return 3
 
 
-@dataclass
-class Shares(Ordering):
-    """Has so many tasks due to each job; it leaves more room for a time in seconds."""
-
-    tasks: dict[str, int]
-    seconds: float = 0.05
-
-    def observe(self, snapshot: Snapshot, now: float) -> None:
-        """Follow nothing."""
-
-    def key(self, work: Work) -> float:
-        return work.holds(0) + sum(work.admitted or [0])
-
-    def due(self, work: Work) -> list[int] | None:
-        return [max(0, self.tasks[work.id] - work.holds(0))] if work.id in self.tasks else None
-
-    def beyond(self, work: Work) -> float:
-        return self.seconds
-
-
 def ready_of(*works: Work, ordering: Ordering | None = None) -> Queue:
     queue = Queue(ordering or PrecedenceFifo())
     for found in works:
         queue.ready.add(found)
     queue.observe(snapshot((9, 9)), 0.0)
     return queue
-
-
-def many(name: str, user: str = "") -> Work:
-    return work(((1, 1), 10), name=name, order=ord(name), user=user)
 
 
 @pytest.mark.parametrize("ordering", [PrecedenceFifo(), FairUsers(), Portions()])
@@ -109,78 +86,6 @@ def test_users_take_their_shares_of_what_all_want() -> None:
     queue.observe(copy, 1.0)
     queue.ready.add(work(((1, 1), 80), name="ada", user="ada"))
     assert [found.admitted for found in queue.choose(1.0, 3)] == [None], "there is room for all"
-
-
-# Room that jobs leave to others
-
-
-def offered(queue: Queue, copy: Snapshot, now: float) -> dict[str, list[int] | None]:
-    """What the queue gives to which jobs at a time; they are blocked again."""
-    queue.observe(copy, now)
-    queue.requeue(copy, NoPreemption(), Random(1), now)
-    chosen = queue.choose(now, 99)
-    copy.usage.forget_promises()
-    given = {found.id: found.admitted for found in chosen}
-    for found in chosen:
-        found.admitted, found.requeued_by = None, None
-        queue.blocked.add(found)
-    return given
-
-
-def sharing(tasks: dict[str, int], *free: int, seconds: float = 0.05) -> tuple[Queue, Snapshot]:
-    """Blocked jobs of ten tasks each, and machines with this room, which was freed just now."""
-    queue, copy = Queue(Shares(tasks, seconds)), snapshot(*[(0, 0)] * len(free))
-    for name in tasks:
-        queue.block(many(name))
-    copy.freed()
-    for machine, room in enumerate(free):
-        say(copy, machine, room, room)
-    return queue, copy
-
-
-def test_freed_room_goes_to_the_jobs_to_which_it_is_due() -> None:
-    queue, copy = sharing({"a": 0, "b": 2, "c": 3}, 4)
-    assert offered(queue, copy, 0.0) == {"b": [2], "c": [2]}
-
-
-def test_room_that_stayed_free_goes_to_all_in_turns() -> None:
-    queue, copy = sharing({"a": 0, "b": 1}, 4, 1)
-    assert offered(queue, copy, 0.0) == {"b": [1]}
-    assert queue.next_due() == 0.05
-    say(copy, 0, 3, 3)  # b took its task
-    assert offered(queue, copy, 0.04) == {}
-    assert offered(queue, copy, 0.05) == {"a": [1], "b": [2]}, "one task beyond what is due, and b's due again"
-
-
-def test_room_that_was_taken_meanwhile_or_freed_again_has_not_stayed_free() -> None:
-    queue, copy = sharing({"a": 0}, 4)
-    assert offered(queue, copy, 0.0) == {}
-    say(copy, 0, 1, 1)
-    assert offered(queue, copy, 0.03) == {}
-    say(copy, 0, 3, 3)
-    assert offered(queue, copy, 0.05) == {"a": [1]}, "two more slots were freed just now"
-    assert offered(queue, copy, 0.08) == {}
-    assert queue.next_due() == pytest.approx(0.1)
-    assert offered(queue, copy, 0.1) == {"a": [1]}, "one turn at a time"
-
-
-def test_no_job_takes_more_than_is_due_while_another_of_its_pool_is_being_tried() -> None:
-    queue, copy = sharing({"a": 0}, 4)
-    assert offered(queue, copy, 0.0) == {}
-    late = many("z")
-    late.not_before = 9.0
-    queue.ready.add(late)
-    assert offered(queue, copy, 0.05) == {}
-    queue.discard("z")
-    assert offered(queue, copy, 0.1) == {"a": [1]}
-
-
-def test_room_that_nobody_takes_is_not_offered_for_ever() -> None:
-    queue, copy = sharing({"a": 0}, 4, seconds=9.0)
-    assert offered(queue, copy, 0.0) == {}
-    for turn in range(1, 6):
-        assert offered(queue, copy, 0.05 * turn) == {}
-    assert queue.next_due() is None
 
 
 # Jobs that are still elsewhere
