@@ -1,6 +1,6 @@
 """The shares of the jobs of a pool as whole tasks: what each may hold, so that together they hold the pool's share.
 
-Every reader of an epoch derives the same numbers from it (docs/pool-rules.md, Shares of jobs). Amounts are in the
+Every reader of an epoch derives the same numbers from it (docs/shares-of-jobs.md). Amounts are in the
 cell's smallest units.
 """
 

@@ -1,6 +1,6 @@
 """What is due to the jobs of the cell's pools: their shares of the epoch, and room that suffices for their pool.
 
-docs/pool-rules.md, Shares of jobs. Amounts are in the cell's smallest units.
+docs/shares-of-jobs.md. Amounts are in the cell's smallest units.
 """
 
 from collections.abc import Sequence

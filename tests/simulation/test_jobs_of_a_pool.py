@@ -1,4 +1,4 @@
-"""Jobs of one pool share it, whatever the number of schedulers (docs/pool-rules.md, Shares of jobs)."""
+"""Jobs of one pool share it, whatever the number of schedulers (docs/shares-of-jobs.md)."""
 
 from collections.abc import Sequence
 from dataclasses import replace
