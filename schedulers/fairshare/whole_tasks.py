@@ -6,7 +6,7 @@ cell's smallest units.
 
 from collections.abc import Sequence
 from itertools import groupby
-from math import ceil, floor
+from math import floor
 from operator import attrgetter, sub
 from typing import NamedTuple
 
@@ -146,6 +146,6 @@ def _divide_rests(groups: Sequence[_Group]) -> None:
         for d in range(len(wanting[0].due))
     ]
     for group in sorted((each for each in wanting if each.rest), key=lambda each: (-each.rest, each.start)):
-        tasks = (ceil(has / unit - _SMALL) for has, unit in zip(left, group.unit, strict=True) if unit)
+        tasks = (floor(has / unit + 0.5 + _SMALL) for has, unit in zip(left, group.unit, strict=True) if unit)
         group.extra = max(0, min(group.number, *tasks))
         left = [has - group.extra * unit for has, unit in zip(left, group.unit, strict=True)]

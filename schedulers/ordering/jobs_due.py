@@ -72,7 +72,12 @@ class JobsDue:
         if share is not None:
             holds = [sum(work.holds(group) * amount for group, amount in enumerate(each)) for each in _needs(work)]
             own_room = fitting(work, [part - has + _SMALL for part, has in zip(share.amounts, holds, strict=True)])
-            return max(room, own_room, key=sum)
+            if not (share.ahead or share.rivals or any(share.starting)):
+                # What other jobs of the pool held that want no more is for this one.
+                due = shares.due(leaf or NOBODY)
+                rest = [part - has + _SMALL for part, has in zip(due, usage.of_leaf(leaf), strict=True)]
+                own_room = max(own_room, fitting(work, rest), key=sum)
+            return own_room
         if any(fitting(work, free)):
             if snapshot.unnamed_since is None:
                 snapshot.unnamed_since = self._now

@@ -71,10 +71,10 @@ class Blocked(ByShape):
 
     def hold_back(self, work: Work) -> None:
         """Add a job to which no room is due now."""
+        self.offers_all |= not isinstance(work.requeued_by, RequeueRound)  # else it was offered room just now
         self.tried(work)
         work.admitted = None
         self.put_back(work)
-        self.offers_all = True
 
     def put_back(self, work: Work) -> None:
         """Add a job that left room to others."""

@@ -40,7 +40,8 @@ def test_a_job_that_wants_no_more_has_what_it_holds_and_the_others_the_rest() ->
     assert numbers(12, job(0, 0, 2), job(1, 9), job(2, 9)) == [2, 5, 5]
 
 
-def test_a_part_of_a_task_of_the_pool_is_one_task_that_the_pool_may_try_for() -> None:
+def test_the_share_of_a_pool_is_rounded_to_tasks() -> None:
+    assert numbers(9, job(0, 9, need=4), job(1, 9, need=4)) == [4, 4]
     found = shares(10, job(0, 9, need=4), job(1, 9, need=4))
     assert [each.amounts[0] for each in found.values()] == pytest.approx([8, 4])
 
@@ -69,4 +70,4 @@ def test_a_job_leaves_room_only_to_those_that_start_a_task_for_each_that_ends() 
 
 def test_a_gang_may_start_as_a_whole_while_some_of_the_share_is_left() -> None:
     assert numbers(10, job(0, 8, gang=True), job(1, 9)) == [8, 5]
-    assert numbers(10, job(0, 8, gang=True), job(1, 8, gang=True), job(2, 8, gang=True)) == [8, 8, 0]
+    assert numbers(10, job(0, 8, gang=True), job(1, 8, gang=True), job(2, 8, gang=True)) == [8, 0, 0]
