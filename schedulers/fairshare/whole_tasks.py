@@ -79,7 +79,8 @@ def shares_of_jobs(shares: EpochShares, pool: str) -> dict[str, JobShare]:
     settings = shares.pools.by_name.get(pool)
     fifo = settings is not None and settings.fifo
     leaves = shares.leaves_of(pool)
-    groups = sorted((_Group(leaf, due) for leaf, due in leaves), key=attrgetter("start"))
+    groups = [_Group(leaf, due) for leaf, due in leaves]
+    groups.sort(key=lambda group: (-group.precedence, -group.leaf.weight if fifo else 0.0, group.start))
     if not fifo and len({group.precedence for group in groups}) > 1:
         _divide_by_precedence(groups)
     _divide_rests(groups)

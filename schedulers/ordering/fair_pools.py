@@ -19,7 +19,7 @@ from omega.schedulers.epochs import epoch_of
 from omega.schedulers.fairshare.standings import EpochShares, StandingsOf
 from omega.schedulers.fairshare.tree import Job, Tree
 from omega.schedulers.fairshare.update import fair_shares
-from omega.schedulers.ordering.jobs_due import JobsDue
+from omega.schedulers.ordering.jobs_due import JobsDue, held_part
 from omega.schedulers.policies import Ordering
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.work import Work, fitting
@@ -162,7 +162,7 @@ class FairPools(Ordering):
         groups = job.groups
         if len(groups) == 1 and not groups[0].placed and groups[0].ready <= work.left[0] and work.admitted is None:
             return -job.precedence
-        part = _held(work, self._usage.capacity) / weight_of(job.spec)
+        part = held_part(work, self._usage.capacity) / weight_of(job.spec)
         return part / (1.0 + part) - job.precedence
 
     def most(self, work: Work) -> int | None:
@@ -321,17 +321,6 @@ def _most_tasks(shares: EpochShares, usage: Usage, leaf: str, need: Resources, n
         if pools.trees.index(pools.tree_of(shares.path(each)[-1])) == place:
             lent(each).occupy(usage.of_leaf(each))
     return lent(leaf).admits(need)
-
-
-def _held(work: Work, capacity: Resources) -> float:
-    """The largest part of a resource that a job holds or is given: of equal jobs the one with least comes first."""
-    most = 0.0
-    for group, admitted in enumerate(work.admitted or [0] * len(work.left)):
-        tasks = work.holds(group) + admitted
-        if tasks:
-            parts = (amount / total for amount, total in zip(work.need(group), capacity, strict=True) if total)
-            most += tasks * max(parts, default=0.0)
-    return most
 
 
 @lru_cache(maxsize=4096)

@@ -8,6 +8,7 @@ from math import inf
 
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import NOBODY
+from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.fairshare.standings import EpochShares, Standings
 from omega.schedulers.fairshare.whole_tasks import JobShare, shares_of_jobs
@@ -147,3 +148,14 @@ class JobsDue:
 def _needs(work: Work) -> list[list[int]]:
     """Return by resource what a task of each group needs."""
     return [list(amounts) for amounts in zip(*(group.need for group in work.job.groups), strict=True)]
+
+
+def held_part(work: Work, capacity: Resources) -> float:
+    """The largest part of a resource that a job holds or is given: of equal jobs the one with least comes first."""
+    most = 0.0
+    for group, admitted in enumerate(work.admitted or [0] * len(work.left)):
+        tasks = work.holds(group) + admitted
+        if tasks:
+            parts = (amount / total for amount, total in zip(work.need(group), capacity, strict=True) if total)
+            most += tasks * max(parts, default=0.0)
+    return most
