@@ -84,7 +84,11 @@ class OrderingContract:
         assert most is None or most >= 0, "most is a number of tasks, or None"
         assert isfinite(wait)
         assert wait >= 0, "wait is a time in seconds, 0 or more"
-        assert policy.portion is None or policy.portion > 0, "portion is a number of tasks, or None"
+        due = policy.due(found)
+        assert due is None or (len(due) == len(found.left) and min(due) >= 0), (
+            "due has the tasks of each group, or None"
+        )
+        assert policy.beyond(found) >= 0, "beyond is a time in seconds, 0 or more"
 
     @settings(for_all, max_examples=20)
     @given(asked=jobs)
