@@ -149,8 +149,8 @@ class Explained:
                 "group": part.group,
                 "name": self.groups[part.group],
                 "unplaced": part.unplaced,
-                "fits": part.starts,
-                "room": part.fits,
+                "fits": part.fits,
+                "starts": part.starts,
                 "reason": str(part.reason),
                 "advice": list(part.advice),
                 "steps": [

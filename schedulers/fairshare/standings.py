@@ -242,8 +242,8 @@ class Standings:
         return all(not more or has + more <= part for has, more, part in amounts)
 
     def lacks(self, name: str) -> bool:
-        """Whether a pool holds less than its share of some resource."""
-        return any(has < part for has, part in zip(self.used(name), self.shares.due(name), strict=True))
+        """Whether a pool holds less than its share of some resource; one without a total has no share to lack."""
+        return any(has < part < BOUNDLESS for has, part in zip(self.used(name), self.shares.due(name), strict=True))
 
     def wanted(self, name: str) -> Resources:
         """Return the sum of the unplaced tasks of a pool and of the pools below it."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple
 
-from omega.schedulers.fairshare.standings import Situation, Standings
+from omega.cellstate.fairness import is_below
+from omega.schedulers.fairshare.standings import BOUNDLESS, Situation, Standings
 
 SETTLED_SECONDS = 5.0
 """How long a pool that was below its share keeps its tasks, and a task runs, before another pool or job evicts it."""
@@ -52,10 +53,12 @@ class PoolWatch:
             if min(units.values()) == inf:
                 del self._lacking[name]
         for name in standings.below:
+            used, due = standings.used(name), standings.shares.due(name)
             wants = standings.wanted(name) if standings.lacks(name) else ()
-            if any(wants):
-                amounts = zip(standings.used(name), standings.shares.due(name), wants, strict=True)
-                held = tuple(has if want and has < part else inf for has, part, want in amounts)
+            # As for evictions: below its share is a pool that is below it in each resource that its tasks need.
+            if any(wants) and is_below(used, due, wants):
+                amounts = zip(used, due, wants, strict=True)
+                held = tuple(has if want and has < part < BOUNDLESS else inf for has, part, want in amounts)
                 if min(held) < inf:
                     self._shortages[name] = _Shortage(held, now)
                     continue

@@ -185,7 +185,7 @@ def test_a_task_that_exceeds_a_limit_by_itself_never_starts(
     assert f"{text}; it stays pending until the limit is raised" in " ".join(told.split())
     explained = omega.json("job", "why", "x")
     assert (explained["reason"], explained["detail"], explained["fits_after"]) == ("NEVER", text, [])
-    assert [(each["fits"], each["room"], each["reason"]) for each in explained["groups"]] == [(0, 3, "NEVER")]
+    assert [(each["starts"], each["fits"], each["reason"]) for each in explained["groups"]] == [(0, 3, "NEVER")]
     shown = omega.text("job", "why", "x")
     assert text in shown
     assert "would fit" not in shown
@@ -200,7 +200,7 @@ def test_one_group_that_never_starts_is_told_beside_one_that_does(omega: Omega, 
     groups = (TaskGroup((1000, 64), 2, spec={"name": "small"}), TaskGroup((4000, 64), 1, spec={"name": "large"}))
     cell.submit([JobSpec("x", "x", "batch", groups, spec={"pool": "a"})], 0, "ada")
     explained = omega.json("job", "why", "x")
-    assert [(each["name"], each["fits"], each["reason"]) for each in explained["groups"]] == [
+    assert [(each["name"], each["starts"], each["reason"]) for each in explained["groups"]] == [
         ("small", 2, "WAITING"),
         ("large", 0, "NEVER"),
     ]
@@ -212,10 +212,10 @@ def test_nothing_would_fit_beside_a_limit_that_is_reached(omega: Omega, cell: Re
     join(cell, 1)
     omega.run("pool", "set", "a", "--limit", "tasks=2")
     submit(cell, "x", "a", 4)
-    assert omega.json("job", "why", "x")["groups"][0]["fits"] == 2
+    assert omega.json("job", "why", "x")["groups"][0]["starts"] == 2
     hold(cell, "x", (0, 2))
     explained = omega.json("job", "why", "x")
-    assert (explained["reason"], explained["groups"][0]["fits"]) == ("LIMIT", 0)
+    assert (explained["reason"], explained["groups"][0]["starts"]) == ("LIMIT", 0)
     assert "would fit now" not in omega.text("job", "why", "x")
 
 
@@ -223,7 +223,7 @@ def test_a_gang_with_room_for_a_part_does_not_fit(omega: Omega, cell: RedisCell)
     join(cell, 1)
     omega.run("job", "run", "--detach", "--name", "x", "--gang", "--cpu", "1", "--count", "6", "--duration", "9s")
     (group,) = omega.json("job", "why", "x")["groups"]
-    assert (group["fits"], group["room"]) == (0, 4)
+    assert (group["starts"], group["fits"]) == (0, 4)
     text = omega.text("job", "why", "x")
     assert "room for 4 of them; a gang starts as a whole" in text
     assert "would fit now" not in text
