@@ -16,7 +16,7 @@ from omega.simulation.engine import SECOND
 from omega.simulation.simulated_store import EXECUTOR, SimulatedStore
 from omega.simulation.world import Eviction, World
 
-NAMING_SECONDS = 0.1
+NAMING_SECONDS = 0.05
 """Time in seconds after which an epoch names a job that waits for it."""
 
 

@@ -112,3 +112,15 @@ def test_jobs_of_several_resources_and_gangs_share_as_well(schedulers: int) -> N
         assert all(max(sample) - min(sample) <= 1 for sample in tasks)
         assert all(min(sample) >= 4 for sample in tasks)
     assert story.evicted == 0
+
+
+@SEVERAL
+@pytest.mark.parametrize("pool", ["p", "q"])
+def test_an_important_job_waits_100_ms_at_most_behind_blocked_jobs_of_other_room(schedulers: int, pool: str) -> None:
+    """One slot of each machine is free; a thousand jobs of 300 shapes need more."""
+    at = Ground([Pool("p"), Pool("q")], 20, 4, schedulers=schedulers)
+    at.job("q", 20, slots=3)
+    for number in range(1_000):
+        at.job("p", 1, slots=2 + 0.001 * (number % 300), at=1.0)
+    important = at.job(pool, 1, precedence=9, at=4.037)
+    assert at.run(4.137).placed(important) == 1
