@@ -29,6 +29,8 @@ from omega.schedulers.preemption.precedence import might_hold
 from omega.schedulers.preemption.sets import leaf_of_work, unit_of
 from omega.schedulers.work import Work
 
+LOOK_SECONDS = 1.0
+"""Interval in seconds of looks at all pools while none with jobs of this scheduler is below its share."""
 _PLAN = "evictions between pools"
 """Where a job's plan stands among its notes, until its transaction is made."""
 
@@ -50,6 +52,7 @@ class FairSharePreemption(PlanningPolicy):
     _stirred: set[str] = field(default_factory=set, repr=False)
     _seen: int = field(default=0, repr=False)
     """Number of the epoch at the last look."""
+    _look_at: float = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:
         self.starvation.rules = self._rules
@@ -173,14 +176,16 @@ class FairSharePreemption(PlanningPolicy):
         else:
             self.watch.rest()
         number = 0 if epoch is None else epoch.number
-        if not followed and number == self._seen:
+        looks = bool(followed) or now >= self._look_at
+        if not looks and number == self._seen:
             return
         standings = self._standings.of(snapshot)
         if standings is None:
             return
         for name in followed:
             self.starvation.update(now, name, standings.stand(name, self._units[name]))
-        if followed:
+        if looks:
+            self._look_at = now + LOOK_SECONDS
             self.watch.look(standings)
         for name in followed:
             if self.starvation.status(name) > Status.NORMAL and self.watch.stirs(name, standings):
