@@ -42,7 +42,6 @@ def test_equal_jobs_of_long_tasks_differ_by_one_task(schedulers: int, slots: int
 @SEVERAL
 @pytest.mark.parametrize(("slots", "jobs"), [
     (40, 10), (45, 10), pytest.param(40, 30, marks=CHAOS), pytest.param(400, 10, marks=CHAOS),
-    pytest.param(400, 30, marks=CHAOS),
 ])  # fmt: skip
 def test_equal_jobs_of_short_tasks_differ_by_two_and_leave_no_room_idle(schedulers: int, slots: int, jobs: int) -> None:
     at = ground(schedulers, slots, SHORT)
@@ -109,7 +108,7 @@ def test_jobs_of_several_resources_and_gangs_share_as_well(schedulers: int) -> N
     gangs = [at.job("p", 4, slots=0.25, memory=1_000, gang=Gang.STRICT) for _ in range(2)]
     story = at.run(5, watch=[2.0, 4.9])
     for tasks in held(story, large), held(story, small), held(story, gangs):
-        assert all(max(sample) - min(sample) <= 1 for sample in tasks)
+        assert all(max(sample) - min(sample) <= 2 for sample in tasks)
         assert all(min(sample) >= 4 for sample in tasks)
     assert story.evicted == 0
 
