@@ -110,7 +110,7 @@ def test_a_verdict_that_changes_with_the_length_does_not_hold(small: Small) -> N
             for each, record in zip(wanted, found, strict=True)
         ]
 
-    run = carried_out(experiment, form, simulate)
+    run = carried_out(experiment, form, simulate, verdict=True)
     assert (run.finding.verdict, run.verdict) == (Conclusion.HOLDS, Conclusion.FAILS)
     text = page([ReportSection(FIGURES[5], form, [], [run])], PurePosixPath("figures"), "omega sim report")
     assert "With the first seed, 4 times as long: `shared-schedules-all` does not hold (" in text

@@ -204,7 +204,7 @@ def left(stage: Stage, job: str) -> list[int]:
 
 def test_a_container_has_its_limits_its_account_and_no_secret_in_its_words(ground: Ground, engine: Engine) -> None:
     agent = ground.agent(runners={"r": Docker(engine.program)})
-    name = ground.run("sh", "-c", LOOP, "$HOME", runner="r", image="alpine:3", environment={})
+    name = ground.run("sh", "-c", LOOP, "$HOME", runner="r", image="alpine:3")
     look_until(agent, lambda: engine.running, "it runs")
     ((container, asked),) = engine.asked.items()
     options, (place,) = asked["options"], ground.state.glob(f"agents/*/*/tasks/{name}.*/work")
