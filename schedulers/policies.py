@@ -65,7 +65,10 @@ class Ordering:
         return 0.0
 
     def most(self, work: Work) -> int | None:
-        """Return how many tasks of a job may take room in one attempt; None: no bound. Asked of one with `observe`."""
+        """Return how many tasks of a job may take room in one attempt; None: no bound. A gang with more gets none.
+
+        Asked of a policy with `observe`.
+        """
         return None
 
     def due(self, work: Work) -> Sequence[int] | None:

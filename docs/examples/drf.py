@@ -25,8 +25,8 @@ class WeightedDrf(omega.Ordering):
         return self._usage.dominant_share(user=user) / self.weights.get(user, 1.0)
 
     def most(self, work):
-        """Place at most eight tasks of a job per attempt: the next ones may be for another user."""
-        return 8
+        """Place at most eight tasks of a job per attempt, or a whole gang: the next ones may be for another user."""
+        return None if work.gang else 8
 
 
 drf = omega.Scheduler("drf", ordering=WeightedDrf({"ada": 2.0}), jobs_per_call=8)

@@ -16,7 +16,7 @@ from omega.schedulers.work import Work
 from omega.testing.play import NOW, ROOM, Asked, Play, jobs, made
 from omega.testing.purity import Unchanged, fresh, watched
 from omega.testing.sampled_fields import sampled
-from omega.testing.scenes import for_all, snapshot
+from omega.testing.scenes import for_all, snapshot, work
 
 LATER = 1e6
 """Seconds after which a policy is asked again."""
@@ -161,6 +161,21 @@ class OrderingContract:
             while play.expected:
                 play.free(1)
                 play.step()
+
+    def test_a_gang_alone_in_a_cell_is_placed(self) -> None:
+        """A bound of tasks lets a gang pass whole at last; here no other job wants the room."""
+        for policy in self.each():
+            for fields in sampled(self.fields, policy):
+                gang = work(((1, 1), ROOM), gang=True, name="gang", user="ada", pool="p", spec=fields)
+                play = Play(policy, [gang])
+                play.free(ROOM)
+                play.admit()
+                for _ in range(3):
+                    play.run_until_blocked()
+                assert not play.expected, (
+                    f"a gang of {ROOM} tasks, alone in a cell with room for all of them, is never placed: "
+                    "`most` and `due` give a gang all its tasks or none"
+                )
 
     @settings(for_all, max_examples=20)
     @given(asked=jobs)

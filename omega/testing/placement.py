@@ -226,7 +226,8 @@ class PlacementContract:
         if together is None:
             return
         tasks = data.draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), min_size=2, max_size=5))
-        one, other, works = snapshot(*free), snapshot(*free), [work(((need, 1), count)) for need, count in tasks]
+        one, other = filled(ArraySnapshot(2), free), filled(ArraySnapshot(2), free)
+        works = [work(((need, 1), count)) for need, count in tasks]
         placed, number = together.place_all(works, one, Random(1), MOST)
         rng = Random(1)
         expected = [list(policy.place(each, other, rng)) for each in works[: len(placed)]]

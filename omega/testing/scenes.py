@@ -58,9 +58,12 @@ def work(  # noqa: PLR0913 - one per property of a job
     return made
 
 
-def snapshot(*free: Need, used: int = 0, state: int = MachineState.UP) -> ArraySnapshot:
-    """Return a working copy of machines with these free and used resources; a free -1 takes no tasks."""
-    return filled(ArraySnapshot(len(free[0]) if free else 1), free, used, state)
+def snapshot(first: Need, *others: Need, used: int = 0, state: int = MachineState.UP) -> ArraySnapshot:
+    """Return a working copy of one or more machines with these free and used resources; a free -1 takes no tasks.
+
+    The machines tell the number of resources; for a cell that may have none, `filled` takes a copy that knows it.
+    """
+    return filled(ArraySnapshot(len(first)), (first, *others), used, state)
 
 
 def filled(copy: Copy, free: Sequence[Need], used: int = 0, state: int = MachineState.UP) -> Copy:

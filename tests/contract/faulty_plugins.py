@@ -1,4 +1,4 @@
-"""Faults that authors of policies make: 51 changes of Omega's own policies and of those in the docs.
+"""Faults that authors of policies make: 52 changes of Omega's own policies and of those in the docs.
 
 Each is a piece of a file and what stands there instead. `unnoticed` is the reason why no contract finds a fault.
 """
@@ -92,6 +92,7 @@ FAULTS = (
     # Orderings
     Fault("observe changes usage", DRF, _OBSERVE, f"{_OBSERVE}; snapshot.usage.take('ada', '', (1, 1))"),
     Fault("a rank of the wall clock", DRF, _RANK, f"{_RANK} + __import__('time').time()"),
+    Fault("bounds the tasks of gangs", DRF, "None if work.gang else 8", "8"),
     Fault("a new lane per call", DRF, "return work.user", "return (work.user, object())[0:2]"),
     Fault("a key that changes with the tasks left", SHORTEST, "return expected +",
           "return expected * work.remaining +"),
