@@ -247,10 +247,16 @@ class PlacementContract:
     def test_an_empty_cell_and_a_full_one_give_no_claims(self) -> None:
         """No claims and no marks without requests or resources."""
         for policy in self.each():
-            for copy in (ArraySnapshot(2), snapshot((0, 0), (0, 5)), snapshot((9, 9), state=MachineState.DRAINED)):
+            drained = snapshot((9, 9), state=MachineState.DRAINED)
+            for copy, needs in (
+                (ArraySnapshot(2), ((1, 1), (0, 0))),
+                (snapshot((0, 0), (0, 5)), ((1, 1),)),
+                (drained, ((1, 1), (0, 0))),
+            ):
                 before = room(copy)
-                assert list(policy.place(work(((1, 1), 2)), copy, Random(1))) == []
-                assert room(copy) == before
+                for need in needs:
+                    assert list(policy.place(work((need, 2)), copy, Random(1))) == []
+                    assert room(copy) == before
 
     def test_a_gang_is_placed_whole_or_not_at_all(self) -> None:
         """A gang that does not fit releases its own claims and no others."""
