@@ -107,6 +107,16 @@ class Usage:
         """Return the sum of the unplaced tasks of a leaf pool, as of the last sync."""
         return tuple(self._leaf_wants().get(leaf, self._nothing))
 
+    def claimed_by_leaf(self, leaf: str) -> Resources:
+        """Return the sum of this scheduler's own claims for a leaf pool: `wanted_by_leaf` counts them still."""
+        claims = (
+            amounts
+            for bookings in (*self._flights, self._open, self._promised.values())
+            for account, amounts in bookings
+            if leaf_of(*account.whose) == leaf
+        )
+        return tuple(map(sum, zip(self._nothing, *claims, strict=True)))
+
     def by_account(self) -> dict[Whose, tuple[Resources, Resources]]:
         """Return the amounts held and wanted by each user in each pool, where there are any."""
         return {

@@ -5,6 +5,7 @@ docs/shares-of-jobs.md. Amounts are in the cell's smallest units.
 
 from collections.abc import Sequence
 from math import inf
+from operator import mul
 
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import NOBODY
@@ -64,14 +65,17 @@ class JobsDue:
         if operators is not None and work.job.precedence >= operators:
             return None
         free = self._free(leaf)
-        own = [sum(left * amount for left, amount in zip(work.left, each, strict=True)) for each in _needs(work)]
-        before = zip(free, self._wanted(work, wanted), own, strict=True)
-        room = fitting(work, [has - max(0, wants - mine) for has, wants, mine in before])
+        # Tasks that were given room before, of this job too, hold it: they are no longer pending.
+        given = _amounts(work, work.admitted or [0] * len(work.left))
+        pending = zip(self._wanted(work, wanted), usage.claimed_by_leaf(leaf), strict=True)
+        others = zip(pending, _amounts(work, work.left), given, strict=True)
+        before = [max(0, wants - claimed - (own - had)) for (wants, claimed), own, had in others]
+        room = fitting(work, [has + had - first for has, had, first in zip(free, given, before, strict=True)])
         if room == work.left:
             return None
         share = self._share(work)
         if share is not None:
-            holds = [sum(work.holds(group) * amount for group, amount in enumerate(each)) for each in _needs(work)]
+            holds = _amounts(work, [work.holds(group) for group in range(len(work.left))])
             own_room = fitting(work, [part - has + _SMALL for part, has in zip(share.amounts, holds, strict=True)])
             if not (share.ahead or share.rivals or any(share.starting)):
                 # What other jobs of the pool held that want no more is for this one.
@@ -145,9 +149,10 @@ class JobsDue:
         return free
 
 
-def _needs(work: Work) -> list[list[int]]:
-    """Return by resource what a task of each group needs."""
-    return [list(amounts) for amounts in zip(*(group.need for group in work.job.groups), strict=True)]
+def _amounts(work: Work, tasks: Sequence[int]) -> list[int]:
+    """Return the amounts of so many tasks of each group of a job."""
+    needs = zip(*(group.need for group in work.job.groups), strict=True)
+    return [sum(map(mul, tasks, amounts)) for amounts in needs]
 
 
 def held_part(work: Work, capacity: Resources) -> float:

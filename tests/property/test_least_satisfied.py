@@ -7,13 +7,18 @@ from hypothesis import given, settings, strategies as st
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare
+from omega.cellstate.replies import Reply
+from omega.cellstate.transaction import Position
 from omega.schedulers.ordering.fair_pools import FairPools
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.work import Work
 from omega.testing.scenes import work
+from tests.unit.schedulers.drive import rows
 
 NEEDS = ((1, 0), (2, 1), (0, 3))
 TOTALS = (100, 100)
+ROOM = (1_000_000, 1_000_000)
+"""Of the machines: for all pending tasks, so nothing bounds a job (docs/shares-of-jobs.md)."""
 POOLS = 7
 EDGE = 1e-9
 
@@ -54,7 +59,7 @@ class World:
 
     def __init__(self, parts: Sequence[Sequence[float]]) -> None:
         self.copy = ArraySnapshot(2)
-        self.copy.usage.capacity = TOTALS
+        self.copy.apply(Reply(Position(1, "t"), full=True, rows=rows([ROOM])))
         self.copy.resources = ("cpu", "memory")
         self.copy.pools = Pools(tuple(Pool(f"p{i}") for i in range(POOLS)))
         self.number, self.parts = 0, parts
