@@ -132,9 +132,11 @@ class Sharing:
             # Room that others might use is given in one turn at a time: schedulers give it at the same moment.
             due, most, jobs = None, work.left, 1 if seconds else jobs
         tasks = [most_ - had for most_, had in zip(most, given, strict=True)]
-        turn = self._taken(work, tasks, jobs if due is None else 0)
+        may = not work.gang or self._may_hold(work, tasks)
+        turn = self._taken(work, tasks, jobs if due is None else 0) if may else []
         if not any(turn):
             return [], any(given) and self._end_turns(alike, work)
+        turn = tasks if work.gang else turn  # all of a gang is tried: other machines may hold the rest
         promise(work, turn)
         work.admitted = [had + more for had, more in zip(given, turn, strict=True)]
         self._given[work.id] = work
@@ -156,6 +158,18 @@ class Sharing:
                 taken[group] = min(rest, fits and 1 + fits // (PORTIONS * jobs) if jobs and not work.gang else fits)
                 _take(self.room, need, mask, taken[group])
         return taken
+
+    def _may_hold(self, work: Work, tasks: Sequence[int]) -> bool:
+        """Return whether all these tasks by group may fit: on the machines, or on all that are up."""
+        fits = self._fits(work, tasks, self.machines, self.room)
+        up = self.machines if fits else np.flatnonzero(self.snapshot.up)
+        return fits or self._fits(work, tasks, up, self.snapshot.amounts(up))
+
+    def _fits(self, work: Work, tasks: Sequence[int], machines: Machines, room: Amounts) -> bool:
+        return all(
+            not rest or _units(room, work.need(group), _of_use(work, group, self.snapshot, machines)).sum() >= rest
+            for group, rest in enumerate(tasks)
+        )
 
     def _end_turns(self, alike: Alike, work: Work) -> bool:
         """Give a job no more; return whether others of its group may get some."""

@@ -66,6 +66,17 @@ def test_freed_room_goes_to_the_jobs_to_which_it_is_due() -> None:
     assert offered(queue, copy, 0.0) == {"b": [2], "c": [2]}
 
 
+@pytest.mark.parametrize(("elsewhere", "given"), [(6, {"g": [10]}), (5, {"a": [2]})])
+def test_a_gang_takes_freed_room_when_all_of_it_may_fit(elsewhere: int, given: dict[str, list[int]]) -> None:
+    """Machines that were free before may hold the rest; a part of it would be placed as a gang of its own."""
+    queue, copy = sharing({"a": 2}, 4, elsewhere)
+    queue.block(work(((1, 1), 10), name="g", order=1, gang=True))
+    copy.freed()
+    say(copy, 0, 0, 0)
+    say(copy, 0, 4, 4)
+    assert offered(queue, copy, 0.0) == given
+
+
 def test_room_that_stayed_free_goes_to_all_in_turns() -> None:
     queue, copy = sharing({"a": 0, "b": 1}, 4, 1)
     assert offered(queue, copy, 0.0) == {"b": [1]}
