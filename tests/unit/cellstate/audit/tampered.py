@@ -58,6 +58,10 @@ UNSEEN: list[tuple[str, str]] = [
         r"jobnames field \d removed",
         "a name of ended jobs: one with leaving tasks is kept longer than newer ones",
     ),
+    (
+        r"log pass (line removed|word 1 changed)",
+        "the gate's next answer, for another reason, replaces the one that it passed",
+    ),
     (r"done item moved", "a job with tasks that still leave goes to the end of the list when its turn comes"),
     (r"updates field \d duplicated", "the update of a job that is no longer kept stands until a scheduler settles it"),
     (r"meta field ticks .*", "the age of placements is kept nowhere else: from it follows which losses count"),
