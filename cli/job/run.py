@@ -17,7 +17,6 @@ from omega.queries.jobs import find_job
 from omega.submission import new_id, prepared
 
 if TYPE_CHECKING:
-    from omega.arrays import Array
     from omega.cellstate.model import After, TaskGroup
     from omega.cellstate.ports import JobStore
     from omega.cellstate.resources import Resources
@@ -95,7 +94,9 @@ if TYPE_CHECKING:
     metavar="JOB[:any]",
     help="Start after JOB has finished, or with :any has ended in any state; repeatable.",
 )
-@click.option("--array", metavar="A-B", help="Run one task per index, such as 0-99 or 1-9:2; replaces --count.")
+@click.option(
+    "--array", metavar="A-B,…", help="Run one task per index, such as 0-99, 1-9:2 or 3,20,37; replaces --count."
+)
 @hold_option
 @click.option(
     "--follow/--detach",
@@ -211,11 +212,12 @@ def _started(runner: str | None, image: str | None, words: Sequence[str]) -> dic
 def _group(
     need: "Resources", fields: dict[str, Any], *, count: int, duration: str | None, array: str | None
 ) -> "TaskGroup":
+    from omega.arrays import parse_array
     from omega.cellstate.durations import parse_duration
     from omega.cellstate.model import TaskGroup
 
     if array is not None:
-        indices = _array(array)
+        indices = parse_array(array)
         count, fields = indices.count, fields | {"array": indices.spec()}
     return TaskGroup(need, count, 0 if duration is None else parse_duration(duration), fields)
 
@@ -227,13 +229,6 @@ def _directory(asked: str | None, *, run: bool) -> dict[str, str]:
     with suppress(FileNotFoundError):  # the current directory was removed
         return {"submitted_in": str(Path.cwd())} if run else {}
     return {}
-
-
-def _array(text: str) -> "Array":
-    from omega.arrays import parse_array
-
-    indices, _, step = text.partition(":")
-    return parse_array(indices, int(step) if step.isdecimal() and len(step) < 10 else 0 if step else 1)
 
 
 def _after(cell: "JobStore", waits: Sequence[str]) -> "tuple[tuple[After, ...], dict[str, Any]]":

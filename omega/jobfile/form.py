@@ -105,11 +105,12 @@ def _gang(value: Any) -> Gang:
 
 
 def _array(value: Any) -> Array:
-    """Read ``0-99``, or ``{range: 1-10, step: 2}``."""
+    """Read ``0-99``, ``1-10:2,15``, or ``{range: 1-10, step: 2}``."""
     said = value if isinstance(value, dict) else {"range": value}
-    text, step = said.get("range"), said.get("step", 1)
-    if not isinstance(text, str) or type(step) is not int or set(said) - {"range", "step"}:
-        raise ValueError(f"{value!r} is not an array; write 0-99, or range: 1-10 with step: 2")
+    text, step = said.get("range"), said.get("step")
+    stepped = step is None or type(step) is int
+    if not isinstance(text, str) or not stepped or set(said) - {"range", "step"}:
+        raise ValueError(f"{value!r} is not an array; write 0-99, 3,20,37, or range: 1-10 with step: 2")
     return parse_array(text, step)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from omega.arrays import array_index
+from omega.arrays import array_index, index_text, task_of
 from omega.cellstate.model import After
 from omega.cellstate.redis import RedisCell
 from tests.cli.conftest import Omega, executor, join, scheduler
@@ -124,7 +124,7 @@ def test_what_after_may_be(omega: Omega, after: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("array", "indices", "shown"),
-    [("0-3", [0, 1, 2, 3], "fetch[0-3]"), ("{range: 1-10, step: 4}", [1, 5, 9], "fetch[1-9:4]"), ("7-7", [7], "[7-7]")],
+    [("0-3", [0, 1, 2, 3], "fetch[0-3]"), ("{range: 1-10, step: 4}", [1, 5, 9], "fetch[1-9:4]"), ("7-7", [7], "[7]")],
 )
 def test_every_task_of_an_array_has_its_index(
     omega: Omega, cell: RedisCell, array: str, indices: list[int], shown: str
@@ -144,12 +144,47 @@ def test_run_an_array(omega: Omega, cell: RedisCell) -> None:
     assert (found.groups[0].total, found.spec["groups"][0]["array"]) == (3, {"first": 10, "step": 5})
 
 
+@pytest.mark.parametrize("array", ["3,20,37", "1-10:2,15", "0-2,5", "7"])
+def test_lists_of_indices_in_files_and_options(omega: Omega, cell: RedisCell, array: str) -> None:
+    want = {"3,20,37": [3, 20, 37], "1-10:2,15": [1, 3, 5, 7, 9, 15], "0-2,5": [0, 1, 2, 5], "7": [7]}[array]
+    submit(omega, f'{{name: a, tasks: [{{array: "{array}"}}]}}')
+    omega.text("job", "run", "--name", "b", "--array", array, "--detach", "--", "true")
+    for name in ("a", "b"):
+        found = cell.job(cell.ids_by_name([name])[name])
+        assert found is not None
+        (extra,) = found.spec["groups"]
+        assert [array_index(extra, task) for task in range(found.groups[0].total)] == want
+        assert [task_of(extra, index) for index in want] == list(range(len(want)))
+        assert task_of(extra, 4) is None
+    assert f"[{array.replace('-10', '-9')}]" in omega.text("job", "status", "a")
+
+
+def test_tasks_that_are_added_to_a_list_go_on_from_its_last_index() -> None:
+    extra = {"array": {"spans": [[3, 3, 1], [10, 14, 2]]}}
+    assert [array_index(extra, task) for task in range(6)] == [3, 10, 12, 14, 16, 18]
+    assert [task_of(extra, index) for index in (3, 14, 18, 15, 4)] == [0, 3, 5, None, None]
+    assert index_text(extra, "0-1,5") == "3,10,18"
+    assert (index_text({}, "0-3,7"), task_of({}, 7)) == ("0-3,7", 7)
+
+
 def test_a_group_that_is_no_array_has_no_indices() -> None:
     assert array_index({}, 3) is None
 
 
 @pytest.mark.parametrize(
-    "array", ["3", "5-2", "0-99999999999", "[0, 1]", "{range: 1-4, step: 0}", "{range: 1-4, by: 2}"]
+    "array",
+    [
+        "3",
+        "5-2",
+        "0-99999999999",
+        "[0, 1]",
+        "'3,2'",
+        "'1-4,4'",
+        "'1-'",
+        "{range: '1-4,6', step: 2}",
+        "{range: 1-4, step: 0}",
+        "{range: 1-4, by: 2}",
+    ],
 )
 def test_what_an_array_may_be(omega: Omega, array: str) -> None:
     said = omega.error("job", "submit", "-", given=f"{{name: a, tasks: [{{array: {array}}}]}}")
