@@ -1,10 +1,12 @@
 """Changes of jobs by users: authorization, and calls with several steps."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import Overtaken, Refused
-from omega.queries.job_state import group_names, state
+from omega.cellstate.model import JobState
+from omega.queries.job_state import ended, group_names, state
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec
@@ -67,15 +69,19 @@ def end(cell: "JobStore", stopped: "Job", now_ms: Callable[[], int], by: str) ->
 def update(
     cell: "JobStore", spec: "JobSpec", check: int | None, me: str, now_ms: Callable[[], int], by: str, *, force: bool
 ) -> "tuple[Job, JobUpdate]":
-    """Begin the update of the live job that has the id or name of `spec`. Refused, Overtaken, BadInput."""
+    """Begin the update of the job that has the id or name of `spec`. Refused, Overtaken, BadInput.
+
+    A service that ended restarts: as a new job of its name, whose tasks must prove themselves like those of an update.
+    """
     from omega.updating import job_update
 
     for attempt in range(ATTEMPTS):
-        job = cell.job(spec.id) or cell.job(cell.job_id(spec.name) or "")
-        if job is None:
-            raise Refused(f"job {spec.name}: no live job of that name in cell {cell.name}; omega job submit makes one")
+        job = _to_update(cell, spec)
         check_owner(me, cell, [job], force=force)
-        wanted = job_update(job, spec, again=cell.updates().get(job.id, "").startswith("stalled"))
+        if job.state > JobState.HELD and ended(job):
+            return _restart(cell, job, spec, check, now_ms(), by)
+        again = cell.updates().get(job.id, "").startswith("stalled")
+        wanted = job_update(job, spec, now_ms(), by, again=again)
         try:
             known = job.modified if check is None else check
             return cell.update(job.id, wanted.groups, wanted.spec, now_ms(), by, known), wanted
@@ -83,6 +89,40 @@ def update(
             if check is not None or attempt == ATTEMPTS - 1:
                 raise
     raise RuntimeError("out of attempts")
+
+
+def _to_update(cell: "JobStore", spec: "JobSpec") -> "Job":
+    """Return the job of an id or, where that is none or has ended, the newest of the name. Refused when there is none.
+
+    Of jobs that ended only services are updated: they restart.
+    """
+    job = cell.job(spec.id)
+    if job is None or job.state > JobState.HELD:
+        job = cell.job(cell.ids_by_name([spec.name]).get(spec.name, "")) or job
+    if job is None or (job.state > JobState.HELD and job.kind != "service"):
+        raise Refused(f"job {spec.name}: no live job of that name in cell {cell.name}; omega job submit makes one")
+    return job
+
+
+def _restart(
+    cell: "JobStore", job: "Job", spec: "JobSpec", check: int | None, at_ms: int, by: str
+) -> "tuple[Job, JobUpdate]":
+    from omega.submission import new_id, refusal
+    from omega.updating import JobUpdate, restarted
+
+    if check is not None and check != job.modified:
+        raise Overtaken(f"job {job.name}: was changed since; its modify index is {job.modified}")
+    fresh = restarted(job, spec, new_id(), at_ms, by)
+    targets = fresh.spec["targets"]
+    plain = replace(fresh, spec={name: value for name, value in fresh.spec.items() if name != "targets"})
+    (answer,) = cell.submit([plain], at_ms, by)
+    if answer.status != "new":
+        raise refusal(plain, answer)
+    submitted = cell.job(fresh.id)
+    if submitted is None:
+        raise Refused(f"job {job.name}: restarted as {fresh.id}, and ended already; see omega events")
+    whole = {**submitted.spec, "targets": targets}
+    return cell.update(fresh.id, (), whole, at_ms, by), JobUpdate((), whole, 0, restarts=True)
 
 
 def set_weight(cell: "JobStore", job: "Job", weight: float, now_ms: int, by: str, check: int | None = None) -> "Job":

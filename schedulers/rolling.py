@@ -38,6 +38,18 @@ class Target:
     """Tasks that finished in groups replaced completely by earlier updates; they do not run again."""
     resized: int = 0
     """The modify index of a resize that this target reverts; it makes the job's spec differ from the one before."""
+    restarted: bool = False
+    """Whether all its tasks are new although they replace none: those of a service that had ended."""
+
+    @property
+    def new(self) -> bool:
+        """Whether its tasks are new and must prove themselves."""
+        return bool(self.older) or self.restarted
+
+    def row(self) -> list[Any]:
+        """Return it as the job's spec stores it."""
+        row = [self.group, self.count, list(self.older), self.finished, self.resized]
+        return [*row, True] if self.restarted else row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +93,8 @@ def targets(job: Job) -> list[Target]:
     if said is None:
         return [Target(i, group.total) for i, group in enumerate(job.groups)]
     return [
-        Target(number, count, tuple(older), finished=finished, resized=resized)
-        for number, count, older, finished, resized in said
+        Target(number, count, tuple(older), finished=finished, resized=resized, restarted=bool(restarted))
+        for number, count, older, finished, resized, *restarted in said
     ]
 
 
@@ -109,15 +121,26 @@ def move(job: Job, healthy: Mapping[int, int]) -> Move:
     policy, totals, done = Policy.of(job.spec), dict[int, int](), True
     for target in targets(job):
         new, older = job.groups[target.group], [job.groups[number] for number in target.older]
-        if older and new.failed + (new.finished if job.kind == "service" else 0):
+        if target.new and new.failed + (new.finished if job.kind == "service" else 0):
             word = f"{new.failed} failed" if new.failed else f"{new.finished} ended"
             return Move(stalled=f"of its {new.total} new tasks {word}")
         # An unchanged group has no new tasks that must become healthy.
-        totals |= _totals(job, target, healthy.get(target.group, 0) if older else new.placed, policy.max_down)
+        totals |= _totals(job, target, healthy.get(target.group, 0) if target.new else new.placed, policy.max_down)
         # Remaining tasks of older groups, and unhealthy new tasks, keep it open.
         works = healthy.get(target.group, 0) + _finished(job, target) >= target.count
-        done = done and not any(map(going, older)) and (not older or works)
+        done = done and not any(map(going, older)) and (not target.new or works)
     return Move(totals, done=done and not totals)
+
+
+def outcome(job: Job) -> str:
+    """Return why the update of a job that ended failed; "" if its new tasks finished.
+
+    A job may end between two checks, with all its new tasks. That nothing is left to replace proves nothing.
+    """
+    if job.state is not JobState.DONE:
+        return "stopped"
+    last = move(job, {})
+    return last.stalled or ("" if last.done else "the job ended before its new tasks proved themselves")
 
 
 def _finished(job: Job, target: Target) -> int:
@@ -184,7 +207,7 @@ class Rollouts:
                 if job is None:
                     cell.settle(job_id, "", now_ms, self.by)
             elif job is None or job.state > JobState.HELD:
-                cell.settle(job_id, "" if job is None or job.state is JobState.DONE else "stopped", now_ms, self.by)
+                cell.settle(job_id, outcome(job) if job is not None else "", now_ms, self.by)
             elif job.kind == self.kind:
                 watched = self._advance(cell, job, now_ms)
                 seen |= watched
@@ -206,7 +229,7 @@ class Rollouts:
         watched = {
             target.group: [(machine, placement) for placement, machine, leaving in job.groups[target.group].runs
                            if not leaving]
-            for target in targets(job) if target.older
+            for target in targets(job) if target.new
         }  # fmt: skip
         asked = [run for runs in watched.values() for run in runs]
         for (_, placement), answer in zip(asked, cell.may_start(asked) if asked else (), strict=True):
@@ -245,7 +268,7 @@ class Rollouts:
             return ""
         if now_ms - since <= policy.progress_deadline_ms + policy.proven_ms:
             return ""
-        new = [job.groups[target.group] for target in targets(job) if target.older]
+        new = [job.groups[target.group] for target in targets(job) if target.new]
         waiting, total = sum(group.unplaced for group in new), sum(group.total for group in new)
         what = f"{waiting} found no machine" if waiting else "some did not start, or did not stay up"
         return f"no progress for {(now_ms - since) / 1000:.0f} s: of its {total} new tasks {what}"

@@ -44,9 +44,10 @@ def update(
 
 def settle(ledger: Ledger, job_id: str, reason: str, at_ms: int, by: str) -> bool:
     """End a rolling update as done, or as stalled with a `reason`."""
+    if job_id not in ledger.J:
+        ledger.rolling.pop(job_id, None)
+        return False
     if ledger.rolling.get(job_id) != "rolling":
-        if job_id not in ledger.J:
-            ledger.rolling.pop(job_id, None)
         return False
     ledger.open()
     why = " ".join(reason.split())

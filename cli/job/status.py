@@ -22,6 +22,7 @@ from omega.queries.mapreduce import PLAN
 from omega.queries.names import Names
 from omega.queries.pool_standing import share_sentences
 from omega.schedulers.rolling import targets
+from omega.versions import present
 
 if TYPE_CHECKING:
     from omega.cellstate.consumption import Consumption
@@ -53,7 +54,7 @@ def command(app: App, job: str, verbose: bool) -> None:
     show_past(cell, status.past, most=MOST_EVENTS if verbose else MOST_TOLD)
 
 
-TOLD = ("groups", "after", "targets", "update", "policy", PLAN)
+TOLD = ("groups", "after", "targets", "version", "versions", "update", "policy", PLAN)
 """Fields of a job's spec that have lines of their own."""
 
 
@@ -80,6 +81,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "gate": held_for(job) if reason == "HELD" else "",
             "submitted": f"{began} ({units.age((now_ms - job.submitted_ms) / 1000)} ago)",
             "modify index": job.modified,
+            "version": f"{number} · see omega job history {job.name}" if (number := present(job).number) > 1 else "",
             "tasks": f"{counts(job.groups)['total']:,} · {ways}",
             "fair share": " · ".join(share_sentences(status.share)) if status.share else "",
             "history": _history(job, past),

@@ -32,8 +32,9 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
     """Replace the tasks of a running job step by step by those in FILE (- for stdin).
 
     The schedulers of its kind replace at most `update: {max_down: N}` tasks of a group at once. A new task counts when
-    it has been up for `health: {healthy_after: 10s}`. The update stops when new tasks fail, or without progress for
-    `progress_deadline: 10m` beyond that; the exit status is then 1.
+    it has been up for `health: {healthy_after: 10s}`. The update stops when new tasks fail, when the job ends before
+    they count, or without progress for `progress_deadline: 10m` beyond that; the exit status is then 1. A service that
+    ended restarts with the tasks in FILE.
     """
     app: App = ctx.obj
     read = read_file(file)
@@ -45,14 +46,17 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
     job, change = update(cell, prepared(cell, specs, None, fields)[0], check, app.user, app.now_ms, app.by, force=force)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
     now = _follow(cell, job.id, quiet=app.as_json) if following else update_progress(cell, job.id)
+    gone = now is None
     now = now or progress(job, "")  # retired meanwhile
     if app.as_json:
         change_json = {"id": job.id, "name": job.name, "replaces": change.replaced, "modify_index": job.modified}
+        change_json["restarts"] = change.restarts
         render.document({"cell": cell.name, "jobs": [change_json | now]})
     elif not following:
         what = f"{units.count(change.replaced, 'task')} to be replaced" if change.replaced else "nothing to be replaced"
+        what = "ended, restarts" if change.restarts else what
         render.line(f"job  {job.id}  {job.name}  {what} · modify index {job.modified} · see omega job status {job.id}")
-    if following and now.get("update") == "stalled":
+    if following and (gone or now.get("update") == "stalled"):
         ctx.exit(1)
 
 
@@ -67,7 +71,7 @@ def _follow(cell: "JobStore", job_id: str, *, quiet: bool) -> dict[str, Any] | N
     began, last = time.monotonic(), ""
     while True:
         now = update_progress(cell, job_id)
-        said = told(now) or "updated" if now is not None else "the job is gone"
+        said = told(now) or "updated" if now is not None else "the job is no longer kept; its result is unknown"
         if said != last and not quiet:
             render.line(f"  {units.seconds(time.monotonic() - began):<7} {said}")
             last = said

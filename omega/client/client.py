@@ -217,6 +217,7 @@ class Client:
             spec = submission.prepared(cell, specs, None, fields)[0]
             record, change = changes.update(cell, spec, check, self.user, _now_ms, self._by, force=force)
             about = {"id": record.id, "name": record.name, "replaces": change.replaced, "modify_index": record.modified}
+            about["restarts"] = change.restarts
             return {"cell": cell.name, "jobs": [about | (update_progress(cell, record.id) or progress(record, ""))]}
 
     def _prepared(self, cell: "JobStore", jobs: Sequence[JobLike]) -> list[JobSpec]:

@@ -15,6 +15,7 @@ from omega.queries.names import Names
 from omega.queries.pool_standing import job_share
 from omega.queries.room import Room
 from omega.schedulers.rolling import going, targets
+from omega.versions import UPDATING, present
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, Run
@@ -114,7 +115,8 @@ class JobStatus:
             "losses": losses(self.cell, self.job),
             "fair_share": self.share,
             "measured": asdict(self.measured),
-            "spec": {name: value for name, value in job.spec.items() if name not in ("groups", "targets")},
+            "spec": {name: value for name, value in job.spec.items() if name not in UPDATING},
+            "version": present(job).number,
             "update": self.update,
         }
 

@@ -249,6 +249,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "reason": None,
         "counts": NOTHING | {"total": 5, "placed": 5},
         "spec": {"user": "ada", "simulate": True},
+        "version": 1,
         "user": "ada",
         "user_verified": False,
         "modify_index": 3,

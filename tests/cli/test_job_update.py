@@ -148,3 +148,31 @@ def test_a_job_is_updated_under_the_index_that_was_read(omega: Omega, running: C
 def test_what_no_update_can_do(omega: Omega, given: str, said: str) -> None:
     omega.json("job", "submit", "-", given=job(1))
     assert omega.error("job", "update", "-", given=given).startswith(said)
+
+
+@pytest.mark.parametrize(("count", "down"), [(1, 1), (3, 3)])
+def test_a_version_whose_tasks_all_fail_is_not_called_updated_and_the_way_back_restarts_the_service(
+    omega: Omega, cell: RedisCell, count: int, down: int
+) -> None:
+    join(cell, 3)
+    first = omega.json("job", "submit", "-", given=job(1, count, down=down))["jobs"][0]["id"]
+    with scheduler(cell, "service/0"), executor(cell), looked_after(cell):
+        eventually(lambda: omega.json("job", "status", "web")["summary"]["running"] == count)
+        failing = job(2, count, down=down, healthy="5s").replace("duration: 1h", "duration: 50ms")
+        told = omega.run("job", "update", "-", "--follow", given=failing, code=1).stdout
+        assert f"stalled: of its {count} new tasks" in told.splitlines()[-1]
+        assert "  updated web" not in omega.text("events")
+        eventually(lambda: omega.json("job", "status", "web")["state"] in ("finished", "failed"))
+        assert omega.json("job", "update", "-", "--follow", given=job(1, count))["jobs"][0]["restarts"]
+        found = omega.json("job", "status", "web")
+        assert (found["state"], found["version"], found["counts"]["failed"]) == ("running", 3, 0)
+        assert found["id"] != first
+    assert omega.json("cell", "verify")["ok"]
+
+
+def test_only_services_restart_by_an_update(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    omega.json("job", "submit", "-", given=job(1).replace("kind: service", "kind: batch"))
+    omega.json("job", "stop", "web")
+    message = omega.error("job", "update", "-", given=job(2).replace("kind: service", "kind: batch"))
+    assert message.startswith("job web: no live job of that name")

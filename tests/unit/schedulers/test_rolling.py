@@ -306,7 +306,13 @@ def test_an_update_during_an_update() -> None:
     assert site.running() == {"old": 0, "new": 0, "newest": 3}
 
 
-@pytest.mark.parametrize(("stop", "left"), [(True, {"a": "stalled stopped"}), (False, {})])
+@pytest.mark.parametrize(
+    ("stop", "left"),
+    [
+        (True, {"a": "stalled stopped"}),
+        (False, {"a": "stalled the job ended before its new tasks proved themselves"}),
+    ],
+)
 def test_the_update_of_a_job_that_ended_is_settled(stop: bool, left: Mapping[str, str]) -> None:
     site = Site(1, room=1)
     site.update("new", 1)

@@ -58,6 +58,28 @@ def test_an_update_takes_back_a_resize() -> None:
     assert site.running() == {"old": 5}
 
 
+@pytest.mark.parametrize(
+    ("kind", "max_down", "how", "reason"),
+    [
+        ("service", 1, EndKind.FAILED, "of its 1 new tasks 1 failed"),
+        ("service", 3, EndKind.FAILED, "of its 3 new tasks 3 failed"),
+        ("service", 3, EndKind.FINISHED, "of its 3 new tasks 3 ended"),
+        ("batch", 3, EndKind.FAILED, "of its 3 new tasks 3 failed"),
+        ("batch", 3, EndKind.FINISHED, ""),
+    ],
+)
+def test_an_update_of_a_job_that_ended_with_its_new_tasks(kind: str, max_down: int, how: EndKind, reason: str) -> None:
+    site = Site(max_down, room=3, max_down=max_down, kind=kind, healthy_ms=10 * STEP_MS)
+    site.update("new", max_down)
+    site.step()
+    site.tick()
+    ends = [TaskEnd(machine, placement, how) for placement, machine, leaving in site.job.groups[1].runs if not leaving]
+    site.cell.end(ends, site.now, "e0")
+    assert site.job.state is JobState.DONE
+    site.step()
+    assert site.cell.updates() == ({"a": f"stalled {reason}"} if reason else {})
+
+
 def test_mapreduce_jobs_are_not_updated() -> None:
     site = Site(1, room=1)
     spec = replace(site.spec("new", 1), spec={PLAN: {}})
