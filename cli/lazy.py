@@ -84,16 +84,13 @@ class Lazy(click.Group):
             raise click.UsageError(f"{error.message.rstrip('.')} (did you mean {hint}?)", ctx) from None
 
     def _hint(self, ctx: click.Context, word: str, known: Sequence[str]) -> str | None:
-        """Return the suggested command: the same name in a group, the same meaning, or a similar spelling."""
+        """Return the suggested command: the same name elsewhere, the same meaning, or a similar spelling."""
         from difflib import get_close_matches
 
-        from omega.cli.aliases import MEANINGS, USUAL, meanings
+        from omega.cli.aliases import MEANINGS, USUAL
 
-        for name in (word, *meanings(word)):
-            if name.split()[0] in known:
-                return name
-            if ctx.parent is None and (found := self._in_a_group(ctx, name)):
-                return found
+        if found := self._meant(ctx, word, known):
+            return found
         names = {name: name for name in (*MEANINGS, *known)}
         if ctx.parent is None:  # "joblist", "stat"
             for group in USUAL:
@@ -101,15 +98,36 @@ class Lazy(click.Group):
                 if isinstance(inner, click.Group):
                     names |= {name: f"{group} {name}" for name in inner.list_commands(ctx) if name not in names}
                     names |= {f"{group}{name}": f"{group} {name}" for name in inner.list_commands(ctx)}
-        near = get_close_matches(word, names, 1, 0.65)
-        if not near:
-            return None
-        return self._hint(ctx, near[0], known) if near[0] in MEANINGS else names[near[0]]
+        for near in get_close_matches(word, names, 3, 0.65):
+            if near not in MEANINGS or near in known:
+                return names[near]
+            if found := self._meant(ctx, near, known):
+                return found
+        return None
 
-    def _in_a_group(self, ctx: click.Context, name: str) -> str | None:
-        """Return the first group that has a command of this name, followed by the name."""
+    def _meant(self, ctx: click.Context, word: str, known: Sequence[str]) -> str | None:
+        """Return the command of this group, or else of the program, that has a word's name or its meaning."""
+        from omega.cli.aliases import meanings
+
+        program, names = ctx.find_root(), (word, *meanings(word))
+        if ctx is not program:
+            for name in (name.removeprefix(f"{ctx.info_name} ") for name in names):
+                if name in known:
+                    return name
+            names = (*names[1:], word)  # a command of the same name in another group is of other things
+        if not isinstance(program.command, Lazy):
+            return None
+        before = "" if ctx is program else f"{program.info_name} "
+        return next((f"{before}{found}" for name in names if (found := program.command.find(program, name))), None)
+
+    def find(self, ctx: click.Context, name: str) -> str | None:
+        """Return a command of the program, else with its group the first of this name in a group, None for neither."""
         from omega.cli.aliases import USUAL
 
+        first, _, rest = name.partition(" ")
+        if first in self.table:
+            inner = self.get_command(ctx, first) if rest else None
+            return name if not rest or (isinstance(inner, click.Group) and rest in inner.list_commands(ctx)) else None
         for group in dict.fromkeys((*USUAL, *self.table)):
             command = self.get_command(ctx, group)
             if isinstance(command, click.Group) and name in command.list_commands(ctx):

@@ -1,8 +1,10 @@
 """Words of other schedulers: aliases run the command, other words are answered with the command of that meaning."""
 
+import click
 import pytest
 
 from omega.cli.aliases import ALIASES, MEANINGS, TOP_ALIASES
+from omega.cli.lazy import Lazy
 from omega.cli.main import omega as program
 from tests.cli.conftest import Omega
 
@@ -50,10 +52,39 @@ def test_aliases_run_the_command(omega: Omega) -> None:
         (("kil", "x"), "did you mean job stop?"),
         (("job", "kil"), "did you mean stop?"),
         (("job", "staus"), "did you mean status?"),
+        (("job", "squeue"), "did you mean list?"),
+        (("job", "watch"), "did you mean omega top?"),
+        (("machine", "logs"), "did you mean omega job logs?"),
     ],
 )
 def test_other_words_are_suggested_by_meaning(typed: tuple[str, ...], said: str) -> None:
     assert said in Omega(None).error(*typed, code=2)
+
+
+def test_every_word_in_every_group_is_answered() -> None:
+    """Words of other systems, names of commands and misspellings of both, at the top level and in each group."""
+    known, answered = commands(), 0
+    root = program.make_context("omega", [], resilient_parsing=True)
+    root.resilient_parsing = False
+    words = {*MEANINGS, *ALIASES, *(name for command in known for name in command.split())}
+    words |= {f"{word}s" for word in words} | {word[:-1] for word in words if len(word) > 3}
+    groups = {name: program.get_command(root, name) for name in program.list_commands(root)}
+    contexts = [(program, root), *((each, click.Context(each, root, name)) for name, each in groups.items())]
+    for group, context in contexts:
+        for word in sorted(words) if isinstance(group, Lazy) else ():
+            if word in group.list_commands(context):
+                continue
+            try:
+                group.resolve_command(context, [word])
+            except click.UsageError as error:
+                if " (did you mean " not in error.message:
+                    assert word not in MEANINGS, (context.info_name, word)
+                    continue
+                hint = error.message.partition(" (did you mean ")[2].rstrip("?)")
+                own = "" if context is root else f"{context.info_name} "
+                assert hint.removeprefix("omega ") in known or f"{own}{hint}" in known, (context.info_name, word, hint)
+                answered += 1
+    assert answered > 1_000
 
 
 def test_a_word_of_no_meaning_gets_no_suggestion() -> None:
