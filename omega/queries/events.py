@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 CHUNK = 1_000
 """Versions read at once: a few milliseconds of the server's time."""
 ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
-KINDS = (
-    "submit", "place", "conflict", "assert", *ENDINGS, "left", "drop", "hold", "gate", "pass", "release",
-    "awaited", "met", "resize", "update", "updated", "stalled", "stop",
-    "abandon", "ended", "join", "machine", "register", "deregister", "expire", "limit", "restore",
-    "pool", "trees", "epoch",
-)  # a table # fmt: skip
-"""Every kind of event, as ``omega events --kind`` takes it."""
 UNREADABLE = "unreadable"
 """The kind of an event with an unreadable fact."""
 
@@ -211,26 +204,31 @@ def _unread(words: Sequence[str], _: "Dimensions") -> _Read:
 
 
 _READERS: Mapping[str, _Reader] = {
-    **dict.fromkeys(("place", "left", *ENDINGS), _tasks),
+    "submit": _named("job name job_kind precedence count"),
+    "attempt": _named("job"),
+    "place": _tasks,
     "conflict": _named("job machine verdict count"),
     "assert": _assert,
-    "submit": _named("job name job_kind precedence count"),
-    **dict.fromkeys(("stop", "abandon"), _named("job count", "reason")),
-    "done": _done,
-    **dict.fromkeys(
-        ("hold", "pass", "release", "awaited", "met", "update", "updated", "attempt"), _named("job", "other")
-    ),
-    **dict.fromkeys(("stalled", "gate"), _stalled),
-    "resize": _resize,
+    **dict.fromkeys((*ENDINGS, "left"), _tasks),
     "drop": _named("job group count how"),
     "fail": _named("job group tasks reason"),
     "requeue": _named("job group tasks"),
     "late": _named("placement machine job group tasks how"),
+    "gate": _stalled,
+    **dict.fromkeys(("hold", "pass", "release", "awaited", "met", "update", "updated"), _named("job", "other")),
+    "stalled": _stalled,
+    "resize": _resize,
+    **dict.fromkeys(("stop", "abandon"), _named("job count", "reason")),
+    "done": _done,
     "join": _join,
     "machine": _machine,
     **dict.fromkeys(("enlist", "leave", "lapse"), _named("member incarnation", "")),
     "limit": _limit,
     "restore": _named("of_version", ""),
     "pool": _named("pool number removed", ""),
+    "trees": _unread,
     "epoch": _named("number of_version", ""),
 }
+"""Readers of the facts of the log: one for each fact that is an event."""
+KINDS = (*(KINDS_BY_WORD.get(word, word) for word in _READERS), UNREADABLE)
+"""Every kind of event, as ``omega events --kind`` takes it."""

@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from omega.cellstate.audit import register
 from omega.cellstate.model import JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Fact, Membership
@@ -92,6 +93,21 @@ def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -
     assert told[3] | {} == told[3] | {"version": 3, "at_ms": 2000, "by": "ada"}
     decided = [(event["kind"], event["since"], event["began_ms"]) for event in told if "since" in event]
     assert decided == [("place", 0, 5_001), ("place", 0, 5_001), ("conflict", 0, 5_002), ("place", 0, 5_002)]
+
+
+def test_every_fact_of_the_log_is_a_kind_of_event() -> None:
+    """What `omega events` prints can be asked for: the audit knows every fact that the scripts write."""
+    facts = register._LENGTHS.keys() | register._LENGTHS_WITH_AMOUNTS.keys()
+    assert {history.current_kind(word) for word in facts - {"again"}} | {history.UNREADABLE} == {*history.KINDS}
+    assert len(history.KINDS) == len({*history.KINDS})
+
+
+@pytest.mark.parametrize("kind", history.KINDS)
+def test_every_kind_of_event_can_be_asked_for(omega: Omega, kind: str) -> None:
+    omega.json("job", "submit", "-", "--hold", given="{name: a, tasks: [{}]}")
+    found = omega.json("events", "--kind", kind)["events"]
+    assert [event["kind"] for event in found] == (["submit"] if kind == "submit" else [])
+    assert kind in omega.text("events", "--help")
 
 
 def sentences(omega: Omega) -> list[tuple[str, ...]]:
