@@ -136,10 +136,11 @@ def stop(
 
 
 def note_attempts(ledger: Ledger, jobs: Sequence[str], at_ms: int, by: str) -> int:
-    """Record that the first attempt of these jobs placed nothing: their wait is over."""
+    """Record that the first attempt of these jobs placed nothing, unless something was placed since."""
     check_author(by)
     ledger.open()
-    fresh = [j for j in map(ledger.J.get, dict.fromkeys(jobs)) if j and not j.begun and j.state <= JobState.HELD]
+    there = [j for j in map(ledger.J.get, dict.fromkeys(jobs)) if j and not j.begun and j.state <= JobState.HELD]
+    fresh = [j for j in there if all(g.unplaced == g.total for g in j.groups)]
     for j in fresh:
         ledger.touch_job(j)
         j.begun = True

@@ -59,7 +59,10 @@ class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
         """
 
     def note_attempts(self, jobs: Sequence[str], at_ms: int, by: str) -> int:
-        """Record that the first attempt of these jobs placed nothing: their wait is over. Returns how many are new."""
+        """Record that the first attempt of these jobs placed nothing: their wait is over. Returns how many are new.
+
+        A job of which something was placed since then stays unchanged.
+        """
 
     def publish_epoch(self, epoch: Epoch, period_ms: int, at_ms: int) -> int:
         """Publish an epoch: the first of its number wins; returns the cell's version then, 0 when it is not taken.

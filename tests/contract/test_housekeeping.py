@@ -85,6 +85,16 @@ def test_entries_without_anything_to_do_are_removed(make: Make) -> None:
     assert cell.chores() == {}
 
 
+def test_an_attempt_that_is_noted_after_a_placement_is_no_event(cell: AnyCell, member: Member) -> None:
+    """Otherwise the log says "placed nothing of a" after the placement of all its tasks."""
+    cell.submit([job("a"), job("b", count=2)], 0, "ada")
+    member.place("a", (0, 1))
+    member.place("b", (0, 1))
+    version = cell.counters()["version"]
+    assert cell.note_attempts(["a", "b"], 2, "batch/0") == 0
+    assert cell.counters()["version"] == version
+
+
 def test_a_job_that_was_tried_in_vain_has_begun(cell: AnyCell, member: Member) -> None:
     del member
     cell.submit([job("a"), job("b"), job("c")], 0, "ada")
