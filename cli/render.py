@@ -6,7 +6,6 @@ bidirectional and invisible characters of stored names and values are not printe
 Modules that `omega --help` does not need are imported by the functions that use them.
 """
 
-import codecs
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +17,8 @@ import click
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
+
+    from omega.cli.terminal_text import TerminalText
 
 PIPE_WIDTH = 10_000
 MOST_LETTERS, MOST_BEGIN = 1_000, 600
@@ -42,9 +43,6 @@ STYLES = {
     "stopped": "bright_black",
 }
 """Table values printed in colour."""
-
-
-_logs = codecs.getincrementaldecoder("utf-8")("replace")
 
 
 def shown(text: str) -> str:
@@ -104,12 +102,10 @@ def page(text: str) -> None:
     click.echo(cleaned(text, "\n\t"))
 
 
-def output(piece: bytes) -> None:
-    """Write a piece of a task's output: text and line ends only to a terminal, the bytes unchanged elsewhere."""
-    from omega.cellstate.plain_text import cleaned
-
+def output(piece: bytes, text: "TerminalText") -> None:
+    """Write a piece of a task's output: as `text` to a terminal, the bytes unchanged elsewhere."""
     if sys.stdout.isatty():
-        click.echo(cleaned(_logs.decode(piece), "\n\t"), nl=False)
+        click.echo(text.add(piece), nl=False)
     else:
         click.echo(piece, nl=False)
 

@@ -24,7 +24,10 @@ POLL_SECONDS = 0.2
 @click.option("--follow", "-f", is_flag=True, help="Print new output until the task ends or Ctrl-C.")
 @click.pass_obj
 def command(app: App, job: str, task: int, group: str | None, stderr: bool, lines: int | None, follow: bool) -> None:
-    """Print a task's output: all of it on the machine where the task ran, the last lines elsewhere."""
+    """Print a task's output: all of it on the machine where the task ran, the last lines elsewhere.
+
+    A file or a pipe receives the bytes unchanged; a terminal receives no escape sequences.
+    """
     from omega.live.task_log import TaskLog
     from omega.queries.jobs import find_job
 
@@ -48,19 +51,21 @@ class _Printed:
     """The output of a task, printed as it comes."""
 
     def __init__(self, log: "TaskLog") -> None:
-        self.log = log
+        from omega.cli.terminal_text import TerminalText
+
+        self.log, self._text = log, TerminalText()
         self._told = 0
         """Bytes that were reported as not kept."""
 
     def show(self, lines: int | None = None) -> bool:
-        """Write new output to stdout unchanged; returns whether there was any."""
+        """Write new output to stdout; returns whether there was any."""
         said = False
         for piece in self.log.new(lines):
             more, self._told = self.log.cut - self._told, self.log.cut
             if more > 0 and lines is None:
                 render.note(f"… {units.count(more, 'byte')} before this are not kept")
             said |= bool(piece)
-            render.output(piece)
+            render.output(piece, self._text)
         return said
 
     def follow(self) -> None:

@@ -4,11 +4,15 @@ import json
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from omega.cellstate import model
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.plain_text import cleaned
 from omega.cellstate.redis import RedisCell
+from omega.cli import render
+from omega.cli.terminal_text import MOST_HELD, TerminalText
 from tests.cli.conftest import Omega, eventually, scheduler
 
 EVIL = "\x1b]0,owned\x07\x1b[2J\u202e\x9b\u200b[/bold]"
@@ -57,12 +61,47 @@ def test_no_control_reaches_the_terminal(omega: Omega, hostile: RedisCell) -> No
 def test_a_log_is_text_on_a_terminal_and_bytes_elsewhere(
     capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from omega.cli import render
-
-    pieces = "a\x1b[31m\tü\n".encode()
-    render.output(pieces)
+    pieces = "a\x1b[31m\tü\x1b]8;;http://x\x07\n".encode()
+    render.output(pieces, TerminalText())
     assert capsysbinary.readouterr().out == pieces
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    text = TerminalText()
     for i in range(len(pieces)):
-        render.output(pieces[i : i + 1])
-    assert capsysbinary.readouterr().out == "a[31m\tü\n".encode()
+        render.output(pieces[i : i + 1], text)
+    assert capsysbinary.readouterr().out == "a\tü\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b[38;2;1;2;3mx\x1b[?25l\x1b[2Jy", "xy"),
+        ("\x1b]0;title\x07a\x1b]52;c;aGk=\x1b\\b", "ab"),
+        ("\x1b]0;never ended\nnext", "\nnext"),
+        ("\x1bP1$r\x1b\\c\x1b(B\x1b7\x1b=d", "cd"),
+        ("\x9b31ma\x9d0;t\x9cb", "ab"),
+        ("10 %\r20 %\r\nend\r\r\n", "10 %\n20 %\nend\n"),
+        ("a\x08\x0bb\u202ec\x00", "abc"),
+    ],
+)
+def test_sequences_are_left_out_as_a_whole(written: str, shown: str) -> None:
+    data = written.encode()
+    single = TerminalText()
+    assert TerminalText().add(data) == shown
+    assert "".join(single.add(data[i : i + 1]) for i in range(len(data))) == shown
+
+
+def test_what_is_no_sequence_waits_for_no_end() -> None:
+    text = TerminalText()
+    assert "1111" in text.add(b"\x1b[" + b"1" * 2 * MOST_HELD)
+    assert text.add(b"next\n") == "next\n"
+
+
+@given(
+    st.lists(st.sampled_from(["\x1b", "[", "]", "m", "\r", "\n", "\x07", "\\", "1", ";", "x", "\x9b", "ü", "P", " "]))
+)
+def test_no_division_of_output_lets_a_control_through(letters: list[str]) -> None:
+    data, single = "".join(letters).encode(), TerminalText()
+    shown = TerminalText().add(data)
+    assert cleaned(shown, "\n\t") == shown
+    assert "".join(single.add(data[i : i + 1]) for i in range(len(data))) == shown
