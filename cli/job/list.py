@@ -12,6 +12,7 @@ from omega.cli.mapreduce import progress
 from omega.queries.job_state import STATES, counts, state
 from omega.queries.jobs import keep, list_jobs
 from omega.queries.room import Room
+from omega.schedulers.constraints.reasons import Reason
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -22,9 +23,17 @@ SPARE = ("user", "kind", "prec", "stopped", "failed", "placed")
 """Columns left out on a narrow terminal, in this order."""
 
 
-@click.command()
+HELP = (
+    "List the jobs in order of submission, with their state and its reason.\n\n"
+    f"States: {', '.join(f'{word} ({meaning})' for word, meaning in STATES.items())}.\n\n"
+    f"Reasons: {', '.join(Reason)}. omega job why JOB explains a reason. A question mark marks a user that the store "
+    "did not verify."
+)
+
+
+@click.command(help=HELP)
 @click.option("--kind", metavar="KIND", help="List only jobs of this kind.")
-@click.option("--state", "wanted", type=click.Choice(STATES), help="List only jobs in this state.")
+@click.option("--state", "wanted", type=click.Choice(tuple(STATES)), help="List only jobs in this state.")
 @click.option("--user", metavar="NAME", help="List only jobs that this user submitted.")
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help=f"List the N newest (default: {MOST_ROWS}; with --json all)."
@@ -47,13 +56,7 @@ def command(
     before: int | None,
     columns: Columns,
 ) -> None:
-    """List the jobs in order of submission, with their state and its reason.
-
-    States: pending (no task is placed), running (some task is placed), held, finished, failed, stopped, abandoned.
-    Reasons: WAITING, LOCALITY, NO_SCHEDULER, NO_MACHINE, NO_EXECUTOR, SIMULATED, TOO_LARGE, CONSTRAINT,
-    SPREAD, RESOURCES, LIMIT, HELD, DEPENDENCY, CONFLICTS, STOPPING. A question mark marks a user that the store did not
-    verify. omega job why JOB explains a reason.
-    """
+    """List the jobs in order of submission, as the help explains."""
     cell, now_ms = app.open(), app.now_ms()
     most = limit if limit or app.as_json else MOST_ROWS
     page = cell.job_page(most, before, keep(kind, wanted), user)

@@ -1,7 +1,7 @@
 """`omega.Client`: submit, list, explain, change and follow jobs of a cell from Python."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from omega import changes, submission
@@ -391,6 +391,6 @@ def _positive(**numbers: int | None) -> None:
             raise BadInput(f"{name}: {number} is not a number from 1 on")
 
 
-def _known(what: str, word: str | None, words: Sequence[str]) -> None:
+def _known(what: str, word: str | None, words: Collection[str]) -> None:
     if word is not None and word not in words:
         raise BadInput(f"{what} {word!r}: is unknown; known are {', '.join(words)}")

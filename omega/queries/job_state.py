@@ -1,10 +1,4 @@
-"""The state of a job in one word, and counts of its tasks: the words that scripts rely on.
-
-state   pending     no task is placed                  finished   every task finished
-        running     at least one task is placed        failed     a task failed
-        held        submitted, not to be placed yet    stopped    a person stopped it
-                                                       abandoned  given up after too many conflicts
-"""
+"""The state of a job in one word, and counts of its tasks: the words that scripts rely on."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +8,16 @@ from typing import Any
 from omega.cellstate.model import GroupStatus, Job, JobState
 from omega.cellstate.pages import Counts, JobHead
 
-STATES = ("pending", "running", "held", "finished", "failed", "stopped", "abandoned")
+STATES: Mapping[str, str] = {
+    "pending": "no task is placed",
+    "running": "at least one task is placed",
+    "held": "submitted, and not to be placed yet",
+    "finished": "every task finished",
+    "failed": "it ended, and a task failed",
+    "stopped": "stopped by a user, or because a job that it waited for did not finish",
+    "abandoned": "given up after too many conflicts",
+}
+"""The words for the state of a job, and the meaning of each: help texts and docs/jobs.md have the same."""
 COUNTS = ("total", "pending", "placed", "finished", "failed", "stopped")
 
 
