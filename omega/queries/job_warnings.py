@@ -1,12 +1,12 @@
 """Warnings about accepted jobs: one line each, at submission and in a plan."""
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from omega.cellstate.resources import format_amount
 from omega.queries.room import PoolLimits, Room
-from omega.queries.wording import amounts, count
+from omega.queries.wording import amounts, count, listing
 from omega.queries.working_copy import as_work, kinds_of, look_up, working_copy
 
 if TYPE_CHECKING:
@@ -19,9 +19,34 @@ MOST_GANGS = 100
 """Gangs of different shapes that are tried on an empty cell: 10 ms each on 10,000 machines."""
 
 
+class _Warning(NamedTuple):
+    """A warning about a job, or one of its groups by name."""
+
+    job: str
+    text: str
+    group: str | None = None
+
+
 def warnings(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
-    """Warnings about jobs that are about to be, or were just, submitted."""
-    return _Warnings(cell, specs).all() if specs else []
+    """Warnings about jobs that are about to be, or were just, submitted: those with one text in one line."""
+    return _merged(_Warnings(cell, specs).all()) if specs else []
+
+
+def _merged(warned: Iterable[_Warning]) -> list[str]:
+    """Return a line for each text, with the job or group that it is about, or how many there are."""
+    by_text: dict[str, list[_Warning]] = {}
+    for each in warned:
+        by_text.setdefault(each.text, []).append(each)
+    return [f"{_subject(alike)}: {text}" for text, alike in by_text.items()]
+
+
+def _subject(alike: Sequence[_Warning]) -> str:
+    jobs = list(dict.fromkeys(each.job for each in alike))
+    groups = list(dict.fromkeys(each.group for each in alike if each.group is not None))
+    if len(jobs) > 1:
+        return f"{count(len(jobs), 'job')} ({listing(jobs)})"
+    where = f", group {groups[0]}" if len(groups) == 1 else ""
+    return f"job {jobs[0]}{where or (f', {len(groups):,} groups ({listing(groups)})' if groups else '')}"
 
 
 def unserved(cell: "Queries", specs: "Sequence[JobSpec]") -> list[str]:
@@ -37,9 +62,9 @@ class _Warnings:
         self.cell, self.specs, self.room = cell, specs, Room(cell)
         self._pool_limits = PoolLimits(cell)
 
-    def all(self) -> list[str]:
+    def all(self) -> list[_Warning]:
         """Return every warning, job by job."""
-        lines: list[str] = []
+        lines: list[_Warning] = []
         kinds = self.cell.kinds()
         gangs: dict[Hashable, int] = {}
         for spec in self.specs:
@@ -54,13 +79,13 @@ class _Warnings:
         """The cell with nothing placed."""
         return working_copy(self.cell, empty=True)
 
-    def _precedence(self, spec: "JobSpec", use: "KindUse | None") -> Iterator[str]:
+    def _precedence(self, spec: "JobSpec", use: "KindUse | None") -> Iterator[_Warning]:
         low, high = use.limits.precedence if use else (spec.precedence, spec.precedence)
         if not low <= spec.precedence <= high:
             range_ = f"is not within {low} to {high}, the limits of kind {spec.kind}"
-            yield f"job {spec.name}: precedence {spec.precedence} {range_}; it stays pending until they are changed"
+            yield _Warning(spec.name, f"precedence {spec.precedence} {range_}; it stays pending until they are changed")
 
-    def _limits(self, spec: "JobSpec", use: "KindUse | None") -> Iterator[str]:
+    def _limits(self, spec: "JobSpec", use: "KindUse | None") -> Iterator[_Warning]:
         """Task groups, or a gang, that exceed a limit of their kind or of their pools by themselves."""
         from omega.schedulers.limits import limited_by_kind, never_admitted
 
@@ -68,28 +93,28 @@ class _Warnings:
         limits = [] if use is None else [limited_by_kind(work.job, use, names)]
         limits += self._pool_limits.of(work.job)
         for at, reached in never_admitted(work.job, work.left, limits, names).items():
-            group = "" if spec.gang else f", group {spec.groups[at].spec.get('name', at)}"
-            yield f"job {spec.name}{group}: {reached.text}; it stays pending until the limit is raised"
+            group = None if spec.gang else _group(spec, at)
+            yield _Warning(spec.name, f"{reached.text}; it stays pending until the limit is raised", group)
             if spec.gang:
                 return
 
-    def _sizes(self, spec: "JobSpec") -> Iterator[str]:
+    def _sizes(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Task groups that no machine which is up could ever hold."""
         if not self.room.machines:
-            yield f"job {spec.name}: no machine of cell {self.cell.name} is up; it stays pending until one is"
+            yield _Warning(spec.name, f"no machine of cell {self.cell.name} is up; it stays pending until one is")
             return
         for i, group in enumerate(spec.groups):
             lack = self.room.largest_lack(group.need)
-            where = f"job {spec.name}, group {group.spec.get('name', i)}"
             if lack == "together":
                 need = amounts(self.cell.dimensions, group.need)
-                yield f"{where}: no single machine has {need} together; it stays pending"
+                yield _Warning(spec.name, f"no single machine has {need} together; it stays pending", _group(spec, i))
             elif lack is not None:
                 need = format_amount(lack, group.need[self.cell.dimensions.names.index(lack)])
                 most = format_amount(lack, self.room.largest(lack))
-                yield f"{where}: wants {need} {lack} a task, the largest machine has {most}; it stays pending"
+                text = f"wants {need} {lack} a task, the largest machine has {most}; it stays pending"
+                yield _Warning(spec.name, text, _group(spec, i))
 
-    def _demands(self, spec: "JobSpec") -> Iterator[str]:
+    def _demands(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Attributes and domains that no machine has, constraints that hold for none."""
         from omega.schedulers.constraints.advice import warnings as advice
         from omega.schedulers.constraints.demands import NONE, demands
@@ -99,20 +124,21 @@ class _Warnings:
         if all(each is NONE for each in wants) or not self.room.machines:
             return
         look_up(self.cell, self.empty, [work])
-        for i, (group, each) in enumerate(zip(spec.groups, wants, strict=True)):
+        for i, each in enumerate(wants):
             if each is not NONE:
-                where = f"job {spec.name}, group {group.spec.get('name', i)}"
-                yield from (f"{where}: {text}" for text in advice(each, self.empty.attributes))
+                texts = advice(each, self.empty.attributes)
+                yield from (_Warning(spec.name, text, _group(spec, i)) for text in texts)
 
-    def _simulated(self, spec: "JobSpec") -> Iterator[str]:
+    def _simulated(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Warn about a job with commands in a cell of simulated machines only."""
         if as_work(spec).job.commands and self.room.machines and bool(self.empty.simulated.all()):
-            yield (
-                f"job {spec.name}: it runs commands and all machines are simulated, so it stays pending; start an "
-                "agent with omega agent, or simulate it (simulate: true, --simulate)"
+            yield _Warning(
+                spec.name,
+                "it runs commands and all machines are simulated, so it stays pending; start an agent with omega "
+                "agent, or simulate it (simulate: true, --simulate)",
             )
 
-    def _gang(self, spec: "JobSpec", known: dict[Hashable, int]) -> Iterator[str]:
+    def _gang(self, spec: "JobSpec", known: dict[Hashable, int]) -> Iterator[_Warning]:
         """Warn about a gang that would not fit in an empty cell."""
         from omega.schedulers.constraints.explanation import explain
 
@@ -124,4 +150,9 @@ class _Warnings:
         fits = known.get(shape, spec.total)
         if fits < spec.total:
             most = f"an empty cell holds {fits:,} of them at once"
-            yield f"job {spec.name}: a gang of {count(spec.total, 'task')}; {most}; it stays pending"
+            yield _Warning(spec.name, f"a gang of {count(spec.total, 'task')}; {most}; it stays pending")
+
+
+def _group(spec: "JobSpec", position: int) -> str:
+    """Return the name of a group of a job; its position when it has no name."""
+    return str(spec.groups[position].spec.get("name", position))

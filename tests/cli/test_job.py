@@ -1,5 +1,6 @@
 """`omega job submit`, `run`, `list`, `status` and `stop`: JSON field by field, and what people read."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -350,3 +351,16 @@ def test_a_job_that_runs_in_part_is_running(omega: Omega, cell: RedisCell) -> No
     assert (listed["name"], listed["state"], listed["counts"]["pending"]) == ("part", "running", 1)
     assert omega.json("job", "list", "--state", "pending")["jobs"] == []
     assert omega.json("cell", "status")["jobs"]["running"] == 1
+
+
+def test_one_warning_is_for_all_jobs_and_groups_with_the_same_fault(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1, (2_000, 2_048))
+    big = [{"name": f"w{number}", "tasks": [{"resources": {"cpu": 4}}]} for number in range(400)]
+    other = {"name": "x", "tasks": [{"name": name, "resources": {"cpu": 9}} for name in ("a", "b")]}
+    given = json.dumps([*big, other])
+    warned = omega.json("job", "submit", "-", "--hold", "--detach", given=given)["warnings"]
+    assert warned[:2] == [
+        "400 jobs (w0, w1, w2 and 397 more): wants 4 cpu a task, the largest machine has 2; it stays pending",
+        "job x, 2 groups (a, b): wants 9 cpu a task, the largest machine has 2; it stays pending",
+    ]
+    assert len(warned) == 3, "and no scheduler is live"
