@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,13 +20,23 @@ Closing = TypeVar("Closing", bound="StoredCell")
 class App:
     """The common options and the values derived from them. Commands receive it by ``click.pass_obj``."""
 
-    store: str | None = None
-    cell_name: str | None = None
+    store_option: dict[str, str] = field(default_factory=dict)
+    """The option that names the store, store or store_file, with its value; empty without one."""
     as_json: bool = False
-    store_option: str | None = None
-    """The option that set the store: store or store_file."""
-    usual_store: str | None = None
-    """The store URL from the environment."""
+
+    @cached_property
+    def store(self) -> str | None:
+        """URL of the store that an option or the environment names; None for the embedded one. Raises BadInput."""
+        from omega.client.settings import named_store
+
+        return named_store(**self.store_option)
+
+    @cached_property
+    def cell_name(self) -> str | None:
+        """Name of the cell that an option, which is stored here, or the environment names."""
+        from omega.client.settings import named_cell
+
+        return named_cell()
 
     @cached_property
     def url(self) -> str:

@@ -8,7 +8,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-from click.core import ParameterSource
 
 from omega.cli.app import App
 
@@ -160,26 +159,17 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
 
 
 def _remember_store(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Store the URL given by an option or a variable, directly or as a file; options override variables."""
+    """Keep the option that names the store; it is read when the store is first needed."""
     if not value:
         return
-    app = ctx.ensure_object(App)
-    asked = ctx.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
-    if app.store_option not in (None, parameter.name) and asked and not ctx.resilient_parsing:
+    app, name = ctx.ensure_object(App), str(parameter.name)
+    if app.store_option.keys() - {name} and not ctx.resilient_parsing:
         raise click.UsageError("--store and --store-file are mutually exclusive; give one of them", ctx)
-    if asked:
-        app.store_option = parameter.name
-    elif app.store is not None:
-        return  # already set by an option or the other variable
-    if parameter.name == "store_file":
-        from omega.cli.store_file import read
-
-        value = read(value)
-    elif asked and not ctx.resilient_parsing and ":" in value.partition("://")[2].rpartition("@")[0]:
+    app.store_option = {name: value}
+    if name == "store" and not ctx.resilient_parsing and ":" in value.partition("://")[2].rpartition("@")[0]:
         from omega.cli import render
 
         render.warning("--store: its password is visible in the process list; use --store-file")
-    app.store, app.usual_store = value, app.usual_store if asked else value
 
 
 def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
@@ -194,25 +184,19 @@ def _explain(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
         ctx.exit()
 
 
-def common_options(*, environment: bool) -> list[CommonOption]:
-    """Return the options that every command accepts, before or after its name; their values are kept in the App.
-
-    `environment`: whether OMEGA_STORE, OMEGA_STORE_FILE and OMEGA_CELL are read; only at the top level, so that they
-    never override an option.
-    """
+def common_options() -> list[CommonOption]:
+    """Return the options that every command accepts, before or after its name; their values are kept in the App."""
     return [
         CommonOption(
             "--store",
             metavar="URL",
             callback=_remember_store,
-            envvar="OMEGA_STORE" if environment else None,
             help="Store URL: redis://, rediss:// or unix:// (default: OMEGA_STORE, else the embedded store).",
         ),
         CommonOption(
             "--store-file",
             metavar="FILE",
             callback=_remember_store,
-            envvar="OMEGA_STORE_FILE" if environment else None,
             help="File with the store's URL, readable by its owner only (default: OMEGA_STORE_FILE).",
         ),
         CommonOption(
@@ -221,7 +205,6 @@ def common_options(*, environment: bool) -> list[CommonOption]:
             metavar="NAME",
             callback=_remember,
             shell_complete=_cells,
-            envvar="OMEGA_CELL" if environment else None,
             help="Name of the cell (default: OMEGA_CELL, else the cell named default, else the only one).",
         ),
         CommonOption(
@@ -243,7 +226,7 @@ def common_options(*, environment: bool) -> list[CommonOption]:
 
 def _everywhere(command: click.Command) -> click.Command:
     """Add the missing common options to a command, or to every command of a group."""
-    options = common_options(environment=False)
+    options = common_options()
     if isinstance(command, click.Group):
         for each in command.commands.values():
             _everywhere(each)

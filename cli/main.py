@@ -125,7 +125,7 @@ omega = Omega(
     table=COMMANDS,
     context_settings=SETTINGS,
     params=[
-        *common_options(environment=True),
+        *common_options(),
         click.Option(
             ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
         ),

@@ -11,7 +11,7 @@ _TEXT = r"[^\x00-\x1f\x7f-\x9f]*"
 _PARAMETERS, _MIDDLE = "[0-?]*", "[ -/]*"
 _SEQUENCE = re.compile(
     rf"(?:\x1b\[|\x9b){_PARAMETERS}{_MIDDLE}[@-~]"  # CSI: colours, cursor
-    rf"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_TEXT}(?:\x07|\x1b\\|\x9c)?"  # titles, links, clipboard; a line end ends them
+    rf"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_TEXT}(?:\x07|\x1b\\|\x9c)?"  # titles, links; a line end ends them
     rf"|\x1b{_MIDDLE}[0-~]"
 )
 _BEGUN = re.compile(

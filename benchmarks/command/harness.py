@@ -85,7 +85,7 @@ def measure(app: App, module: str, options: Mapping[str, Any], *, stored: bool) 
     """Run a benchmark with the options that were given, and return its document; exits when it reports an error."""
     settings = {name: value for name, value in options.items() if value is not None}
     # A load test must be explicit: OMEGA_STORE may be a store in production.
-    if stored and "store" not in settings and app.store not in (None, app.usual_store):
+    if stored and "store" not in settings and app.store_option:
         settings["store"] = app.store
     code, text = _run(module, settings)
     if code:

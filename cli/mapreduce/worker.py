@@ -26,10 +26,10 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
 
     An agent runs this command for each task of such a job and sets the options in the environment.
     """
-    from omega.live.secrets import take_store
+    from omega.live.secrets import take_store, without_store
 
     app.store = take_store(os.environ) or app.store
-    surroundings = {name: value for name, value in os.environ.items() if name not in ("OMEGA_STORE", "OMEGA_CELL")}
+    surroundings = {name: value for name, value in without_store(os.environ).items() if name != "OMEGA_CELL"}
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy otherwise reserves memory for every core
     from omega.cellstate.shards import Worker
     from omega.live.mapreduce import ShardWorker

@@ -1,5 +1,6 @@
 """`omega.AsyncClient`: the calls of `omega.Client` for asyncio and trio."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -55,8 +56,15 @@ class AsyncClient:
     limit of 5 s, and has taken effect or not as a whole. So no connection is left with half a reply.
     """
 
-    def __init__(self, store: str | None = None, cell: str | None = None, *, user: str | None = None) -> None:
-        self._client = Client(store, cell, user=user)
+    def __init__(
+        self,
+        store: str | None = None,
+        cell: str | None = None,
+        *,
+        store_file: str | os.PathLike[str] | None = None,
+        user: str | None = None,
+    ) -> None:
+        self._client = Client(store, cell, store_file=store_file, user=user)
 
     async def __aenter__(self) -> Self:
         return self

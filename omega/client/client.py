@@ -1,5 +1,6 @@
 """`omega.Client`: submit, list, explain, change and follow jobs of a cell from Python."""
 
+import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -10,6 +11,7 @@ from omega.cellstate.model import JobSpec
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
 from omega.client.given_jobs import JobLike, specs_of
+from omega.client.settings import named_cell, named_store
 from omega.limits import set_limits
 from omega.live import waiting
 from omega.queries import (
@@ -45,13 +47,22 @@ class Client:
     command of the same name as plain values, and raises the errors of `omega.OmegaError` that the command prints.
     """
 
-    def __init__(self, store: str | None = None, cell: str | None = None, *, user: str | None = None) -> None:
-        """Name a store by its URL and a cell; nothing is opened before the first call.
+    def __init__(
+        self,
+        store: str | None = None,
+        cell: str | None = None,
+        *,
+        store_file: str | os.PathLike[str] | None = None,
+        user: str | None = None,
+    ) -> None:
+        """Name a store, by its URL or by a file that holds it, and a cell; nothing is opened before the first call.
 
-        Without `store`: OMEGA_STORE, else the embedded store, which is started when it does not run. Without `cell`:
-        OMEGA_CELL, else ``default``, else the only cell. Without `user`: OMEGA_USER, else the account's name.
+        Without `store` and `store_file`: OMEGA_STORE, else the URL in the file OMEGA_STORE_FILE, else the embedded
+        store, which is started when it does not run. Without `cell`: OMEGA_CELL, else ``default``, else the only cell.
+        Without `user`: OMEGA_USER, else the account's name. Raises BadInput for a file that others can read or replace.
         """
-        self._connections = Connections(store, cell)
+        file = None if store_file is None else os.fspath(store_file)
+        self._connections = Connections(named_store(store, file), named_cell(cell))
         self.user = user or account_name()
         self._by = author(self.user)
 

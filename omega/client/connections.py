@@ -1,6 +1,5 @@
 """A pool of connections to a cell for many threads: each call uses one of them exclusively."""
 
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,8 +18,8 @@ class Connections:
     """Cells opened on one store; a connection serves one call at a time and is used again afterwards."""
 
     def __init__(self, store: str | None, cell: str | None) -> None:
-        """Name a store by its URL and a cell; nothing is opened yet. See `omega.Client` for what None means."""
-        self._store, self._cell = store or os.environ.get("OMEGA_STORE"), cell or os.environ.get("OMEGA_CELL")
+        """Name a store by its URL, None for the embedded one, and a cell; nothing is opened yet."""
+        self._store, self._cell = store, cell
         self._url: str | None = None
         self._free: list[JobStore] = []
         self._lock = threading.Lock()
