@@ -40,7 +40,7 @@ def _machines(overview: Overview) -> str:
     up = f"{states['up']:,} up" + (f" ({states['full']:,} full)" if states["full"] else "")
     parts = [up, *(f"{states[word]:,} {word}" for word in ("over", "drained", "down", "offline") if states[word])]
     waiting = ", ".join(f"{depth:,} {kind}" for kind, depth in sorted(overview.depths.items()) if depth)
-    return f"{units.count(len(overview.machines), 'machine')}: {', '.join(parts)} · pending jobs: {waiting or 'none'}"
+    return f"{units.count(len(overview.machines), 'machine')}: {', '.join(parts)} · queued jobs: {waiting or 'none'}"
 
 
 def _use(overview: Overview, width: int) -> "list[Text]":

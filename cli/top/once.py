@@ -53,7 +53,7 @@ def document(overview: Overview) -> dict[str, Any]:
         "schedulers": [_member(each) for each in overview.members],
         "queue": [listed_json(each, overview.at_ms) for each in overview.queue],
         "running": {
-            "total": overview.jobs_running,
+            "total": overview.jobs.get("running", 0),
             "jobs": [listed_json(each, overview.at_ms) for each in overview.running],
         },
         "troubled": [_machine(each, overview) for each in overview.machines if _troubled(each)],

@@ -91,9 +91,9 @@ def _jobs(overview: Overview) -> Pane:
         TopColumn("each task", wants, weight=2, least=16),
         TopColumn("age", age, lambda each: each.job.submitted_ms, right=True, weight=8),
     )
-    things = (*overview.queue, *overview.running)
-    note = f"{overview.waiting:,} pending, {overview.jobs_running:,} running"
-    total = overview.waiting + overview.jobs_running
+    things, (waiting, running) = overview.shown_jobs, (overview.jobs.get(word, 0) for word in ("pending", "running"))
+    note = f"{waiting:,} pending, {running:,} running"
+    total = waiting + running
     note += f" ({len(things):,} shown)" if len(things) < total else ""
     return Pane("jobs", columns, things, lambda each: f"job {each.job.id}", note)
 

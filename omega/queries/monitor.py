@@ -1,18 +1,19 @@
 """Periodic reads of a cell for a live view: changed machines, pending and running jobs, the end of the log."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.errors import Refused
-from omega.cellstate.model import BUCKETS, Job, JobState, Machine, MachineState
+from omega.cellstate.model import BUCKETS, Job, Machine, MachineState
 from omega.cellstate.pages import JobHead
 from omega.cellstate.pools import Epoch
 from omega.cellstate.replies import PendingJob, Reply
 from omega.cellstate.transaction import Ask, Intake
 from omega.queries.events import Event, event
+from omega.queries.job_state import head_state
 from omega.queries.machines import utilisation
 from omega.queries.names import Names
 from omega.queries.overview import (
@@ -99,7 +100,7 @@ class Monitor:
         self._attention: deque[VersionEvents] = deque(maxlen=MOST_CHANGES)
         self._past: dict[str, deque[float]] = {}
         self._epoch: Epoch | None = None
-        self._running: tuple[int, list[Job]] = (0, [])
+        self._running: tuple[Mapping[str, int], list[Job]] = (Counter(), [])
         self._running_version = -1
         self._reads_left = 0
 
@@ -113,7 +114,7 @@ class Monitor:
         machines = [self._machines[index] for _, _, index in ranks]
         room = Room.of(self._snapshot, self.cell, uses, known)
         queue = [ListedJob(each.arrival, each.job, room.reason(each.job)) for each in pending]
-        jobs_running, running = self._read_running()
+        live, running = self._read_running()
         rates = self._read_log(now_ms)
         self._keep_history(machines, rates)
         return Overview(
@@ -127,7 +128,7 @@ class Monitor:
             [self._member(*each) for each in sorted(known.items())],
             sorted(queue, key=lambda each: each.position),
             [ListedJob(-job.order, job, "") for job in reversed(running)],
-            jobs_running,
+            live,
             depths,
             self._newest_changes(),
             rates,
@@ -206,22 +207,22 @@ class Monitor:
             self._machines[index], self._ranks[index] = machine, rank(machine)
         self.names.know({index: self._machines[index].name for index in fresh if index in self._machines})
 
-    def _read_running(self) -> "tuple[int, list[Job]]":
-        """Return how many jobs run with all their tasks placed, and the newest of them."""
+    def _read_running(self) -> "tuple[Mapping[str, int], list[Job]]":
+        """Return how many jobs are in each state, and the newest running ones."""
         version = self._snapshot_version
         if self._reads_left > 0 or version == self._running_version:
             self._reads_left = max(0, self._reads_left - 1)
             return self._running
-        scanned = 0
+        found = Counter[str]()
 
         def runs(head: JobHead) -> bool:
-            nonlocal scanned
-            scanned += 1
-            return head.state is JobState.ACTIVE and head.counts.placed > 0 and not head.counts.unplaced
+            word = head_state(head)
+            found[word] += 1
+            return word == "running"
 
         page = self.cell.job_page(MOST_RUNNING, keep=runs)
-        self._running, self._running_version = (page.total, page.jobs), version
-        self._reads_left = scanned // JOBS_PER_READ
+        self._running, self._running_version = (found, page.jobs), version
+        self._reads_left = found.total() // JOBS_PER_READ
         return self._running
 
     @property

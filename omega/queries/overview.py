@@ -93,13 +93,13 @@ class Overview:
     """Number of machines by state (`states`)."""
     members: Sequence[SchedulerRates]
     queue: Sequence[ListedJob]
-    """The first pending jobs of each kind, in order of arrival."""
+    """The first jobs with pending tasks of each kind, in order of arrival."""
     running: Sequence[ListedJob]
-    """The newest jobs of which all tasks are placed or ended and at least one is placed, newest first."""
-    jobs_running: int
-    """How many such jobs there are."""
+    """The newest running jobs, newest first; some of them may have pending tasks, and be in the queue as well."""
+    jobs: Mapping[str, int]
+    """How many jobs are in each state, by the words of `job_state.STATES`; absent ones are 0."""
     depths: Mapping[str, int]
-    """How many jobs of each kind are pending."""
+    """How many jobs of each kind have pending tasks."""
     changes: Sequence[VersionEvents]
     """The newest versions, and older ones that may need attention; newest first."""
     rates: Rates
@@ -109,9 +109,9 @@ class Overview:
     """The pools in the order of their tree, as in the published epoch; none before the first one."""
 
     @property
-    def waiting(self) -> int:
-        """How many jobs are pending."""
-        return sum(self.depths.values())
+    def shown_jobs(self) -> Sequence[ListedJob]:
+        """The jobs of the queue, then the running ones of which all tasks are placed or ended."""
+        return [*self.queue, *(each for each in self.running if not each.job.unplaced)]
 
 
 def fullness(machine: Machine) -> float:

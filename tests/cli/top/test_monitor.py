@@ -64,7 +64,7 @@ def test_what_waits_and_why(cell: RedisCell) -> None:
 def test_of_many_waiting_jobs_the_first_are_read(cell: RedisCell) -> None:
     cell.submit([job(f"j{number}") for number in range(MOST_WAITING + 50)], 5_000, "ada")
     seen = Monitor(cell, "store", sentences).read(10_000)
-    assert (len(seen.queue), seen.waiting) == (MOST_WAITING, MOST_WAITING + 50)
+    assert (len(seen.queue), seen.jobs["pending"]) == (MOST_WAITING, MOST_WAITING + 50)
     assert seen.queue[0].job.name == "j0"
 
 
@@ -76,12 +76,12 @@ def test_running_jobs_are_listed_newest_first(cell: RedisCell) -> None:
     place(cell, me, 2, "b", 1, 2)  # one of three is pending
     monitor = Monitor(cell, "store", sentences)
     seen = monitor.read(10_000)
-    assert ([each.job.name for each in seen.running], seen.jobs_running) == (["a"], 1)
+    assert ([each.job.name for each in seen.running], seen.jobs["running"]) == (["b", "a"], 2)
     assert [each.job.name for each in seen.queue] == ["b", "c"]
     place(cell, me, 3, "c", 1, 1)
-    assert [each.job.name for each in monitor.read(11_000).running] == ["c", "a"]
+    assert [each.job.name for each in monitor.read(11_000).running] == ["c", "b", "a"]
     cell.stop("a", 11_500, "ada")
-    assert [each.job.name for each in monitor.read(12_000).running] == ["c"]
+    assert [each.job.name for each in monitor.read(12_000).running] == ["c", "b"]
 
 
 def test_all_events_are_listed_and_trouble_stays(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> Non
     text = omega.text("top", "--once")
     for part in (
         "2 machines: 1 up, 1 drained",
-        "pending jobs: 1 batch",
+        "queued jobs: 1 batch",
         "jobs 1 pending, 1 running",
         "RESOURCES",
         "batch/0    live",
@@ -197,3 +197,21 @@ def test_a_cell_that_is_deleted_ends_it(store_url: str, cell: RedisCell) -> None
     cell.delete()
     with pytest.raises(Refused, match="unknown cell"):
         monitor.read(11_000)
+
+
+def test_header_rows_and_cell_status_count_running_jobs_alike(omega: Omega, cell: RedisCell) -> None:
+    """A job of which some tasks are placed and some pending is running, as in `omega job list`."""
+    join(cell, 2)
+    cell.submit([job("a", 2), job("b", 3), job("c", 1), job("d", 1)], 5_000, "ada")
+    me = cell.register_scheduler("batch/0", "nonce", 60_000, 5_000)
+    place(cell, me, 1, "a", 0, 2)
+    place(cell, me, 2, "b", 1, 2)
+    frame, document, counted = omega.text("top", "--once"), omega.json("top", "--once"), omega.json("cell", "status")
+    listed = {state: len(omega.json("job", "list", "--state", state)["jobs"]) for state in ("pending", "running")}
+    assert listed == {"pending": 2, "running": 2} == {word: counted["jobs"][word] for word in listed}
+    assert "jobs 2 pending, 2 running\n" in frame
+    assert "queued jobs: 3 batch" in frame, "those that schedulers have to do with"
+    rows = frame.partition("jobs 2 pending")[2].partition("\nschedulers")[0]
+    assert (rows.count(" running "), rows.count(" pending ")) == (2, 2)
+    running = document["running"]
+    assert (running["total"], [each["name"] for each in running["jobs"]]) == (2, ["b", "a"])

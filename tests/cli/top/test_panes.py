@@ -57,7 +57,7 @@ OVERVIEW = Overview(
     [SchedulerRates(FIGURES, 0.5, 0.1, (0.1, 0.5))],
     [waiting(1, "crawl"), waiting(2, "shop", 100)],
     [],
-    0,
+    {"pending": 2},
     {"batch": 2},
     (),
     Rates(14_900.0, 0.031, 2.0),
@@ -132,7 +132,7 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
 def test_the_head_fits_its_width(width: int) -> None:
     lines = [line.plain for line in head(OVERVIEW, width, "")]
     assert all(len(line) <= width for line in lines)
-    assert lines[1] == "6 machines: 4 up (1 full), 1 over, 1 drained, 1 down · pending jobs: 2 batch"
+    assert lines[1] == "6 machines: 4 up (1 full), 1 over, 1 drained, 1 down · queued jobs: 2 batch"
     assert "55 %  10.9 of 20" in lines[2]
     assert lines[4].startswith("placed   14,900 tasks/s · conflict fraction 0.031 · 2 evicted or lost/s")
 

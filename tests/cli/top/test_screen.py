@@ -60,7 +60,7 @@ def lines(top: Top, number: int) -> list[str]:
 async def test_tables_and_head(top: Top) -> None:
     async with top.run_test(size=(80, 24)) as pilot:
         await looked(pilot)
-        assert "3 machines: 3 up (1 full) · pending jobs: 2 batch" in str(top.query_one("#head", Static).content)
+        assert "3 machines: 3 up (1 full) · queued jobs: 2 batch" in str(top.query_one("#head", Static).content)
         assert [table.display for table in top.tables] == [True, False, False, False, False]
         assert [line.split()[1] for line in lines(top, 0)] == ["crawl", "shop"]
         await press(pilot, "3")
