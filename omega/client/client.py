@@ -2,12 +2,13 @@
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from omega import changes, submission
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec
+from omega.client.arguments import known, positive
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
 from omega.client.given_jobs import JobLike, specs_of
@@ -123,8 +124,8 @@ class Client:
 
         ``next`` of the answer is the `before` of the next page, None on the last one. See ``omega job list``.
         """
-        _known("state", state, jobs.STATES)
-        _positive(limit=limit, before=before)
+        known("state", state, jobs.STATES)
+        positive(limit=limit, before=before)
         with self._connections.cell() as cell:
             page = cell.job_page(limit, before, jobs.keep(kind, state), user)
             return jobs.list_jobs(cell, page, _now_ms())
@@ -154,7 +155,7 @@ class Client:
         """
         from omega.live.task_log import TaskLog
 
-        _known("stream", stream, ("stdout", "stderr"))
+        known("stream", stream, ("stdout", "stderr"))
         with self._connections.cell() as cell:
             return TaskLog.of(cell, find_job(cell, job), task, group, stream).as_json(tail)
 
@@ -260,8 +261,8 @@ class Client:
 
         ``next`` of the answer is the `after` of the next page, None on the last one. See ``omega machine list``.
         """
-        _known("state", state, machines.STATES)
-        _positive(limit=limit)
+        known("state", state, machines.STATES)
+        positive(limit=limit)
         with self._connections.cell() as cell:
             return machines.list_machines(cell, machines.page(cell, state, limit, after))
 
@@ -369,7 +370,7 @@ class Client:
     ) -> Callable[[], tuple[list[Document], bool]]:
         """Return a function that returns the next events, and whether none are left."""
         for kind in kinds:
-            _known("kind", events.current_kind(kind), events.KINDS)
+            known("kind", events.current_kind(kind), events.KINDS)
         with self._connections.cell() as cell:
             wanted = event_list.Filter(frozenset(map(events.current_kind, kinds)), job and event_list.job_id(cell, job))
             tail = event_list.Tail(cell, after, wanted, newest=follow)
@@ -394,14 +395,3 @@ def _events(step: Callable[[], tuple[list[Document], bool]], *, follow: bool) ->
             return
         if at_end:
             time.sleep(POLL_SECONDS)
-
-
-def _positive(**numbers: int | None) -> None:
-    for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise BadInput(f"{name}: {number} is not a number from 1 on")
-
-
-def _known(what: str, word: str | None, words: Collection[str]) -> None:
-    if word is not None and word not in words:
-        raise BadInput(f"{what} {word!r}: is unknown; known are {', '.join(words)}")

@@ -69,9 +69,9 @@ def test_every_word_in_every_group_is_answered() -> None:
     words = {*MEANINGS, *ALIASES, *(name for command in known for name in command.split())}
     words |= {f"{word}s" for word in words} | {word[:-1] for word in words if len(word) > 3}
     groups = {name: program.get_command(root, name) for name in program.list_commands(root)}
-    contexts = [(program, root), *((each, click.Context(each, root, name)) for name, each in groups.items())]
-    for group, context in contexts:
-        for word in sorted(words) if isinstance(group, Lazy) else ():
+    inner = [(each, click.Context(each, root, name)) for name, each in groups.items() if isinstance(each, Lazy)]
+    for group, context in [(program, root), *inner]:
+        for word in sorted(words):
             if word in group.list_commands(context):
                 continue
             try:
