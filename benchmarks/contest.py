@@ -195,7 +195,7 @@ def _observe(store: Store, cell: StoredCell, group: ProcessSupervisor, contest: 
 def _check(group: ProcessSupervisor, deadline: float) -> None:
     for name, code in group.dead().items():
         progress((group.logs / f"{name.replace('/', '-')}.log").read_text("utf-8", errors="replace"))
-        raise StoreError(f"{name} ended with code {code} while measured: {group.last_words(name)}")
+        raise StoreError(f"{name}: {group.end_of(name, code)} (while measured)")
     if time.monotonic() > deadline:
         raise StoreError("the schedulers leave no figures; is the computer very busy?")
 

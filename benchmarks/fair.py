@@ -158,7 +158,7 @@ def _watch(cell: StoredCell, group: ProcessSupervisor, names: Sequence[str], beg
         if epoch is None or not all(name in epoch.pools and epoch.pools[name].fair_share[0] for name in names):
             continue
         for name, code in group.dead().items():
-            raise StoreError(f"{name} ended with code {code} while measured: {group.last_words(name)}")
+            raise StoreError(f"{name}: {group.end_of(name, code)} (while measured)")
         outside = _story(cell, names, begin_ms).outside
         if outside is not None and outside + QUIET_SECONDS < (now_ms() - begin_ms) / 1000:
             return

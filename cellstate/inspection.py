@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
+from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.model import Described, Job, Run
 from omega.cellstate.replies import KindUse, Rows
 
@@ -112,6 +113,8 @@ class Inspection:
     resources: tuple[str, ...] = ()
     epoch_totals: tuple[int, Mapping[str, Sequence[int]]] | None = None
     """The version of the pools of the published epoch, and what the machines of each tree had."""
+    settings: dict[int, MachineSettings] = field(default_factory=dict)
+    """What operators set of machines."""
     drains: set[int] = field(default_factory=set)
     """Machines with a deadline for their tasks."""
     mailboxes: dict[int, Sequence[tuple[int, int, str, str]]] = field(default_factory=dict)

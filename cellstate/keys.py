@@ -36,6 +36,7 @@ Redis Cluster.
     output      hash    job, group, task, stream → the last words of a task; expires
     outputs     list    the fields of output, the oldest first; expires
     updates     hash    job id → "rolling", or "stalled" and why: updates of jobs that are not done
+    operator    hash    index → what operators set of the machine: amounts, and attributes (MessagePack)
     drains      hash    index of a drained machine → deadline of its tasks (ms, the server's clock)
     settling    string  the highest placement id of a cell just restored: none above it starts; expires
     shards:J    hash    shards of MapReduce job J: counts, workers, finishers; expires
@@ -44,7 +45,7 @@ Redis Cluster.
 
 import re
 
-SCHEMA = 7
+SCHEMA = 8
 """Raised when records change their form; a cell of another schema is refused until it is migrated."""
 OLDEST = 6
 """The oldest schema that this version converts (cellstate/backup/upgrade.py)."""

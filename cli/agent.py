@@ -43,8 +43,9 @@ def command(
     """Offer this computer to a cell, and run the tasks that are placed on it, until Ctrl-C.
 
     Cores and memory are detected, container limits included. Ctrl-C stops the tasks, which are then placed
-    elsewhere. An agent that was killed and is restarted within its lease resumes its tasks; otherwise the
-    tasks are stopped and placed elsewhere.
+    elsewhere. The machine stays in the cell, offline, with all that operators set of it (omega machine drain, down,
+    set, resize); omega machine remove ends the agent. An agent that was killed and is restarted
+    within its lease resumes its tasks; otherwise the tasks are stopped and placed elsewhere.
     """
     from omega.cellstate.durations import parse_duration
     from omega.embedded.places import state_directory
@@ -69,5 +70,7 @@ def command(
             render.note("Ctrl-C stops its tasks and deregisters it")
 
     options = AgentOptions(named(cpu, memory, others), attributes, lease_ms, run_as)
-    run_agent(app.url, cell.name, called, state_directory(), options, came)
-    render.note(f"agent {called} left")
+    if run_agent(app.url, cell.name, called, state_directory(), options, came):
+        render.note(f"machine {called} was removed from cell {cell.name}; its agent ended")
+    else:
+        render.note(f"agent {called} left; machine {called} is offline until its agent returns")

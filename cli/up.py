@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from math import isinf
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -86,8 +87,8 @@ def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: fl
         while deadline is None or time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
             for member, code, delay in group.restart_dead():
-                again = f"starts again in {units.seconds(delay)}"
-                render.warning(f"{member}: ended with code {code}: {group.last_words(member)}; {again}")
+                again = "does not start again" if isinf(delay) else f"starts again in {units.seconds(delay)}"
+                render.warning(f"{member}: {group.end_of(member, code)}; {again}")
             with suppress(StoreError):
                 for error in failures.read(cell, group.members):
                     render.warning(error)

@@ -64,6 +64,20 @@ def machines_are_listed(inspection: Inspection, cell_state: CellState, register:
             yield Violation(6, what, f"machine {index}")
 
 
+def machines_are_as_operators_set_them(
+    inspection: Inspection, cell_state: CellState, __: Register
+) -> Iterator[Violation]:
+    """6: what operators set of a machine is that of one in the cell, and the machine has it."""
+    for index, settings in sorted(inspection.settings.items()):
+        row = cell_state.rows.get(index)
+        if row is None or row[2] == MachineState.GONE:
+            yield Violation(6, "has settings of operators and is not in the cell", f"machine {index}")
+            continue
+        capacity, (_, attributes) = tuple(row[4 : 4 + len(settings.amounts)]), inspection.described.get(index, ("", ()))
+        if settings.applied(capacity, dict(attributes)) != (capacity, dict(attributes)):
+            yield Violation(6, "differs from what operators set of it", f"machine {index}")
+
+
 def chunks_hold_runs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
     """6: runs outside their job's record are in the chunk of their last task, and nowhere else."""
     expected: dict[str, set[tuple[int, int]]] = {}
@@ -366,7 +380,8 @@ def others_agree(inspection: Inspection, _: CellState, __: Register) -> Iterator
 
 
 DIRECTORIES: tuple[Directory, ...] = (
-    records_are_readable, machines_are_listed, chunks_hold_runs, executors_are_numbered, jobs_follow_from_log,
+    records_are_readable, machines_are_listed, machines_are_as_operators_set_them,
+    chunks_hold_runs, executors_are_numbered, jobs_follow_from_log,
     finished_jobs_are_listed, specifications_belong_to_jobs, housekeeping_has_work, losses_are_counted,
     queues_are_in_order, members_follow_from_log, limits_follow_from_log, lanes_follow_from_jobs,
     pools_follow_from_jobs_and_log,

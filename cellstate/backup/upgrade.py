@@ -43,7 +43,11 @@ def to_7(backup: Backup) -> None:
     names_lead_to_ended_jobs(backup)
 
 
-STEPS: dict[int, Callable[[Backup], None]] = {6: to_7}
+def to_8(_: Backup) -> None:
+    """Convert to schema 8: what operators set of machines is on record from now on (``operator``)."""
+
+
+STEPS: dict[int, Callable[[Backup], None]] = {6: to_7, 7: to_8}
 """Converter of each schema from `keys.OLDEST` to the one before the present: it changes the records of a backup to the
 form of the next schema."""
 

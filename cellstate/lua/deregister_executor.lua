@@ -1,13 +1,13 @@
 -- Deregister an executor that leaves or whose lease expired: tasks on its machines are lost and pending again, once.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names executors agents serving lease drains
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names executors agents serving lease
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now member incarnation name reaped step | machines
 -- now: the server's time in ms.
 -- reaped "1": another process found its lease expired; it must still be expired (the caller checks that the store has
 -- been up for a lease: after an outage every lease has expired). "0": it leaves by itself.
 -- step "whole": an agent, whose only machine is `name`; the machine is offline afterwards, or stays as it is when it
--- was not up; one that leaves takes it along. A simulated executor takes several calls, as its tasks are many:
+-- was not up (semantics 36). A simulated executor takes several calls, as its tasks are many:
 -- "begin": from now on the name cannot be taken and none of its machines comes up; "part": release these machines;
 -- "end": all are released, the name is free.
 -- Reply  {"ok", 1 or 0, tasks put back}, or {"keys", name…} with nothing done
@@ -51,11 +51,9 @@ lost_at = tonumber(now)
 local function give_up(index)
   local m, count = M[index], 0
   local state = m[STATE] == UP and OFFLINE or m[STATE]
-  if step == 'whole' and reaped == '0' then state = GONE end
   if m[STATE] ~= state then
     touch(m, 1)
     m[STATE] = state
-    redis.call('HDEL', drains_key, index)
     fact(with_values(format('machine %s state %d', index, state), m))
   end
   for placement in gmatch(m.runs, ' (%d+):') do

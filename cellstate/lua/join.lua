@@ -1,25 +1,29 @@
 -- Add machines to the cell, or bring removed ones back under their name, perhaps with another capacity.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names static trees executors serving drains
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names static trees executors serving drains operator
 --        | box:* wake:* asleep
--- ARGV   dims tag at by executor | pairs
--- A pair is "name capacity*R" and the machine's opaque attributes. All belong to one executor.
+-- ARGV   dims tag at by executor | triples
+-- A triple is "name capacity*R", the machine's opaque attributes, and what an operator set of it, which both respect;
+-- empty for nothing. All belong to one executor.
 -- Reply  {"ok", version, executor number, index…}, or with nothing done {"busy", name} when tasks of another executor are
---        still on that machine, {"sum", resource} (too much together), {"keys", name…}
--- Types  names, static, executors, serving: hash; others as in commit.lua
--- Rules  a machine is up when its executor lives, else offline (semantics 31). A machine that was gone continues above
+--        still on that machine, {"set", (name, record)…} of machines of which an operator set something else,
+--        {"sum", resource} (too much together), {"keys", name…}
+-- Types  names, static, executors, serving, operator: hash; others as in commit.lua
+-- Rules  a machine is up when its executor lives, else offline (semantics 31); what an operator set of one that is not
+--        gone stays: drained or down, amounts, attributes (36). A machine that was gone continues above
 --        its old number and above every transaction so far: no ABA for coarse detection (10); one that holds more
 --        than it now has is over (5).
 --        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish sums serving
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish sums serving operator
 
 local owner, known_owner = number_of(executor)
 local state = lives(owner) and UP or OFFLINE
-local wanted, names, capacities, opaque = {}, {}, {}, {}
-for i = fixed_args + 1, #ARGV, 2 do
+local wanted, names, capacities, opaque, set = {}, {}, {}, {}, {}
+for i = fixed_args + 1, #ARGV, 3 do
   local name, capacity = match(ARGV[i], '^(%S+) (.*)$')
-  names[#names + 1], capacities[#capacities + 1], opaque[#opaque + 1] = name, capacity, ARGV[i + 1]
+  local n = #names + 1
+  names[n], capacities[n], opaque[n], set[n] = name, capacity, ARGV[i + 1], ARGV[i + 2]
 end
 local known = fetch(names_key, names)
 for i in ipairs(names) do
@@ -34,6 +38,19 @@ for i, name in ipairs(names) do
   local m = known[i] and M[known[i]]
   if m and m[EXECUTOR] ~= owner and m.runs ~= '' then return { 'busy', name } end
 end
+local settings, others = fetch(operator_key, wanted), {}
+do
+  local of = {}
+  for i, index in ipairs(wanted) do of[index] = settings[i] end
+  for i, name in ipairs(names) do
+    local now = known[i] and of[known[i]] or ''
+    if now ~= set[i] then
+      others[#others + 1] = name
+      others[#others + 1] = now
+    end
+  end
+end
+if #others > 0 then return answering({ 'set' }, others) end
 
 local function set_capacity(m, amounts)
   local d = CAPACITY
@@ -43,8 +60,14 @@ local function set_capacity(m, amounts)
   end
 end
 
+-- The state of a machine afterwards: that which an operator set stays.
+local function state_of(m)
+  if m[STATE] == DRAINED or m[STATE] == DOWN then return m[STATE] end
+  return state
+end
+
 local function is_so(m, capacity, static)
-  return m[STATE] == state and m[EXECUTOR] == owner and m.static == static and capacity_of(m) == ' ' .. capacity
+  return m[STATE] == state_of(m) and m[EXECUTOR] == owner and m.static == static and capacity_of(m) == ' ' .. capacity
 end
 
 local next_index = redis.call('HLEN', names_key)
@@ -54,10 +77,10 @@ for i, name in ipairs(names) do
   local same = index and is_so(M[index], capacities[i], static)
   if index and not same then
     local m = M[index]
-    rejoined[#rejoined + 1] = index
     if m[STATE] == GONE then m[NUMBER] = math.max(m[NUMBER], meta.transactions) end
     touch(m, 1)
-    m[STATE], m[EXECUTOR] = state, owner
+    m[STATE], m[EXECUTOR] = state_of(m), owner
+    if m[STATE] ~= DRAINED then rejoined[#rejoined + 1] = index end
     set_capacity(m, capacities[i])
   elseif not same then
     index = format('%d', next_index)
@@ -76,7 +99,8 @@ for i, name in ipairs(names) do
     end
     M[index].static = static
     fact(format('join %s %s %d %s', index, name, M[index][NUMBER], capacities[i]))
-    if state == OFFLINE then fact(with_values(format('machine %s state %d', index, OFFLINE), M[index])) end
+    local after = M[index][STATE]
+    if after ~= UP then fact(with_values(format('machine %s state %d', index, after), M[index])) end
     static_rows[#static_rows + 1] = index
     static_rows[#static_rows + 1] = static
   end

@@ -1,18 +1,19 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors serving drains | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors serving drains operator | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now index action change
 -- now: the server's time in ms.
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone. Tasks of a machine that becomes down or gone are pending
 -- again at once; while its executor lives they are also leaving (reason "down"), otherwise they have ended. A machine
--- that is set up is offline when its executor does not live. action "capacity": change is "capacity*R", then
--- " placement*count" for each allowed eviction, in that order and only while the machine is over; refused when the
--- machine would stay over. An equal state or capacity changes nothing.
+-- that is set up is offline when its executor does not live. action "capacity": change is "amount*R", "-" for one that
+-- stays, then " placement*count" for each allowed eviction, in that order and only while the machine is over; refused
+-- when the machine would stay over. An equal state or capacity changes nothing. The amounts are an operator's from then
+-- on: join.lua keeps them. What an operator set goes with the machine.
 -- Reply  {"ok", version, tasks put back}, {"unknown"}, {"over", placements…}, {"sum", resource} (too much together), or {"keys", name…}
--- Types  executors, serving: hash; others as in commit.lua
+-- Types  executors, serving, operator: hash; others as in commit.lua
 -- Rules  semantics 2, 5, 8, 23, 31; idempotent (14)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish sums links placements losses tasks serving
+--@include lists listing binary rows named counters announce ranges records done pools lanes publish sums links placements losses tasks serving operator
 
 load_machines({ index })
 local m = M[index]
@@ -34,6 +35,7 @@ local function set_state()
   touch(m, 1)
   m[STATE] = to_state
   if to_state ~= DRAINED then redis.call('HDEL', drains_key, index) end
+  if to_state == GONE then redis.call('HDEL', operator_key, index) end
   fact(with_values(format('machine %s state %d', index, to_state), m))
   if to_state == DOWN or to_state == GONE then
     local serves = lives(m[EXECUTOR])
@@ -73,11 +75,18 @@ local function needed(capacity)
   return order, counts
 end
 
-local function shrink()
-  local capacity = {}
-  for amount in gmatch(match(change, '^[%d ]+$') or match(change, '^(.-) %d+%*'), '%d+') do
-    capacity[#capacity + 1] = tonumber(amount)
+-- The words of `change` that are amounts.
+local function asked()
+  local words = {}
+  for word in gmatch(change, '%S+') do
+    words[#words + 1] = word
+    if #words == R then return words end
   end
+end
+
+local function shrink()
+  local capacity = asked()
+  for d = 1, R do capacity[d] = tonumber(capacity[d]) or m[CAPACITY + d] end
   local order, counts = needed(capacity)
   if not order then return nil end
   if #order == 0 and capacity_of(m) == format(AMOUNTS, unpack(capacity)) then return 0 end
@@ -105,6 +114,15 @@ if not count then
 end
 local excess = action == 'capacity' and too_much(touched)
 if excess then return { 'sum', excess } end
+if action == 'capacity' then
+  local amounts, attributes = set_by_operator(index)
+  local kept, d = asked(), 0
+  for amount in gmatch(amounts, '%S+') do
+    d = d + 1
+    if kept[d] == '-' then kept[d] = amount end
+  end
+  keep_for_operator(index, concat(kept, ' '), attributes)
+end
 if #touched > 0 then
   meta.transactions, freed = meta.transactions + 1, true
   end_waits()

@@ -74,23 +74,22 @@ def deregister_executor(ledger: Ledger, membership: Membership, at_ms: int, by: 
     if is_agent(member):
         m = ledger.M.get(ledger.indices.get(member.partition("/")[2], -1))
         if m and m.executor == ledger.executors.get(member):
-            give_up_machines(ledger, [m], MachineState.OFFLINE if reaped else MachineState.GONE, "agent")
+            give_up_machines(ledger, [m], "agent")
     publish(ledger, at_ms, by)
     mine = [] if is_agent(member) else machines_of_executor(ledger, member)
     for portion in portions([m.index for m in mine], [len(m.runs) for m in mine]):
         ledger.open()
-        if give_up_machines(ledger, [ledger.M[index] for index in portion], MachineState.OFFLINE, "executor"):
+        if give_up_machines(ledger, [ledger.M[index] for index in portion], "executor"):
             publish(ledger, at_ms, by)
     return True
 
 
-def give_up_machines(ledger: Ledger, machines: Sequence[MachineRow], to: MachineState, reason: str) -> bool:
-    """Requeue the tasks of these machines; return whether anything changed."""
+def give_up_machines(ledger: Ledger, machines: Sequence[MachineRow], reason: str) -> bool:
+    """Requeue the tasks of these machines; those that were up are offline. Return whether anything changed."""
     start = len(ledger.trail)
     for m in machines:
-        state = m.state if to is MachineState.OFFLINE and m.state is not MachineState.UP else to
-        if m.state is not state:
-            set_state(ledger, m, state)
+        if m.state is MachineState.UP:
+            set_state(ledger, m, MachineState.OFFLINE)
         for placement in [run for run in m.runs if run > 0]:
             end_tasks(ledger, m, placement, None, EndKind.LOST, reason, ledger.stamp)
         for placement in [-run for run in m.runs]:

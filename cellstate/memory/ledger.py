@@ -13,6 +13,7 @@ import numpy as np
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import Lane
+from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.memory.records import (
     Block,
     ExecutorRow,
@@ -120,6 +121,8 @@ class Ledger:
         self.output: dict[tuple[str, int, int, str], bytes] = {}
         # When the tasks of drained machines are to be moved off (ms of the store's clock).
         self.drains: dict[int, int] = {}
+        # What operators set of machines.
+        self.operator: dict[int, MachineSettings] = {}
         # The housekeeping set: when housekeeping is due for a job (ms).
         self.due: dict[str, int] = {}
         # (ms, last placement id), newest first, for the placements that have run for ten minutes.

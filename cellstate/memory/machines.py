@@ -1,9 +1,11 @@
 """Machines of the twin join, change and leave; ``lua/join.lua`` and ``lua/machine.lua``."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from omega.cellstate.errors import Refused
 from omega.cellstate.executors import number_of
+from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.memory.delta import describe
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import publish
@@ -31,6 +33,7 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
         return []
     owner = ledger.executors.get(executor) or number_of(executor, len(ledger.executors))
     state = MachineState.UP if owner in ledger.serving else MachineState.OFFLINE
+    machines = [_as_set(ledger, machine) for machine in machines]
     ledger.unfold()
     known = dict.fromkeys(machine.name for machine in machines if machine.name in ledger.indices)
     for name in known:
@@ -45,9 +48,10 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
     for machine in machines:
         m = ledger.M.get(ledger.indices.get(machine.name, -1))
         as_asked = tuple(machine.capacity), dict(machine.attributes)
+        after = m.state if m and m.state in (MachineState.DRAINED, MachineState.DOWN) else state
         if m and m.state is MachineState.GONE:
             m.number = max(m.number, ledger.transactions)
-        elif m and (m.state, m.executor, m.capacity, m.attributes) == (state, owner, *as_asked):
+        elif m and (m.state, m.executor, m.capacity, m.attributes) == (after, owner, *as_asked):
             indices.append(m.index)
             continue
         elif not m:
@@ -61,12 +65,13 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
         if machine.name in known and m.attributes != dict(machine.attributes):
             ledger.restate(m)
             m.tree = UNASSIGNED
-        m.state, m.executor, m.attributes = state, owner, dict(machine.attributes)
-        ledger.drains.pop(m.index, None)
+        m.state, m.executor, m.attributes = after, owner, dict(machine.attributes)
+        if after is not MachineState.DRAINED:
+            ledger.drains.pop(m.index, None)
         equip(m, machine.capacity)
         changed.append(m)
         ledger.fact("join", m.index, m.name, m.number, *m.capacity)
-        if state is MachineState.OFFLINE:
+        if after is not MachineState.UP:
             fact_of_state(ledger, m)
         indices.append(m.index)
     describe(ledger, changed)
@@ -75,6 +80,15 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
         publish(ledger, at_ms, executor)
     assign_trees(ledger, at_ms, executor)
     return indices
+
+
+def _as_set(ledger: Ledger, machine: MachineSpec) -> MachineSpec:
+    """Return a machine that joins as it says, except for what operators set of it."""
+    settings = ledger.operator.get(ledger.indices.get(machine.name, -1))
+    if settings is None:
+        return machine
+    capacity, attributes = settings.applied(tuple(machine.capacity), machine.attributes)
+    return MachineSpec(machine.name, capacity, attributes)
 
 
 def check_sum(ledger: Ledger, capacities: Mapping[str, Resources]) -> None:
@@ -133,6 +147,8 @@ def set_machine_state(ledger: Ledger, index: int, state: MachineState, at_ms: in
     ledger.lost_at = at_ms
     count = 0
     set_state(ledger, m, state)
+    if state is MachineState.GONE:
+        ledger.operator.pop(index, None)
     if state in (MachineState.DOWN, MachineState.GONE):
         how, reason = (EndKind.EVICTED, "down") if serves else (EndKind.LOST, "-")
         for placement in [run for run in m.runs if run > 0]:
@@ -150,6 +166,8 @@ def set_machine_attributes(ledger: Ledger, index: int, changes: Mapping[str, str
     check_author(by)
     m = machine_at(ledger, index)
     after = merged(m.attributes, changes)
+    settings = ledger.operator.get(index, MachineSettings())
+    ledger.operator[index] = replace(settings, attributes={**settings.attributes, **changes})
     if after == m.attributes:
         return
     ledger.open()
@@ -185,25 +203,34 @@ def needed(m: MachineRow, capacity: Resources, evict: Sequence[tuple[int, int]])
 
 
 def set_machine_capacity(
-    ledger: Ledger, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
-) -> int:
+    ledger: Ledger, index: int, capacity: Sequence[int | None], at_ms: int, by: str,
+    evict: Sequence[tuple[int, int]] = (),
+) -> int:  # fmt: skip
     """Change a machine's capacity, with the evictions it needs; Refused when it would be over."""
     check_author(by)
     ledger.unfold()
-    ledger.check(f"machine {index}", capacity)
+    ledger.check(f"machine {index}", [amount or 0 for amount in capacity])
     m = machine_at(ledger, index)
-    counts = needed(m, capacity, evict)
+    after = tuple(has if amount is None else amount for amount, has in zip(capacity, m.capacity, strict=True))
+    counts = needed(m, after, evict)
     if counts is None:
         raise Refused(f"machine {index}: holds more than the new capacity; name evictions or drain it first")
-    if not counts and m.capacity == tuple(capacity):
+    same = not counts and m.capacity == after
+    if not same:
+        check_sum(ledger, {m.name: after})
+    settings = ledger.operator.get(index, MachineSettings((None,) * len(after)))
+    amounts = settings.amounts or (None,) * len(after)
+    ledger.operator[index] = replace(
+        settings, amounts=tuple(old if new is None else new for old, new in zip(amounts, capacity, strict=True))
+    )
+    if same:
         return 0
-    check_sum(ledger, {m.name: capacity})
     ledger.open()
     count = 0
     ledger.touch(m, ledger.stamp)
-    equip(m, capacity)
+    equip(m, after)
     describe(ledger, [m])
-    ledger.fact("machine", index, "capacity", ",".join(map(str, capacity)), m.number, m.capacity, m.free)
+    ledger.fact("machine", index, "capacity", ",".join(map(str, after)), m.number, m.capacity, m.free)
     for placement, n in counts.items():
         if placement in m.runs:
             part, _ = span_tail(m.runs[placement][1], n)

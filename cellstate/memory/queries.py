@@ -10,6 +10,7 @@ from omega.cellstate.errors import Refused
 from omega.cellstate.executors import ExecutorRecord, agents_of
 from omega.cellstate.inspection import ChangedRecords, Damage
 from omega.cellstate.keys import SCHEMA
+from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.memory.delta import rows_of
 from omega.cellstate.memory.executors import executor_records
 from omega.cellstate.memory.lanes import lanes_of, pending_of
@@ -84,6 +85,10 @@ class MemoryQueries(Cell):
     @override
     def machines(self) -> list[Machine]:
         return [machine_of(m) for m in self.ledger.M.values() if m.state is not MachineState.GONE]
+
+    @override
+    def settings_of(self, indices: Sequence[int]) -> list[MachineSettings]:
+        return [self.ledger.operator.get(index, MachineSettings()) for index in indices]
 
     @override
     def described(self, indices: Sequence[int]) -> list[Described]:

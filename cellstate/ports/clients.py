@@ -15,7 +15,6 @@ from omega.cellstate.ports.parts import (
 )  # fmt: skip
 from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Submitted
-from omega.cellstate.resources import Resources
 
 
 class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, SetLimits, SetPools, Protocol):
@@ -58,12 +57,17 @@ class OperatorStore(Queries, EndTasks, DrainDeadlines, JoinMachines, SetLimits, 
         """
 
     def set_machine_capacity(
-        self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
+        self, index: int, capacity: Sequence[int | None], at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
     ) -> int:
-        """Change a machine's capacity, with the evictions it needs; Refused when it would be over."""
+        """Change a machine's capacity, with the evictions it needs; Refused when it would be over.
+
+        None leaves an amount unchanged. The amounts given outlive the machine's executor (semantics 36).
+        """
 
     def set_machine_attributes(self, index: int, changes: Mapping[str, str | None], at_ms: int, by: str) -> None:
         """Change attributes of a machine; None removes one. Refused when there is no such machine.
+
+        The change outlives the machine's executor (semantics 36).
 
         Where this moves the machine to another pool tree, the tasks of other trees on it are evicted.
         """

@@ -25,6 +25,7 @@ class JoinMachines(Protocol):
 
         They are up when their executor lives, else offline. Refused while one has tasks of another executor. A machine
         that came back with other attributes may be in another pool tree, as after `set_machine_attributes`.
+        What operators set of a machine stays: its state, amounts and attributes (semantics 36).
         """
 
 

@@ -7,6 +7,7 @@ from omega.cellstate.executors import ExecutorRecord
 from omega.cellstate.inspection import ChangedRecords, Damage, Inspection
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
+from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.pools import Epoch, Pools
@@ -64,6 +65,9 @@ class MachineQueries(Protocol):
 
     def machine_count(self) -> int:
         """How many machines ever joined."""
+
+    def settings_of(self, indices: Sequence[int]) -> list[MachineSettings]:
+        """Return what operators set of machines."""
 
     def described(self, indices: Sequence[int]) -> list[Described]:
         """Return names and attributes of the given machines, also of gone ones; empty for those that never existed."""

@@ -18,6 +18,7 @@ from omega.cellstate.pools import epoch_records
 from omega.cellstate.ranges import spans
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import Arguments
+from omega.cellstate.redis.machine_inspection import read_operator_field
 from omega.cellstate.redis.pool_inspection import read_pool_field
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.shard_records import contradiction
@@ -178,6 +179,7 @@ FIELDS: Mapping[str, Field] = {
     "placed": _placed,
     "executors": _executor, "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving,
     "stats": _stats, "asleep": _asleep, "output": _output, "updates": _update, "drains": _drain,
+    "operator": read_operator_field,
 }  # fmt: skip
 """Readers of hashes, one field at a time."""
 

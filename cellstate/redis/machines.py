@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omega.cellstate.errors import Refused
+from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.model import MachineSpec, MachineState, check_state, merged
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.refusals import busy, excess
-from omega.cellstate.resources import Resources
 
 _JOIN_CHUNK = 1_000
 
@@ -24,17 +24,32 @@ class RedisMachines(RedisExecutors):
         indices: list[int] = []
         for start in range(0, len(machines), _JOIN_CHUNK):
             chunk = machines[start : start + _JOIN_CHUNK]
-            rest: list[object] = []
-            for machine in chunk:
-                rest += [f"{machine.name} {' '.join(map(str, machine.capacity))}", records.pack(machine.attributes)]
-            values = {**self._values(at_ms, executor), "executor": executor}
-            reply = self._run("join", values, rest, extra=self._known.get("box", set()) | self._wakes())
+            values, settings = {**self._values(at_ms, executor), "executor": executor}, dict[str, bytes]()
+            while True:  # until the settings of operators are those that the store has
+                rest = [word for machine in chunk for word in self._joining(machine, settings.get(machine.name, b""))]
+                reply = self._run("join", values, rest, extra=self._known.get("box", set()) | self._wakes())
+                if reply[0] != b"set":
+                    break
+                settings |= {name.decode(): record for name, record in zip(reply[1::2], reply[2::2], strict=True)}
             if reply[0] == b"busy":
                 raise busy(reply[1].decode())
             self._refuse_excess(reply)
             indices += [int(index) for index in reply[3:]]
         self.assign_trees(at_ms, executor)
         return indices
+
+    def _joining(self, machine: MachineSpec, record: bytes) -> tuple[object, ...]:
+        """Return the words of a machine that joins: as it says, except for what an operator set of it."""
+        settings = records.read_settings(record)
+        amounts, attributes = settings.applied(machine.capacity, machine.attributes)
+        return f"{machine.name} {' '.join(map(str, amounts))}", records.pack(attributes), record
+
+    @override
+    def settings_of(self, indices: Sequence[int]) -> list[MachineSettings]:
+        return [
+            self._record("operator", str(index), records.read_settings, record or b"") or MachineSettings()
+            for index, record in self._fields("operator", indices)
+        ]
 
     def _refuse_excess(self, reply: Sequence[Any]) -> None:
         if reply[0] == b"sum":
@@ -46,10 +61,13 @@ class RedisMachines(RedisExecutors):
 
     @override
     def set_machine_capacity(
-        self, index: int, capacity: Resources, at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
+        self, index: int, capacity: Sequence[int | None], at_ms: int, by: str, evict: Sequence[tuple[int, int]] = ()
     ) -> int:
-        self._check(f"machine {index}", capacity)
-        words = [*map(str, capacity), *(f"{placement}*{count}" for placement, count in evict)]
+        self._check(f"machine {index}", [amount or 0 for amount in capacity])
+        words = [
+            *("-" if amount is None else str(amount) for amount in capacity),
+            *(f"{placement}*{count}" for placement, count in evict),
+        ]
         return self._change(index, "capacity", " ".join(words), at_ms, by)
 
     @override
@@ -59,7 +77,9 @@ class RedisMachines(RedisExecutors):
             before = self._command(self.client.hget, self._prefix + "static", str(index)) or b""
             name, _, packed = before.partition(b"\n")
             after = merged(records.unpack(packed), changes)
+            _, _, own = (self._command(self.client.hget, self._prefix + "operator", str(index)) or b"").partition(b"\n")
             words = {"before": before, "after": name + b"\n" + records.pack(after), "count": len(after)}
+            words |= {"set_before": own, "set_after": records.pack({**(records.unpack(own) if own else {}), **changes})}
             values = {**self._values(at_ms, by), "index": index, **words}
             reply = self._run("describe", values, extra=self._wakes())
             if reply[0] == b"unknown":

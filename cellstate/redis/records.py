@@ -14,6 +14,7 @@ import msgpack
 from omega.cellstate.errors import BadInput
 from omega.cellstate.fairness import Assertion, Floor, Threshold
 from omega.cellstate.lanes import BASE, Lane
+from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.model import MOST_CLAIMS, MOST_PRECEDENCE, Described, Limits, Machine, MachineState, Pairs, Run
 from omega.cellstate.redis.link import NO_STRINGS, BulkStrings, Numbers, bulk_string, bulk_strings
 from omega.cellstate.replies import Rows
@@ -103,6 +104,12 @@ def read_described(static: bytes) -> Described:
     """Read the static part of a machine: its name and its attributes; equal ones are one object."""
     name, _, attributes = static.partition(b"\n")
     return name.decode(), _pairs(attributes)
+
+
+def read_settings(record: bytes) -> MachineSettings:
+    """Read what operators set of a machine; an empty record is nothing."""
+    amounts, _, attributes = record.partition(b"\n")
+    return MachineSettings(tuple(None if word == b"-" else int(word) for word in amounts.split()), unpack(attributes))
 
 
 def read_runs(machine: int, text: str) -> list[Run]:

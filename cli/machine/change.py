@@ -27,6 +27,7 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
     """
     cell = app.open(to_change=True)
     machines = find_machines(cell, names)
+    agents = {agent.number for agent in cell.agents().values() if agent.lives} if to is MachineState.GONE else ()
     answers = []
     for machine in machines:
         put_back = cell.set_machine_state(machine.index, to, app.now_ms(), app.by)
@@ -44,6 +45,7 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
                 "put_back": put_back,
                 "tasks": left.get(machine.index, 0),
                 **deadline,
+                **({"agent_ends": True} if machine.executor in agents else {}),
             }
             for machine, put_back in answers
         ]
@@ -56,6 +58,7 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
         more += f" · {units.count(tasks, 'task')} still running" if tasks and to is MachineState.DRAINED else ""
         if deadline_ms is not None:
             more += f" · evicted after {units.seconds(deadline_ms / 1000)}" if deadline_ms else " · evicted now"
+        more += " · its agent ends" if machine.executor in agents else ""
         render.line(f"machine {machine.name} {done}{was}{more}")
 
 
@@ -99,7 +102,8 @@ def down(app: App, names: Sequence[str]) -> None:
 def remove(app: App, names: Sequence[str]) -> None:
     """Remove machines from the cell. Their tasks are pending again at once.
 
-    While the executor of a machine lives, it ends the tasks first: a task starts elsewhere only afterwards.
+    While the executor of a machine lives, it ends the tasks first: a task starts elsewhere only afterwards. The
+    agent of a removed machine ends; a new one adds the machine again, without what operators set of the old one.
     """
     change(app, names, MachineState.GONE, "removed")
 
@@ -113,6 +117,8 @@ def remove(app: App, names: Sequence[str]) -> None:
 @click.pass_obj
 def set_(app: App, name: str, changes: Sequence[str], *, evict: bool) -> None:
     """Change attributes of the machine NAME: KEY=VALUE sets one, KEY= removes one. Running tasks stay.
+
+    The change stays when the machine's agent restarts, also against an --attribute of the agent.
 
     If the change moves the machine to another pool tree, the tasks of other trees must leave: then it is refused
     without --evict.
@@ -164,6 +170,8 @@ def _read(changes: Sequence[str]) -> Mapping[str, str | None]:
 def resize(app: App, name: str, cpu: str | None, memory: str | None, others: Mapping[str, str], evict: bool) -> None:
     """Change the capacity of the machine NAME. Resources that are not given stay unchanged.
 
+    The amounts stay when the machine's agent restarts; the agent's own counts apply to the other resources only.
+
     The command fails when more is allocated on the machine, unless --evict is given.
     """
     amounts = named(cpu, memory, others)
@@ -172,9 +180,10 @@ def resize(app: App, name: str, cpu: str | None, memory: str | None, others: Map
     cell = app.open(to_change=True)
     machine = find_machines(cell, [name])[0]
     capacity = vector(cell.dimensions, amounts, machine.capacity)
+    given = [amount if name in amounts else None for name, amount in zip(cell.dimensions.names, capacity, strict=True)]
     victims = _victims(cell, machine) if evict else []
     try:
-        evicted = cell.set_machine_capacity(machine.index, capacity, app.now_ms(), app.by, victims)
+        evicted = cell.set_machine_capacity(machine.index, given, app.now_ms(), app.by, victims)
     except Refused:
         raise Refused(
             f"machine {machine.name}: has more allocated than {units.amounts(cell.dimensions, capacity)}; "

@@ -157,7 +157,7 @@ def _tell_dead(group: "ProcessSupervisor", known: dict[str, int]) -> None:
     for member, code in group.dead().items():
         if member not in known:
             known[member] = code
-            how = f"killed by signal {-code}" if code < 0 else f"ended with code {code}: {group.last_words(member)}"
+            how = group.end_of(member, code)
             render.warning(f"scheduler {member}: {how}; the others take over its jobs")
 
 

@@ -1,6 +1,7 @@
 """A policy that raises, live: what `scheduler run` and `up` print, what `job why` says, and when it ends."""
 
 import signal
+import subprocess
 from pathlib import Path
 from random import Random
 from typing import NoReturn
@@ -159,6 +160,12 @@ def test_delays_of_restarts_grow_and_begin_anew_after_a_steady_minute(
     assert group.restart_dead() == []
     dead["batch/0"] = -9
     assert group.restart_dead() == [("batch/0", -9, 1.0)]
+    assert group.end_of("batch/0", -9) == "killed by signal 9", "whatever it printed last"
+    dead |= {"agent/h1": 0}
+    with subprocess.Popen(["true"]) as process:
+        group.members["agent/h1"] = process
+    assert group.restart_dead() == [("agent/h1", 0, float("inf"))], "its machine was removed"
+    assert "agent/h1" not in group.members
 
 
 def test_plans_and_simulations_end_with_the_line(

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from omega.cellstate.model import Job, JobSpec, TaskGroup
+from omega.cellstate.model import Job, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -231,3 +231,10 @@ def test_list_in_pages(omega: Omega, cell: RedisCell) -> None:
             break
         after = ["--after", str(page["next"])]
     assert names == ["m0", "m2", "m3", "m4"]
+
+
+def test_the_removal_of_a_machine_says_that_its_agent_ends(omega: Omega, cell: RedisCell) -> None:
+    me = cell.register_agent("h1", "n", 60_000, 0)
+    cell.join(me.member, [MachineSpec("h1", (4000, 4096))], 0)
+    assert omega.text("machine", "drain", "h1") == "machine h1 drained\n"
+    assert omega.text("machine", "remove", "h1") == "machine h1 removed · its agent ends\n"

@@ -5,6 +5,7 @@ import pytest
 from omega.cellstate.consumption import Consumption, merged
 from omega.cellstate.errors import BadInput, Duplicate, Fenced, Refused
 from omega.cellstate.executors import ExecutorRecord
+from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.replies import Membership
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -114,16 +115,64 @@ def test_a_drained_machine_stays_drained(stand: Stand, cell: AnyCell, member: Me
     assert cell.runs([index(cell)]) == []
 
 
-def test_who_leaves_takes_its_machine_along(cell: AnyCell, member: Member) -> None:
+def test_the_machine_of_an_agent_that_leaves_stays_offline(cell: AnyCell, member: Member) -> None:
     me = engage(cell)
     cell.submit([job("a")], 0, "ada")
     member.place("a", (index(cell), 1))
     assert cell.deregister_executor(me, 1, me.member, reaped=False)
-    assert state(cell) is None
+    assert state(cell) is MachineState.OFFLINE
     requeue_lost(cell)
     assert cell.pending() == {"batch": ["a"]}
     assert engage(cell, nonce="n2").incarnation > me.incarnation
     assert state(cell) is MachineState.UP
+
+
+@pytest.mark.parametrize("set_to", [MachineState.DRAINED, MachineState.DOWN])
+def test_a_state_that_an_operator_set_outlives_the_agent(cell: AnyCell, set_to: MachineState) -> None:
+    me = engage(cell)
+    cell.set_machine_state(index(cell), set_to, 1, "ada")
+    if set_to is MachineState.DRAINED:
+        cell.set_deadline(index(cell), 60_000)
+    assert cell.deregister_executor(me, 2, me.member, reaped=False)
+    assert state(cell) is set_to, "while its agent is away"
+    engage(cell, nonce="n2")
+    assert state(cell) is set_to, "and when it is back"
+    assert bool(cell.deadlines()) is (set_to is MachineState.DRAINED)
+
+
+def test_amounts_and_attributes_that_an_operator_set_outlive_the_agent(cell: AnyCell) -> None:
+    def come(nonce: str, size: tuple[int, int], **attributes: str) -> None:
+        me = cell.register_agent("h1", nonce, LEASE_MS, 0)
+        cell.join(me.member, [MachineSpec("h1", size, attributes)], 0)
+
+    def now() -> tuple[tuple[int, ...], dict[str, str]]:
+        machine = next(m for m in cell.machines() if m.name == "h1")
+        return machine.capacity, dict(machine.attributes)
+
+    come("n1", (4, 8), rack="r1", gpu="a100")
+    cell.set_machine_capacity(index(cell), (3, None), 1, "ada")
+    cell.set_machine_attributes(index(cell), {"rack": "r2", "gpu": None, "zone": "z"}, 1, "ada")
+    assert cell.deregister_executor(Membership("agent/h1", cell.agents()["h1"].incarnation), 2, "ada", reaped=False)
+    come("n2", (9, 6), rack="r1", gpu="a100", arch="arm")
+    assert now() == ((3, 6), {"rack": "r2", "zone": "z", "arch": "arm"}), "the agent counts what no operator set"
+    cell.set_machine_capacity(index(cell), (None, 6), 1, "ada")
+    cell.set_machine_attributes(index(cell), {"gpu": "h100"}, 1, "ada")
+    come("n2", (9, 9), gpu="a100")
+    assert now()[0] == (3, 6), "set to what it had anyway, which is set too"
+    assert now()[1] == {"rack": "r2", "zone": "z", "gpu": "h100"}
+    (settings,) = cell.settings_of([index(cell)])
+    assert settings == MachineSettings((3, 6), {"rack": "r2", "gpu": "h100", "zone": "z"})
+
+
+def test_what_an_operator_set_goes_with_the_machine(cell: AnyCell) -> None:
+    engage(cell)
+    cell.set_machine_capacity(index(cell), (3, 3), 1, "ada")
+    cell.set_machine_attributes(index(cell), {"rack": "r2"}, 1, "ada")
+    cell.set_machine_state(index(cell), MachineState.GONE, 2, "ada")
+    engage(cell)
+    (machine,) = [m for m in cell.machines() if m.name == "h1"]
+    assert (machine.capacity, dict(machine.attributes), machine.state) == ((4, 8), {}, MachineState.UP)
+    assert cell.settings_of([index(cell)]) == [MachineSettings()]
 
 
 def test_an_agent_that_never_joined_lapses_too(stand: Stand, cell: AnyCell) -> None:

@@ -303,7 +303,7 @@ def test_a_name_that_another_agent_took_meanwhile_is_waited_for_and_the_tasks_en
     assert not alive(pid)
 
 
-def test_who_leaves_ends_its_tasks_and_takes_its_machine_along(ground: Ground) -> None:
+def test_an_agent_that_leaves_ends_its_tasks_and_its_machine_is_offline(ground: Ground) -> None:
     agent, wake_up = ground.agent(), WakeUp()
     name = ground.run(*SLEEP)
     agent.look()
@@ -314,7 +314,8 @@ def test_who_leaves_ends_its_tasks_and_takes_its_machine_along(ground: Ground) -
         wake_up.stop()
         watch.run()
     assert not alive(pid)
-    assert (ground.group(name).unplaced, ground.cell.machines(), ground.cell.agents()) == (1, [], {})
+    states = [machine.state for machine in ground.cell.machines()]
+    assert (ground.group(name).unplaced, states, ground.cell.agents()) == (1, [MachineState.OFFLINE], {})
 
 
 def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:

@@ -75,3 +75,27 @@ def test_an_agent_killed_and_started_at_once_keeps_its_tasks(cell: RedisCell, st
         until(lambda: seen(cell, "left"), "it ended the task that another one started")
         assert (lines(log), seen(cell, "lost"), len(seen(cell, "enlist"))) == (["h1"], [], 2)
         check(cell)
+
+
+def test_what_operators_set_outlives_an_agent_and_removal_ends_it(
+    cell: RedisCell, store_url: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with started_processes(cell, store_url, tmp_path, "batch/0", "agent/h1", lease_ms=LEASE_MS) as group:
+        until(cell.agents, "the agent came")
+        submit(cell, [lonely(log)])
+        until(lambda: lines(log), "the task runs")
+        cell.set_machine_state(0, MachineState.DRAINED, 0, "ada")
+        group.members["agent/h1"].terminate()
+        until(lambda: group.dead() == {"agent/h1": 0}, "the agent left")
+        assert [machine.state for machine in cell.machines()] == [MachineState.DRAINED], "and its machine is listed"
+        group.start("agent/h1")
+        until(cell.agents, "the agent is back")
+        assert [machine.state for machine in cell.machines()] == [MachineState.DRAINED]
+        cell.set_machine_state(0, MachineState.UP, 0, "ada")
+        until(lambda: len(lines(log)) == 2, "the task runs again")
+        cell.set_machine_state(0, MachineState.GONE, 0, "ada")
+        until(lambda: group.dead() == {"agent/h1": 0}, "the agent of a removed machine ends")
+        until(lambda: not cell.agents(), "in order")
+        assert (cell.machines(), lines(log)) == ([], ["h1", "h1"])
+        check(cell)

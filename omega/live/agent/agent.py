@@ -72,9 +72,12 @@ class Agent:
     """Whether a task must wait for the end of another before it starts (semantics 2)."""
     behind: bool = False
     """Whether more tasks may start than the iteration started."""
+    removed: bool = field(default=False, init=False)
+    """Whether an operator removed the machine after this agent offered it."""
     lease: Renewal = field(init=False)
     guard: GuardLine = field(init=False)
     _index: int | None = None
+    _offered: bool = field(default=False, init=False)
     _tails: Tails = field(default_factory=Tails)
     _rng: Random = field(default_factory=lambda: Random(0))
     _clock: tuple[int, float] = (0, 0.0)
@@ -119,29 +122,33 @@ class Agent:
         """Register the name, stop tasks that the cell does not list, and offer the machine.
 
         `until_gone` waits until tasks being stopped have ended: the offered resources must be free.
-        A drained machine stays drained. Raises Duplicate when another agent has the name.
+        What operators set of the machine stays. Raises Duplicate when another agent has the name.
         """
         self.cell.read_live_schedulers()
         self._rng = Random(f"{self.name}/{self.places.nonce()}")
         self.lease.membership = self.cell.register_agent(self.name, self.places.nonce(), self.lease_ms, self.ms())
         self._index = self.lease.machine = self.cell.machine_index(self.name)
         state = self._reconcile().state
+        self.removed = self._offered and state is MachineState.GONE
+        if self.removed:
+            return
         if any(kept.unlisted for kept in self.kept.values()):
             until_gone()
-        if state is not MachineState.DRAINED:
-            self._index = self.lease.machine = self.cell.join(self.executor, [self._offer()], self.ms())[0]
+        self._index = self.lease.machine = self.cell.join(self.executor, [self._offer(state)], self.ms())[0]
+        self._offered = True
 
-    def _offer(self) -> MachineSpec:
+    def _offer(self, state: MachineState | None) -> MachineSpec:
         """Return the machine with its attributes in the cell; attributes of this agent override them.
 
         Those of runners are the agent's alone: a runner that was removed from the computer gets no tasks.
         """
-        stored = {} if self._index is None else dict(self.cell.described([self._index])[0][1])
+        new = self._index is None or state is MachineState.GONE
+        stored = {} if new else dict(self.cell.described([self._index or 0])[0][1])
         known = {name: value for name, value in stored.items() if not name.startswith(runner_attribute(""))}
         return replace(self.machine, attributes=known | dict(self.machine.attributes))
 
     def leave(self) -> None:
-        """Deregister the agent and its machine; tasks that have not ended return to pending."""
+        """Deregister the agent: its machine is offline, tasks that have not ended return to pending."""
         if self.lease.membership is not None:
             self.lease.renew(self.cell)
             self._report()
@@ -160,6 +167,7 @@ class Agent:
         Raises Fenced when the lease expired: register again.
         """
         heartbeat = self._reconcile()
+        self.removed = heartbeat.state is MachineState.GONE
         if self.kept:
             self.guard.look()
         self.cell.keep_tails(self._tails.changed(self.kept.values()))

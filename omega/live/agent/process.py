@@ -135,6 +135,9 @@ class AgentLoop:
                 if self.away:
                     self.log.warning("goes on")
                 self.away = False
+                if self.agent.removed:
+                    self.log.warning("removed", why="an operator removed the machine from the cell; the agent ends")
+                    break
                 self.rest()
         self.end()
 
@@ -204,10 +207,11 @@ class AgentOptions:
 
 def run_agent(
     url: str, cell: str, name: str, state: Path, options: AgentOptions, came: Callable[[Agent], None] = lambda _: None
-) -> None:
-    """Offer this computer to a cell until a signal; `state` is the state directory.
+) -> bool:
+    """Offer this computer to a cell until a signal, or until an operator removes the machine: then return True.
 
-    `came` is called when the machine is offered. Raises OmegaError when it cannot join, or the cell was deleted.
+    `state` is the state directory. `came` is called when the machine is offered. Raises OmegaError when it cannot join,
+    or the cell was deleted.
     """
     hide_memory()
     check_suitable(server_info(url))
@@ -235,6 +239,7 @@ def run_agent(
         }
         with shown(os.environ.get(METRICS), cell, agent.executor, numbers):
             _stay(agent, url, cell, came)
+        return agent.removed
     finally:
         own.close()
         os.close(lock)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Self
 
@@ -133,7 +134,7 @@ class ProcessSupervisor:
             for member in sorted(wanted - live):
                 code = self.members[member].poll()
                 if code is not None:
-                    raise StoreError(f"{_called(member)}: ended with code {code}: {self.last_words(member)}")
+                    raise StoreError(f"{_called(member)}: {self.end_of(member, code)}")
             if time.monotonic() > deadline:
                 late = ", ".join(sorted(wanted - live))
                 raise StoreError(f"members {late}: not ready after {STARTING_SECONDS:.0f} s; see {self.logs}")
@@ -146,6 +147,12 @@ class ProcessSupervisor:
         )
         return TIME.sub("", lines[-1]) if lines else "no output"
 
+    def end_of(self, member: str, code: int) -> str:
+        """Return how a member ended, as text: its signal, or its exit status with the last line of its error stream."""
+        if code < 0:
+            return f"killed by signal {-code}"
+        return f"ended with code {code}: {self.last_words(member)}"
+
     def dead(self) -> dict[str, int]:
         """Return members that exited unexpectedly, with their exit codes."""
         return {name: code for name, process in self.members.items() if (code := process.poll()) is not None}
@@ -153,11 +160,15 @@ class ProcessSupervisor:
     def restart_dead(self) -> list[tuple[str, int, float]]:
         """Start members again that ended, each after a delay that grows while it keeps ending.
 
-        Returns those that ended since the last call: name, exit code and delay in seconds.
+        Returns those that ended since the last call: name, exit code and delay in seconds. An agent that ended in order
+        stays away, with an infinite delay: an operator removed its machine.
         """
-        now, ended = time.monotonic(), []
+        now, ended = time.monotonic(), list[tuple[str, int, float]]()
         for member, code in self.dead().items():
-            if member not in self._due:
+            if member.startswith("agent/") and not code:
+                del self.members[member]
+                ended.append((member, code, inf))
+            elif member not in self._due:
                 steady = now - self._started[member] >= STEADY_SECONDS
                 count = self._restarts[member] = 0 if steady else self._restarts.get(member, -1) + 1
                 delay = min(LONGEST_RESTART_SECONDS, FIRST_RESTART_SECONDS * 2 ** min(count, 16))

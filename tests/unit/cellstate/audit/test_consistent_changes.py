@@ -51,6 +51,8 @@ def total_of_a_tree(town: Town) -> None:
         (lambda t: t.job("two", links=">both>nobody"), "job two", r"is awaited by \['nobody'\], which the log"),
         (lambda t: t.job("done", links="<nobody"), "job done", r"waits for \['nobody'\], which the log"),
         (lambda t: t.put("drains", "0", "1"), "machine 0", "is to be emptied and is up"),
+        (lambda t: t.put("operator", "0", "7 -\n"), "machine 0", "differs from what operators set of it"),
+        (lambda t: t.put("operator", "99", "- -\n"), "machine 99", "has settings of operators and is not in the cell"),
         (lambda t: t.drop("trees", "0"), "machine 0", "is in no tree"),
         (lambda t: t.put("trees", "0", "1"), "machine 0", "is in tree 1, by its attributes in 0"),
     ],
