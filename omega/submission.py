@@ -32,8 +32,13 @@ def new_id() -> str:
 
 def read_file(path: Path) -> "JobFile":
     """Read a job file. Raises BadInput when it cannot be read, or is not UTF-8 text."""
+    return job_file(str(path), read_bytes(path))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return what a job file holds. Raises BadInput when it cannot be read."""
     try:
-        return job_file(str(path), path.read_bytes())
+        return path.read_bytes()
     except OSError as error:
         raise BadInput(f"job file {path}: {error.strerror}; give a file that can be read") from None
 

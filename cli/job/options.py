@@ -36,8 +36,20 @@ def one_only(jobs: Sequence[str], check: int | None) -> None:
         raise click.UsageError("--check-index needs exactly one JOB")
 
 
-def read_file(name: str) -> "JobFile":
-    """Read a job file, - for stdin. Raises BadInput."""
+def read_bytes(name: str) -> bytes:
+    """Return what a file holds, - for stdin. Raises BadInput."""
     from omega import submission
 
-    return submission.job_file("stdin", sys.stdin.buffer.read()) if name == "-" else submission.read_file(Path(name))
+    return sys.stdin.buffer.read() if name == "-" else submission.read_bytes(Path(name))
+
+
+def job_file(name: str, data: bytes) -> "JobFile":
+    """Return the job file of a name as typed. Raises BadInput."""
+    from omega import submission
+
+    return submission.job_file("stdin" if name == "-" else name, data)
+
+
+def read_file(name: str) -> "JobFile":
+    """Read a job file, - for stdin. Raises BadInput."""
+    return job_file(name, read_bytes(name))

@@ -10,8 +10,9 @@ import click
 
 from omega.cellstate.errors import Duplicate
 from omega.cli.job.options import hold_option
+from omega.cli.job.run_options import run_options
 from omega.cli.job.submit import submit
-from omega.cli.options import amount_options, named, pairs
+from omega.cli.options import named
 from omega.queries.job_fields import KindFields
 from omega.queries.jobs import find_job
 from omega.submission import new_id, prepared
@@ -23,80 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--name", metavar="NAME", help="Name of the job (default: from the command).")
-@click.option(
-    "--kind",
-    default="batch",
-    show_default=True,
-    metavar="KIND",
-    help="Job type; schedulers of that type place the job.",
-)
-@click.option(
-    "--count", default=1, show_default=True, type=click.IntRange(1, 10_000_000), metavar="N", help="Number of tasks."
-)
-@amount_options("of each task")
-@click.option("--duration", metavar="TIME", help="Duration of a task on simulated machines, such as 30s.")
-@click.option(
-    "--env",
-    "environment",
-    metavar="NAME=VALUE",
-    multiple=True,
-    callback=pairs,
-    help="Environment variable of the tasks; repeatable.",
-)
-@click.option(
-    "--directory", metavar="DIR", help="Working directory (default: the current one, on machines that have it)."
-)
-@click.option("--runner", metavar="NAME", help="Task runner that starts CMD, such as podman.")
-@click.option("--image", metavar="NAME", help="Container image for the runner, or what else it takes.")
-@click.option("--time-limit", metavar="TIME", help="Maximum run time of a task, such as 10m.")
-@click.option(
-    "--restart",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 1_000),
-    metavar="N",
-    help="Number of restarts of a failed task.",
-)
-@click.option(
-    "--precedence",
-    default=0,
-    show_default=True,
-    type=click.IntRange(0, 1_000_000),
-    metavar="N",
-    help="Priority of the job: it may evict tasks of lower precedence.",
-)
-@click.option("--user", metavar="NAME", help="Owner of the job (default: OMEGA_USER, else the login name).")
-@click.option("--pool", metavar="PATH", help="Leaf pool of the job.")
-@click.option("--weight", type=click.FloatRange(0.001, 100_000), help="Part among the jobs of its pool (default: 1).")
-@click.option(
-    "--constraint",
-    "constraints",
-    multiple=True,
-    metavar="TEXT",
-    help="Condition on machine attributes, such as \"rack in ['r1', 'r2']\"; repeatable.",
-)
-@click.option(
-    "--policy",
-    "own",
-    metavar="NAME=VALUE",
-    multiple=True,
-    callback=pairs,
-    help="Field that a policy of the kind declares (omega scheduler policies); repeatable.",
-)
-@click.option("--gang", is_flag=True, help="Place all tasks in one transaction, or none.")
-@click.option("--simulate", is_flag=True, help="Allow simulated machines; tasks do not run CMD.")
-@click.option("--strict-gang", is_flag=True, help="As --gang; evicting one task evicts all of them.")
-@click.option(
-    "--after",
-    "waits",
-    multiple=True,
-    metavar="JOB[:any]",
-    help="Start after JOB has finished, or with :any has ended in any state; repeatable.",
-)
-@click.option(
-    "--array", metavar="A-B,…", help="Run one task per index, such as 0-99, 1-9:2 or 3,20,37; replaces --count."
-)
+@run_options
 @hold_option
 @click.option(
     "--follow/--detach",
@@ -106,8 +34,22 @@ if TYPE_CHECKING:
 )
 @click.argument("words", nargs=-1, metavar="[-- CMD…]")
 @click.pass_context
-def command(
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Submit one job of identical tasks that run CMD, follow it, and exit with the exit code of its task.
+
+    With several tasks, the exit code is that of the first one that failed. 128 + N: signal N ended the task. 127: there
+    is no such command. 126: CMD is not executable. 124: the time limit ended the task. 1: the job was stopped or
+    abandoned, or a task was lost. With --detach the command exits with 0 after the submission.
+    """
+    words = given["words"]
+    if not words and given["name"] is None:
+        raise click.UsageError("give a command after --, or a --name")
+    submit_command(ctx, stem(words) if words else "", **given)
+
+
+def submit_command(
     ctx: click.Context,
+    short: str,
     *,
     name: str | None,
     kind: str,
@@ -137,16 +79,9 @@ def command(
     follow: bool | None,
     words: Sequence[str],
 ) -> None:
-    """Submit one job of identical tasks that run CMD, follow it, and exit with the exit code of its task.
-
-    With several tasks, the exit code is that of the first one that failed. 128 + N: signal N ended the task. 127: there
-    is no such command. 126: CMD is not executable. 124: the time limit ended the task. 1: the job was stopped or
-    abandoned, or a task was lost. With --detach the command exits with 0 after the submission.
-    """
+    """Submit one job of the options of `run_options`, under `short` when it has no name."""
     from omega.cellstate.model import Gang, JobSpec
 
-    if not words and name is None:
-        raise click.UsageError("give a command after --, or a --name")
     cell = ctx.obj.open(to_change=True)
     demands = _spec(words, time_limit=time_limit, restart=restart, constraints=constraints)
     demands |= _started(runner, image, words)
@@ -163,7 +98,7 @@ def command(
         return prepared(cell, [of_name], ctx.obj.user)
 
     go_on = partial(submit, ctx, cell, follow=not hold if follow is None else follow, hold=hold, of_tasks=True)
-    _under_a_name(lambda called: go_on(jobs(called)), name, stem(words) if name is None else "", job_id)
+    _under_a_name(lambda called: go_on(jobs(called)), name, short, job_id)
 
 
 def _under_a_name(go_on: Callable[[str], None], name: str | None, short: str, job_id: str) -> None:

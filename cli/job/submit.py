@@ -8,7 +8,9 @@ import click
 
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.job.options import check_option, follow_option, hold_option, read_file
+from omega.cli.job.options import check_option, follow_option, hold_option, job_file, read_bytes, read_file
+from omega.cli.job.run_options import RUN_OPTIONS, run_options
+from omega.cli.job.script import STDIN, given, is_script, submit_script
 from omega.queries.job_fields import KindFields
 from omega.queries.job_warnings import unserved, warnings
 from omega.submission import CHUNK, check_names, check_new, jobs_of, prepared, submit as place, submitted_json
@@ -19,18 +21,33 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.argument("files", nargs=-1, required=True, metavar="FILE… | SCRIPT [ARG…]")
 @hold_option
 @check_option
 @follow_option
+@run_options
 @click.pass_context
-def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | None, follow: bool | None) -> None:
-    """Submit the jobs in YAML or JSON files (- for stdin): all of them, or none after an error.
+def command(
+    ctx: click.Context, /, files: Sequence[str], hold: bool, check: int | None, follow: bool | None, **_: Any
+) -> None:
+    """Submit the jobs in YAML or JSON files (- for stdin), all of them or none, or one script as a job.
 
     Submitting a file again fails because its names are taken; if its jobs have ids, it changes nothing. With
     --check-index a file of one job updates that job, as omega job update does; 0 means that the job must be new.
+
+    A script begins with #!. Its lines #OMEGA OPTION…, before its first command, take the options of omega job run. An
+    option that is typed replaces the same option of the script. Words after the script are its arguments, after -- also
+    those that begin with a dash.
     """
     app: App = ctx.obj
+    data = read_bytes(files[0])
+    if is_script(data):
+        if check is not None:
+            raise click.UsageError("--check-index goes with a job file")
+        submit_script(ctx, STDIN if files[0] == "-" else files[0], data, files[1:])
+        return
+    if asked := [each.opts[0] for each in ctx.command.params if each.name in given(ctx) and each.name in RUN_OPTIONS]:
+        raise click.UsageError(f"{asked[0]} goes with a script, which begins with #!; {files[0]} is a job file")
     if check:
         from omega.cli.job.update import command as update
 
@@ -38,7 +55,7 @@ def command(ctx: click.Context, files: Sequence[str], hold: bool, check: int | N
             raise click.UsageError("--check-index goes with one file")
         ctx.invoke(update, file=files[0], check=check, follow=follow)
         return
-    read = [read_file(name) for name in files]
+    read = [job_file(files[0], data), *(read_file(name) for name in files[1:])]
     cell = app.open(to_change=True)
     fields = KindFields(cell)
     specs = jobs_of(cell, read, fields)
