@@ -6,6 +6,7 @@ store, `PackedSnapshot` (omega/simulation/packed_snapshot.py) by values.
 
 from abc import ABC, abstractmethod
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
@@ -20,7 +21,7 @@ from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.replies import KindUse, Reply
 from omega.cellstate.residents import Residents
 from omega.cellstate.resources import Resources
-from omega.cellstate.transaction import Position
+from omega.cellstate.transaction import Claim, Position
 from omega.cellstate.usage import Usage
 
 
@@ -69,6 +70,14 @@ class Snapshot(ABC):
         self.residents = Residents()
         self.disturbs: NDArray[np.float64] | None = None
         self.rows = np.empty((4 + 2 * dimensions, 0), dtype=np.int64)
+
+    # Other jobs
+
+    def take_other(self, name: str, claims: Iterable[Claim]) -> None:
+        """Count claims of a job as tasks of one of the `others`, if its machines were fetched."""
+        if name in self.others:
+            taken = Counter({claim.machine: claim.count for claim in claims})
+            self.others = {**self.others, name: Counter(self.others[name]) + taken}
 
     # Machines
 

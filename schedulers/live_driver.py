@@ -175,7 +175,8 @@ class LiveDriver:
                 self._decided()
                 return self._commit(tuple(effect.transactions))
             case Fetch():
-                return self._patiently(lambda: fetch(effect, self.cell, self.snapshot))
+                own = self._flight, self.scheduler.working
+                return self._patiently(lambda: fetch(effect, self.cell, self.snapshot, *own))
             case Measure():
                 return self._patiently(lambda: measure(effect, self.cell, self.scheduler.kind, self._buckets))
             case Resize():
@@ -196,8 +197,6 @@ class LiveDriver:
         seconds, self._thinking = now - self._thinking, None
         for each in self._listeners:
             each.thought(seconds, self._jobs_at_hand, now)
-
-    # Jobs and the snapshot
 
     def _intake(self) -> Intake:
         """Return the request for jobs of lanes that run short; the others wait in the store."""

@@ -60,6 +60,8 @@ def transaction(rules: CommitRules, work: Work, claims: Sequence[Claim], snapsho
     if rules.counts_use:
         book(work, claims, snapshot.usage)
     job = work.job
+    if snapshot.others:
+        snapshot.take_other(job.name, claims)
     return _new(Transaction, (job.id, claims, _GANG if job.gang else rules.mode, rules.detection, None))
 
 

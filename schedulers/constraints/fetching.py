@@ -6,14 +6,14 @@ of its arguments.
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omega.cellstate import ranges
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import Gang, Job
-from omega.cellstate.replies import KindUse
+from omega.cellstate.replies import CommitRequest, KindUse
 from omega.cellstate.residents import Resident
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import asks_anything, demands
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MOST_OTHERS = 10_000
 """Maximum number of other jobs for which the machines are kept."""
+NO_WORKS: Mapping[str, Work] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,17 @@ def lacking(snapshot: Snapshot) -> bool:
     return not snapshot.attributes.used or bool(len(snapshot.attributes.wanting(snapshot.rows[2])))
 
 
-def fetch(asked: Fetch, cell: "Queries", snapshot: Snapshot) -> None:
-    """Fetch data from the cell into the snapshot; jobs that do not exist have no machines."""
+def fetch(
+    asked: Fetch,
+    cell: "Queries",
+    snapshot: Snapshot,
+    flight: CommitRequest | None = None,
+    working: Mapping[str, Work] = NO_WORKS,
+) -> None:
+    """Fetch data from the cell into the snapshot; jobs that do not exist have no machines.
+
+    The read may overtake the commit in `flight`: its claims, of the jobs `working`, count as tasks of other jobs.
+    """
     if asked.attributes:
         machines = snapshot.attributes.wanting(snapshot.rows[2])
         snapshot.describe(machines, cell.described(machines.tolist()))
@@ -93,6 +103,9 @@ def fetch(asked: Fetch, cell: "Queries", snapshot: Snapshot) -> None:
         snapshot.placed = {job_id: _running(cell, cell.job(job_id)) for job_id in asked.placed}
     if asked.others:
         _look_for(asked.others, cell, snapshot)
+        for transaction in flight.transactions if flight is not None else ():
+            if (work := working.get(transaction.job)) is not None:
+                snapshot.take_other(work.job.name, transaction.claims)
 
 
 def _look_for(names: tuple[str, ...], cell: "Queries", snapshot: Snapshot) -> None:

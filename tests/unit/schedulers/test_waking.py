@@ -1,6 +1,7 @@
 """Blocked jobs are woken by what may let them fit, each kind of it, and nobody is tried for nothing."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -51,6 +52,19 @@ def test_a_job_that_keeps_apart_from_another_is_placed_when_that_has_moved() -> 
     found.submit(demanding("quiet", apart_from="noisy"))
     asleep(found, 1)
     found.end("noisy")
+    found.until_placed("quiet")
+
+
+@pytest.mark.parametrize("jobs_per_call", [1, 8])
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_a_job_keeps_apart_from_one_that_its_own_scheduler_has_just_placed(jobs_per_call: int, pipelined: bool) -> None:
+    """In the same call, or in the one before, whose reply has not come."""
+    found = Rig((1000, 1000), scheduler=replace(batch("rig"), jobs_per_call=jobs_per_call), pipelined=pipelined)
+    found.submit(demanding("web"), demanding("quiet", apart_from="web"), demanding("beside", near="web"))
+    found.until_placed("web")
+    asleep(found, 1)
+    assert {run.job for run in found.other.runs([0])} == {"web", "beside"}
+    found.end("web")
     found.until_placed("quiet")
 
 

@@ -9,6 +9,7 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -132,6 +133,16 @@ def test_tasks_that_leave_are_not_there_any_more(cell: AnyCell) -> None:
     snapshot = copy(cell)
     fetch(Fetch(attributes=False, others=("db",)), cell, snapshot)
     assert snapshot.others == {"db": {0: 1}}
+
+
+def test_claims_in_flight_count_as_tasks_of_other_jobs(cell: AnyCell) -> None:
+    """The read may overtake the commit, and so may lack them."""
+    snapshot, web, db = copy(cell), submitted(cell, "web", 2), submitted(cell, "db", 1)
+    claims = Transaction(web.id, (Claim(1, 0, 1), Claim(2, 0, 1))), Transaction(db.id, (Claim(3, 0, 1),))
+    flight = CommitRequest(Membership("batch/0", 1), 1, claims, Position(), 0)
+    asked = Fetch(attributes=False, others=("web", "nobody"))
+    fetch(asked, cell, snapshot, flight, {web.id: web, db.id: db})
+    assert {name: dict(there) for name, there in snapshot.others.items()} == {"web": {1: 1, 2: 1}, "nobody": {}}
 
 
 def test_a_job_that_is_gone_runs_nowhere(cell: AnyCell) -> None:
