@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from omega.cellstate.resources import format_amount
+from omega.queries.job_state import ended
 from omega.queries.room import PoolLimits, Room
 from omega.queries.wording import amounts, count, listing
 from omega.queries.working_copy import as_work, kinds_of, look_up, working_copy
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
     from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
+    from omega.schedulers.constraints.demands import Relation
 
 MOST_GANGS = 100
 """Gangs of different shapes that are tried on an empty cell: 10 ms each on 10,000 machines."""
@@ -70,6 +72,7 @@ class _Warnings:
         for spec in self.specs:
             unplaceable = [*self._sizes(spec), *self._demands(spec), *self._limits(spec, kinds.get(spec.kind))]
             lines += [*self._precedence(spec, kinds.get(spec.kind)), *unplaceable, *self._simulated(spec)]
+            lines += self._relations(spec)
             if spec.gang and not unplaceable:
                 lines += self._gang(spec, gangs)
         return lines
@@ -129,6 +132,26 @@ class _Warnings:
                 texts = advice(each, self.empty.attributes)
                 yield from (_Warning(spec.name, text, _group(spec, i)) for text in texts)
 
+    @cached_property
+    def _running_names(self) -> frozenset[str]:
+        """Names of live jobs among those that the jobs are to be near, or apart from; these jobs are there as well."""
+        names = {relation.job for spec in self.specs for _, _, relation in _relations_of(spec)}
+        ids = self.cell.ids_by_name(sorted(names)) if names else {}
+        jobs = self.cell.jobs_by_id(sorted(set(ids.values()))) if ids else {}
+        live = (name for name, job_id in ids.items() if job_id in jobs and not ended(jobs[job_id]))
+        return frozenset((*live, *(spec.name for spec in self.specs)))
+
+    def _relations(self, spec: "JobSpec") -> Iterator[_Warning]:
+        """Relations that cannot act: to the job itself, or to a job that is not there."""
+        for i, field, relation in _relations_of(spec):
+            what = f"{field} {relation.job}"
+            if relation.job == spec.name:
+                other = "different_machines or spread separates its own tasks" if field == "apart_from" else "remove it"
+                yield _Warning(spec.name, f"{what}: is the job itself, so it has no effect; {other}", _group(spec, i))
+            elif relation.job not in self._running_names:
+                until = "it stays pending" if field == "near" and relation.required else "it has no effect"
+                yield _Warning(spec.name, f"{what}: no live job has this name; {until} until one runs", _group(spec, i))
+
     def _simulated(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Warn about a job with commands in a cell of simulated machines only."""
         if as_work(spec).job.commands and self.room.machines and bool(self.empty.simulated.all()):
@@ -151,6 +174,17 @@ class _Warnings:
         if fits < spec.total:
             most = f"an empty cell holds {fits:,} of them at once"
             yield _Warning(spec.name, f"a gang of {count(spec.total, 'task')}; {most}; it stays pending")
+
+
+def _relations_of(spec: "JobSpec") -> Iterator[tuple[int, str, "Relation"]]:
+    """Yield the relations of a job's groups to other jobs: the group, the field and the relation."""
+    from omega.schedulers.constraints.demands import NONE, demands
+
+    job = as_work(spec).job
+    for i in range(len(spec.groups)):
+        if (wants := demands(job, i)) is not NONE:
+            yield from ((i, "near", relation) for relation in wants.near)
+            yield from ((i, "apart_from", relation) for relation in wants.apart)
 
 
 def _group(spec: "JobSpec", position: int) -> str:

@@ -364,3 +364,34 @@ def test_one_warning_is_for_all_jobs_and_groups_with_the_same_fault(omega: Omega
         "job x, 2 groups (a, b): wants 9 cpu a task, the largest machine has 2; it stays pending",
     ]
     assert len(warned) == 3, "and no scheduler is live"
+
+
+def test_relations_that_cannot_act_warn(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    cell.submit(
+        [
+            JobSpec("db", "db", "batch", (TaskGroup((100, 100), 1),)),
+            JobSpec("old", "old", "batch", (TaskGroup((1, 1), 1),)),
+        ],
+        1,
+        "ada",
+    )
+    cell.stop("old", 2, "ada")
+    given = json.dumps(
+        [
+            {"name": "a", "tasks": [{"apart_from": "a"}, {"near": {"job": "a"}}]},
+            {
+                "name": "b",
+                "tasks": [{"apart_from": ["db", "a", "webb", "old"], "near": {"job": "bd", "required": True}}],
+            },
+            {"name": "c", "tasks": [{"near": ["db", "b"], "apart_from": {"job": "a", "domain": "machine"}}]},
+        ]
+    )
+    assert omega.json("job", "submit", "-", "--hold", "--detach", given=given)["warnings"][:5] == [
+        "job a, group 0: apart_from a: is the job itself, so it has no effect; different_machines or spread separates "
+        "its own tasks",
+        "job a, group 1: near a: is the job itself, so it has no effect; remove it",
+        "job b, group 0: near bd: no live job has this name; it stays pending until one runs",
+        "job b, group 0: apart_from webb: no live job has this name; it has no effect until one runs",
+        "job b, group 0: apart_from old: no live job has this name; it has no effect until one runs",
+    ]
