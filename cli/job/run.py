@@ -11,7 +11,7 @@ import click
 from omega.cellstate.errors import Duplicate
 from omega.cli.job.options import hold_option
 from omega.cli.job.run_options import run_options
-from omega.cli.job.submit import submit
+from omega.cli.job.submission import submit
 from omega.cli.options import named
 from omega.queries.job_fields import KindFields
 from omega.queries.jobs import find_job

@@ -146,7 +146,7 @@ class _Warnings:
         for i, field, relation in _relations_of(spec):
             what = f"{field} {relation.job}"
             if relation.job == spec.name:
-                other = "different_machines or spread separates its own tasks" if field == "apart_from" else "remove it"
+                other = "use different_machines or spread" if field == "apart_from" else "remove it"
                 yield _Warning(spec.name, f"{what}: is the job itself, so it has no effect; {other}", _group(spec, i))
             elif relation.job not in self._running_names:
                 until = "it stays pending" if field == "near" and relation.required else "it has no effect"

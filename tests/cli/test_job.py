@@ -388,8 +388,7 @@ def test_relations_that_cannot_act_warn(omega: Omega, cell: RedisCell) -> None:
         ]
     )
     assert omega.json("job", "submit", "-", "--hold", "--detach", given=given)["warnings"][:5] == [
-        "job a, group 0: apart_from a: is the job itself, so it has no effect; different_machines or spread separates "
-        "its own tasks",
+        "job a, group 0: apart_from a: is the job itself, so it has no effect; use different_machines or spread",
         "job a, group 1: near a: is the job itself, so it has no effect; remove it",
         "job b, group 0: near bd: no live job has this name; it stays pending until one runs",
         "job b, group 0: apart_from webb: no live job has this name; it has no effect until one runs",
