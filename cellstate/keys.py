@@ -38,6 +38,7 @@ Redis Cluster.
     updates     hash    job id → "rolling", or "stalled" and why: updates of jobs that are not done
     operator    hash    index → what operators set of the machine: amounts, and attributes (MessagePack)
     drains      hash    index of a drained machine → deadline of its tasks (ms, the server's clock)
+    health      hash    job id → tasks that are ready, or whose end was granted (lua/health.lua)
     settling    string  the highest placement id of a cell just restored: none above it starts; expires
     shards:J    hash    shards of MapReduce job J: counts, workers, finishers; expires
     durations:N string  mean durations of MapReduce jobs named N; expires

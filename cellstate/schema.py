@@ -130,6 +130,7 @@ GROUP_SPEC = (
     SpecField("command", "the record's `commands` has what placements need", seen=Seen.DECLARED),
     SpecField("array", "numbers of its tasks", seen=Seen.DECLARED),
     SpecField("restart", "of failed tasks", seen=Seen.DECLARED),
+    SpecField("health", "its liveness command, and when a task is unhealthy by it", seen=Seen.DECLARED),
     SpecField("time_limit", "of a task, in ms", seen=Seen.DECLARED),
     SpecField("grace", "time between the signals that end a task, in ms", seen=Seen.DECLARED),
     SpecField("log_limit", "bytes of output that are kept", seen=Seen.DECLARED),

@@ -56,9 +56,9 @@ class Target:
 class Policy:
     """How a job is updated: maximum number of tasks of a group down at once, and when a new task counts as healthy.
 
-    A task must stay up for `healthy_after_ms`. An agent also runs a `command` from `grace_ms` after the start, and ends
-    the task as failed when its exit code is not 0: the task must stay up for both together. An update without progress
-    for `progress_deadline_ms` beyond that stops.
+    A task must stay up for `healthy_after_ms`. With a `command`, which its agent runs from `grace_ms` after the start
+    on, it must be ready for that time: the command exits with 0. A task that is not ready is never ended for it. An
+    update without progress for `progress_deadline_ms` beyond that stops.
     """
 
     max_down: int = 1
@@ -83,7 +83,7 @@ class Policy:
 
     @property
     def proven_ms(self) -> int:
-        """Time after its start from which a running task counts as healthy."""
+        """Time after its start from which a task counts as healthy if it is ready at once."""
         return self.grace_ms + self.healthy_after_ms
 
 
@@ -186,8 +186,8 @@ class Rollouts:
 
     kind: str
     by: str
-    _since: dict[int, int] = field(default_factory=dict)
-    """Time (ms) at which each placement of a new group was first seen running."""
+    _since: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Time (ms) since which each placement of a new group was seen running (task -1), or one of its tasks ready."""
     _progress: dict[str, tuple[object, int]] = field(default_factory=dict)
     """Progress of each update, and the time (ms) since which it is unchanged."""
 
@@ -196,7 +196,7 @@ class Rollouts:
 
         Returns milliseconds until the next useful check, None when no update is rolling. Raises StoreError.
         """
-        seen: set[int] = set()
+        seen: set[tuple[int, int]] = set()
         jobs: set[str] = set()
         due: list[int] = []
         for job_id, state in cell.updates().items():
@@ -217,26 +217,34 @@ class Rollouts:
         self._progress = {job_id: known for job_id, known in self._progress.items() if job_id in jobs}
         return min(due, default=None)
 
-    def _due(self, job: Job, watched: set[int], now_ms: int) -> int:
+    def _due(self, job: Job, watched: set[tuple[int, int]], now_ms: int) -> int:
         """Return milliseconds until the next check: soon after progress, and when a task becomes healthy."""
-        proven = Policy.of(job.spec).proven_ms
+        proven = Policy.of(job.spec).healthy_after_ms
         left = [self._since[each] + proven - now_ms for each in watched if each in self._since]
         rarer = (now_ms - self._progress.get(job.id, (None, now_ms))[1]) // RARER
         return max(LOOK_MS, min([rarer, *(each for each in left if each > 0)]))
 
-    def _advance(self, cell: "SchedulerStore", job: Job, now_ms: int) -> set[int]:
-        """Execute one step of one update; return the placements that it observes."""
+    def _advance(self, cell: "SchedulerStore", job: Job, now_ms: int) -> set[tuple[int, int]]:
+        """Execute one step of one update; return what it observes: placements, or tasks that are ready."""
         watched = {
             target.group: [(machine, placement) for placement, machine, leaving in job.groups[target.group].runs
                            if not leaving]
             for target in targets(job) if target.new
         }  # fmt: skip
         asked = [run for runs in watched.values() for run in runs]
-        for (_, placement), answer in zip(asked, cell.may_start(asked) if asked else (), strict=True):
-            if answer == "go":
-                self._since.setdefault(placement, now_ms)
-        proven = now_ms - Policy.of(job.spec).proven_ms
-        up = {placement for placement, since in self._since.items() if since <= proven}
+        going = {
+            placement
+            for (_, placement), answer in zip(asked, cell.may_start(asked) if asked else (), strict=True)
+            if answer == "go"
+        }
+        policy = Policy.of(job.spec)
+        if policy.command:
+            seen = {(placement, task) for placement, task in cell.ready(job.id) if placement in going}
+        else:
+            seen = {(placement, -1) for placement in going}
+        for each in seen:
+            self._since.setdefault(each, now_ms)
+        up = {each for each in seen if self._since[each] <= now_ms - policy.healthy_after_ms}
         healthy = {number: self._tasks(cell, runs, up) for number, runs in watched.items()}
         wanted = move(job, healthy)
         try:
@@ -249,7 +257,7 @@ class Rollouts:
                 cell.settle(job.id, stalled, now_ms, self.by)
         except Refused:
             pass  # the job was modified concurrently; it is checked again
-        return {placement for _, placement in asked}
+        return seen
 
     def _take(self, cell: "SchedulerStore", job: Job, totals: Mapping[int, int], now_ms: int) -> None:
         """Apply a step unless the running tasks changed since its decision. Raises Refused."""
@@ -270,11 +278,15 @@ class Rollouts:
             return ""
         new = [job.groups[target.group] for target in targets(job) if target.new]
         waiting, total = sum(group.unplaced for group in new), sum(group.total for group in new)
-        what = f"{waiting} found no machine" if waiting else "some did not start, or did not stay up"
+        up = "were not ready" if policy.command else "did not stay up"
+        what = f"{waiting} found no machine" if waiting else f"some did not start, or {up}"
         return f"no progress for {(now_ms - since) / 1000:.0f} s: of its {total} new tasks {what}"
 
-    def _tasks(self, cell: "SchedulerStore", runs: Sequence[tuple[int, int]], up: set[int]) -> int:
-        machines = sorted({machine for machine, placement in runs if placement in up})
-        mine = {placement for _, placement in runs if placement in up}
-        there = cell.runs(machines) if machines else []
-        return sum(ranges.count(run.tasks) for run in there if run.placement in mine and not run.leaving)
+    def _tasks(self, cell: "SchedulerStore", runs: Sequence[tuple[int, int]], up: set[tuple[int, int]]) -> int:
+        """Return how many tasks of some runs, by machine and placement, are placed and among those that are up."""
+        placements = {placement for placement, _ in up}
+        mine = {placement for _, placement in runs if placement in placements}
+        machines = sorted({machine for machine, placement in runs if placement in mine})
+        there = [run for run in (cell.runs(machines) if machines else []) if run.placement in mine and not run.leaving]
+        whole = sum(ranges.count(run.tasks) for run in there if (run.placement, -1) in up)
+        return whole + sum((run.placement, task) in up for run in there for task in ranges.indices(run.tasks))

@@ -14,6 +14,7 @@ from omega.cellstate.memory.executors import (
     register_executor,
     renew_executor,
 )
+from omega.cellstate.memory.health import report_health
 from omega.cellstate.memory.housekeeping import housekeep
 from omega.cellstate.memory.jobs import gate, hold, note_attempts, release, resize, stop, submit
 from omega.cellstate.memory.ledger import Ledger
@@ -142,6 +143,7 @@ class MemoryCell(MemoryQueries):
     renew_executor = over_ledger(renew_executor)
     deregister_executor = over_ledger(deregister_executor)
     keep_tails = over_ledger(keep_tails)
+    report_health = over_ledger(report_health)
 
     # Jobs
 

@@ -123,6 +123,8 @@ class Ledger:
         self.drains: dict[int, int] = {}
         # What operators set of machines.
         self.operator: dict[int, MachineSettings] = {}
+        # The health of tasks by job: (machine, placement, task) → when a grant of its end expires, 0 for a ready task.
+        self.health: dict[str, dict[tuple[int, int, int], int]] = {}
         # The housekeeping set: when housekeeping is due for a job (ms).
         self.due: dict[str, int] = {}
         # (ms, last placement id), newest first, for the placements that have run for ten minutes.

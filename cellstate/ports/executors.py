@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from omega.cellstate.health import HealthAnswer, HealthReport
 from omega.cellstate.ports.parts import Housekeeping, JoinMachines
 from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Heartbeat, Membership
@@ -71,6 +72,13 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
 
         ``+ job group duration_ms hold placement`` is followed by machine and tasks of each. The first has
         this placement id, each further one the next. The last message of all may have more words behind ``!``.
+        """
+
+    def report_health(self, report: HealthReport, now_ms: int, cursor: int = 0) -> HealthAnswer:
+        """Keep what the health checks of a job's tasks on a machine found; grant the end of unhealthy ones.
+
+        `now_ms` is the time of the store's clock. `cursor` is that of the answer before: each call removes some records
+        of jobs that are no longer kept.
         """
 
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:

@@ -154,6 +154,9 @@ class JobQueries(Protocol):
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:
         """Return the last output of a task, if there is any."""
 
+    def ready(self, job_id: str) -> frozenset[tuple[int, int]]:
+        """Return the tasks of a job, (placement, index), whose readiness command passed (`report_health`)."""
+
     def measured(self, job: str) -> list[bytes]:
         """Return what agents measured of a job's ended tasks, a record for each group and machine (`measured`)."""
 

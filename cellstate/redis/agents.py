@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from omega.cellstate.consumption import STREAM
 from omega.cellstate.errors import Duplicate, Fenced, Refused
+from omega.cellstate.health import HealthAnswer, HealthReport
 from omega.cellstate.model import MachineState, check_member, check_nonce
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.executors import RedisExecutors
+from omega.cellstate.redis.health_records import read_health
 from omega.cellstate.replies import Heartbeat, Housekept, Membership, executor_of
 
 TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
@@ -63,6 +65,23 @@ class RedisAgents(RedisExecutors):
             rest += [" ".join(map(str, field)), text]
         if rest:
             self._run("tail", {"most": TAILS, "expire_ms": TAIL_MS}, rest)
+
+    @override
+    def report_health(self, report: HealthReport, now_ms: int, cursor: int = 0) -> HealthAnswer:
+        values = {
+            "dims": len(self.dimensions), "job": report.job, "machine": report.machine, "max_down": report.max_down,
+            "now": now_ms, "until_ms": now_ms + report.span_ms, "cursor": cursor,
+        }  # fmt: skip
+        tasks = [f"{placement} {task} {state}" for placement, task, state in report.tasks]
+        _, after, *granted = self._run("health", values, tasks)
+        pairs = (each.decode().split(" ") for each in granted)
+        return HealthAnswer(frozenset((int(placement), int(task)) for placement, task in pairs), int(after))
+
+    @override
+    def ready(self, job_id: str) -> frozenset[tuple[int, int]]:
+        ((_, text),) = self._fields("health", [job_id])
+        known = self._record("health", job_id, read_health, text or b"") or ()
+        return frozenset((placement, task) for _, placement, task, due in known if not due)
 
     @override
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:

@@ -18,6 +18,7 @@ from omega.cellstate.pools import epoch_records
 from omega.cellstate.ranges import spans
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import Arguments
+from omega.cellstate.redis.health_records import read_health_field
 from omega.cellstate.redis.machine_inspection import read_operator_field
 from omega.cellstate.redis.pool_inspection import read_pool_field
 from omega.cellstate.redis.reads import RedisReads
@@ -174,11 +175,10 @@ def _lane_name(inspection: Inspection, field: str, value: bytes) -> None:
 
 
 FIELDS: Mapping[str, Field] = {
-    "lanenames": _lane_name, "pools": read_pool_field,
+    "lanenames": _lane_name, "pools": read_pool_field, "placed": _placed, "executors": _executor, "drains": _drain,
     "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "trees": _tree, "runs": _runs,
-    "placed": _placed,
-    "executors": _executor, "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving,
-    "stats": _stats, "asleep": _asleep, "output": _output, "updates": _update, "drains": _drain,
+    "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving, "stats": _stats, "asleep": _asleep,
+    "output": _output, "updates": _update, "health": read_health_field,
     "operator": read_operator_field,
 }  # fmt: skip
 """Readers of hashes, one field at a time."""

@@ -16,10 +16,12 @@ from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
 from omega.cellstate.resources import Resources, parse_bytes
 from omega.schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_runner, read_spread
 from omega.schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
+from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS
 
 MOST_TASKS = 10_000_000
 """Tasks in one group."""
 MOST_RESTARTS = 1_000
+LEAST_HEALTH_MS = 100
 LEAST_LOG, MOST_LOG = 4 << 10, 1 << 30
 """Minimum and maximum size of a task's stored output, in bytes."""
 UNCHANGED = ("name", "command", "time_limit", "log_limit", "image")
@@ -147,7 +149,7 @@ class Wait(Strict):
 
 
 class Health(Strict):
-    """When a new task of an update counts as healthy: it stays up, and a command run beside it exits with 0."""
+    """When a new task of an update counts as healthy: it stays up, and is ready: a command beside it exits with 0."""
 
     command: list[str] = []
     grace: Duration = 0
@@ -178,6 +180,23 @@ class Restart(Strict):
     lost: int = Field(BUDGET, ge=0, le=MOST_BUDGET)
 
 
+class Liveness(Strict):
+    """A command run beside a task, and when the task is unhealthy by it: the fields of Kubernetes' liveness probes."""
+
+    command: list[str] = Field(min_length=1)
+    interval: Duration = HEALTH_INTERVAL_MS
+    timeout: Duration = HEALTH_TIMEOUT_MS
+    failures: int = Field(HEALTH_FAILURES, ge=1, le=MOST_RESTARTS)
+    grace: Duration = 0
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        for name in ("interval", "timeout"):
+            if getattr(self, name) < LEAST_HEALTH_MS:
+                raise ValueError(f"{name}: {getattr(self, name)} ms is too short; want at least {LEAST_HEALTH_MS} ms")
+        return self
+
+
 class Tasks(Strict):
     """A group of identical tasks."""
 
@@ -195,6 +214,7 @@ class Tasks(Strict):
     apart_from: Apart = None
     locality: Locality | None = None
     restart: Restart | None = None
+    health: Liveness | None = None
     time_limit: Duration = 0
     grace: Duration | None = None
     log_limit: Size = 0
@@ -230,6 +250,8 @@ class Tasks(Strict):
             fields["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
         if self.restart is not None:
             fields["restart"] = self.restart.model_dump(exclude={"lost"} if self.restart.lost == BUDGET else None)
+        if self.health is not None:
+            fields["health"] = self.health.model_dump()
         if self.grace is not None:
             fields["grace"] = self.grace
         if self.array is not None:

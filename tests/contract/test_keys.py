@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate import keys
+from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.replies import CommitRequest
@@ -32,6 +33,11 @@ def used(make: Make) -> RedisStand:
     stand.cell.set_deadline(0, 1_000)
     stand.cell.set_blocked("mine/0", blocked=True)
     stand.cell.members()
+    stand.cell.submit([job("healthy", (0, 0))], 0, "ada")
+    Member(stand.cell, "batch/9").place("healthy", (0, 1))
+    (found,) = [run for run in stand.cell.runs([0]) if run.job == "healthy"]
+    state = HealthOf(found.placement, 0, HealthState.READY)
+    stand.cell.report_health(HealthReport(job="healthy", machine=0, tasks=[state]), 0)
     stand.cell.client.set(stand.key("settling"), 0, px=60_000)
     stand.cell.submit([job("mine", kind="mine", spec={"user": "ada"})], 0, "ada")
     stand.cell.submit([job("wide", (0, 0), 300)], 0, "ada")

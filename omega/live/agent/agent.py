@@ -29,6 +29,7 @@ from omega.cellstate.replies import Heartbeat, executor_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.guard_line import GuardLine
+from omega.live.agent.health_reports import HealthReports
 from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice
 from omega.live.agent.lease_file import now
 from omega.live.agent.orders import Site, order
@@ -78,6 +79,7 @@ class Agent:
     guard: GuardLine = field(init=False)
     _index: int | None = None
     _offered: bool = field(default=False, init=False)
+    health: HealthReports = field(default_factory=HealthReports)
     _tails: Tails = field(default_factory=Tails)
     _rng: Random = field(default_factory=lambda: Random(0))
     _clock: tuple[int, float] = (0, 0.0)
@@ -171,6 +173,8 @@ class Agent:
         if self.kept:
             self.guard.look()
         self.cell.keep_tails(self._tails.changed(self.kept.values()))
+        if self._index is not None:
+            self.health.report(self.cell, self._index, self.kept, self.ms())
         # In each round about one of all agents does the cell's housekeeping.
         if now() - self._looked_after > self.lease_ms / 1000 / BEATS:
             self._looked_after = now()

@@ -12,13 +12,14 @@ from omega.live.agent.runners import run_by
 from omega.live.agent.task_start import MARK
 from omega.live.runners.runner import Runner
 from omega.schedulers.rolling import Policy
+from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS
 
 GRACE_MS = 10_000
 LOG_BYTES = 10 << 20
 """Kept output of each stream of a task, unless the job sets a limit."""
 DELAY_MS, FACTOR = 1_000, 2.0
-HEALTH_EVERY_MS, HEALTH_TIMEOUT_MS = 5_000, 10_000
-"""Default period and timeout of health commands."""
+READY_EVERY_MS, READY_TIMEOUT_MS = 5_000, 10_000
+"""Period and timeout of the readiness command of an update."""
 MIB = 1 << 20
 
 
@@ -80,12 +81,7 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         "time_limit_ms": said.get("time_limit", 0),
         "grace_ms": said.get("grace", GRACE_MS),
         "log_bytes": said.get("log_limit", LOG_BYTES),
-        "health": {
-            "command": list(policy.command),
-            "grace_ms": policy.grace_ms,
-            "every_ms": HEALTH_EVERY_MS,
-            "timeout_ms": HEALTH_TIMEOUT_MS,
-        },
+        "checks": _checks(policy, said.get("health") or {}),
         "cpu_millicores": need.get("cpu", 0),
         "memory_bytes": need.get("memory", 0) * MIB,
         "cgroup": "",
@@ -95,6 +91,24 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
     }
     runner = str(said.get("runner") or "")
     return run_by(site.runners, runner, str(said.get("image", "")), made, (inherited, identity)) if runner else made
+
+
+def _checks(policy: Policy, liveness: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the health commands of a task (task_health.py), and how many tasks of the job may be ended at once."""
+    ready = {
+        "command": list(policy.command),
+        "grace_ms": policy.grace_ms,
+        "every_ms": READY_EVERY_MS,
+        "timeout_ms": READY_TIMEOUT_MS,
+    }
+    alive = {
+        "command": list(liveness.get("command", ())),
+        "grace_ms": liveness.get("grace", 0),
+        "every_ms": liveness.get("interval", HEALTH_INTERVAL_MS),
+        "timeout_ms": liveness.get("timeout", HEALTH_TIMEOUT_MS),
+        "failures": liveness.get("failures", HEALTH_FAILURES),
+    }
+    return {"ready": ready, "alive": alive, "max_down": policy.max_down}
 
 
 def _simulated(duration_ms: int) -> list[str]:

@@ -38,6 +38,8 @@ RING_SECONDS = 4.0
 AWAY_SECONDS = 0.5
 SOON_SECONDS = 0.1
 """Poll interval while a task waits for the end of another."""
+HEALTH_SECONDS = 1.0
+"""Poll interval for the results of health commands."""
 FOUND_SECONDS = 0.25
 """Poll interval for the end of tasks of an earlier agent, which no guard reports."""
 
@@ -163,9 +165,11 @@ class AgentLoop:
                 left = min(left, SOON_SECONDS)
             elif self.agent.unwatched:
                 left = min(left, FOUND_SECONDS)
+            checked = self.agent.health.watched(self.agent.kept.values())
+            left = min(left, HEALTH_SECONDS) if checked else left
             woken = self.wake_up.wait(left, self.agent.guard.fileno())
             self.agent.guard.hear()
-            if woken or self.agent.waiting:
+            if woken or self.agent.waiting or (checked and self.agent.health.changed(checked)):
                 return
 
     def until_gone(self) -> None:

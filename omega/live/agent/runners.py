@@ -52,7 +52,8 @@ def run_by(
     task = RunnerTask(
         name=name_of(Path(variables[1][MARK])),
         command=list(order["command"]),
-        health=list(order["health"]["command"]),
+        health=list(order["checks"]["ready"]["command"]),
+        liveness=list(order["checks"]["alive"]["command"]),
         environment=dict(variables[1]),
         inherited=dict(variables[0]),
         directory=order["directory"],
@@ -81,18 +82,25 @@ def _checked(name: str, made: Any, order: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(made, RunnerCommand):
         raise BadInput(f"runner {name}: start returned a {type(made).__name__}; return an omega.RunnerCommand")
     given: dict[str, Any] = {"command": made.command, "health": made.health, "clean_up": made.clean_up}
+    given["liveness"] = made.liveness
     for what, words in given.items():
         if isinstance(words, str) or not all(isinstance(word, str) and "\0" not in word for word in words):
             raise BadInput(f"runner {name}: {what} is no list of words; return a list of texts, without a shell")
     if not made.command:
         raise BadInput(f"runner {name}: command is empty; return the program and its arguments")
-    if order["health"]["command"] and not made.health:
+    checks = order["checks"]
+    ready, alive = checks["ready"], checks["alive"]
+    if (ready["command"] and not made.health) or (alive["command"] and not made.liveness):
         raise BadInput(f"runner {name}: runs no health commands; leave health out, or use another runner")
     limits = {"cpu_millicores": 0, "memory_bytes": 0} if made.limits else {}
     return {
         "command": list(made.command),
         "environment": {str(key): str(value) for key, value in made.environment.items()},
-        "health": {**order["health"], "command": list(made.health)},
+        "checks": {
+            **checks,
+            "ready": {**ready, "command": list(made.health)},
+            "alive": {**alive, "command": list(made.liveness)},
+        },
         "clean_up": list(made.clean_up),
         "warns_below": made.warns_below,
         **limits,

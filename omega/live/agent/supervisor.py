@@ -31,7 +31,7 @@ from omega.live.agent import task_start
 from omega.live.agent.lease_file import KILLED, NOTICE, ROOM, Lease, now, read_lease, write
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process, signal_at_parents_death
 from omega.live.agent.process_tree import below, kill_all, kill_cgroup, processes, send, started
-from omega.live.agent.task_health import NEVER, HealthCheck
+from omega.live.agent.task_health import NEVER, TaskHealth
 from omega.live.agent.task_output import Output
 
 CHUNK = 1 << 16
@@ -62,8 +62,9 @@ class Supervisor:
         """When to replace the guard, and the attempts left."""
         self.asked = False
         self.ending = ""
-        """Why the task is being ended: stopped, lease, limit or health."""
-        self.check, self.unhealthy = HealthCheck(self.order), ""
+        """Why the task is being ended: stopped, lease or limit."""
+        self.health, self.unhealthy = TaskHealth(directory, self.order), ""
+        """Its health commands; why the present attempt is being ended, "" while it is not."""
         self.kill_at = NEVER
         self.selector = selectors.DefaultSelector()
         self.wakes, self.waker = socket.socketpair()
@@ -106,11 +107,11 @@ class Supervisor:
             self.order["restart"]["attempts"] = 0  # a command that cannot be started fails again
             return "failed", task_start.why_not(self.order, error)
         self.group, self.oom_kills = task.pid, before
-        self.check.begin()
+        self.health.begin()
         write(self.directory / "running", f"{task.pid} {started(task.pid)} {attempt}")
         while self._look() or task.poll() is None:
             self._read(self._patience())
-        self.check.end()
+        self.health.end()
         self.kill()  # processes that the task left behind end with it, in any process group
         self.group = 0
         if task.returncode:
@@ -121,6 +122,9 @@ class Supervisor:
             self._end("lease", 0.0)  # the guard killed it while this process stood still; the lease may go on since
         if self._ends():
             return self._ended("")
+        if unhealthy := self.unhealthy:
+            self.unhealthy, self.kill_at = "", NEVER
+            return "failed", unhealthy
         return ("failed", self._failure(task.returncode)) if task.returncode else ("finished", "")
 
     def _start(self, attempt: int) -> "subprocess.Popen[bytes]":
@@ -153,8 +157,6 @@ class Supervisor:
         return bool(self.ending)
 
     def _ended(self, reason: str) -> tuple[str, str]:
-        if self.ending == "health":
-            return "failed", self.unhealthy
         if self.ending == "limit":
             return "failed", f"time limit of {self.order['time_limit_ms'] / 1000:g} s"
         return self.ending, reason
@@ -176,9 +178,9 @@ class Supervisor:
             self._end("stopped", at + self._notice(grace))
         if self.limit <= at:
             self._end("limit", at + grace)
-        if not self.ending and (why := self.check.look(self.lease.end)):
-            self.unhealthy = why
-            self._end("health", at + grace)
+        if not (self.ending or self.unhealthy) and (why := self.health.look(self.lease.end)):
+            self.unhealthy, self.kill_at = why, min(self.kill_at, at + grace)
+            self._warn()
         if self.guard_at <= at:
             self._guard_again()
         return False
@@ -242,7 +244,7 @@ class Supervisor:
         """Reap the ended orphans of the task's processes, where the system lists them."""
         with suppress(OSError):
             children = map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
-            own = {self.group, self.guard, self.check.process.pid if self.check.process else 0}
+            own = {self.group, self.guard} | self.health.pids
             for pid in set(children) - own:
                 with suppress(ChildProcessError):
                     os.waitpid(pid, os.WNOHANG)
@@ -254,7 +256,7 @@ class Supervisor:
 
     def _patience(self) -> float:
         """Return the seconds until the next deadline; a killed task ends in a moment."""
-        left = min(self.over_at, self.kill_at, self.limit, self.check.at, self.guard_at) - now()
+        left = min(self.over_at, self.kill_at, self.limit, self.health.at, self.guard_at) - now()
         return min(max(left, 0.05 if self.kill_at < NEVER else 0.0), LONG)
 
     def _pause(self, seconds: float) -> bool:

@@ -1,24 +1,40 @@
-"""The health command of a task, run repeatedly beside it. Standard library only."""
+"""The health commands of a task, run repeatedly beside it. Standard library only.
 
+The readiness command (`update.health`) reports whether the task may count as healthy in an update; it never ends the
+task. The liveness command (`health` of the task group) reports whether the task still works. When it has failed often
+enough, the agent asks the store, and only a grant lets the supervisor end the attempt. Supervisor and agent exchange
+two files in the task's directory:
+
+    health    what the commands found: {"ready", "alive"}; written by the supervisor on every change
+    grant     until when (`now`) the supervisor may end an unhealthy attempt; written by the agent
+"""
+
+import json
 import os
 import signal
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from omega.live.agent import task_start
-from omega.live.agent.lease_file import now
+from omega.live.agent.lease_file import now, write
 
 NEVER = float("inf")
+HEALTH, GRANT = "health", "grant"
+STARTING, ALIVE, UNHEALTHY = "starting", "alive", "unhealthy"
+"""States of the liveness of a task: no check has passed or failed often enough yet, passed, failed."""
+POLL_SECONDS = 0.5
+"""Interval at which the supervisor of an unhealthy task looks for a grant."""
 
 
 class HealthCheck:
-    """Runs the health command in the task's directory as its user; discards its output."""
+    """Runs one health command in the task's directory as its user; discards its output."""
 
-    def __init__(self, order: Mapping[str, Any]) -> None:
-        """Read the order; without a health command no check is due."""
-        self.order, self.said = order, order.get("health") or {"command": []}
+    def __init__(self, order: Mapping[str, Any], said: Mapping[str, Any] | None) -> None:
+        """Take the settings `said`; without a command no check is due."""
+        self.order, self.said = order, said or {"command": []}
         self.process: subprocess.Popen[bytes] | None = None
         self.at = NEVER
 
@@ -26,30 +42,114 @@ class HealthCheck:
         """Start the schedule at the task's start: the first check is due after the grace period."""
         self.at = now() + self.said["grace_ms"] / 1000 if self.said["command"] else NEVER
 
-    def look(self, lease_end: float) -> str:
-        """Start a due check and read a finished one; returns the reason if the task is unhealthy."""
+    def look(self, lease_end: float) -> str | None:
+        """Start a due check and read a finished one.
+
+        Returns None without a new result, "" when the check passed, else the reason why it failed.
+        """
         code = None if self.process is None else self.process.poll()
         if code is not None:
-            self.process, self.at = None, now() + self.said["every_ms"] / 1000
-            return f"health command: exit {code}" if code else ""
+            self.process = None
+            return self._again(f"health command: exit {code}" if code else "")
         if self.at > now():
-            return ""
+            return None
         if self.process is not None:
-            self.end()
-            return f"health command: no answer in {self.said['timeout_ms'] / 1000:g} s"
+            self._kill()
+            return self._again(f"health command: no answer in {self.said['timeout_ms'] / 1000:g} s")
         self.at = now() + self.said["timeout_ms"] / 1000
         command, environment = self.said["command"], self.order["environment"]
         try:
             self.process = task_start.start(self.order, command, environment, lease_end, output=subprocess.DEVNULL)
         except (OSError, subprocess.SubprocessError) as error:
-            return f"health command: {(getattr(error, 'strerror', None) or str(error)).lower()}"
-        return ""
+            return self._again(f"health command: {(getattr(error, 'strerror', None) or str(error)).lower()}")
+        return None
+
+    def _again(self, result: str) -> str:
+        self.at = now() + self.said["every_ms"] / 1000
+        return result
 
     def end(self) -> None:
         """Kill a running check at the task's end."""
         self.at = NEVER
+        self._kill()
+
+    def _kill(self) -> None:
         if self.process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
             self.process = None
+
+
+class TaskHealth:
+    """Both health commands of a task, and the files that its supervisor and the agent exchange."""
+
+    def __init__(self, directory: Path, order: Mapping[str, Any]) -> None:
+        """Read the order of the task in a directory."""
+        said = order.get("checks") or {}
+        self.directory = directory
+        self.ready, self.alive = HealthCheck(order, said.get("ready")), HealthCheck(order, said.get("alive"))
+        self.failures_allowed = (said.get("alive") or {}).get("failures", 1)
+        self.failures = 0
+        self.state: dict[str, Any] = {}
+        self.unhealthy = ""
+        """Why the task is unhealthy; "" while it is not."""
+
+    @property
+    def checked(self) -> bool:
+        """Whether the task has a health command."""
+        return bool(self.ready.said["command"] or self.alive.said["command"])
+
+    @property
+    def at(self) -> float:
+        """When to look again."""
+        polled = now() + POLL_SECONDS if self.unhealthy else NEVER
+        return min(self.ready.at, self.alive.at, polled)
+
+    @property
+    def pids(self) -> set[int]:
+        """Process ids of running checks."""
+        return {check.process.pid for check in (self.ready, self.alive) if check.process is not None}
+
+    def begin(self) -> None:
+        """Start the schedules at the start of an attempt."""
+        self.ready.begin()
+        self.alive.begin()
+        self.failures, self.unhealthy = 0, ""
+        self._write(ready=False, alive=STARTING)
+
+    def end(self) -> None:
+        """Kill running checks at the end of an attempt, which is not ready any more."""
+        self.ready.end()
+        self.alive.end()
+        self._write(ready=False, alive=self.state.get("alive", STARTING))
+        self.unhealthy = ""
+
+    def look(self, lease_end: float) -> str:
+        """Run due checks; return why the attempt is to be ended now: it is unhealthy, and its end is granted."""
+        ready, alive = self.ready.look(lease_end), self.alive.look(lease_end)
+        if ready is not None:
+            self._write(ready=not ready, alive=self.state["alive"])
+        if alive is not None:
+            self.failures = self.failures + 1 if alive else 0
+            if self.failures >= self.failures_allowed:
+                self.unhealthy = alive if self.failures == 1 else f"{alive}, {self.failures} times in a row"
+            elif not alive:
+                self.unhealthy = ""
+            now_alive = UNHEALTHY if self.unhealthy else self.state["alive"] if alive else ALIVE
+            self._write(ready=self.state["ready"], alive=now_alive)
+        return self.unhealthy if self.unhealthy and granted_until(self.directory) > now() else ""
+
+    def _write(self, *, ready: bool, alive: str) -> None:
+        state = {"ready": ready, "alive": alive}
+        if self.checked and state != self.state:
+            self.state = state
+            with suppress(OSError):  # a full disk: the agent reads the state before
+                write(self.directory / HEALTH, json.dumps(state))
+
+
+def granted_until(directory: Path) -> float:
+    """Return until when (`now`) an unhealthy attempt of the task in a directory may be ended; 0 without a grant."""
+    with suppress(OSError, ValueError):
+        return float((directory / GRANT).read_text())
+    return 0.0

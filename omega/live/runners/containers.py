@@ -51,9 +51,10 @@ class Docker(Runner):
                 *words,
             ],
             {**task.inherited, **client},
-            [program, "exec", task.name, *task.health] if task.health else [],
-            self._clean_up(program, task.name),
+            health=[program, "exec", task.name, *task.health] if task.health else [],
+            clean_up=self._clean_up(program, task.name),
             limits=True,
+            liveness=[program, "exec", task.name, *task.liveness] if task.liveness else [],
         )
 
     def _program(self) -> str:

@@ -45,8 +45,8 @@ class Bubblewrap(Runner):
             raise BadInput(f"{self.program}: not found on this machine; install it")
         wrap = [program, *SANDBOX, "--bind", task.directory, task.directory, "--chdir", task.directory, "--"]
         environment = {**task.inherited, **task.environment}
-        health = [*wrap, *task.health] if task.health else []
-        return RunnerCommand([*wrap, *task.command], environment, health, warns_below=True)
+        health, liveness = ([*wrap, *command] if command else [] for command in (task.health, task.liveness))
+        return RunnerCommand([*wrap, *task.command], environment, health=health, liveness=liveness, warns_below=True)
 
 
 @dataclass(frozen=True)
@@ -66,4 +66,4 @@ class VirtualEnvironment(Runner):
         environment.pop("PYTHONHOME", None)
         path = environment.get("PATH", os.defpath)
         environment |= {"VIRTUAL_ENV": str(place), "PATH": f"{place / 'bin'}{os.pathsep}{path}"}
-        return RunnerCommand(task.command, environment, task.health)
+        return RunnerCommand(task.command, environment, health=task.health, liveness=task.liveness)

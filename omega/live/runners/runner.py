@@ -2,8 +2,8 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import KW_ONLY, dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class RunnerTask:
     """A name that no other task on this computer has: lower-case letters, digits and hyphens."""
     command: Sequence[str]
     health: Sequence[str]
-    """The health command of the job, which runs beside the task; empty without one."""
+    """The readiness command of the job's updates, which runs beside the task; empty without one."""
     environment: Mapping[str, str]
     """The variables of the task: those of its job, then ``OMEGA_JOB`` and so on. Each start adds `STARTED`."""
     inherited: Mapping[str, str]
@@ -29,13 +29,16 @@ class RunnerTask:
     cpu_millicores: int
     memory_bytes: int
     """The requested amounts; 0 for none."""
+    liveness: Sequence[str] = ()
+    """The liveness command of the task group, which runs beside the task; empty without one."""
 
 
 STARTED = ("OMEGA_ATTEMPT",)
 """Variables of a task that its supervisor sets at each start."""
 
 
-class RunnerCommand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RunnerCommand:
     """What the agent starts for a task: words without a shell, and the whole environment.
 
     The supervisor starts the command as the task's user in the task's directory and collects its output. The task ends
@@ -45,8 +48,9 @@ class RunnerCommand(NamedTuple):
 
     command: Sequence[str]
     environment: Mapping[str, str]
+    _: KW_ONLY
     health: Sequence[str] = ()
-    """The health command of the task, as it is started beside it."""
+    """The readiness command of the task, as it is started beside it."""
     clean_up: Sequence[str] = ()
     """Ends and removes what is no child process of the command. Run after each end with another status than 0, also
     when agent or supervisor were killed: it may run at any time, several times, and exits with 0 when nothing is left.
@@ -55,6 +59,8 @@ class RunnerCommand(NamedTuple):
     """Whether the command itself limits cores and memory; otherwise the agent limits the command with all below it."""
     warns_below: bool = False
     """Whether SIGTERM is for the processes of the command's group without the command, which would end at once."""
+    liveness: Sequence[str] = ()
+    """The liveness command of the task, as it is started beside it."""
 
 
 class Runner(Protocol):

@@ -273,14 +273,72 @@ def test_reading_on_while_files_give_way(tmp_path: Path) -> None:
 # Health
 
 
-def healthy(order: Order, *probe: str, timeout_ms: int = 30_000, task: str = "sleep 60") -> Path:
-    """An order with a health command."""
-    health = {"command": probe, "grace_ms": 20, "every_ms": 50, "timeout_ms": timeout_ms}
-    return order("sh", "-c", task, health=health)
+def healthy(
+    order: Order, *probe: str, timeout_ms: int = 30_000, task: str = "sleep 60", failures: int = 1, granted: bool = True
+) -> Path:
+    """An order with a liveness command; with `granted` the store has granted the end of an unhealthy task."""
+    alive = {"command": probe, "grace_ms": 20, "every_ms": 50, "timeout_ms": timeout_ms, "failures": failures}
+    place = order("sh", "-c", task, checks={"alive": alive, "max_down": 1})
+    if granted:
+        (place / "grant").write_text(f"{lease_file.now() + 60}")
+    return place
 
 
-def test_a_task_whose_health_command_fails_is_ended_as_failed(order: Order) -> None:
+def found(place: Path) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads((place / "health").read_text())
+    return state
+
+
+def test_an_unhealthy_task_is_ended_as_failed_with_a_grant(order: Order) -> None:
     assert kept(healthy(order, "sh", "-c", "exit 3")) == ("failed", "health command: exit 3")
+
+
+def test_one_failed_check_of_three_leaves_a_task_alone(order: Order) -> None:
+    place = healthy(order, "sh", "-c", "echo >> tries; test $(wc -l < tries) != 2", failures=3)
+    process = start(place)
+    tries = place / "work" / "tries"
+    until(lambda: tries.exists() and len(tries.read_text()) > 5)
+    assert process.poll() is None
+    assert found(place)["alive"] == "alive"
+    process.send_signal(signal.SIGTERM)
+    assert ended(process, place)[0] == "stopped"
+
+
+def test_it_is_unhealthy_after_failures_in_a_row(order: Order) -> None:
+    place = healthy(order, "sh", "-c", "echo >> tries; exit 4", failures=3)
+    assert kept(place) == ("failed", "health command: exit 4, 3 times in a row")
+    assert len((place / "work" / "tries").read_text()) == 3
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_without_a_grant_an_unhealthy_task_runs_on(order: Order, *, expired: bool) -> None:
+    place = healthy(order, "false", task="sleep 1.5", granted=False)
+    if expired:
+        (place / "grant").write_text(f"{lease_file.now() - 1}")
+    process = start(place)
+    until(lambda: (place / "health").exists() and found(place)["alive"] == "unhealthy")
+    assert ended(process, place) == ("finished", "")
+
+
+def test_an_unhealthy_task_is_started_again_within_its_attempts(order: Order) -> None:
+    place = healthy(order, "sh", "-c", "test -e twice", task="test -e once && touch twice; touch once; sleep 2")
+    known = json.loads((place / "order.json").read_text())
+    (place / "order.json").write_text(json.dumps(known | {"restart": {"attempts": 1, "delay_ms": 10, "factor": 1}}))
+    assert kept(place) == ("finished", "")
+    assert json.loads((place / "result").read_text())["attempts"] == 2
+
+
+def test_a_readiness_command_that_fails_ends_nothing(order: Order) -> None:
+    ready = {"command": ["test", "-e", "well"], "grace_ms": 20, "every_ms": 50, "timeout_ms": 30_000}
+    place = order("sleep", "2", checks={"ready": ready, "max_down": 1})
+    (place / "grant").write_text(f"{lease_file.now() + 60}")
+    process = start(place)
+    (place / "work" / "well").touch()
+    until(lambda: (place / "health").exists() and found(place)["ready"])
+    (place / "work" / "well").unlink()
+    until(lambda: not found(place)["ready"])
+    assert process.poll() is None
+    assert ended(process, place) == ("finished", "")
 
 
 def test_a_task_may_become_unhealthy_later(order: Order) -> None:
