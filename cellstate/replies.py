@@ -197,7 +197,7 @@ class Submitted(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochMark:
     """Number, server's time (ms) and version of publication of the epoch, 0 without one; versions of cell and pools,
-    whether pools are configured, and the server's time now (ms).
+    whether pools are configured, and the server's time now (ms). `readable`: whether the epoch's numbers could be read.
     """
 
     number: int
@@ -207,6 +207,7 @@ class EpochMark:
     pools_version: int
     configured: bool
     now_ms: int
+    readable: bool = True
 
 
 class StaleSnapshot(Exception):

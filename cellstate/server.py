@@ -14,7 +14,16 @@ import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.retry import Retry
 
-from omega.cellstate.errors import BadInput, CellGone, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
+from omega.cellstate.errors import (
+    BadInput,
+    CellGone,
+    ReadOnly,
+    StoreError,
+    StoreFull,
+    Unreachable,
+    Unreadable,
+    Unsuitable,
+)
 
 OLDEST = (6, 2)
 """The oldest Redis that serves; every Valkey does, as it reports itself compatible with Redis 7.2."""
@@ -37,6 +46,7 @@ _ABOUT = {
     "CROSSSLOT": (Unsuitable, "shares its keys with other servers; give the URL of the one that holds this cell"),
     "NOAUTH": (StoreError, "refuses the login; check the user and password in the URL"),
     "NOPERM": (StoreError, "does not permit this to the user in the URL; ask for the missing permission"),
+    "WRONGTYPE": (Unreadable, "has a record of a wrong type; see omega cell verify"),
     "HELLO": (Unsuitable, "is too old; use Redis 6.2 or newer, or Valkey"),
     "SCHEMA": (CellGone, "now has the cell in the form of another version of Omega; restart with that version"),
     "CLIENTS": (Unreachable, "takes no more connections; raise its maxclients or stop some schedulers"),
@@ -53,7 +63,9 @@ _CLASSES: tuple[tuple[type[Exception], str], ...] = (
     (redis.exceptions.ClusterCrossSlotError, "CROSSSLOT"),
 )
 # Redis 6.2 wraps an error inside a script: "Error running script (…): … -OOM command not allowed …".
-_WORD = re.compile(r"(?:^|-)(OOM|READONLY|MISCONF|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|NOPERM|SCHEMA)\b")
+_WORD = re.compile(
+    r"(?:^|-)(OOM|READONLY|MISCONF|NOREPLICAS|LOADING|BUSY|MASTERDOWN|CLUSTERDOWN|NOPERM|SCHEMA|WRONGTYPE)\b"
+)
 _PIPELINE = " of pipeline caused error: "
 
 

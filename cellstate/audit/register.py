@@ -13,6 +13,7 @@ from omega.cellstate import ranges
 from omega.cellstate.audit.accounts import MachineBook
 from omega.cellstate.audit.losses import ENDS, LossBook
 from omega.cellstate.model import JobState, MachineState
+from omega.cellstate.pools.records import digest
 from omega.cellstate.replies import Fact
 
 TOUCHED = 8_224
@@ -25,7 +26,7 @@ _LENGTHS = {
     "release": (2, 3), "resize": (6, 6),
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
-    "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "restore": (3, 3), "assert": (3, 99),
+    "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "reset": (2, 2), "restore": (3, 3), "assert": (3, 99),
     "fail": (5, 5), "requeue": (4, 4), "late": (7, 7), "attempt": (2, 2), "again": (2, 2),
 }  # fmt: skip
 """Minimum and maximum number of a fact's words, without amounts of machines."""
@@ -140,6 +141,8 @@ class Register:
             self._member(fact)
         elif word == "limit":
             self.limits[words[1]] = words[2:]
+        elif word == "reset":
+            self.pools, self.trees, self.pools_version = {}, digest(b""), fact.version  # unreadable pools were replaced
         elif word in ("pool", "trees"):
             self._pool(fact)
         elif word == "epoch":
@@ -215,12 +218,12 @@ class Register:
         if fact.words[0] == "trees":
             self.trees = fact.words[1]
             return
-        _, name, word, digest = fact.words
+        _, name, word, of_settings = fact.words
         number = int(word)
         before = self.pools.get(number, (name, ""))
         if before[0] != name or before[1] == "-":
             self.wrong.append((fact.version, f"gives pool {name} the number {number}, which was that of {before[0]}"))
-        self.pools[number] = name, digest
+        self.pools[number] = name, of_settings
 
     def _epoch(self, fact: Fact) -> None:
         number, version = int(fact.words[1]), int(fact.words[2])

@@ -17,7 +17,7 @@
 --@include lists listing binary rows named counters announce ranges records done pools lanes publish links placements losses tasks serving leases
 
 local record = redis.call('HGET', agents_key, member)
-if not record or match(record, '^%d+') ~= incarnation then return { 'ok', 0, 0 } end
+if not record or (match(record, '^%d+ %S+') and match(record, '^%d+') or '0') ~= incarnation then return { 'ok', 0, 0 } end
 local lapsing = match(record, '^%d+ (%S+)') == LAPSING
 if lapsing == (step == 'begin') and step ~= 'whole' then return { 'ok', lapsing and 1 or 0, 0 } end
 if not lapsing and reaped == '1' and redis.call('EXISTS', lease_key) == 1 then return { 'ok', 0, 0 } end
@@ -42,7 +42,7 @@ if began then
   fact((reaped == '1' and 'lapse ' or 'leave ') .. member .. ' ' .. incarnation)
 end
 if step == 'begin' then
-  redis.call('HSET', agents_key, member, incarnation .. ' ' .. LAPSING .. match(record, ' %S+$'))
+  redis.call('HSET', agents_key, member, incarnation .. ' ' .. LAPSING .. (match(record, ' %d+$') or ' 0'))
 elseif step ~= 'part' then
   redis.call('HDEL', agents_key, member)
 end

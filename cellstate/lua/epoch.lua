@@ -7,17 +7,21 @@
 -- Reply  {"ok", version}, {"late", number} (it is published already), {"early", its time} or {"pools", version}: the
 --        pools were changed since it was computed
 -- Types  epoch: hash; others as in commit.lua
--- Rules  semantics 34
+-- Rules  semantics 34; a record that is no epoch, of another type too, is replaced by an epoch of any number (37)
 
 --@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
-local known = redis.call('HMGET', epoch_key, 'number', 'at')
+local function digits(text) return text and match(text, '^%d+$') and tonumber(text) end
+local kind = redis.call('TYPE', epoch_key).ok
+local known = kind == 'hash' and redis.call('HMGET', epoch_key, 'number', 'at') or {}
 local pools_now = redis.call('HGET', pools_key, 'version') or '0'
-if tonumber(known[1] or 0) ~= tonumber(number) - 1 then return { 'late', known[1] or '0' } end
-local age = known[2] and tonumber(now) - tonumber(known[2])
+local last, at_ms = digits(known[1]), digits(known[2])
+if last and last ~= tonumber(number) - 1 then return { 'late', known[1] or '0' } end
+local age = last and at_ms and tonumber(now) - at_ms
 if age and age >= 0 and age < tonumber(period) then return { 'early', known[2] } end -- below 0: the clock was put back
 if pools_now ~= pools_version then return { 'pools', pools_now } end
 
+if kind ~= 'hash' then redis.call('DEL', epoch_key) end
 redis.call('HSET', epoch_key, 'number', number, 'version', version, 'pools', pools_version, 'at', now, 'by', by,
   'digest', digest, 'shares', shares, 'leaves', leaves, 'published', format('%d', meta.version + 1))
 local rows = {}

@@ -119,7 +119,7 @@ if action == 'capacity' then
   local kept, d = asked(), 0
   for amount in gmatch(amounts, '%S+') do
     d = d + 1
-    if kept[d] == '-' then kept[d] = amount end
+    if kept[d] == '-' and match(amount, '^%d+$') then kept[d] = amount end
   end
   keep_for_operator(index, concat(kept, ' '), attributes)
 end

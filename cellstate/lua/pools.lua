@@ -2,7 +2,7 @@
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools trees changes log done housekeeping | wake:*
 -- ARGV   dims tag at by check state gone closed moved bounds lines | field value…
--- check: the version that was read; state: 0 none configured, 1 configured, 2 some carry limits or lend in part, or trees
+-- check: the version that was read, "*" to replace a record that cannot be read, whatever its type; state: 0 none configured, 1 configured, 2 some carry limits or lend in part, or trees
 -- divide the machines; gone: fields to delete; closed: pools (as in lanes) that hold no jobs afterwards; moved: pools whose
 -- jobs, if there are any, run in another tree afterwards, "*" when machines may be in another tree; bounds: "FIELD words;…", the limits of
 -- pools that carry some, and records without jobs of pools that lend in part and of their trees (parts/pools.lua); lines:
@@ -14,8 +14,10 @@
 
 --@include lists listing binary rows named counters announce ranges records done pools lanes publish
 
-local version = redis.call('HGET', pools_key, 'version') or '0'
-if version ~= check then return { 'overtaken', version } end
+if check ~= '*' then
+  local version = redis.call('HGET', pools_key, 'version') or '0'
+  if version ~= check then return { 'overtaken', version } end
+end
 
 -- The first of some pools that has jobs.
 local function occupied(text)
@@ -40,6 +42,7 @@ for i = fixed_args + 1, #ARGV, 2 do
   rows[#rows + 1], rows[#rows + 2] = ARGV[i], ARGV[i + 1]
 end
 
+if check == '*' then redis.call('DEL', pools_key) end
 store(pools_key, rows)
 in_chunks('HDEL', pools_key, fields)
 if anew then redis.call('DEL', trees_key) end

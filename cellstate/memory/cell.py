@@ -21,7 +21,7 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.limits import set_limits
 from omega.cellstate.memory.log_entries import write
 from omega.cellstate.memory.machines import join, set_machine_attributes, set_machine_capacity, set_machine_state
-from omega.cellstate.memory.pools import publish_epoch
+from omega.cellstate.memory.pools import next_epoch, publish_epoch
 from omega.cellstate.memory.queries import MemoryQueries, over_ledger
 from omega.cellstate.memory.schedulers import deregister_scheduler, register_scheduler, renew_scheduler
 from omega.cellstate.memory.shards import claim_shard, end_shard
@@ -165,6 +165,7 @@ class MemoryCell(MemoryQueries):
     set_pools = over_ledger(set_pools)
     assign_trees = over_ledger(assign_trees)
     publish_epoch = over_ledger(publish_epoch)
+    next_epoch = over_ledger(next_epoch)
 
     # Time, and the connection, which is always there
 

@@ -20,13 +20,13 @@ from omega.cellstate.replies import EpochMark, Reply, Submitted
 from omega.cellstate.transaction import Position
 
 
-def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
+def set_pools(ledger: Ledger, pools: Pools, check: int | None, at_ms: int, by: str) -> Pools:
     """Replace the pools of the cell; returns them with their numbers and their version."""
     check_author(by)
     check_pools(pools, ledger.dimensions.names)
     before = ledger.pool_settings
-    if check != before.version:
-        raise pools_overtaken(ledger.name, check, before.version)
+    if check not in (None, before.version):
+        raise pools_overtaken(ledger.name, check or 0, before.version)
     totals = ledger.last_epoch.totals if ledger.last_epoch is not None else {}
     changed = change(before, pools, ledger.next_pool, ledger.dimensions.names, totals)
     if not changed.facts:
@@ -91,6 +91,11 @@ def epoch_mark(ledger: Ledger) -> EpochMark:
         number=epoch.number if epoch else 0, at_ms=at_ms, published=epoch.published if epoch else 0,
         version=ledger.version, pools_version=pools.version, configured=pools.configured, now_ms=at_ms,
     )  # fmt: skip
+
+
+def next_epoch(ledger: Ledger) -> int:
+    """Return the number of the next epoch."""
+    return ledger.last_epoch.number + 1 if ledger.last_epoch else 1
 
 
 def publish_epoch(ledger: Ledger, epoch: Epoch, period_ms: int, at_ms: int) -> int:

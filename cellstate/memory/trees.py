@@ -24,7 +24,7 @@ def assign_trees(ledger: Ledger, at_ms: int, by: str) -> int:
     return count
 
 
-def set_pools(ledger: Ledger, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
+def set_pools(ledger: Ledger, pools: Pools, check: int | None, at_ms: int, by: str) -> Pools:
     """Replace the pools of the cell, and assign the machines that may be in another tree."""
     after = pool_rules.set_pools(ledger, pools, check, at_ms, by)
     assign_trees(ledger, at_ms, by)

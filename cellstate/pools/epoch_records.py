@@ -37,7 +37,10 @@ def digest(shares: bytes, leaves: bytes) -> str:
 
 
 def unpack(fields: Mapping[str, bytes]) -> Epoch:
-    """Read an epoch from the fields of ``epoch``."""
+    """Read an epoch from the fields of ``epoch``. Raises ValueError for shares that are not those of the digest."""
+    said = fields["digest"].decode()
+    if digest(fields["shares"], fields["leaves"]) != said:
+        raise ValueError(f"its digest is not {said}")
     totals, pools, before, seconds = msgpack.unpackb(fields["shares"])
     shares, stored = [_share(each) for each in pools], _Leaves(fields["leaves"])
     return Epoch(

@@ -99,8 +99,10 @@ class DrainDeadlines(Protocol):
 class SetPools(Protocol):
     """Changing pools."""
 
-    def set_pools(self, pools: Pools, check: int, at_ms: int, by: str) -> Pools:
+    def set_pools(self, pools: Pools, check: int | None, at_ms: int, by: str) -> Pools:
         """Replace the pools of the cell; returns them with their numbers and their version.
+
+        With `check` None whatever their version is, and also when the record cannot be read.
 
         `check` is the version of the pools that the caller read: Overtaken when they were modified since. Refused when
         a pool with live jobs would be removed or get pools below it; BadInput for pools that break a rule of

@@ -64,6 +64,9 @@ class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
         A job of which something was placed since then stays unchanged.
         """
 
+    def next_epoch(self) -> int:
+        """Return the number of the next epoch, also when the record of the last one cannot be read."""
+
     def publish_epoch(self, epoch: Epoch, period_ms: int, at_ms: int) -> int:
         """Publish an epoch: the first of its number wins; returns the cell's version then, 0 when it is not taken.
 

@@ -346,11 +346,9 @@ class RedisInspection(RedisReads):
         _want(fields.keys() == {*epoch_records.FIELDS, "shares", "leaves"}, f"has the fields {sorted(fields)}")
         for name in epoch_records.NUMBERS:
             _number(fields[name])
-        said = fields["digest"].decode()
-        _want(epoch_records.digest(fields["shares"], fields["leaves"]) == said, f"its digest is not {said}")
         check_member(fields["by"].decode())
         epoch = epoch_records.unpack(fields)
-        inspection.epoch = epoch.number, epoch.version, said
+        inspection.epoch = epoch.number, epoch.version, fields["digest"].decode()
         inspection.epoch_totals = epoch.pools_version, epoch.totals
 
     def _inspect_lease(self, inspection: Inspection, member: str) -> None:

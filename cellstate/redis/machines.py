@@ -40,16 +40,22 @@ class RedisMachines(RedisExecutors):
 
     def _joining(self, machine: MachineSpec, record: bytes) -> tuple[object, ...]:
         """Return the words of a machine that joins: as it says, except for what an operator set of it."""
-        settings = records.read_settings(record)
+        settings = self._settings(record)
         amounts, attributes = settings.applied(machine.capacity, machine.attributes)
         return f"{machine.name} {' '.join(map(str, amounts))}", records.pack(attributes), record
 
     @override
     def settings_of(self, indices: Sequence[int]) -> list[MachineSettings]:
-        return [
-            self._record("operator", str(index), records.read_settings, record or b"") or MachineSettings()
-            for index, record in self._fields("operator", indices)
-        ]
+        return [self._settings(record or b"") for _, record in self._fields("operator", indices)]
+
+    def _settings(self, record: bytes) -> MachineSettings:
+        """Read what operators set of a machine; an unreadable record is nothing, and is replaced (semantics 37)."""
+        try:
+            settings = records.read_settings(record)
+        except records.UNREADABLE:
+            return MachineSettings()
+        fits = len(settings.amounts) in (0, len(self.dimensions))
+        return settings if fits else MachineSettings(attributes=settings.attributes)
 
     def _refuse_excess(self, reply: Sequence[Any]) -> None:
         if reply[0] == b"sum":
@@ -79,7 +85,8 @@ class RedisMachines(RedisExecutors):
             after = merged(records.unpack(packed), changes)
             _, _, own = (self._command(self.client.hget, self._prefix + "operator", str(index)) or b"").partition(b"\n")
             words = {"before": before, "after": name + b"\n" + records.pack(after), "count": len(after)}
-            words |= {"set_before": own, "set_after": records.pack({**(records.unpack(own) if own else {}), **changes})}
+            kept = self._settings(b"\n" + own).attributes
+            words |= {"set_before": own, "set_after": records.pack({**kept, **changes})}
             values = {**self._values(at_ms, by), "index": index, **words}
             reply = self._run("describe", values, extra=self._wakes())
             if reply[0] == b"unknown":

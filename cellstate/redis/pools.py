@@ -1,8 +1,12 @@
 """Pools of a cell on a server: their settings and what those that carry limits hold."""
 
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
+
+import redis
 
 from omega.cellstate.errors import Unreadable
 from omega.cellstate.job_demands import JobDemand
@@ -15,6 +19,7 @@ from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.scripts import script
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.replies import EpochMark, Reply
+from omega.cellstate.server import translate
 from omega.cellstate.transaction import Position
 
 if TYPE_CHECKING:
@@ -55,26 +60,34 @@ class RedisPools(RedisReads):
             raise Unreadable(f"cell {self.name}: its pools cannot be read ({error}); import them again") from error
 
     @override
-    def set_pools(self, pools: "Pools", check: int, at_ms: int, by: str) -> "Pools":
+    def set_pools(self, pools: "Pools", check: int | None, at_ms: int, by: str) -> "Pools":
         from omega.cellstate.pools import Pools  # noqa: PLC0415
-        from omega.cellstate.pools.records import change  # noqa: PLC0415
+        from omega.cellstate.pools.records import ALL, change  # noqa: PLC0415
         from omega.cellstate.pools.rules import check as check_pools  # noqa: PLC0415
 
         check_author(by)
         resources = self.dimensions.names
         check_pools(pools, resources)
-        fields = self._pool_fields()
-        before = self._read_pools(fields)
+        try:
+            fields = self._pool_fields()
+            before, anew = self._read_pools(fields), False
+        except Unreadable:
+            if check is not None:
+                raise
+            fields, before, anew = {}, Pools(), True
+        check = before.version if check is None else check
         if check != before.version:
             raise pools_overtaken(self.name, check, before.version)
-        known = self.epoch() if any(pool.kept for pool in pools.pools) else None
-        totals = known.totals if known is not None else {}
+        totals = self._last_totals() if any(pool.kept for pool in pools.pools) else {}
         changed = change(before, pools, int(fields.get("next", b"1")), resources, totals)
+        if anew:
+            inner = tuple(quote(name, safe="") for name in sorted(pools.by_name.keys() - pools.leaves))
+            changed = replace(changed, closed=inner, moved=(ALL,), facts=("reset pools", *changed.facts))
         if not changed.facts:
             return before
         bounds = {f"b{number}": words for number, words in changed.limits.items()} | dict(changed.lenders)
         values = self._values(at_ms, by) | {
-            "check": check, "state": changed.state, "gone": " ".join(changed.gone),
+            "check": "*" if anew else check, "state": changed.state, "gone": " ".join(changed.gone),
             "closed": " ".join(changed.closed), "moved": " ".join(changed.moved), "lines": "\n".join(changed.facts),
             "bounds": ";".join(f"{field} {words}" for field, words in bounds.items()),
         }  # fmt: skip
@@ -87,6 +100,14 @@ class RedisPools(RedisReads):
         if changed.pools.divided:
             self.assign_trees(at_ms, by)
         return Pools(changed.pools.pools, changed.pools.trees, int(word))
+
+    def _last_totals(self) -> Mapping[str, tuple[int, ...]]:
+        """Return the machines' amounts by tree at the published epoch; nothing when it cannot be read."""
+        try:
+            known = self.epoch()
+        except Unreadable:
+            return {}
+        return known.totals if known is not None else {}
 
     @override
     def demands(self, since: Position) -> tuple[Reply, list[JobDemand]]:
@@ -157,12 +178,17 @@ class RedisPools(RedisReads):
             pipe.hmget(self._prefix + "meta", "version", "pools")
             pipe.hget(self._prefix + "pools", "version")
             pipe.time()
-            epoch, (version, state), pools, (seconds, micros) = self._command(pipe.execute)
-        number, at_ms, published = (int(word or 0) for word in epoch)
+            epoch, *others = self._command(pipe.execute, raise_on_error=False)
+        for error in (each for each in others if isinstance(each, redis.RedisError)):
+            raise translate(error, self.url)
+        numbers = _numbers(epoch)
+        number, at_ms, published = numbers or (0, 0, 0)
+        (version, state), pools, (seconds, micros) = others
         now = int(seconds) * 1000 + int(micros) // 1000
         return EpochMark(
             number=number, at_ms=at_ms, published=published, version=int(version or 0),
             pools_version=int(pools or 0), configured=int(state or 0) > 0, now_ms=now,
+            readable=numbers is not None,
         )  # fmt: skip
 
     @override
@@ -179,6 +205,23 @@ class RedisPools(RedisReads):
             raise Unreadable(
                 f"cell {self.name}: its epoch cannot be read ({error}); the next one replaces it"
             ) from error
+
+    @override
+    def next_epoch(self) -> int:
+        # Without a readable record the number comes from the log, where every epoch has a fact.
+        mark = self.epoch_mark()
+        if mark.readable and mark.number:
+            return mark.number + 1
+        before, fact, oldest = "+", re.compile(rb"(?:^|\n)epoch (\d+) "), b""
+        while entries := self._command(self.client.xrevrange, self._prefix + "log", max=before, count=1_000):
+            for _, values in entries:
+                for text in values.values():
+                    if found := fact.findall(text):
+                        return int(found[-1]) + 1
+            oldest = entries[-1][0]
+            before = "(" + oldest.decode()
+        # Above each number that was given, as every epoch raised the version.
+        return 1 if oldest in (b"", b"1-0") else mark.version + 1
 
     @override
     def publish_epoch(self, epoch: "Epoch", period_ms: int, at_ms: int) -> int:
@@ -214,6 +257,22 @@ class RedisPools(RedisReads):
         rows = sorted((len(name), name.encode(), value) for name, value in fields.items() if name in named)
         uses = self._readable("pools", (row[1:] for row in rows), lambda row: read_use(row.decode(), size))
         return {named[field]: use for field, use in uses}
+
+
+def _numbers(words: object) -> tuple[int, int, int] | None:
+    """Return number, time and version of an epoch, 0 for missing ones; None when they cannot be read."""
+    if isinstance(words, redis.RedisError):
+        if "WRONGTYPE" in str(words):
+            return None
+        raise translate(words, "")
+    if not isinstance(words, list):
+        return None
+    if all(word is None for word in words):
+        return 0, 0, 0
+    if not all(word is not None and word.isdigit() for word in words):
+        return None
+    number, at_ms, published = map(int, words)
+    return number, at_ms, published
 
 
 def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]) -> JobDemand | None:

@@ -30,7 +30,7 @@ def import_(app: App, *, file: Path, version: int | None, evict: bool) -> None:
     wanted, named = read(file, cell.dimensions)
     before, after = change(
         cell, lambda pools: replace(wanted, version=pools.version), app.now_ms(), app.by,
-        named if version is None else version, evict=evict,
+        named if version is None else version, evict=evict, repair=True,
     )  # fmt: skip
     old, new = before.by_name, after.by_name
     counts = {

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from omega.cellstate.errors import Overtaken, Refused
+from omega.cellstate.errors import Overtaken, Refused, Unreadable
 from omega.cellstate.pools import ROOT, Pool, Pools
 from omega.cellstate.pools.rules import check
 from omega.pools.leaving import after_pools, check as check_leaving
@@ -17,20 +17,27 @@ ATTEMPTS = 5
 
 def change(
     cell: "JobStore | OperatorStore", make: Callable[[Pools], Pools], now_ms: int, by: str, version: int | None = None,
-    *, evict: bool = False,
+    *, evict: bool = False, repair: bool = False,
 ) -> tuple[Pools, Pools]:  # fmt: skip
     """Set the pools that `make` returns for the present ones; returns the pools before and afterwards.
 
     With `version` only if these are of that version (Overtaken); otherwise another change in between repeats it.
-    Refused when tasks would be on machines of another tree afterwards, unless `evict` is set.
+    Refused when tasks would be on machines of another tree afterwards, unless `evict` is set. With `repair` a
+    record that cannot be read counts as no pools, and is replaced.
     """
     for attempt in range(ATTEMPTS):
-        before = cell.pools()
+        try:
+            before, unreadable = cell.pools(), False
+        except Unreadable:
+            if not repair:
+                raise
+            before, unreadable = Pools(), True
         wanted = make(before)
         check_all(cell, wanted)
         check_leaving(after_pools(cell, before, wanted), "pools", evict=evict)
+        expected = None if unreadable else before.version if version is None else version
         try:
-            return before, cell.set_pools(wanted, before.version if version is None else version, now_ms, by)
+            return before, cell.set_pools(wanted, expected, now_ms, by)
         except Overtaken:
             if version is not None or attempt == ATTEMPTS - 1:
                 raise

@@ -227,6 +227,7 @@ _READERS: Mapping[str, _Reader] = {
     "restore": _named("of_version", ""),
     "pool": _named("pool number removed", ""),
     "trees": _unread,
+    "reset": _named("of"),
     "epoch": _named("number of_version", ""),
 }
 """Readers of the facts of the log: one for each fact that is an event."""

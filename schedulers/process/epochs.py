@@ -6,15 +6,17 @@ period, each other one a part of a period later, only if there is no newer epoch
 replaced within a period, and schedulers seldom compute the same epoch twice (semantics 34).
 """
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio.to_process
 import anyio.to_thread
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.errors import OmegaError
+from omega.cellstate.errors import OmegaError, Unreadable
+from omega.cellstate.pools import Epoch
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import EpochMark
 from omega.cellstate.snapshot import Snapshot
@@ -35,6 +37,8 @@ GATHER_SECONDS = 0.03
 """Time in seconds for which the epoch that names a job waits for others that are submitted with it."""
 LOOK_SECONDS = 0.02
 """Interval in seconds of checks whether a job waits for an epoch."""
+CHECK_SECONDS = 10.0
+"""Interval in seconds at which one scheduler reads the whole record of an epoch that did not change."""
 POLL_SECONDS = 0.2
 IDLE_SECONDS = 1.0
 """Interval in seconds of reads of a cell without pools."""
@@ -49,7 +53,7 @@ def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_M
     """
     if not mark.configured:
         return False
-    if mark.number == 0:
+    if mark.number == 0 or not mark.readable:
         return True
     if mark.version == mark.published and not grows:
         return False
@@ -61,6 +65,14 @@ def waits_for_name(snapshot: Snapshot, rank: int) -> bool:
     """Return whether a job of this scheduler waited long enough for an epoch that names it, by the scheduler's rank."""
     since = snapshot.unnamed_since
     return since is not None and time.time() - since >= GATHER_SECONDS + LOOK_SECONDS * min(rank, 2)
+
+
+def readable_epoch(cell: SchedulerStore) -> Epoch | None:
+    """Return the published epoch; None also when its record cannot be read, which the next epoch replaces."""
+    try:
+        return cell.epoch()
+    except Unreadable:
+        return None
 
 
 @dataclass(slots=True)
@@ -78,7 +90,7 @@ class Publisher:
     def publish(self, by: str, now_ms: int | None = None, period_ms: int = PERIOD_MS) -> int:
         """Publish the next epoch; returns the cell's version then, 0 when another scheduler was first."""
         cell, snapshot = self.cell, self.snapshot
-        pools, previous = cell.pools(), cell.epoch()
+        pools, previous, number = cell.pools(), readable_epoch(cell), cell.next_epoch()
         reply, jobs = cell.demands(snapshot.position)
         snapshot.apply(reply)
         jobs = self._runnable.of(jobs, pools, snapshot, cell)
@@ -87,7 +99,7 @@ class Publisher:
             pools, jobs, totals_of(pools, snapshot, cell.dimensions.names), cell.dimensions.names, previous,
             version=snapshot.position.version, at_ms=at_ms, by=by,
         )  # fmt: skip
-        return cell.publish_epoch(epoch, period_ms, at_ms)
+        return cell.publish_epoch(replace(epoch, number=number), period_ms, at_ms)
 
 
 _publishers: dict[tuple[str, str], Publisher] = {}
@@ -120,6 +132,8 @@ class EpochReader:
     _cell: SchedulerStore | None = None
     _prepared: bool = False
     _naming_ms: int = NAMING_MS
+    _checked: float = -math.inf
+    _damaged: bool = False
 
     async def step(self, snapshot: Snapshot, members: Sequence[str]) -> float:
         """Read the changes, publish when an epoch is due; returns the seconds until the next step."""
@@ -133,7 +147,8 @@ class EpochReader:
             )
             waits = waits_for_name(snapshot, rank)
             period_ms = self._naming_ms if waits else PERIOD_MS
-            if is_due(mark, 0 if waits else rank, grows=grows, period_ms=period_ms):
+            damaged = mark.configured and (self._damaged or await anyio.to_thread.run_sync(self._check, rank))
+            if damaged or is_due(mark, 0 if waits else rank, grows=grows, period_ms=period_ms):
                 await self._prepare()
                 began = time.monotonic()
                 await anyio.to_process.run_sync(
@@ -171,9 +186,21 @@ class EpochReader:
             snapshot.pools, snapshot.resources = self._cell.pools(), self._cell.dimensions.names
         if not mark.configured:
             snapshot.epoch = None
-        elif mark.number != (snapshot.epoch.number if snapshot.epoch else 0):
-            snapshot.epoch = self._cell.epoch()
+        elif mark.number != (snapshot.epoch.number if snapshot.epoch else 0) or not mark.readable:
+            snapshot.epoch = readable_epoch(self._cell)
+            self._damaged = snapshot.epoch is None and (mark.number > 0 or not mark.readable)
         return mark
+
+    def _check(self, rank: int) -> bool:
+        """Return whether the record of the published epoch is damaged; the first in rank reads it now and then."""
+        if rank or self._cell is None or time.monotonic() - self._checked < CHECK_SECONDS:
+            return False
+        self._checked = time.monotonic()
+        try:
+            self._cell.epoch()
+        except Unreadable:
+            return True
+        return False
 
     def close(self) -> None:
         """Close the connection."""

@@ -13,7 +13,7 @@ local function holder(members_key)
     redis.call('SET', lease_key, incarnation, 'PX', lease_ms)
     return 'ok', incarnation
   end
-  return redis.call('EXISTS', lease_key) == 1 and 'taken' or 'lapsed', incarnation
+  return redis.call('EXISTS', lease_key) == 1 and 'taken' or 'lapsed', incarnation or '0'  -- 0: it cannot be read
 end
 
 -- Assign the name to this nonce as a new incarnation; `rest` is appended to its record.

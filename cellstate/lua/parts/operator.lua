@@ -3,8 +3,8 @@
 
 local function set_by_operator(index)
   local record = redis.call('HGET', operator_key, index)
-  if not record then return sub(string.rep(' -', R), 2), '' end
-  return match(record, '^([^\n]*)\n(.*)$')
+  local amounts, attributes = match(record or '', '^([^\n]*)\n(.*)$')
+  return amounts or sub(string.rep(' -', R), 2), attributes or ''
 end
 
 local function keep_for_operator(index, amounts, attributes)
