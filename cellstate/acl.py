@@ -21,8 +21,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "submitter": (*_READING, "submit", "hold", "resize", "update", "stop"),
     "scheduler": (
         *_READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor",
-        "assign_trees", "attempt", "commit", "end", "hold", "housekeep", "machine", "resize", "retire", "settle",
-        "stop",
+        "assign_trees", "attempt", "commit", "end", "epoch", "hold", "housekeep", "machine", "resize", "retire",
+        "settle", "stop",
     ),
     "executor": (
         *_READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",
@@ -39,12 +39,12 @@ _KNOWS_SETINFO = (7, 2)
 """A server before 7.2 fails to start with a rule for ``client|setinfo``."""
 _READS = (
     "multi", "exec", "scan", "type", "exists", "pttl", "get", "hget", "hgetall", "hkeys", "hlen", "hmget", "hscan",
-    "lindex", "llen", "lrange", "smembers", "xlen", "xrange", "zcard", "zrange", "zrangebyscore", "zscore",
+    "lindex", "llen", "lrange", "smembers", "xlen", "xrange", "xrevrange", "zcard", "zrange", "zrangebyscore", "zscore",
 )  # fmt: skip
 _DIRECT: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("blmove", "del", "hdel", "hset", "rpush"),
     "executor": ("blmove", "del", "hdel", "hset", "lrem", "rpush"),
-    "person": ("del", "hdel", "hset", "pexpire", "rpush", "sadd", "set", "srem", "unlink", "xadd", "zadd"),
+    "person": ("del", "hdel", "hset", "pexpire", "rename", "rpush", "sadd", "set", "srem", "unlink", "xadd", "zadd"),
 }
 """Write commands that a role sends outside scripts."""
 _LISTS_CELLS = ("reader", "person")

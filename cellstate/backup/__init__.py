@@ -26,7 +26,7 @@ BULK = ("machines", "runs", "placed", "static", "jobs", "specs", "jobnames")
 """Hashes of a record per machine or job: every change of one is named by a fact."""
 NAMES = "names"
 """Rebuilt from the static parts."""
-LEFT = ("lease", "wake", "asleep", "changes", "box", "output", "outputs", "log", "settling", NAMES, *BULK)
+LEFT = ("lease", "wake", "asleep", "changes", "box", "output", "outputs", "log", "settling", "aside", NAMES, *BULK)
 CHUNK = 1_000
 MOST_AT_ONCE = 20_000
 """Maximum number of machines and jobs in the last read, which occupies the server."""
@@ -68,6 +68,13 @@ class Backup:
     def records(self) -> int:
         """Number of records."""
         return sum(map(len, self.bulk.values())) + sum(len(key.items) for key in self.small.values()) + len(self.log)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all names and values."""
+        size = sum(len(name) + len(value) for records in self.bulk.values() for name, value in records.items())
+        size += sum(len(word) for key in self.small.values() for word in key.items)
+        return size + sum(len(word) for _, words in self.log for word in words)
 
     def take(self, shot: RawChangedRecords) -> None:
         """Replace records by newer ones."""

@@ -51,8 +51,9 @@ def restore(
         before = {each: int(client.hget(keys.prefix(name) + META, each) or 0) for each in AHEAD}
         lease_ms = max([*leases(backup), *(record.lease_ms for record in cell.executor_records().values())], default=0)
         cell.delete()
-        write(client, cell, backup, told)
-        begin(client, cell, counters(backup, before), at_ms, by, lease_ms)
+        write(client, keys.prefix(name), backup, told)
+        begin(client, keys.prefix(name), counters(backup, before), at_ms, by, lease_ms)
+        client.sadd(keys.CELLS, name)
     except (redis.RedisError, OSError) as error:
         raise translate(error, url) from error
     return cell
@@ -63,9 +64,8 @@ def leases(backup: Backup) -> Iterator[int]:
     return (int(record.split(b" ")[2]) for record in backup.fields("agents").values())
 
 
-def write(client: Any, cell: StoredCell, backup: Backup, told: Told) -> None:
-    """Write everything except the counters."""
-    prefix = keys.prefix(cell.name)
+def write(client: Any, prefix: str, backup: Backup, told: Told) -> None:
+    """Write everything except the counters to keys with a prefix."""
     names = {static.partition(b"\n")[0]: index for index, static in backup.bulk["static"].items()}
     for name, records in (*backup.bulk.items(), (NAMES, names)):
         for chunk in _chunks([word for pair in records.items() for word in pair]):
@@ -94,20 +94,18 @@ def counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:
     return meta
 
 
-def begin(client: Any, cell: StoredCell, values: Mapping[str, bytes], at_ms: int, by: str, lease_ms: int) -> None:
+def begin(client: Any, prefix: str, values: Mapping[str, bytes], at_ms: int, by: str, lease_ms: int) -> None:
     """Write the fact of the restore to the log; with its counters the cell exists.
 
     For the longest lease of an executor no newly placed task starts: disconnected agents may run tasks that the backup
     lists as pending, until their leases expire.
     """
-    prefix = keys.prefix(cell.name)
     version = int(values["version"])
     fact = f"restore {version - 1} {values['placements'].decode()}"
     client.xadd(prefix + "log", {"at": at_ms, "by": by, "facts": fact}, id=f"{version}-0")
     if lease_ms:
         client.set(prefix + "settling", values["placements"], px=lease_ms)
     client.hset(prefix + META, mapping=dict(values))
-    client.sadd(keys.CELLS, cell.name)
 
 
 def _write_key(client: Any, name: str, key: StoredKey, told: Told) -> None:

@@ -41,7 +41,10 @@ class RedisPools(RedisReads):
     """The version of the pools as read last for an epoch; the pools, if some lend in part."""
 
     def _pool_fields(self) -> dict[str, bytes]:
-        return {name.decode(errors="replace"): value for name, value in self._hash("pools").items()}
+        try:
+            return {name.decode(errors="replace"): value for name, value in self._hash("pools").items()}
+        except Unreadable as error:
+            raise Unreadable(f"cell {self.name}: its pools are of a wrong type; import them again") from error
 
     @override
     def pools(self) -> "Pools":

@@ -106,7 +106,7 @@ def test_damaged_pools_are_replaced_by_an_import(cell: RedisCell, form: str, tmp
     assert Omega(cell.url, cell.name).json("cell", "verify", code=1)["violations"]
     with pytest.raises(Unreadable):
         cell.pools()
-    assert "import them again" in omega.error("pool", "set", "a", "--weight", "2") or "text" in form
+    assert "import them again" in omega.error("pool", "set", "a", "--weight", "2")
     omega.run("pool", "import", str(file))
     assert [(pool.name, dict(pool.limits)) for pool in cell.pools().pools] == [("a", {}), ("b", {"cpu": 3000})]
     assert verify(cell).violations == ()
