@@ -8,7 +8,8 @@
 -- Reply  {"ok"}, or {"stale"} with nothing done: the worker does not hold this shard (any more)
 -- Types  shards: hash of the job that expires (parts/shards.lua); durations: string of the job's name that
 --        expires, "runs map reduce" with the mean milliseconds of a map and a reduce; the last ten runs weigh most
--- Rules  a shard is finished exactly once, by the worker that holds it (semantics 1); a repeated call is ok (14); begins
+-- Rules  a failure is the machine's until another machine fails on the same shard: from then on it is the shard's, and
+--        the first machine is not blamed for it any more; a shard is finished exactly once, by the worker that holds it (semantics 1); a repeated call is ok (14); begins
 --        with HSET (13)
 
 --@include lists listing binary ranges rows records shards
@@ -35,6 +36,11 @@ if how == 'failed' then
       others = others .. ' ' .. concat({ a, b, times, not_before, machines_of }, ':')
     end
   end
+  if where == '' or where == machine then
+    machines = counted(machine, failed_on(machine) + 1)
+  elseif not find(where, ',', 1, true) then
+    machines = counted(where, math.max(0, failed_on(where) - count))
+  end
   if not find(',' .. where .. ',', ',' .. machine .. ',', 1, true) then
     where = (where == '' and '' or where .. ',') .. machine
   end
@@ -42,7 +48,7 @@ if how == 'failed' then
   failures = others .. known .. (count + 1) .. ':' .. not_before .. ':' .. where
   p.waiting = span_add(p.waiting, shard)
   redis.call('HSET', shards_key, phase, write_phase(p), 'held', held, 'failures', failures,
-    'machines', counted(machine, failed_on(machine) + 1))
+    'machines', machines)
   if count + 1 >= tonumber(most) then redis.call('HSET', shards_key, 'failed', phase .. ' ' .. shard) end
 else
   p.done, p.ms = p.done + 1, math.min(p.ms + milliseconds, MOST_MS)

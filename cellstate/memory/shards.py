@@ -82,7 +82,7 @@ def end_shard(
         count, _, machines = table.failures.get((phase, shard), ShardFailures(0, 0, frozenset()))
         until = failed_ms + RETRY_MS * 2**count
         table.failures[phase, shard] = ShardFailures(count + 1, until, machines | {worker.machine})
-        table.machines[worker.machine] += 1
+        _blame(table, worker.machine, count, machines)
         p.waiting = span_add(p.waiting, (shard, shard))
         if count + 1 >= TRIES:
             table.failed = f"{phase} {shard}"
@@ -94,6 +94,20 @@ def end_shard(
         if phase == REDUCE and p.done == p.total:
             learn(ledger, name, table)
     return True
+
+
+def _blame(table: ShardTable, machine: int, count: int, before: frozenset[int]) -> None:
+    """Count a failure of a shard for its machine, until another one fails on it: then take back those of the first.
+
+    `count` failures `before` this one were on those machines.
+    """
+    if before <= {machine}:
+        table.machines[machine] += 1
+    elif len(before) == 1:
+        (first,) = before
+        table.machines[first] = max(0, table.machines[first] - count)
+        if not table.machines[first]:
+            del table.machines[first]
 
 
 def learn(ledger: Ledger, name: str, table: ShardTable) -> None:

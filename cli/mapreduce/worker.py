@@ -8,6 +8,7 @@ import click
 from omega.cellstate.errors import BadInput, Refused
 from omega.cli import render, units
 from omega.cli.app import App
+from omega.live.agent.task_start import DECIDED
 
 
 @click.command()
@@ -32,7 +33,7 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
     surroundings = {name: value for name, value in without_store(os.environ).items() if name != "OMEGA_CELL"}
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy otherwise reserves memory for every core
     from omega.cellstate.shards import Worker
-    from omega.live.mapreduce import ShardWorker
+    from omega.live.mapreduce import JobFailed, ShardWorker
     from omega.mapreduce.plan import MapReducePlan
 
     cell = app.open()
@@ -54,7 +55,11 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
         render.warning,
         surplus=group == "surplus",
     )
-    done = worker.run()
+    try:
+        done = worker.run()
+    except JobFailed as error:
+        render.error(str(error))
+        click.get_current_context().exit(DECIDED)
     if app.as_json:
         render.document({"cell": cell.name, "job": job.id, "task": task, "shards": done})
     else:

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from glob import glob
+from glob import glob, has_magic
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,11 +12,13 @@ from pydantic import AfterValidator, Field, model_validator
 from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUDGET, TaskGroup
-from omega.cellstate.resources import parse_bytes
+from omega.cellstate.resources import parse_amount, parse_bytes
 from omega.jobfile.form import MOST_TASKS, Amount, Constraint, Duration, JobForm, Need, Restart, Strict, Tasks
 from omega.mapreduce.plan import MapReducePlan
 from omega.schedulers.resizing import PLAN
 
+LEAST_MEMORY_MIB = 96
+"""Memory of a worker itself, which its commands and the sorting of a shard are added to."""
 MOST_FILES = 10_000
 MOST_SHARDS = 100_000
 """Maximum of maps and of reduces of a job: a claim reads the ranges of unclaimed ones."""
@@ -119,17 +121,20 @@ class MapReduceForm(JobForm):
 
     def plan(self) -> MapReducePlan:
         """Return the plan; file names are relative to the current directory."""
-        output = Path(self.output).absolute()
-        if any(output.glob("part-*")):
-            raise BadInput(f"output: {output} holds the result of an earlier run; remove it or name another directory")
+        output = _output(self.output)
+        scratch = Path(self.scratch).absolute() if self.scratch else output / ".scratch"
+        _check_directory("scratch", scratch)
+        _check_memory(self.resources.get("memory"))
         numbers, files = self.input.ranges, _found(self.input.files)
+        for pattern in self.input.files:
+            _check_apart(output, pattern)
         plan = MapReducePlan(
             self.map.command,
             self.reduce.command,
             self.reduce.count or min(self.workers, MOST_SHARDS),
             self.input.shard or (SHARD_BYTES if files else SHARD_NUMBERS),
             str(output),
-            str(Path(self.scratch).absolute() if self.scratch else output / ".scratch"),
+            str(scratch),
             files,
             numbers,
         )
@@ -138,13 +143,69 @@ class MapReduceForm(JobForm):
         return plan
 
 
+def _output(name: str) -> Path:
+    """Return the output directory. Raises BadInput when it cannot be one, or holds a result."""
+    output = Path(name).absolute()
+    _check_directory("output", output)
+    if any(output.glob("part-*")):
+        raise BadInput(f"output: {output} holds the result of an earlier run; remove it or name another directory")
+    return output
+
+
+def _check_directory(field: str, path: Path) -> None:
+    """Raise BadInput when a path is no directory here, and cannot become one."""
+    for each in (path, *path.parents):
+        if each.exists():
+            if not each.is_dir():
+                raise BadInput(f"{field}: {each} is not a directory; name a directory for the job's files")
+            return
+
+
+def _check_memory(amount: Any) -> None:
+    """Raise BadInput for a memory limit below what a worker takes for itself."""
+    if amount is not None and 0 < parse_amount("memory", amount) < LEAST_MEMORY_MIB:
+        raise BadInput(
+            f"resources.memory: {amount} is too little for a worker, which takes {LEAST_MEMORY_MIB}Mi for itself; "
+            "add what the commands and the largest shard need"
+        )
+
+
+def _check_apart(output: Path, pattern: str) -> None:
+    """Raise BadInput when the output directory is part of the input: its files would become input of the next run."""
+    fixed, recursive = _root(pattern)
+    if output == fixed or (recursive and fixed in output.parents):
+        raise BadInput(f"output: {output} is within the input {pattern}; name a directory outside it")
+
+
+def _root(pattern: str) -> tuple[Path, bool]:
+    """Return the directory that holds all files of a pattern, and whether directories below it belong to it as well."""
+    path = Path(pattern).absolute()
+    if not has_magic(pattern):
+        return path, False
+    at = next(i for i, part in enumerate(path.parts) if has_magic(part))
+    return Path(*path.parts[:at]), at < len(path.parts) - 1
+
+
+def _matches(pattern: str) -> list[str]:
+    """Return the files of a pattern; of the name of a directory, the files in it that are not hidden."""
+    if not has_magic(pattern) and Path(pattern).is_dir():
+        inside = (each for each in sorted(Path(pattern).iterdir()) if each.name[0] not in "._")
+        if paths := [str(each) for each in inside if each.is_file()]:
+            return paths
+        raise BadInput(f"input: {pattern!r} is a directory without files; write {pattern}/**/* for those below it")
+    names = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - absolute patterns too
+    if paths := [name for name in names if Path(name).is_file()]:
+        return paths
+    if names:
+        raise BadInput(f"input: {pattern!r} matches directories only, such as {names[0]!r}; name the files in them")
+    raise BadInput(f"input: no file matches {pattern!r}; names are relative to the current directory")
+
+
 def _found(patterns: list[str]) -> list[tuple[str, int]]:
     """Return the files that match the patterns, each once, and their sizes."""
     names: dict[str, int] = {}
     for pattern in patterns:
-        paths = [name for name in sorted(glob(pattern, recursive=True)) if Path(name).is_file()]  # noqa: PTH207 - absolute patterns too
-        if not paths:
-            raise BadInput(f"input: no file matches {pattern!r}; names are relative to the current directory")
+        paths = _matches(pattern)
         for name in paths:
             path = Path(name).absolute()
             try:

@@ -19,12 +19,18 @@ from omega.cellstate.errors import Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.ports import ShardStore
 from omega.cellstate.shards import MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
+from omega.mapreduce.output import OutputMarker
 from omega.mapreduce.plan import MapReducePlan
+from omega.queries.job_state import ended
 
 SHORTEST_WAIT, LONGEST_WAIT = 0.05, 1.0
 """Seconds before a waiting worker asks again, while others process the rest of the phase."""
 AFTER_FAILURE = 0.2
 T = TypeVar("T")
+
+
+class JobFailed(Refused):
+    """The job has failed: another attempt of a worker cannot change that."""
 
 
 class CommandFailed(OmegaError):
@@ -49,11 +55,14 @@ class ShardWorker:
     report: Callable[[str], None]
     surplus: bool = False
     done: int = 0
+    owns: bool = False
+    """Whether the output directory was marked as the job's."""
 
     def run(self) -> int:
         """Process shards until none is left; returns the number of shards done here.
 
-        Raises Fenced when the task is not this worker's any more, Refused when the job cannot be finished.
+        Raises Fenced when the task is not this worker's any more, JobFailed when the job cannot be finished or its
+        output belongs to another job.
         """
         wait, told = SHORTEST_WAIT, False
         while True:
@@ -63,8 +72,9 @@ class ShardWorker:
                     self._publish()
                     return self.done
                 case "failed":
+                    self._clear()
                     where = f"{errand.phase} shard {errand.shard}"
-                    raise Refused(f"job {self.name}: {where} failed {TRIES} times; see its tasks' logs")
+                    raise JobFailed(f"job {self.name}: {where} failed {TRIES} times; see its tasks' logs")
                 case "fenced":
                     raise Fenced(f"job {self.name}: task {self.worker.task} is no longer placed here; it ends")
                 case "wait" | "out":
@@ -77,6 +87,7 @@ class ShardWorker:
                     wait = min(LONGEST_WAIT, 2 * wait)
                 case _:
                     wait = SHORTEST_WAIT
+                    self._own_output()
                     self._do(errand)
 
     def _claim(self) -> Errand:
@@ -110,6 +121,29 @@ class ShardWorker:
         elif failed:
             self.pause(AFTER_FAILURE)
 
+    # The output directory
+
+    @property
+    def marker(self) -> OutputMarker:
+        """The file that names the job to which the output directory belongs."""
+        return OutputMarker(Path(self.plan.output), self.cell.name, self.job_id)
+
+    def _own_output(self) -> None:
+        """Mark the output directory as this job's. Raises JobFailed while it belongs to another one."""
+
+        def live(job_id: str) -> bool:
+            job = self._patiently(lambda: self.cell.job(job_id))
+            return job is not None and not ended(job)
+
+        if not self.owns:
+            try:
+                holder = self.marker.take(live)
+            except OSError as error:
+                raise JobFailed(f"job {self.name}: output {self.plan.output}: {error.strerror}") from None
+            if holder is not None:
+                raise JobFailed(f"job {self.name}: output {self.plan.output} holds {holder}; name another directory")
+            self.owns = True
+
     # The two phases
 
     @property
@@ -140,21 +174,33 @@ class ShardWorker:
         shuffle.settle(target)
 
     def _publish(self) -> None:
-        """Rename every part of the result; each worker that finds the job complete does so, idempotently."""
+        """Rename every part of the result; each worker that finds the job complete does so, idempotently.
+
+        Raises JobFailed when the directory belongs to another job by now.
+        """
         marks = self._patiently(lambda: self.cell.finishers(self.job_id, REDUCE, self.plan.reduces))
+        foreign = self.marker.is_foreign()
         for shard, mark in enumerate(marks):
             target = Path(self.plan.output) / f"part-{shard:05d}"
-            try:
-                self._reduced(shard, mark or "").replace(target)
-            except FileNotFoundError:
-                if not target.exists():  # otherwise another worker was first
-                    raise Refused(f"job {self.name}: {target} is missing; run the job again") from None
+            if not foreign:
+                with suppress(FileNotFoundError):
+                    self._reduced(shard, mark or "").replace(target)
+            if not target.exists():  # otherwise another worker was first
+                why = f"is missing{f', and {self.plan.output} belongs to another job' if foreign else ''}"
+                raise JobFailed(f"job {self.name}: {target} {why}; run the job again")
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove what the job needs no longer: the intermediate files, and the marker of its output."""
+        if self.marker.is_foreign():
+            return
         for leftover in Path(self.plan.output).glob(".part-*"):
             leftover.unlink(missing_ok=True)
         shutil.rmtree(self._scratch, ignore_errors=True)
         if self._scratch.parent.parent == Path(self.plan.output):  # created by this worker
             with suppress(OSError):
                 self._scratch.parent.rmdir()
+        self.marker.remove()
 
     def _run(self, command: Sequence[str], blocks: Iterable[bytes], said: IO[bytes], phase: str, shard: int) -> None:
         """Run a command over its input; its stdout goes to a file, its stderr to this task's log."""

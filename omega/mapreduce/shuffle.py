@@ -24,12 +24,13 @@ class Damaged(OmegaError):
 def partition(lines: Iterable[bytes], reduces: int) -> list[Partition]:
     """Sort lines into the parts of the reduces, by a hash of the key that is the same on every computer.
 
-    A line without a tab is a key with an empty value. Lines of one key follow one another in a part.
+    A line without a tab is a key, and stays as it is. Lines of one key follow one another in a part: those with a tab
+    first, because a tab comes before a line end.
     """
     parts: list[Partition] = [[] for _ in range(reduces)]
     for line in lines:
-        key, tab, value = line.rstrip(b"\n").partition(b"\t")
-        whole = line if tab and line[-1:] == b"\n" else b"%b\t%b\n" % (key, value)
+        key = line.rstrip(b"\n").partition(b"\t")[0]
+        whole = line if line[-1:] == b"\n" else line + b"\n"
         parts[crc32(key) % reduces].append(whole)
     for part in parts:
         part.sort()

@@ -237,8 +237,30 @@ def test_failures_are_counted_by_shard(cell: AnyCell, workers: list[Worker]) -> 
         assert end(cell, worker, "map", shard, failed=True)
     progress = cell.progress("a")
     assert progress is not None
-    assert (progress.failed, progress.left_out) == ("", [0, 1])
-    assert len(finish_all(cell, workers[0])) == 5, "where every machine would be left out, none is"
+    assert (progress.failed, progress.failing) == ("", ()), "each failed on both machines: the shards are to blame"
+    assert len(finish_all(cell, workers[0])) == 5
+
+
+def test_a_shard_that_fails_on_a_second_machine_is_blamed_instead_of_the_machines(
+    cell: AnyCell, workers: list[Worker]
+) -> None:
+    first, _, other = workers
+
+    def failing() -> tuple[tuple[int, int], ...]:
+        progress = cell.progress("a")
+        assert progress is not None
+        return progress.failing
+
+    for shard in (0, 1):
+        assert claim(cell, first, 2) == Errand("map", shard)
+        assert end(cell, first, "map", shard, failed=True)
+    assert failing() == ((0, 2),)
+    assert claim(cell, other) == Errand("map", 0)
+    assert end(cell, other, "map", 0, failed=True)
+    assert failing() == ((0, 1),), "shard 1 is still the machine's"
+    assert claim(cell, first) == Errand("map", 0), "it failed on every machine"
+    assert end(cell, first, "map", 0, failed=True)
+    assert failing() == ((0, 1),)
 
 
 def test_progress(cell: AnyCell, workers: list[Worker]) -> None:

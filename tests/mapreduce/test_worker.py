@@ -11,7 +11,9 @@ import pytest
 from omega.cellstate.errors import Fenced, Refused, Unreachable
 from omega.cellstate.shards import TRIES, Errand
 from omega.cellstate.task_ends import EndKind
-from omega.live.mapreduce import ShardWorker
+from omega.live.agent.task_start import DECIDED
+from omega.live.mapreduce import JobFailed, ShardWorker
+from omega.mapreduce.output import MARKER
 from tests.mapreduce.conftest import Make
 from tests.mapreduce.crowd import until
 from tests.mapreduce.words import answer, script
@@ -45,7 +47,7 @@ def test_commands_learn_what_they_work_on(crowd: Make) -> None:
     tell = script(f"import os,sys\nprint({words},sep='\\t')\nsys.stdout.writelines(sys.stdin)")
     job = crowd(numbers="0", reduces=2, map=tell, reduce=tell, environment={"COLOUR": "red"})
     job.here().run()
-    assert set(said(job.output)) == {"reduce\t0\tred", "reduce\t1\tred", "map\t0\tred", "0\t"}
+    assert set(said(job.output)) == {"reduce\t0\tred", "reduce\t1\tred", "map\t0\tred", "0"}
 
 
 def test_a_worker_needs_little_and_tells_its_commands_nothing_of_the_store(crowd: Make) -> None:
@@ -242,3 +244,68 @@ def test_a_store_that_is_away_for_a_while(crowd: Make) -> None:
         setattr(worker.cell, name, failing(getattr(worker.cell, name)))
     assert worker.run() == 2
     assert job.said == ["waits: store: no answer"] * 3
+
+
+# The output directory
+
+
+def test_two_jobs_with_one_output_do_not_mix(crowd: Make) -> None:
+    """The marker stops the second job, also when it was submitted to another store or under another name."""
+    first, second = crowd(numbers="0-9", reduces=2), crowd(numbers="10-19", reduces=2)
+    assert first.output == second.output
+    working = first.here()
+    working._own_output()
+    with pytest.raises(JobFailed, match=rf"holds job {first.job} of cell {first.cell.name}, by .*; name another"):
+        second.here().run()
+    working.run()
+    assert sorted(each.name for each in first.output.iterdir()) == ["part-00000", "part-00001"]
+    with pytest.raises(JobFailed, match="holds the result of an earlier run"):
+        second.here().run()
+
+
+def test_the_marker_of_a_job_that_has_ended_is_replaced(crowd: Make) -> None:
+    job = crowd(numbers="0-9", reduces=1)
+    job.output.mkdir()
+    (job.output / MARKER).write_text(f"{job.cell.name} gone\n")
+    job.here().run()
+    assert [each.name for each in job.output.iterdir()] == ["part-00000"]
+
+
+def test_an_output_that_another_job_took_is_not_named(crowd: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = crowd(numbers="0-1", shard=1, reduces=1)
+    worker, original = job.here(), ShardWorker._do
+
+    def steal(self: ShardWorker, errand: Errand) -> None:
+        original(self, errand)
+        (job.output / MARKER).write_text("other job\n")
+
+    monkeypatch.setattr(ShardWorker, "_do", steal)
+    with pytest.raises(JobFailed, match=r"is missing, and .* belongs to another job; run the job again"):
+        worker.run()
+    assert not list(job.output.glob("part-*"))
+    assert (job.output / MARKER).read_text() == "other job\n"
+
+
+def test_a_failed_job_leaves_nothing_in_its_output(crowd: Make) -> None:
+    job = crowd(
+        numbers="0-3", shard=1, reduces=1, map=script("import os,sys; sys.exit(os.environ['OMEGA_SHARD']=='2')")
+    )
+    with pytest.raises(JobFailed, match="map shard 2 failed 4 times"):
+        job.here(hasten=True).run()
+    assert not list(job.output.iterdir())
+    assert not list((job.folder / "scratch").iterdir())
+
+
+def test_a_line_without_a_tab_reaches_the_reducer_as_it_was(crowd: Make) -> None:
+    same = script("import sys; sys.stdout.writelines(sys.stdin)")
+    job = crowd(numbers="5-7", reduces=1, map=same, reduce=same)
+    job.here().run()
+    assert said(job.output) == ["5", "6", "7"]
+
+
+def test_a_worker_of_a_failed_job_is_not_restarted(crowd: Make) -> None:
+    job = crowd(numbers="0", reduces=1, map=["false"])
+    with pytest.raises(JobFailed):
+        job.here(hasten=True).run()
+    process = job.start(0)
+    assert process.wait() == DECIDED

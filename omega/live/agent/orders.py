@@ -9,7 +9,7 @@ from omega.cellstate.model import Job
 from omega.cellstate.resources import Dimensions
 from omega.live.agent.places import PlacementKey
 from omega.live.agent.runners import run_by
-from omega.live.agent.task_start import MARK
+from omega.live.agent.task_start import DECIDED, MARK
 from omega.live.runners.runner import Runner
 from omega.schedulers.rolling import Policy
 from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS
@@ -78,6 +78,7 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
             "delay_ms": restart.get("delay", DELAY_MS),
             "factor": restart.get("factor", FACTOR),
         },
+        "final": DECIDED if own else None,
         "time_limit_ms": said.get("time_limit", 0),
         "grace_ms": said.get("grace", GRACE_MS),
         "log_bytes": said.get("log_limit", LOG_BYTES),

@@ -125,6 +125,8 @@ class Supervisor:
         if unhealthy := self.unhealthy:
             self.unhealthy, self.kill_at = "", NEVER
             return "failed", unhealthy
+        if task.returncode and task.returncode == self.order.get("final"):
+            self.order["restart"]["attempts"] = 0
         return ("failed", self._failure(task.returncode)) if task.returncode else ("finished", "")
 
     def _start(self, attempt: int) -> "subprocess.Popen[bytes]":

@@ -19,6 +19,8 @@ from typing import Any
 from omega.live.agent.lease_file import now
 from omega.live.agent.process_control import signal_at_parents_death
 
+DECIDED = 65
+"""Exit code of an Omega command as task whose next attempt would fail as well (EX_DATAERR): it is not restarted."""
 STORE_FD = "OMEGA_STORE_FD"
 """Variable with the descriptor from which a MapReduce worker reads the store's URL, kept out of the environment."""
 

@@ -132,6 +132,51 @@ def test_an_output_that_holds_an_answer(here: Path) -> None:
     assert "holds the result of an earlier run; remove it" in refused(WORDS)
 
 
+@pytest.mark.parametrize(
+    ("line", "instead", "said"),
+    [
+        ("output: counts", "output: /etc/passwd", "output: /etc/passwd is not a directory; name a directory"),
+        ("output: counts", "output: /etc/passwd/x", "output: /etc/passwd is not a directory; name a directory"),
+        ("output: counts", "output: counts\nscratch: texts/a.txt", "scratch: HERE/texts/a.txt is not a directory"),
+        ("output: counts", "output: texts", "output: HERE/texts is within the input texts/*.txt; name a directory"),
+        ("memory: 256Mi", "memory: 64Mi", "resources.memory: 64Mi is too little for a worker, which takes 96Mi"),
+        ("texts/*.txt", "t*", "input: 't*' matches directories only, such as 'texts'; name the files in them"),
+        ("texts/*.txt", "empty", "input: 'empty' is a directory without files; write empty/**/* for those below it"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(here: Path, line: str, instead: str, said: str) -> None:
+    if "empty" in instead:
+        (here / "empty" / "below").mkdir(parents=True)
+    assert said.replace("HERE", str(here)) in refused(WORDS.replace(line, instead))
+
+
+@pytest.mark.parametrize(
+    ("files", "output", "fine"),
+    [
+        ("texts/*.txt", "texts/counts", True),
+        ("texts/a.txt", "texts/counts", True),
+        ("texts/**/*.txt", "texts/counts", False),
+        ("texts", "texts/counts", True),
+        ("texts", "texts", False),
+        ("t*/a.txt", "counts/x", False),
+    ],
+)
+def test_an_output_within_the_input(files: str, output: str, fine: bool) -> None:
+    text = WORDS.replace("texts/*.txt", files).replace("output: counts", f"output: {output}")
+    if fine:
+        read(text)
+    else:
+        assert f"is within the input {files}; name a directory outside it" in refused(text)
+
+
+def test_a_directory_stands_for_the_files_in_it(here: Path) -> None:
+    (here / "texts" / ".hidden").touch()
+    (here / "texts" / "_SUCCESS").touch()
+    plan = MapReducePlan.read(read(WORDS.replace("texts/*.txt", "texts")).spec)
+    assert plan is not None
+    assert [Path(path).name for path, _ in plan.files] == ["a.txt", "b.txt"]
+
+
 def test_a_file_named_twice_counts_once() -> None:
     plan = MapReducePlan.read(read(WORDS.replace("texts/*.txt", "texts/*.txt, texts/a.txt")).spec)
     assert plan is not None

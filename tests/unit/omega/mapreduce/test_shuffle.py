@@ -33,7 +33,15 @@ def test_the_part_of_a_key_is_the_same_everywhere_and_for_ever() -> None:
 
 
 def test_a_line_without_a_value_and_one_without_an_end() -> None:
-    assert partition([b"a\n", b"a\t1\n", b"a"], 1) == [[b"a\t\n", b"a\t\n", b"a\t1\n"]]
+    assert partition([b"a\n", b"a\t1\n", b"a", b"b", b"a\t\n"], 1) == [[b"a\t\n", b"a\t1\n", b"a\n", b"a\n", b"b\n"]]
+
+
+@given(lines=st.lists(st.binary(max_size=3).map(lambda line: line.replace(b"\n", b"")), max_size=8))
+def test_lines_keep_their_form_and_keys_stay_together(lines: list[bytes]) -> None:
+    (part,) = partition([line + b"\n" for line in lines], 1)
+    assert sorted(part) == sorted(line + b"\n" for line in lines)
+    keys = [line.rstrip(b"\n").partition(b"\t")[0] for line in part]
+    assert len([key for i, key in enumerate(keys) if not i or key != keys[i - 1]]) == len(set(keys))
 
 
 @given(files=st.lists(pairs, max_size=4), reduces=st.integers(1, 3))

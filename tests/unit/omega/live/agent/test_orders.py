@@ -38,6 +38,7 @@ def test_a_job_that_says_little() -> None:
         },
         "directory": "/state/tasks/j.1.7.3/work",
         "restart": {"attempts": 0, "delay_ms": 1000, "factor": FACTOR},
+        "final": None,
         "time_limit_ms": 0,
         "grace_ms": GRACE_MS,
         "log_bytes": LOG_BYTES,
@@ -74,7 +75,8 @@ def test_where_it_runs() -> None:
 
 
 def test_only_omegas_own_commands_are_told_of_the_store() -> None:
-    assert ordered({}, own={"OMEGA_STORE": "redis://x"})["environment"]["OMEGA_STORE"] == "redis://x"
+    found = ordered({}, own={"OMEGA_STORE": "redis://x"})
+    assert (found["environment"]["OMEGA_STORE"], found["final"]) == ("redis://x", 65)
 
 
 def test_tasks_of_an_array_know_their_index() -> None:

@@ -111,6 +111,13 @@ def test_what_works_in_the_end_has_finished(order: Order) -> None:
     assert json.loads((place / "result").read_text())["attempts"] == 2
 
 
+def test_an_exit_code_that_is_final_ends_the_attempts(order: Order) -> None:
+    restart = {"attempts": 5, "delay_ms": 1, "factor": 2}
+    place = order("sh", "-c", "[ $OMEGA_ATTEMPT = 1 ] && exit 1; exit 65", restart=restart, final=65)
+    assert kept(place) == ("failed", "exit 65")
+    assert json.loads((place / "result").read_text())["attempts"] == 2
+
+
 def test_a_time_limit_holds_for_all_attempts_together(order: Order) -> None:
     place = order("sh", "-c", "exit 1", time_limit_ms=300, restart={"attempts": 9_999, "delay_ms": 20, "factor": 1})
     assert kept(place) == ("failed", "time limit of 0.3 s")
