@@ -147,10 +147,15 @@ class Register:
             self._pool(fact)
         elif word == "epoch":
             self._epoch(fact)
-        elif word in ("gate", "pass"):
-            self._gate(self.jobs.setdefault(words[1], JobFacts()), fact)
         elif word not in ("restore", "left", "conflict", "assert"):  # the others are of a job
-            self._job(self.jobs.setdefault(words[_JOB_AT.get(word, 1)], JobFacts()), fact)
+            job = self._known(words[_JOB_AT.get(word, 1)], fact)
+            (self._gate if word in ("gate", "pass") else self._job)(job, fact)
+
+    def _known(self, job_id: str, fact: Fact) -> JobFacts:
+        """Return the facts of a job, which a log that is complete has from its submission on."""
+        if self.complete and job_id not in self.jobs and fact.words[0] != "submit":
+            self.wrong.append((fact.version, f"says {fact.words[0]} of job {job_id}, which was not submitted"))
+        return self.jobs.setdefault(job_id, JobFacts())
 
     def _check(self, fact: Fact) -> None:
         """Raise ValueError for an unknown word or length; record a duplicate fact."""
@@ -238,9 +243,13 @@ class Register:
 
     def _gate(self, job: JobFacts, fact: Fact) -> None:
         """Process the hold of a gate, or its end by the gate or by a person."""
-        if fact.words[0] == "release":
+        word, reason = fact.words[0], " ".join(fact.words[2:])
+        changes = job.gate != reason or (word == "release" and job.held is not False)
+        if not changes or (word == "gate" and job.released):
+            self.wrong.append((fact.version, f"says {word} of job {fact.words[1]}, which changes nothing"))
+        if word == "release":
             job.released = True if job.gate else job.released
-        job.gate, job.arrived = " ".join(fact.words[2:]), (job.arrived[0], fact.version)
+        job.gate, job.arrived = reason, (job.arrived[0], fact.version)
 
     def _job(self, job: JobFacts, fact: Fact) -> None:
         word, words, version = fact.words[0], fact.words, fact.version
@@ -260,9 +269,10 @@ class Register:
                 self._once(fact, "held", again=job.held is True)
                 job.held = True
         elif word == "awaited":
-            self.jobs.setdefault(words[2], JobFacts()).awaits.add(words[1])
-            self.jobs[words[2]].waits_ever.add(words[1])
-            self.jobs.setdefault(words[1], JobFacts()).awaited_by.add(words[2])
+            waiting = self._known(words[2], fact)
+            waiting.awaits.add(words[1])
+            waiting.waits_ever.add(words[1])
+            job.awaited_by.add(words[2])
         elif word == "met":
             job.awaits.discard(words[2])
         elif word == "drop":
@@ -278,8 +288,8 @@ class Register:
             elif len(words) == 3:
                 job.awaits = set()
             else:
-                job.held, job.modified, job.surely = False, {version}, True
                 self._gate(job, fact)
+                job.held, job.modified, job.surely = False, {version}, True
         elif word in ("requeue", "evicted", "failed", "late"):
             job.arrived = job.arrived[0], version
         elif word == "done":

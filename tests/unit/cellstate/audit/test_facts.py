@@ -48,6 +48,33 @@ def test_epochs_are_numbered_in_order_and_computed_before_they_are_published(
     assert len(register.wrong) == wrong
 
 
+HOLDS: list[tuple[bool, list[str], list[str]]] = [
+    (True, ["gate a one reason", "gate a other reason", "pass a", "gate a one", "release a"], []),
+    (True, ["hold a", "gate a why", "release a", "hold a", "release a"], []),
+    (True, ["gate a why", "gate a why"], ["says gate of job a, which changes nothing"]),
+    (True, ["pass a"], ["says pass of job a, which changes nothing"]),
+    (True, ["gate a why", "release a", "gate a other"], ["says gate of job a, which changes nothing"]),
+    (True, ["hold a", "release a", "release a"], ["says release of job a, which changes nothing"]),
+    (True, ["gate b why"], ["says gate of job b, which was not submitted"]),
+    (True, ["attempt b"], ["says attempt of job b, which was not submitted"]),
+    (True, ["awaited a b"], ["says awaited of job b, which was not submitted"]),
+    (True, ["awaited b a"], ["says awaited of job b, which was not submitted"]),
+    (False, ["gate b why", "pass b", "release b", "hold c", "release c"], []),
+    (False, ["pass b", "pass b"], ["says pass of job b, which changes nothing"]),
+]
+"""Whether the log begins with the cell, its facts after the submission of `a`, and which of them are wrong."""
+
+
+@pytest.mark.parametrize(("complete", "facts", "wrong"), HOLDS)
+def test_holds_and_releases_change_something_of_a_submitted_job(
+    complete: bool, facts: list[str], wrong: list[str]
+) -> None:
+    register = Register(2, complete=complete)
+    for version, text in enumerate([SUBMIT.format("a", "a", 4), *facts], 1):
+        register.enter(fact(version, text))
+    assert [what for _, what in register.wrong] == wrong
+
+
 def test_a_job_that_is_submitted_again_under_the_id_of_a_deleted_one_may_take_other_amounts() -> None:
     replay = Replay(1, 1)
     first = ["join 0 m0 1 9", SUBMIT.format("a", "a", 4), "place 1 0 a 0 0 1", "finished 1 0 a 0 0 3 0 -"]
