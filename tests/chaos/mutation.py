@@ -128,9 +128,8 @@ AROUND = (
 BLOCKED = ("tests/property/test_nothing_stays_blocked.py",)
 POLICIES = ("tests/unit/schedulers/queue", "tests/contract/test_other_policies.py")
 SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
-    **{f"schedulers/queue/{name}.py": (QUEUE, AROUND, BLOCKED)
-       for name in ("blocked", "heads", "intake", "limited", "group_table", "queue", "ranks", "ready",
-                    "shapes")},
+    **{f"schedulers/queue/{path.name}": (QUEUE, AROUND, BLOCKED)
+       for path in sorted((TREE / "schedulers/queue").glob("[a-z]*.py"))},
     "schedulers/loop.py": (QUEUE, AROUND, BLOCKED),
     **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair_users", "precedence", "fifo", "shortest")},
 }  # fmt: skip
@@ -150,10 +149,11 @@ EVICTING = (
     "tests/unit/schedulers/test_preempting.py", "tests/unit/schedulers/test_stages.py",
     "tests/contract/test_preemption_policies.py",
 )  # fmt: skip
+JOBS_OF_POOLS = tuple(f"tests/simulation/test_{name}.py" for name in ("jobs_of_a_pool", "filling_pools"))
 GUARD = ("tests/unit/omega/live/agent/test_guard.py",)
 TASKS = ("tests/integration/test_agent_tasks.py",)
 EDGES: dict[str, tuple[tuple[str, ...], ...]] = {
-    **{path: runs for path, runs in SCHEDULING.items() if "/queue/" in path},
+    **{path: (*runs, JOBS_OF_POOLS) for path, runs in SCHEDULING.items() if "/queue/" in path},
     **{f"schedulers/preemption/{path.name}": (EVICTING, SIMULATED, AROUND)
        for path in sorted((TREE / "schedulers/preemption").glob("[a-z]*.py"))},
     "schedulers/rolling.py": TESTS["schedulers/rolling.py"],
