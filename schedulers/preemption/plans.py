@@ -134,12 +134,10 @@ class EvictionPlan(PlannedEvictions):
     def _choose_tasks(self) -> int:
         quota, tasks, evictions = self._quota(), 0, 0
         for machine, resident in self._candidates():
-            if tasks >= quota or evictions >= MOST_EVICTIONS:
-                break
-            while tasks < quota and (number := self._for_task(machine, resident)) is not None:
+            while (number := self._for_task(machine, resident)) is not None:
                 tasks, evictions = tasks + 1, evictions + number
-                if evictions >= MOST_EVICTIONS:
-                    break
+                if tasks >= quota or evictions >= MOST_EVICTIONS:
+                    return tasks
         return tasks
 
     def _choose_for_gang(self) -> int:

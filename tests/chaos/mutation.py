@@ -232,6 +232,8 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "leaves a line of each table unused",
     ("schedulers/queue/group_table.py", "if len(self._lanes) >= 2 * len(self.of) + 64:"):
         "forgets lanes without blocked jobs one lane earlier",
+    ("schedulers/preemption/victims.py", "if all(amount < 0 for amount in missing):"):
+        "looks at the other tasks too, none of which frees anything that is missing",
     ("omega/live/agent/guard.py", "self._kill_foreign(place, task, supervisor_too=True)"):
         "its lock is free, so its supervisor has ended",
     ("omega/live/agent/guard.py", "if lease.end < at:"): "differs at one instant of the clock",

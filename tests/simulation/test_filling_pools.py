@@ -1,5 +1,6 @@
 """Pools that fill up one after the other: none loses what it just gained, and nobody searches for victims in vain."""
 
+from collections import Counter
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ from omega.cellstate import ranges
 from omega.cellstate.pools import Pool
 from omega.cellstate.transaction import Claim
 from omega.schedulers.policies import Placement
+from omega.schedulers.preemption import plans
 from omega.schedulers.preemption.plans import EvictionPlan
 from tests.simulation.pool_ground import Ground, PoolRun
 
@@ -72,3 +74,23 @@ def test_nobody_searches_for_victims_while_nothing_changes(monkeypatch: pytest.M
     assert [round(story.held(f"p{i}")) for i in range(3)] == pytest.approx([67, 133, 200], abs=1)
     assert searches
     assert not [at for at in searches if at > 60]
+
+
+@pytest.mark.parametrize(("evictions", "starts", "slots"), [(7, 500, 1), (7, 500, 2), (200, 4, 1)])
+def test_a_transaction_evicts_and_starts_a_bounded_number(
+    monkeypatch: pytest.MonkeyPatch, evictions: int, starts: int, slots: int
+) -> None:
+    """A task of two slots evicts two at once, so that a transaction ends one above the bound at most."""
+    monkeypatch.setattr(plans, "MOST_EVICTIONS", evictions)
+    monkeypatch.setattr(plans, "MOST_STARTS", starts)
+    made = Ground([Pool("p0"), Pool("p1")], 15)
+    made.job("p0", 60)
+    made.job("p1", 60, at=3.3, slots=slots)
+    story = made.run(12, logged=True)
+    gone = Counter[int]()
+    for fact in story.simulation.store.cell.facts():
+        if fact.words[0] == "evicted":
+            gone[fact.version] += ranges.count(fact.words[5])
+    assert sum(gone.values()) == 30
+    most = min(evictions, starts * slots)
+    assert max(gone.values()) == most + most % slots
