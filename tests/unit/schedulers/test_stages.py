@@ -2,9 +2,12 @@
 
 import numpy as np
 
+from omega.cellstate.residents import Resident
 from omega.schedulers.fairshare.partition import Preemptible
 from omega.schedulers.fairshare.starvation import Status
+from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.preemption.planning import Backoff, least_for
+from omega.schedulers.preemption.sets import UnsettledEvictions
 
 
 def test_stages() -> None:
@@ -43,3 +46,17 @@ def test_an_exchange_on_a_machine_is_an_eviction_by_somebody() -> None:
     assert resting(2.0) == []
     rows = np.concatenate([rows, rows], axis=1)
     assert resting(3.0) == [], "machines that joined"
+
+
+def test_a_job_leaves_what_evictions_in_flight_take_of_it() -> None:
+    """Of each its own tasks, and all of a strict gang; two transactions may take of one job."""
+    single = Resident(machine=0, placement=7, job="a", precedence=0, need=(10, 1), tasks=5)
+    gang = Resident(machine=0, placement=8, job="b", precedence=0, need=(20, 2), tasks=1, together=4)
+    policy, residents = FairSharePreemption(), {7: single, 8: gang}
+    policy._unsettled = {
+        "first": UnsettledEvictions((), {7: 2, 8: 1}, (), residents),
+        "second": UnsettledEvictions((), {7: 1}, (), residents),
+    }
+    assert policy.leaving("a", 2) == (30, 3)
+    assert policy.leaving("b", 2) == (80, 8)
+    assert policy.leaving("c", 2) == (0, 0)
