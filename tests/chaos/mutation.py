@@ -3,7 +3,7 @@
 A mutant is one file with one place changed by one operator: a comparison flipped, a bound moved by one, ``and`` for
 ``or``, a constant raised, a truth value negated, a statement removed. A seeded generator draws the mutants; each runs
 against the tests of its file in a copy of the tree, two at a time. A mutant that passes all of them survives and is
-printed. A third argument names another sample of files: ``scheduling`` (the pending queue, the loop and the orderings)
+printed. What an object prints of itself (``repr=False``) is not changed. A third argument names another sample of files: ``scheduling`` (the pending queue, the loop and the orderings)
 or ``edges`` (the pending queue, preemption, rolling updates and the guard of tasks).
 """
 
@@ -173,7 +173,7 @@ def runs_of(path: str) -> list[tuple[str, ...]]:
 OPERATORS: tuple[tuple[str, str], ...] = (
     (r" <= ", " < "), (r" >= ", " > "), (r" < ", " <= "), (r" > ", " >= "), (r" == ", " != "), (r" [!~]= ", " == "),
     (r"\band\b", "or"), (r"\bor\b", "and"), (r" \+ 1\b", ""), (r" - 1\b", ""), (r"(?<= )0(?=[\s,)])", "1"),
-    (r"(?<!strict=)\bTrue\b", "False"), (r"\bFalse\b", "True"), (r"\btrue\b", "false"), (r"\bfalse\b", "true"),
+    (r"(?<!strict=)\bTrue\b", "False"), (r"(?<!repr=)\bFalse\b", "True"), (r"\btrue\b", "false"), (r"\bfalse\b", "true"),
     (r"\bnot (?=\w)", ""), (r"^( +)(?:self\.)?\w+\(.*\)$", r"\1"),
 )  # fmt: skip
 
@@ -224,14 +224,14 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "forgets lanes that are gone, of which nothing is read, one lane earlier",
     ("schedulers/queue/ready.py", "if work is not None or self.works.get(work.job.id) is work:"):
         "adds an entry of a job that was replaced, which its number excludes",
-    ("schedulers/ordering/fair_users.py", "_snapshot: Snapshot | None = field(default=None, repr=True)"):
-        "prints the snapshot with the policy",
     ("schedulers/queue/ready.py", "if len(self._lanes) >= MANY:"):
         "finds the first of a few lanes in the way for many",
     ("schedulers/queue/group_table.py", "self._free += range(known + more - 1, known, -1)"):
         "leaves a line of each table unused",
     ("schedulers/queue/group_table.py", "if len(self._lanes) >= 2 * len(self.of) + 64:"):
         "forgets lanes without blocked jobs one lane earlier",
+    ("schedulers/queue/intake.py", "if len(asked.lanes) >= 1:"):
+        "takes the jobs of the only lane from a reply that has no others",
     ("schedulers/preemption/victims.py", "if all(amount < 0 for amount in missing):"):
         "looks at the other tasks too, none of which frees anything that is missing",
     ("omega/live/agent/guard.py", "self._kill_foreign(place, task, supervisor_too=True)"):
