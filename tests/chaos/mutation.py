@@ -3,8 +3,9 @@
 A mutant is one file with one place changed by one operator: a comparison flipped, a bound moved by one, ``and`` for
 ``or``, a constant raised, a truth value negated, a statement removed. A seeded generator draws the mutants; each runs
 against the tests of its file in a copy of the tree, two at a time. A mutant that passes all of them survives and is
-printed. What an object prints of itself (``repr=False``) is not changed. A third argument names another sample of files: ``scheduling`` (the pending queue, the loop and the orderings)
-or ``edges`` (the pending queue, preemption, rolling updates and the guard of tasks).
+printed. What an object prints of itself (``repr=False``) is not changed. A third argument names another sample of
+files: ``scheduling`` (the pending queue, the loop and the orderings) or ``edges`` (the pending queue, preemption,
+rolling updates and the guard of tasks).
 """
 
 import os
@@ -173,8 +174,8 @@ def runs_of(path: str) -> list[tuple[str, ...]]:
 OPERATORS: tuple[tuple[str, str], ...] = (
     (r" <= ", " < "), (r" >= ", " > "), (r" < ", " <= "), (r" > ", " >= "), (r" == ", " != "), (r" [!~]= ", " == "),
     (r"\band\b", "or"), (r"\bor\b", "and"), (r" \+ 1\b", ""), (r" - 1\b", ""), (r"(?<= )0(?=[\s,)])", "1"),
-    (r"(?<!strict=)\bTrue\b", "False"), (r"(?<!repr=)\bFalse\b", "True"), (r"\btrue\b", "false"), (r"\bfalse\b", "true"),
-    (r"\bnot (?=\w)", ""), (r"^( +)(?:self\.)?\w+\(.*\)$", r"\1"),
+    (r"(?<!strict=)\bTrue\b", "False"), (r"(?<!repr=)\bFalse\b", "True"), (r"\btrue\b", "false"),
+    (r"\bfalse\b", "true"), (r"\bnot (?=\w)", ""), (r"^( +)(?:self\.)?\w+\(.*\)$", r"\1"),
 )  # fmt: skip
 
 EQUIVALENT: dict[tuple[str, str], str] = {

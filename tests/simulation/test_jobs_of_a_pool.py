@@ -94,10 +94,10 @@ def test_a_job_alone_takes_all_room_at_once_and_one_task_of_each_waits_for_nobod
     alone = at.job("p", 90)
     assert at.run(0.5).placed(alone) == 40
     at = ground(schedulers, 40, (0.9, 1.1))
-    for _ in range(600):
+    for _ in range(300):
         at.job("p", 1)
-    story = at.run(10, watch=[2 + 0.1 * sample for sample in range(70)])
-    assert sum(sum(seen.values()) for seen in story.seen.values()) >= 0.97 * 40 * 70
+    story = at.run(6, watch=[2 + 0.1 * sample for sample in range(40)])
+    assert sum(sum(seen.values()) for seen in story.seen.values()) >= 0.97 * 40 * 40
 
 
 @SEVERAL
