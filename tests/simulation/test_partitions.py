@@ -122,6 +122,20 @@ def test_everywhere_the_aggressive_stage_reaches_other_pools() -> None:
         assert scattered(STAGED, ("a", "b"), everywhere=everywhere).placed("b-1") == placed
 
 
+def test_everywhere_an_upper_pool_that_starves_takes_its_own_deficit() -> None:
+    """Pool `a` lacks 2 of its 8 slots, and `a1` below it 4, as `a2` holds 6; only `a` starves, others hold 4 more."""
+    patient = PreemptionSettings(starvation_timeout=1000.0)
+    pools = [Pool("a"), Pool("a1", "a", preemption=patient), Pool("a2", "a"), Pool("d", preemption=patient),
+             Pool("b"), Pool("c")]  # fmt: skip
+    ground = Ground(pools, 8, preemption=FAIR, everywhere=True)
+    for pool, tasks in ("a2", 6), ("d", 6), ("b", 10), ("c", 10):
+        ground.job(pool, tasks)
+    late = [ground.job(pool, 8, at=6.0) for pool in ("a1", "d")]
+    story = ground.run(20)
+    assert [story.share(pool) for pool in ("a", "a1", "a2", "d", "b", "c")] == pytest.approx([8, 4, 4, 8, 8, 8])
+    assert ([story.placed(job) for job in late], story.evicted) == ([2, 0], 2)
+
+
 def test_a_scheduler_reports_starving_pools() -> None:
     """A pool that waits for its timeout is not starving, one that may evict is."""
     seen = {}
