@@ -157,8 +157,10 @@ def _lenders(pools: Pools, inspection: Inspection, cell_state: CellState) -> Ite
             yield Violation(6, f"occupied are {words[size:]}, by the jobs {lenders[name].used}", f"pools field {name}")
 
 
-def machines_are_in_their_trees(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
-    """6: a machine is in the tree that the formulas select by its attributes, and runs jobs of pools of it alone."""
+def machines_are_in_their_trees(
+    inspection: Inspection, cell_state: CellState, register: Register
+) -> Iterator[Violation]:
+    """6: a machine is in the tree that formulas select by its attributes, also by the log; it runs its jobs alone."""
     if any(damage.key in ("pools", "static") for damage in inspection.damaged):
         return
     pools, assigned = _pools(inspection.pools), inspection.trees
@@ -175,6 +177,8 @@ def machines_are_in_their_trees(inspection: Inspection, cell_state: CellState, _
         elif assigned[index] != number:
             what = f"is in tree {assigned[index]}, by its attributes in {number} (places in the list of trees)"
             yield Violation(6, what, f"machine {index}")
+        elif (known := register.tree_of(index)) not in (None, "-" if number is None else str(number)):
+            yield Violation(6, f"is in tree {number}, by the log in {known}", f"machine {index}")
     for index in assigned.keys() - cell_state.rows.keys():
         yield Violation(6, "is in a tree and does not exist", f"machine {index}")
     for run in (run for runs in cell_state.runs.values() for run in runs if not run.leaving):

@@ -50,11 +50,13 @@ class ChangedMachine(NamedTuple):
 
 @dataclass(slots=True)
 class MachineFacts:
-    """A machine's name, the executor that brought it and how many attributes it has; None where unknown."""
+    """A machine's name, the executor that brought it, how many attributes it has and its tree; None where unknown."""
 
     name: str | None = None
     executor: str | None = None
     attributes: int | None = None
+    tree: str | None = None
+    """The number of its tree, "-" for none."""
 
 
 _BEGINS = frozenset({"attempt", "failed", "lost", "evicted", "stopped"})
@@ -133,10 +135,13 @@ class Register:
         word, words = fact.words[0], fact.words
         if word == "join":
             entry = self.machines.setdefault(int(words[1]), MachineFacts())
-            entry.name, entry.executor, entry.attributes = words[2], fact.by, None
+            entry.name, entry.executor, entry.attributes, entry.tree = words[2], fact.by, None, None
         elif word == "machine":
+            entry = self.machines.setdefault(int(words[1]), MachineFacts())
             if words[2] == "attributes":
-                self.machines.setdefault(int(words[1]), MachineFacts()).attributes = int(words[3])
+                entry.attributes = int(words[3])
+            elif words[2] == "tree":
+                entry.tree = words[3]
         elif word in ("enlist", "leave", "lapse"):
             self._member(fact)
         elif word == "limit":
@@ -150,6 +155,10 @@ class Register:
         elif word not in ("restore", "left", "conflict", "assert"):  # the others are of a job
             job = self._known(words[_JOB_AT.get(word, 1)], fact)
             (self._gate if word in ("gate", "pass") else self._job)(job, fact)
+
+    def tree_of(self, machine: int) -> str | None:
+        """Return the number of a machine's tree, "-" for none; None where the log does not have it."""
+        return self.machines[machine].tree if machine in self.machines else None
 
     def _known(self, job_id: str, fact: Fact) -> JobFacts:
         """Return the facts of a job, which a log that is complete has from its submission on."""

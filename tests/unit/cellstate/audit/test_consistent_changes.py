@@ -37,6 +37,17 @@ def total_of_a_tree(town: Town) -> None:
     town.put("pools", "t1", " ".join(["41", *words[1:]]))
 
 
+def fact(town: Town, before: str, after: str) -> None:
+    """Replace a part of one fact of the log."""
+    key = town.prefix + "log"
+    entries = town.client.xrange(key)
+    assert sum(before in fields[b"facts"].decode() for _, fields in entries) == 1
+    town.client.delete(key)
+    for name, fields in entries:
+        text = fields[b"facts"].decode().replace(before, after)
+        town.client.xadd(key, {**fields, b"facts": text}, id=name)
+
+
 @pytest.mark.parametrize(
     ("change", "where", "said"),
     [
@@ -54,6 +65,7 @@ def total_of_a_tree(town: Town) -> None:
         (lambda t: t.put("operator", "0", "7 -\n"), "machine 0", "differs from what operators set of it"),
         (lambda t: t.put("operator", "99", "- -\n"), "machine 99", "has settings of operators and is not in the cell"),
         (lambda t: t.drop("trees", "0"), "machine 0", "is in no tree"),
+        (lambda t: fact(t, "machine 2 tree 0 ", "machine 2 tree 1 "), "machine 2", "is in tree 0, by the log in 1"),
         (lambda t: t.put("trees", "0", "1"), "machine 0", "is in tree 1, by its attributes in 0"),
     ],
 )
