@@ -24,7 +24,8 @@ class JobDemand(NamedTuple):
 
     `commands`: its tasks run commands. `spec`: its fields that the store does not read.
     `optional`: positions of the groups that a gang does not have to cover. `most`: the amounts that it could hold at
-    once if nothing else ran, where that is less than its demand.
+    once if nothing else ran, where that is less than its demand. `gang`: its tasks run all together; `least`: at least
+    so many of them do (0: any number).
     """
 
     id: str
@@ -37,6 +38,7 @@ class JobDemand(NamedTuple):
     spec: Mapping[str, Any] = {}
     optional: tuple[int, ...] = ()
     most: Resources = ()
+    least: int = 0
 
     @property
     def weight(self) -> float:

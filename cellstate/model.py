@@ -182,6 +182,8 @@ class JobSpec:
     spec: Mapping[str, Any] = field(default_factory=dict)
     after: tuple[After, ...] = ()
     """Jobs that it waits for before it is placed: submitted earlier, or earlier in the same call."""
+    gang_min: int = 0
+    """Number of tasks of a gang that are placed together (semantics 8); 0: all of them."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -196,9 +198,19 @@ class JobSpec:
         if not all(_ID.fullmatch(wait.job) for wait in self.after) or len(self.after) > MOST_WAITS:
             raise BadInput(f"job {self.name}: waits for at most {MOST_WAITS} jobs, named by their ids")
         check_spec(self.spec, self.name)
-        if self.gang and self.total > MOST_CLAIMS:
-            most = f"the most in one transaction is {MOST_CLAIMS}"
-            raise BadInput(f"job {self.name}: a gang of {self.total} tasks; {most}")
+        if self.gang or self.gang_min:
+            self._check_gang()
+
+    def _check_gang(self) -> None:
+        """Refuse a minimum without a gang or above its tasks, and a gang of more tasks than a transaction takes."""
+        least, total, most = self.gang_min, self.total, f"the most in one transaction is {MOST_CLAIMS}"
+        if least and not self.gang:
+            raise BadInput(f"job {self.name}: gang_min {least} without a gang; set gang")
+        if not 0 <= least <= total:
+            raise BadInput(f"job {self.name}: a gang of at least {least} tasks; want 1 to its {total}")
+        if (least or total) > MOST_CLAIMS:
+            which = f"at least {least}" if least else f"{total}"
+            raise BadInput(f"job {self.name}: a gang of {which} tasks; {most}")
 
     @property
     def total(self) -> int:
@@ -351,6 +363,8 @@ class Job:
     order: int
     state: JobState = JobState.ACTIVE
     gang: Gang = Gang.NO
+    gang_min: int = 0
+    """Number of tasks of a gang that are placed together; 0: all of them."""
     submitted_ms: int = 0
     groups: list[GroupStatus]
     spec: Mapping[str, Any] = field(default_factory=dict)
@@ -379,14 +393,39 @@ class Job:
         return sum(group.unplaced for group in self.groups)
 
     @property
+    def placed(self) -> int:
+        """Number of placed tasks."""
+        return sum(group.placed for group in self.groups)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its unplaced tasks are placed in one transaction: a gang without a minimum."""
+        return self.gang is not Gang.NO and not self.gang_min
+
+    @property
+    def lacks(self) -> int:
+        """Number of its unplaced tasks that one transaction must place: all of a gang, or what its minimum lacks."""
+        if self.gang is Gang.NO:
+            return 0
+        return self.unplaced if not self.gang_min else max(0, min(self.gang_min - self.placed, self.unplaced))
+
+    @property
+    def together(self) -> int:
+        """Number of its placed tasks that an eviction of one of them ends, 0 for that task alone (semantics 8)."""
+        if self.gang is not Gang.STRICT:
+            return 0
+        placed = self.placed
+        return placed if not self.gang_min or placed <= self.gang_min else 0
+
+    @property
     def pending(self) -> bool:
         """Whether it needs a scheduler (invariant 4): not while all its unplaced tasks are delayed.
 
-        A gang is not pending while any of them is: it is placed as a whole (semantics 8).
+        A gang without a minimum is not pending while any of them is: it is placed as a whole (semantics 8).
         """
         if self.state not in (JobState.ACTIVE, JobState.HELD):
             return False
-        delayed = self.gang is not Gang.NO and any(group.delayed for group in self.groups)
+        delayed = self.whole and any(group.delayed for group in self.groups)
         return not delayed and any(group.ready for group in self.groups)
 
 

@@ -56,6 +56,7 @@ FIXED: tuple[Field, ...] = (
     Field("precedence", "4", ""),
     Field("order", "8", "number of its submission", seen=Seen.OWN),
     Field("submitted", "8", "ms, by the clock of the submitter", seen=Seen.OWN),
+    Field("gang_min", "2", "tasks of a gang that are placed together; 0: all of them"),
     Field("lane", "t", "number of its lane (lua/parts/lanes.lua)", seen=Seen.DECLARED),
     Field("name", "t", "empty when it is the id", seen=Seen.OWN),
     Field("kind", "t", "", seen=Seen.DECLARED),
@@ -220,6 +221,7 @@ def constants() -> str:
     offsets = [
         f"CHANGING_BYTES {2 + bare(CHANGING)}", f"LEAVING_AT {2 + bare(before)}", f"LINKS_AT {2 + bare(CHANGING[:-1])}",
         f"LANE_AT {2 + bare(CHANGING) + bare(_numbers(FIXED))}",
+        f"GANG_MIN_AT {2 + bare(CHANGING) + bare(FIXED[: [field.name for field in FIXED].index('gang_min')])}",
         f"COUNTS_AT {bare(GROUP[:1])}", f"WAITING_AT {bare(_numbers(GROUP))}",
     ]  # fmt: skip
     return f"--@const {', '.join([*places, f'NEED {len(GROUP)}', f'NEVER {NEVER}', *offsets])}"

@@ -57,8 +57,10 @@ class JobBook:
     least: int | None = None
     """The fewest and the most tasks left unplaced after a transaction that placed some."""
     most: int | None = None
-    broken: int | None = None
-    """The most tasks left placed after a transaction that evicted some."""
+    fewest: int | None = None
+    """The fewest tasks placed after a transaction that placed some and left others unplaced."""
+    torn: set[int] = field(default_factory=set)
+    """Tasks left placed after each transaction that evicted some."""
 
 
 def counts_of(counted: JobBook | GroupStatus) -> tuple[int, ...]:

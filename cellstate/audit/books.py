@@ -119,16 +119,24 @@ def counts_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Vi
 
 
 def gangs_commit_whole(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
-    """2: a gang's transaction leaves nothing unplaced; one evicted member of a strict gang takes all with it."""
+    """2: a gang's transaction leaves nothing unplaced; one evicted member of a strict gang takes all with it.
+
+    One of a gang with a minimum leaves as many placed; evictions leave as many of a strict one, or none.
+    """
     for job_id, book in replay.jobs.items():
         job = cell_state.jobs.get(job_id)
         if job is None or job.gang is Gang.NO:
             continue
-        left = 0 if any(group.optional for group in job.groups) else _left_unplaced(job, book)
+        optional = any(group.optional for group in job.groups)
+        left = 0 if optional or job.gang_min else _left_unplaced(job, book)
         if left:
             yield Violation(2, f"a transaction placed some of its tasks and left {left} unplaced", f"gang {job_id}")
-        if book.known and book.broken and job.gang is Gang.STRICT:
-            what = f"a transaction evicted some of its tasks and left {book.broken} placed"
+        few, least = book.fewest, job.gang_min
+        if book.known and not optional and few is not None and few < least:
+            yield Violation(2, f"a transaction left {few} of its tasks placed, of at least {least}", f"gang {job_id}")
+        torn = [placed for placed in book.torn if placed and (not least or placed < least)]
+        if book.known and torn and job.gang is Gang.STRICT:
+            what = f"a transaction evicted some of its tasks and left {max(torn)} placed"
             yield Violation(2, what, f"gang {job_id}")
 
 

@@ -127,7 +127,7 @@ class Decisions:
         """Check the sets whose jobs are all known; yields what is wrong, and the job of the set."""
         self.checked = 0
         for each in self.sets:
-            if not _are_known(each, jobs):
+            if not _are_known(each, jobs) or _tears_a_minimum(each, jobs):
                 continue
             self.checked += 1
             if problem := _DecisionCheck(each, jobs).problem():
@@ -141,6 +141,12 @@ def _are_known(decided: DecidedSet, jobs: Mapping[str, Job]) -> bool:
     evicted = chain(decided.evicted, *(claim.evicted for claim in decided.claims))
     groups = [*(group for group, _ in evicted), *decided.others]
     return all(name in jobs for name in (decided.job, *decided.refused, *(job for job, _ in groups)))
+
+
+def _tears_a_minimum(decided: DecidedSet, jobs: Mapping[str, Job]) -> bool:
+    """Return whether a strict gang with a minimum lost tasks: the log does not show with which of them its rest went."""
+    evicted = chain(decided.evicted, *(claim.evicted for claim in decided.claims))
+    return any(jobs[job].gang is Gang.STRICT and jobs[job].gang_min for (job, _), _ in evicted)
 
 
 def _leaf(job: Job) -> str:
@@ -182,7 +188,11 @@ class _DecisionCheck:
         transactions in flight had counted on the copy: the set is illegal when it is so however that was.
         """
         flights = {0, int(bool(self.decided.refused))}
-        problems = [self._problem(sets, flight) for flight in flights for sets in (self._tasks(), self._claims())]
+        job = self.jobs[self.decided.job]
+        # Beyond the minimum of a gang each claim is a set of its own.
+        forms = {job.gang is not Gang.NO, job.whole}
+        ways = [sets for together in forms for sets in (self._tasks(together), self._claims(together))]
+        problems = [self._problem(sets, flight) for flight in flights for sets in ways]
         return "" if "" in problems else problems[-1]
 
     def _problem(self, sets: list[list[StartedTasks]], flight: int) -> str:
@@ -207,18 +217,18 @@ class _DecisionCheck:
         for stock in stocks:
             stock.close()
 
-    def _claims(self) -> list[list[StartedTasks]]:
-        """Return the sets: each claim, all claims of a gang."""
+    def _claims(self, together: bool) -> list[list[StartedTasks]]:
+        """Return the sets: each claim, or all claims together."""
         decided = self.decided
         claims = [StartedTasks(claim.group, claim.started, list(claim.evicted)) for claim in decided.claims]
         if claims:
             claims[-1].evicted += decided.evicted
-        return [claims] if self.jobs[decided.job].gang is not Gang.NO else [[claim] for claim in claims]
+        return [claims] if together else [[claim] for claim in claims]
 
-    def _tasks(self) -> list[list[StartedTasks]]:
+    def _tasks(self, together: bool) -> list[list[StartedTasks]]:
         """Return the sets with claims divided into tasks, where each task has as many victims."""
         divided = list[list[StartedTasks]]()
-        for steps in self._claims():
+        for steps in self._claims(together):
             claim, units = steps[0], [group for group, count in steps[0].evicted for _ in range(count)]
             if len(steps) > 1 or not claim.started or len(units) % claim.started:
                 divided.append(steps)

@@ -237,7 +237,7 @@ def housekeeping_has_work(inspection: Inspection, cell_state: CellState, _: Regi
                 f"has lost tasks that are delayed until {max(due)} ms, at {inspection.now_ms} ms by the server's clock"
             )
             yield Violation(4, what, f"job {job.id}")
-        if due and inspection.chores.get(job.id) != (max if job.gang else min)(due):
+        if due and inspection.chores.get(job.id) != (max if job.whole else min)(due):
             yield Violation(4, "has lost tasks that housekeeping does not queue again in time", f"job {job.id}")
     for job_id in inspection.chores.keys() - cell_state.jobs.keys():
         yield Violation(4, "is housekeeping's to act on, and is not kept", f"job {job_id}")

@@ -5,6 +5,7 @@ compares the books of machines, jobs and placements with a cell state. Where the
 checked as far as they are known.
 """
 
+from collections import Counter
 from fractions import Fraction
 
 from omega.cellstate import ranges
@@ -46,6 +47,8 @@ class Replay:
         self._block, self._actor = 0, ""
         self._placers: set[str] = set()
         self._victims: set[str] = set()
+        # Tasks of each job that ended otherwise in the present block.
+        self._ended = Counter[str]()
         self._evictors: dict[str, str] = {}
         # Machines that tasks were evicted from in the present block.
         self._emptied: dict[str, MachineBook] = {}
@@ -111,9 +114,11 @@ class Replay:
             job = self.jobs[job_id]
             job.least = job.unplaced if job.least is None else min(job.least, job.unplaced)
             job.most = job.unplaced if job.most is None else max(job.most, job.unplaced)
+            if job.unplaced > 0:
+                job.fewest = job.placed if job.fewest is None else min(job.fewest, job.placed)
         for job_id in self._victims:
             job = self.jobs[job_id]
-            job.broken = job.placed if job.broken is None else max(job.broken, job.placed)
+            job.torn.add(job.placed + self._ended[job_id])
         for evictor, placement in self._evictors.items():
             if evictor not in self._placers:
                 self.say(5, f"evicted for {evictor}, which placed nothing", f"placement {placement}")
@@ -126,6 +131,7 @@ class Replay:
                 )
             book.awaited = []
         self._placers, self._victims, self._evictors, self._emptied = set(), set(), {}, {}
+        self._ended.clear()
         self._assertions.close()
 
     def _restore(self, words: tuple[str, ...]) -> None:
@@ -234,6 +240,7 @@ class Replay:
         else:
             job.unplaced += count
         self._unless_dropped = "", 0, 0
+        self._ended[job_id] += count * (how != "evicted")
         if how == "evicted":
             if cause == "fair-share" and evictor:
                 self._victims.add(job_id)

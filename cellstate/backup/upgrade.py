@@ -7,7 +7,8 @@ from omega.cellstate.backup import Backup
 from omega.cellstate.errors import Unsuitable
 from omega.cellstate.pools import Pools, PoolTree
 from omega.cellstate.pools.records import leaf_rows, state_of, unpack_pool, unpack_trees
-from omega.cellstate.redis.job_records import decode
+from omega.cellstate.redis.job_records import LINKS_AT, decode
+from omega.cellstate.schema import FIXED, bare
 
 
 def pools_name_trees(backup: Backup) -> None:
@@ -31,7 +32,7 @@ def pools_name_trees(backup: Backup) -> None:
 def names_lead_to_ended_jobs(backup: Backup) -> None:
     """Schema 7: a name leads to the newest job of that name, live or ended; before, names led to live jobs only."""
     size, names = len(backup.resources), backup.bulk["jobnames"]
-    jobs = {job: decode(record, size) for job, record in backup.bulk["jobs"].items()}
+    jobs = {job: decode(with_minimum(record), size) for job, record in backup.bulk["jobs"].items()}
     for job in sorted(jobs, key=lambda each: int(jobs[each]["order"])):
         called = str(jobs[job]["name"]).encode() or job
         names[called] = b"" if called == job else job
@@ -43,8 +44,20 @@ def to_7(backup: Backup) -> None:
     names_lead_to_ended_jobs(backup)
 
 
-def to_8(_: Backup) -> None:
-    """Convert to schema 8: what operators set of machines is on record from now on (``operator``)."""
+def with_minimum(record: bytes) -> bytes:
+    """Return a job's record of schema 7 as schema 8 has it: no gang has a minimum, its number follows `submitted`."""
+    before = FIXED[: [field.name for field in FIXED].index("gang_min")]
+    at = LINKS_AT + 4 + int.from_bytes(record[LINKS_AT : LINKS_AT + 4], "little") + bare(before)
+    return record[:at] + bytes(2) + record[at:]
+
+
+def to_8(backup: Backup) -> None:
+    """Convert to schema 8: records of jobs have the minimum of a gang.
+
+    What operators set of machines is on record from now on (``operator``).
+    """
+    jobs = backup.bulk["jobs"]
+    jobs.update({job: with_minimum(record) for job, record in jobs.items()})
 
 
 STEPS: dict[int, Callable[[Backup], None]] = {6: to_7, 7: to_8}

@@ -321,14 +321,20 @@ end
 
 local decide
 do
-  -- A transaction of a gang must cover all its unplaced required tasks, in gang mode (semantics 8).
-  local function covers(t)
-    local sums = {}
+  -- A transaction of a gang must cover all its unplaced required tasks, in gang mode; of one with a minimum as many as
+  -- that lacks (semantics 8).
+  local function covers(t, j)
+    local sums, all = {}, 0
     for i = 1, t.n do
       local group, count = t.numbers[3 * i], t.numbers[3 * i + 1]
-      sums[group] = (sums[group] or 0) + count
+      sums[group], all = (sums[group] or 0) + count, all + count
     end
-    for i, g in ipairs(t.job.groups) do
+    if j.gang_min > 0 then
+      local lacks = math.min(j.gang_min - j.placed, j.unplaced + j.delayed)
+      return lacks <= 0 or t.gang and all >= lacks
+    end
+    if j.delayed > 0 then return false end
+    for i, g in ipairs(j.groups) do
       if (sums[i - 1] or 0) < g[UNPLACED] and not optional(g) then return false end
     end
     return t.gang
@@ -352,7 +358,7 @@ do
     t.job, t.kind, t.chain = j, j and K[j.kind], pools.limited and j and pools.chain(L[j.lane])
     t.limited = t.chain or (t.kind and t.kind.limited)
     t.tree = pools.divided and j and pools.tree(L[j.lane])
-    t.incomplete = j and j.gang > 0 and (j.delayed > 0 or not covers(t))
+    t.incomplete = j and j.gang > 0 and not covers(t, j)
     if t.share and j then shares.begin(t) end
     local changed = t.kind and t.kind.changed
     local failed, any = false, false

@@ -6,7 +6,7 @@
 -- ARGV   dims tag at by job check step most stops | groups
 -- A group is "number total seen placed". check: the modify index the caller read, "-" for any; step "1": a process
 -- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for
--- any. most: tasks of a gang; stops: running tasks stopped in one call. With more to stop the totals are not reached yet,
+-- any. most: tasks of a gang without a minimum; stops: running tasks stopped in one call. With more to stop the totals are not reached yet,
 -- and the call is repeated.
 -- Reply  {"ok", record}, {"unknown"}, {"ended", record}, {"moved", record}, {"group", record} (one that is
 --        not there), {"large", record} (more tasks, or indices given out, than are counted exactly; or a person's
@@ -75,7 +75,7 @@ for i, g in ipairs(j.groups) do
   end
 end
 if large then return { 'large', write_job(j) } end
-if j.gang > 0 and sum > tonumber(most) then return { 'many', write_job(j) } end
+if is_whole(j) and sum > tonumber(most) then return { 'many', write_job(j) } end
 --@include ready
 
 local function grow(g, count)

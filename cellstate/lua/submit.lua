@@ -48,7 +48,7 @@ end
 
 -- The fields of a job that never change: all but state, links, counts and ranges.
 local function essence(j)
-  local parts = { j.name, j.kind, j.precedence, j.gang, j.commands and 1 or 0 }
+  local parts = { j.name, j.kind, j.precedence, j.gang, j.gang_min, j.commands and 1 or 0 }
   for _, g in ipairs(j.groups) do
     parts[#parts + 1] = concat({ g[DURATION], g[TOTAL], g[INDICES], g[BUDGET], g[OPTIONAL] }, ' ')
     parts[#parts + 1] = format(AMOUNTS, unpack(g, NEED + 1, NEED + R))

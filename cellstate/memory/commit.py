@@ -227,11 +227,17 @@ def validate(ledger: Ledger, t: Validation, c: Claim) -> tuple[int, Verdict]:
 
 
 def covers(t: Validation, j: JobRow) -> bool:
-    """Return whether a transaction covers all unplaced required tasks of a gang job as a gang (semantics 8)."""
+    """Return whether a transaction covers all unplaced required tasks of a gang job as a gang (semantics 8).
+
+    Of a gang with a minimum it must cover as many as that lacks.
+    """
+    if j.gang_min:
+        lacks = min(j.gang_min - j.placed, j.unplaced + j.delayed)
+        return lacks <= 0 or (t.gang and sum(c.count for c in t.claims) >= lacks)
     sums: dict[int, int] = {}
     for c in t.claims:
         sums[c.group] = sums.get(c.group, 0) + c.count
-    return t.gang and all(g.optional or sums.get(g.number, 0) >= g.unplaced for g in j.groups)
+    return t.gang and not j.delayed and all(g.optional or sums.get(g.number, 0) >= g.unplaced for g in j.groups)
 
 
 def abort(ledger: Ledger, t: Validation) -> None:
@@ -279,7 +285,7 @@ def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
     j = ledger.J.get(transaction.job)
     asserts = transaction.assertion
     t = Validation(transaction, j)
-    t.incomplete = j is not None and j.gang > 0 and (j.delayed > 0 or not covers(t, j))
+    t.incomplete = j is not None and j.gang > 0 and not covers(t, j)
     t.tree = None if j is None else tree_of(ledger, j)
     t.stocks = Stocks(asserts, ledger, j) if j is not None and asserts is not None else None
     for c in t.claims:

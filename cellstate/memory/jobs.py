@@ -89,7 +89,7 @@ def enter(ledger: Ledger, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
     j = JobRow(spec.id, spec.name, kind, spec.precedence, JobState.ACTIVE, spec.gang)
     ledger.submissions += 1
     j.order, j.submitted, j.unplaced = ledger.submissions, at_ms, spec.total
-    j.modified = ledger.version + 1
+    j.modified, j.gang_min = ledger.version + 1, spec.gang_min
     if held:
         j.waits.append("*")
     for wait in spec.after:
@@ -273,7 +273,7 @@ def resize_once(
     grows = any(total > g.total for g, total in asked.items())
     if grows and not step and largest_sum((g.amounts, asked.get(g, g.total)) for g in j.groups) > MOST_TOGETHER:
         raise refused(ledger, j, "large")
-    if j.gang and sum(asked.get(g, g.total) for g in j.groups) > MOST_CLAIMS:
+    if j.whole and sum(asked.get(g, g.total) for g in j.groups) > MOST_CLAIMS:
         raise refused(ledger, j, "many")
     ledger.open()
     (ledger.touch_job if step else partial(modify, ledger))(j)
@@ -358,10 +358,10 @@ def _asked(spec: JobSpec) -> tuple[Any, ...]:
     groups = [
         (tuple(g.need), g.duration_ms, g.count, g.count, g.optional, -1 if g.once else g.budget) for g in spec.groups
     ]
-    return spec.name, spec.kind, spec.precedence, spec.gang, groups, _opaque(spec)
+    return spec.name, spec.kind, spec.precedence, spec.gang, spec.gang_min, groups, _opaque(spec)
 
 
 def _essence(j: JobRow) -> tuple[Any, ...]:
     """Return the constant part of a job: everything but state, counts and ranges."""
     groups = [(g.amounts, g.duration, g.total, g.indices, g.optional, -1 if g.once else g.budget) for g in j.groups]
-    return j.name, j.kind.name, j.precedence, j.gang, groups, j.spec
+    return j.name, j.kind.name, j.precedence, j.gang, j.gang_min, groups, j.spec

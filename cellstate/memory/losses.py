@@ -75,9 +75,9 @@ def requeue(ledger: Ledger, g: GroupRow, at_ms: float) -> Spans:
 
 
 def due_of(j: JobRow) -> int | None:
-    """Return when the first delayed task of a job is due, of a gang the last; None when there is none."""
+    """Return when the first delayed task of a job is due, of a whole gang the last; None when there is none."""
     due = [loss.due for g in j.groups for loss in g.losses if loss.due]
-    return (max if j.gang else min)(due) if due else None
+    return (max if j.whole else min)(due) if due else None
 
 
 def end_late(ledger: Ledger, j: JobRow, machine: int, placement: int, part: Spans | None, how: EndKind) -> int:

@@ -9,7 +9,7 @@ from omega.cellstate.memory.delta import delta, latest
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
 from omega.cellstate.memory.records import MANY, UNASSIGNED, GroupRow, JobRow, PoolRow
-from omega.cellstate.model import Gang, JobSpec, JobState, check_author
+from omega.cellstate.model import JobSpec, JobState, check_author
 from omega.cellstate.pools import JOBS, TASKS, Epoch, Pools
 from omega.cellstate.pools.epoch_records import digest, pack_leaves, pack_shares
 from omega.cellstate.pools.lending import Lent, bounds, keepers, lenders, lending_trees
@@ -209,5 +209,5 @@ def _demand(j: JobRow) -> JobDemand | None:
         return None
     optional = tuple(at for at, g in enumerate(j.groups) if g.optional)
     return JobDemand(
-        j.id, j.lane.lane, j.order, j.gang is not Gang.NO, waits, groups, j.commands, j.spec, optional
+        j.id, j.lane.lane, j.order, j.whole, waits, groups, j.commands, j.spec, optional, least=j.gang_min
     )  # fmt: skip

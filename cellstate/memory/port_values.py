@@ -14,7 +14,7 @@ def job_of(ledger: Ledger, j: JobRow, *, spec: bool = True, runs: bool = True) -
     ledger.unfold()
     return Job(
         id=j.id, name=j.name, kind=j.kind.name, precedence=j.precedence, order=j.order, state=j.state, gang=j.gang,
-        submitted_ms=j.submitted, groups=[_group(g, g.runs if runs else {}) for g in j.groups],
+        gang_min=j.gang_min, submitted_ms=j.submitted, groups=[_group(g, g.runs if runs else {}) for g in j.groups],
         spec=j.spec if spec else {}, modified=j.modified, held="*" in j.waits, awaited=tuple(j.awaited),
         after=tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait[0] not in "*!"),
         gate=gate_of(j), released=j.released,

@@ -24,7 +24,7 @@ def write_jobs(ledger: Ledger) -> None:
     for j in ledger.changed_jobs:
         if ledger.counted and not j.complete:
             count_in_lane(ledger, j)
-        pending = j.unplaced > 0 and j.state <= JobState.HELD and not (j.gang and j.delayed)
+        pending = j.unplaced > 0 and j.state <= JobState.HELD and not (j.whole and j.delayed)
         if j.unplaced == 0 and j.placed == 0 and not j.delayed and not j.complete:
             if j.state <= JobState.HELD:
                 j.state = JobState.DONE

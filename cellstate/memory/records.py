@@ -119,9 +119,9 @@ class JobRow:
     `lossy`: tasks of it were lost; `commands`: its tasks run commands.
     """
 
-    __slots__ = ("arrival", "awaited", "begun", "call", "commands", "complete", "delayed", "gang", "groups",
-                 "id", "kind", "lane", "lossy", "modified", "name", "order", "placed", "precedence", "released",
-                 "returned", "spec", "state", "submitted", "submitter", "unplaced", "waits")  # fmt: skip
+    __slots__ = ("arrival", "awaited", "begun", "call", "commands", "complete", "delayed", "gang", "gang_min",
+                 "groups", "id", "kind", "lane", "lossy", "modified", "name", "order", "placed", "precedence",
+                 "released", "returned", "spec", "state", "submitted", "submitter", "unplaced", "waits")  # fmt: skip
 
     def __init__(self, id: str, name: str, kind: "KindRow", precedence: int, state: JobState, gang: Gang) -> None:
         """Create a job without groups."""
@@ -130,12 +130,21 @@ class JobRow:
         self.spec: Mapping[str, Any] = {}
         self.submitter = ""
         self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
-        self.call = self.modified = 0
+        self.call = self.modified = self.gang_min = 0
         self.delayed = 0
         self.begun = self.commands = self.complete = self.lossy = self.released = self.returned = False
         self.lane: LaneRow
         self.waits: list[str] = []
         self.awaited: list[str] = []
+
+    @property
+    def whole(self) -> bool:
+        """Whether all its unplaced tasks are placed together: a gang without a minimum (semantics 8)."""
+        return self.gang > 0 and not self.gang_min
+
+    def breaks(self, placed: int) -> bool:
+        """Return whether so few tasks of a strict gang do not run without the others (semantics 8)."""
+        return not self.gang_min or placed < self.gang_min
 
     @property
     def bucket(self) -> int:

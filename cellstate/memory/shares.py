@@ -1,6 +1,7 @@
 """Evictions between pools in the twin: ``lua/parts/shares.lua``, function by function (semantics 33)."""
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from math import isinf
 from urllib.parse import quote
 
@@ -60,6 +61,8 @@ class Stocks:
         self.victims = [Stock(each, _held(ledger, each.leaves)) for each in assertion.victims]
         self.floors = [FloorStock(each, _held_by(ledger, each.job)) for each in assertion.floors]
         self.gone = set[str]()
+        self.away: dict[str, list[GroupRow]] = {}
+        """The tasks counted of each strict gang, by their group."""
 
     def covers(self, victim: JobRow, rank: int) -> bool:
         """Return whether there is a floor for the victim's job, or a threshold for its pool.
@@ -92,12 +95,16 @@ class Stocks:
             each.before, each.units = each.now, []
 
     def count(self, g: GroupRow, groups: Iterable[GroupRow]) -> Callable[[], None]:
-        """Count a task of the evictor and its victims, a strict gang as one unit; return a function that undoes it."""
-        gone, was = set(self.gone), [(each, each.now, len(each.units)) for each in (self.evictor, *self.victims)]
+        """Count a task of the evictor and its victims; return a function that undoes it.
+
+        What goes with a task of a strict gang is one unit with it.
+        """
+        gone, away = set(self.gone), {job: list(groups) for job, groups in self.away.items()}
+        was = [(each, each.now, len(each.units)) for each in (self.evictor, *self.victims)]
         floors = [(each, each.now) for each in self.floors]
 
         def undo() -> None:
-            self.gone = gone
+            self.gone, self.away = gone, away
             for each_floor, amounts in floors:
                 each_floor.now = amounts
             for each, now, units in was:
@@ -106,12 +113,10 @@ class Stocks:
 
         self.evictor.add(g.amounts)
         for group in groups:
-            job, unit = group.job, group.amounts
-            if job.gang is Gang.STRICT:
-                if job.id in self.gone:
-                    continue
-                self.gone.add(job.id)
-                unit = _whole(job)
+            job = group.job
+            if job.id in self.gone:
+                continue
+            unit = self._unit(group)
             if leaf(job) in self.evictor.leaves:
                 self.evictor.add(unit, -1)
             for each in self.victims:
@@ -122,6 +127,20 @@ class Stocks:
                 if each_floor.floor.job == job.id:
                     each_floor.lose(unit)
         return undo
+
+    def _unit(self, group: GroupRow) -> Resources:
+        """Return what the eviction of a task counts: of a strict gang that it leaves with too few, all the rest."""
+        job = group.job
+        if job.gang is not Gang.STRICT:
+            return group.amounts
+        before = self.away.setdefault(job.id, [])
+        before.append(group)
+        if not job.breaks(job.placed - len(before)):
+            return group.amounts
+        self.gone.add(job.id)
+        lost = (sum(column) for column in zip(*(each.amounts for each in before[:-1]), strict=True))
+        parts = zip_longest(_whole(job), lost, fillvalue=0)
+        return tuple(whole - gone for whole, gone in parts)
 
     def fact(self, job_id: str) -> tuple[str, ...]:
         """Return the fact for the audit: for each pool its leaves, its use before and after, its share; so for jobs."""

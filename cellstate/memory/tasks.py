@@ -163,11 +163,11 @@ def live_runs(ledger: Ledger, g: GroupRow) -> list[tuple[int, int]]:
 
 
 def evict_gangs(ledger: Ledger, reason: str, transaction: int) -> int:
-    """Evict the rest of every strict gang that lost a member to an eviction. Returns their number."""
+    """Evict the rest of every strict gang that evictions left with too few tasks. Returns their number."""
     count, jobs = 0, ledger.strict
     for j in jobs:
         ledger.strict = []
-        for g in j.groups:
+        for g in j.groups if j.breaks(j.placed) else ():
             for placement, index in live_runs(ledger, g):
                 count += end_tasks(ledger, ledger.M[index], placement, None, EndKind.EVICTED, reason, transaction)
     ledger.strict = []

@@ -45,6 +45,7 @@ class Leaf(NamedTuple):
 
     `start` orders them, by precedence, then by submission; `pending` counts unplaced tasks. `most`: amounts that each
     could hold at once if nothing else ran; empty: its demand. `weight`: of each, among the jobs of its pool.
+    `least`: the part of its demand below which a gang with a minimum does not run.
     """
 
     pool: str
@@ -56,6 +57,7 @@ class Leaf(NamedTuple):
     jobs: list[str]
     most: Resources = ()
     weight: float = 1.0
+    least: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

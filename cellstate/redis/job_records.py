@@ -134,6 +134,7 @@ def new_job(spec: JobSpec, *, held: bool) -> tuple[bytes, bytes]:
     whole = opaque(spec.spec, spec.groups)
     fields = _BLANK | {
         "commands": runs_commands(whole), "links": ("<*" if held else "") + waits, "gang": int(spec.gang),
+        "gang_min": spec.gang_min,
         "bucket": f"{bucket_of(spec.id):02x}", "precedence": spec.precedence, "kind": spec.kind,
         "name": stored_name(spec.id, spec.name),
         "groups": [_new_group(group, group.count) for group in spec.groups],
@@ -242,7 +243,7 @@ def _links(text: str) -> _Links:
 
 _STATES, _GANGS = {int(state): state for state in JobState}, {int(gang): gang for gang in Gang}
 """Tables, because a call of an enumeration takes a tenth of the time that a job takes to read."""
-_WANTED = ("state", "begun", "commands", "size", "modified", "gang", "precedence", "order", "submitted")
+_WANTED = ("state", "begun", "commands", "size", "modified", "gang", "precedence", "order", "submitted", "gang_min")
 """The numbers that a job has of its record."""
 
 
@@ -258,7 +259,7 @@ def _wanted(section: _Section) -> str:
 _HEAD = Struct(f"<B{_wanted(_CHANGING)}{_CODES[_CHANGING.texts[0]]}{_wanted(_FIXED)}{_CODES[_FIXED.texts[0]]}")
 """The form, the wanted numbers with the length of the links between them, the length of the lane: without links."""
 _UNLINKED: _Links = False, (), (), "", False
-_LINKS_AT = 1 + _CHANGING.numbers.size
+LINKS_AT = 1 + _CHANGING.numbers.size
 _AFTER_NAME = _FIXED.names[_FIXED.names.index("name") + 1 :]
 _LANE_AT, _read_head, _new = _HEAD.size, _HEAD.unpack_from, object.__new__
 
@@ -285,14 +286,14 @@ def read_job(job_id: str, record: bytes, spec: bytes, dimensions: int, apart: Ma
     """
     job = _new(Job)
     (form, state, job.begun, job.commands, size, job.modified, links, gang, job.precedence, job.order,
-     job.submitted_ms, width) = _read_head(record)  # fmt: skip
+     job.submitted_ms, job.gang_min, width) = _read_head(record)  # fmt: skip
     job.held, job.after, job.awaited, job.gate, job.released = _UNLINKED
     if links:
-        start = _LINKS_AT + 4
+        start = LINKS_AT + 4
         own = record[start : start + links].decode()
         job.held, job.after, job.awaited, job.gate, job.released = _links(own)
-        record = record[:_LINKS_AT] + bytes(4) + record[start + links :]
-        *_, gang, job.precedence, job.order, job.submitted_ms, width = _read_head(record)
+        record = record[:LINKS_AT] + bytes(4) + record[start + links :]
+        *_, gang, job.precedence, job.order, job.submitted_ms, job.gang_min, width = _read_head(record)
     at = _LANE_AT + width
     lane, start = record[_LANE_AT:at], at + 1
     at = start + record[at]
@@ -334,14 +335,14 @@ def _place(section: _Section, fields: Sequence[Field], name: str, start: int) ->
 _ORDER_AT = _place(_FIXED, FIXED, "order", 0)
 MODIFIED_AT = _place(_CHANGING, CHANGING, "modified", 1)
 BUCKET_AT, ORDER_AT, SUBMITTED_AT = (
-    _place(_FIXED, FIXED, name, _LINKS_AT + 4) for name in ("bucket", "order", "submitted")
+    _place(_FIXED, FIXED, name, LINKS_AT + 4) for name in ("bucket", "order", "submitted")
 )
 """Where the numbers of a job stand in its record, those of the fixed section in a record without links."""
 
 
 def name_span(record: bytes) -> tuple[int, int]:
     """Return where the name begins and ends in a record without links. Raises ValueError for one with links."""
-    if record[_LINKS_AT : _LINKS_AT + 4] != bytes(4):
+    if record[LINKS_AT : LINKS_AT + 4] != bytes(4):
         raise ValueError("a record with links")
     at = _LANE_AT + record[_LANE_AT - 1]
     return at + 1, at + 1 + record[at]
@@ -349,7 +350,7 @@ def name_span(record: bytes) -> tuple[int, int]:
 
 def read_order(record: bytes) -> int:
     """Read the position of a job's submission from its record, alone."""
-    at = _LINKS_AT + 4 + int.from_bytes(record[_LINKS_AT : _LINKS_AT + 4], "little") + _ORDER_AT
+    at = LINKS_AT + 4 + int.from_bytes(record[LINKS_AT : LINKS_AT + 4], "little") + _ORDER_AT
     if at + 8 > len(record):
         raise ValueError("a record that ends within its fixed fields")
     return int.from_bytes(record[at : at + 8], "little")

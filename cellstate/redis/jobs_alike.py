@@ -41,7 +41,8 @@ def read_alike(ids: Sequence[str], records: Sequence[bytes], specs: Sequence[byt
         job = _new(Job)  # field by field, in two thirds of the time of a call of the class
         job.id, job.name, job.order, job.submitted_ms, job.modified = job_id, name, position, at_ms, index
         job.groups, job.spec = first.groups, unpack(spec) if spec else first.spec
-        job.kind, job.precedence, job.state, job.gang = first.kind, first.precedence, first.state, first.gang
+        job.kind, job.precedence, job.state = first.kind, first.precedence, first.state
+        job.gang, job.gang_min = first.gang, first.gang_min
         job.held, job.after, job.awaited, job.begun = first.held, first.after, first.awaited, first.begun
         job.lane, job.commands, job.submitter = first.lane, first.commands, first.submitter
         job.gate, job.released = first.gate, first.released

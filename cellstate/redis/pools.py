@@ -288,7 +288,8 @@ def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]
         groups.append((group["need"], unplaced, placed))
     if not some:
         return None
-    demand = JobDemand(job_id, lanes[job["lane"]], job["order"], job["gang"] > 0, waits, tuple(groups), job["commands"])
+    least, gang, lane = job["gang_min"], job["gang"] > 0 and not job["gang_min"], lanes[job["lane"]]
+    demand = JobDemand(job_id, lane, job["order"], gang, waits, tuple(groups), job["commands"], least=least)
     optional = tuple(at for at, group in enumerate(job["groups"]) if group["optional"])
     return demand._replace(optional=optional) if optional else demand
 

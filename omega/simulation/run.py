@@ -19,6 +19,7 @@ from omega.cellstate.transaction import Detection, Mode, Transaction
 from omega.schedulers.draws import Draws
 from omega.schedulers.job_fields import JobField
 from omega.schedulers.ordering.fifo import Fifo, Rejoin
+from omega.schedulers.placement.arranging import arranged
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit
@@ -80,6 +81,7 @@ def work_of(spec: JobSpec, order: int, at: int) -> Work:
             more = {**more, "groups": [dict(each.spec) for each in spec.groups]}
     job = Job(
         id=spec.id, name=spec.name, kind=spec.kind, precedence=spec.precedence, order=order, gang=spec.gang,
+        gang_min=spec.gang_min,
         submitted_ms=at // 1000, groups=groups, spec=more,
     )  # fmt: skip
     return Work.waiting(job, left, at / SECOND)
@@ -278,7 +280,7 @@ class Simulation:
         for order, spec in enumerate(specs):
             self.store.refresh(copy)
             work = work_of(spec, -1 - order, 0)
-            claims = placement.place(work, copy, rng)
+            claims = arranged(placement, work, copy, rng)
             if claims:
                 mode = Mode.GANG if spec.gang else Mode.INCREMENTAL
                 transaction = Transaction(spec.id, claims, mode, Detection.FINE)

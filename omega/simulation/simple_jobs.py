@@ -263,7 +263,7 @@ class SimpleJobs:
         g = GroupRow(j, 0, spec.groups[0], total)
         j.groups.append(g)
         j.order, j.submitted, j.submitter, j.lane = job.order, submission.at_ms, submission.by, lane
-        j.modified = submission.modified
+        j.modified, j.gang_min = submission.modified, spec.gang_min
         if job.first:
             j.placed, g.placed, g.unplaced, g.waiting = total, total, 0, ()
             kind.used += job.need * total

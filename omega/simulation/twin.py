@@ -143,7 +143,7 @@ class SimulatedTwin(MemoryCell):
         if g is None or j.state is not _ACTIVE or total > g.unplaced or len(g.waiting) != 2:
             return None
         gang = mode is _GANG
-        if j.gang and (j.delayed or not (gang and total == j.unplaced)):
+        if j.gang and not _takes_effect(j, total, gang=gang):
             return None
         if ledger.shut and not ledger.shut.isdisjoint(machines):
             return None
@@ -321,3 +321,11 @@ def _columns(claims: Sequence[Claim]) -> tuple[list[int], int, list[int], list[i
         return None
     machines, _, counts, seen, _ = map(list, zip(*claims, strict=True))
     return machines, number, counts, seen
+
+
+def _takes_effect(j: JobRow, total: int, *, gang: bool) -> bool:
+    """Return whether a transaction with so many claims may place tasks of a gang: all of them, or its minimum."""
+    if j.gang_min:
+        lacks = min(j.gang_min - j.placed, j.unplaced + j.delayed)
+        return lacks <= 0 or (gang and total >= lacks)
+    return gang and not j.delayed and total == j.unplaced

@@ -250,7 +250,8 @@ class TwoLevel(Architecture):
             offer.left -= taken
             self.used[simulated.number] = self.used.get(simulated.number, 0) + taken
             results.append((transaction, outcome))
-            self._accept(simulated, work.job, transaction, whole=total == work.remaining)
+            enough = total == work.remaining or work.job.gang_min > 0  # no fewer than its minimum were placed
+            self._accept(simulated, work.job, transaction, whole=enough)
         offer.copy.settle(stands=True)
         return results
 

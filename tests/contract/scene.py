@@ -4,6 +4,7 @@
     running    low=1x2@m0                           two tasks that need 1 each run on m0, one run
     limit      2  or  -/3  jobs=1  from=30          limits of the claiming job's kind
     job        1x3+2x1 gang                         groups (need x tasks); gang strict held stopped absent
+    minimums   job=3 strict=4                       minimums of gangs (optional)
     pools      job=a low=b                          pools of jobs (optional, as asserts)
     trees      m0=a m1=b                            trees of machines, "-" for none (optional); pool a is in tree a
     configured a b                                pools that are configured, in one tree (optional)
@@ -82,7 +83,8 @@ class Scene:
             precedence = PRECEDENCE[name.removeprefix("own").rstrip("0123456789") or "mid"]
             gang = Gang.STRICT if name.startswith("strict") else Gang.NO
             tasks = (TaskGroup(needs[name], total),)
-            specs.append(JobSpec(name, name, kind, tasks, precedence, gang, self.pool_of(name)))
+            least = self.minimum_of(name)
+            specs.append(JobSpec(name, name, kind, tasks, precedence, gang, self.pool_of(name), gang_min=least))
         self.cell.submit(specs, 0, "ada")
         elsewhere = Member(self.cell, "service/0")
         for name in totals:
@@ -106,6 +108,9 @@ class Scene:
             trees = tuple(PoolTree(name, f"tree == '{name}'") for name in names)
             self.cell.set_pools(Pools(tuple(Pool(name, tree=name) for name in names), trees), 0, 0, "ada")
 
+    def minimum_of(self, name: str) -> int:
+        return int(dict(word.split("=") for word in self.case.get("minimums", "").split()).get(name, 0))
+
     def pool_of(self, name: str) -> dict[str, str]:
         pools = dict(word.split("=") for word in self.case.get("pools", "").split())
         return {"pool": pools[name]} if name in pools else {}
@@ -126,7 +131,7 @@ class Scene:
         pairs = [group.split("x") for group in groups.split("+")]
         tasks = tuple(TaskGroup(amounts(need), int(total)) for need, total in pairs)
         gang = Gang.YES if "gang" in words else Gang.NO
-        spec = JobSpec(JOB, JOB, "batch", tasks, 20, gang, self.pool_of(JOB))
+        spec = JobSpec(JOB, JOB, "batch", tasks, 20, gang, self.pool_of(JOB), gang_min=self.minimum_of(JOB))
         self.cell.submit([spec], 0, "ada", held="held" in words)
         if "stopped" in words:
             self.cell.stop(JOB, 0, "ada", JobState.STOPPED)

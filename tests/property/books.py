@@ -94,7 +94,7 @@ class Books:
                 used[job.kind] = [held + amount * group.placed for held, amount in zip(sums, group.need, strict=True)]
             admitted[job.kind] += any(group.placed for group in job.groups)
             ready = sum(len(indices(group.waiting)) for group in job.groups)
-            if job.gang and any(group.delayed for group in job.groups):
+            if job.whole and any(group.delayed for group in job.groups):
                 ready = 0  # it is placed as a whole when its last lost task is due
             assert (job.id in queued) == (ready > 0 and job.state <= JobState.HELD)
             assert sum(group.finished for group in job.groups) == self.ended[job.id, EndKind.FINISHED]

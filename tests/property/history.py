@@ -94,9 +94,14 @@ class History:
         extra = {"user": rng.choice(["u1", "u2"]), "pool": rng.choice(["", "p"])}
         name = f"j{self.jobs}"
         job = JobSpec(name, name, rng.choice(["batch", "batch", "service"]), groups, rng.randint(0, 3),
-                      gang, extra, after)  # fmt: skip
+                      gang, extra, after, self.minimum(gang, groups))  # fmt: skip
         at, held = self.tick(), rng.random() < 0.05
         self.do(lambda world: world.cell.submit([job], at, "ada", held=held))
+
+    def minimum(self, gang: Gang, groups: Sequence[TaskGroup]) -> int:
+        """How many tasks of a gang must be placed together; 0: all of them."""
+        total = sum(group.count for group in groups)
+        return self.rng.randint(1, total) if gang and self.rng.random() < 0.4 else 0
 
     def resize(self) -> None:
         job_id, at, rng = self.a_job(), self.tick(), self.rng
@@ -145,6 +150,8 @@ class History:
                 machine = rng.choice(up if self.often() else [*self.twin.ledger.M, 99])
                 claims.append(self.claim(machine, number, count + (rng.random() < 0.05)))
                 left -= count
+        if job and job.gang_min and len(claims) > 1 and rng.random() < 0.5:
+            del claims[rng.randrange(len(claims)) :]
         gang = bool(job and job.gang) if self.often() else rng.random() < 0.5
         detection = rng.choice([Detection.FINE, Detection.FINE, Detection.COARSE])
         whole = tuple(claims) or (Claim(0, rng.randint(0, 1), 1),)

@@ -116,7 +116,9 @@ def some_job(rng: Random, number: int, resources: int, unit: int, pools: bool) -
     kind = "service" if odd > 0.9 else "batch"
     pool = rng.choice(["free", "free", "lent", "limited", "below", "lower", "beside", ""]) if pools else ""
     extra = {"pool": pool} if pool else {}
-    return JobSpec(f"j{number}", f"job-{number}", kind, groups, gang=gang, precedence=rng.randint(0, 1), spec=extra)
+    least = rng.randint(1, sum(each.count for each in groups)) if gang and rng.random() < 0.5 else 0
+    name, rank = f"job-{number}", rng.randint(0, 1)
+    return JobSpec(f"j{number}", name, kind, groups, gang=gang, precedence=rank, spec=extra, gang_min=least)
 
 
 def some_claims(rng: Random, cell: RedisCell, job_id: str) -> Transaction:
@@ -128,7 +130,9 @@ def some_claims(rng: Random, cell: RedisCell, job_id: str) -> Transaction:
         count, machine = rng.randint(1, left) + (rng.random() < 0.05), rng.randrange(MACHINES)
         claims.append(Claim(machine, 0, count, seen=rows[machine] - (rng.random() < 0.1)))
         left -= count
-    mode = Mode.GANG if (job and job.gang) or rng.random() < 0.3 else Mode.INCREMENTAL
+    if job and job.gang_min and len(claims) > 1 and rng.random() < 0.5:
+        del claims[-1]
+    mode = Mode.GANG if (job and job.gang and rng.random() < 0.9) or rng.random() < 0.3 else Mode.INCREMENTAL
     return Transaction(job_id, tuple(claims) or (Claim(0, 0, 1),), mode, rng.choice(list(Detection)))
 
 
@@ -218,12 +222,16 @@ def live_through(
 
 
 @pytest.mark.parametrize(
-    ("gang", "machines", "resources"), [(Gang.NO, 1, 1), (Gang.YES, 1, 2), (Gang.YES, 5, 2), (Gang.NO, 5, 3)]
-)
-def test_simple_jobs_take_the_fast_path(gang: Gang, machines: int, resources: int) -> None:
+    ("gang", "least", "machines", "resources"),
+    [
+        (Gang.NO, 0, 1, 1), (Gang.YES, 0, 1, 2), (Gang.YES, 0, 5, 2), (Gang.NO, 0, 5, 3), (Gang.YES, 3, 5, 2),
+        (Gang.STRICT, 5, 1, 2),
+    ],
+)  # fmt: skip
+def test_simple_jobs_take_the_fast_path(gang: Gang, least: int, machines: int, resources: int) -> None:
     cell, membership = make(str, fakeredis.FakeRedis(server=fakeredis.FakeServer()), "c", resources)
     group = TaskGroup((1, 2, 1)[:resources], 5, 500)
-    jobs = [JobSpec(f"j{i}", f"j{i}", "batch", (group,), gang=gang) for i in range(3)]
+    jobs = [JobSpec(f"j{i}", f"j{i}", "batch", (group,), gang=gang, gang_min=least) for i in range(3)]
     cell.submit(jobs, 1, "ada")
     mode = Mode.GANG if gang else Mode.INCREMENTAL
     calls = [

@@ -103,7 +103,9 @@ class Simulated(RuleBasedStateMachine):
         after: tuple[After, ...] = ()
         if live and data.draw(st.integers(0, 3)) == 2:
             after = (After(data.draw(st.sampled_from(live)), data.draw(st.booleans())),)
-        spec = JobSpec(f"j{self.jobs}", f"j{self.jobs}", "batch", tuple(groups), precedence, gang, after=after)
+        least = min(data.draw(st.sampled_from([0, 0, 1, 2, 3])), sum(group.count for group in groups)) if gang else 0
+        name = f"j{self.jobs}"
+        spec = JobSpec(name, name, "batch", tuple(groups), precedence, gang, after=after, gang_min=least)
         at = self.tick()
         self.port.submit([spec], at, "ada")
         if self.quick.submit_simple([spec], at, "ada"):

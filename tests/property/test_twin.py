@@ -140,7 +140,10 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             kind, precedence = data.draw(st.sampled_from(["batch", "service"])), data.draw(st.integers(0, 3))
             gang = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang]))
             extra = {**({"policy": words} if words else {}), "user": f"u{number % 3}", "pool": "p q"[: number % 2]}
-            jobs.append(JobSpec(f"j{number}", f"n{name}", kind, tasks, precedence, gang, extra, self.waits(data)))
+            least = data.draw(st.sampled_from([0, 1, 2, 3]), "minimum") if gang else 0
+            least = min(least, sum(group.count for group in tasks))
+            spec = JobSpec(f"j{number}", f"n{name}", kind, tasks, precedence, gang, extra, self.waits(data), least)
+            jobs.append(spec)
         at, held = self.tick(), data.draw(st.integers(0, 40)) == 17
         self.worlds.do(lambda world: world.cell.submit(jobs, at, "ada", held=held))
 

@@ -32,7 +32,10 @@ end
 if gang > 0 then
   local sum = count
   for i = 2, claims do sum = sum + list[3 * i + 1] end
-  if mode ~= 1 or sum < unplaced and optional == 0 then break end
+  local low, high = byte(record, GANG_MIN_AT, GANG_MIN_AT + 1)
+  local least = low + 256 * high
+  local lacks = least > 0 and math.min(least - placed, unplaced) or optional == 0 and unplaced or 0
+  if (mode ~= 1 or sum < lacks) and (least == 0 or lacks > 0) then break end
 end
 fast = true
 -- A gang of several claims has a rehearsal (pass 1), which counts only what there is room for.

@@ -114,13 +114,13 @@ local function announce_place(j, group, g, hold, m, placement, tasks)
   o.last = tonumber(match(tasks, '%d+$'))
 end
 
--- When the first delayed task of a job is due, of a gang the last: it is placed as a whole. Nil when there is none.
+-- When the first delayed task of a job is due, of a gang that is placed as a whole the last. Nil when there is none.
 local function due_of(j)
   local due
   for _, g in ipairs(j.groups) do
     for _, loss in ipairs(g.losses and losses_of(g) or {}) do
       if loss.due > 0 and loss.tasks ~= '-' then
-        due = due and (j.gang > 0 and math.max or math.min)(due, loss.due) or loss.due
+        due = due and (is_whole(j) and math.max or math.min)(due, loss.due) or loss.due
       end
     end
   end
@@ -138,7 +138,7 @@ local function write_jobs()
   for i = 1, #changed_jobs do
     local j = changed_jobs[i]
     local l = not j.was_complete and L[j.lane]
-    local pending = j.unplaced > 0 and j.state <= HELD and (j.gang == 0 or j.delayed == 0)
+    local pending = j.unplaced > 0 and j.state <= HELD and (j.delayed == 0 or not is_whole(j))
     if j.unplaced == 0 and j.placed == 0 and j.delayed == 0 and not j.was_complete then
       if j.state <= HELD then j.state = DONE else settled[#settled + 1] = j.id end
       retired[#retired + 1] = j

@@ -72,6 +72,9 @@ local function group_of(layout, text, at)
   return g
 end
 
+-- Whether all unplaced tasks of a job are placed together: a gang without a minimum (semantics 8).
+local function is_whole(j) return j.gang > 0 and j.gang_min == 0 end
+
 local function read_job(id, text)
   local j, form, at = read_head(id, text)
   local layout, groups, placed, unplaced, delayed = group_format(form), {}, 0, 0, 0
@@ -83,7 +86,7 @@ local function read_job(id, text)
   end
   j.groups, j.placed, j.unplaced, j.delayed = groups, placed, unplaced, delayed
   j.was_complete = unplaced + delayed == 0 and placed == 0
-  j.was_pending = unplaced > 0 and j.state <= HELD and (delayed == 0 or j.gang == 0)
+  j.was_pending = unplaced > 0 and j.state <= HELD and (delayed == 0 or not is_whole(j))
   return j
 end
 

@@ -46,7 +46,7 @@ function shares.use()
   function shares.read(text)
     local serial, rest = match(text, '|(%d+)|(.*)$')
     if not serial then return false end
-    local s = { serial = tonumber(serial), victims = {}, floors = {}, evictor = false, own = false, gone = {} }
+    local s = { serial = tonumber(serial), victims = {}, floors = {}, evictor = false, own = false, gone = {}, away = {}, counted = {} }
     for part in gmatch(rest, '[^|]+') do
       local threshold = read_threshold(part)
       if not s.evictor then
@@ -229,18 +229,50 @@ function shares.use()
     end
   end
 
-  -- Count a task of the evictor and the units evicted for it; a strict gang is one unit. sign -1: undo.
+  -- What a task counts whose eviction was counted last: its own need; of a strict gang, if this task leaves too few of it,
+  -- that of all its tasks not counted yet; nil for one that goes with these.
+  local function unit_of(s, unit)
+    local victim, group, amounts = unit.job, unit.group, zeros()
+    if s.gone[victim] then return nil end
+    if victim.gang ~= STRICT then
+      add(amounts, group, 1)
+      return amounts
+    end
+    local away = s.away[victim] or { n = 0 }
+    s.away[victim], away.n = away, away.n + 1
+    if is_broken(victim, victim.placed - away.n) then
+      s.gone[victim] = unit
+      for _, each in ipairs(victim.groups) do add(amounts, each, each[PLACED] - (away[each] or 0)) end
+    else
+      away[group] = (away[group] or 0) + 1
+      add(amounts, group, 1)
+    end
+    return amounts
+  end
+
+  -- Undo unit_of, in the opposite order.
+  local function take_back(s, unit)
+    local victim, amounts = unit.job, s.counted[unit]
+    local away = amounts and s.away[victim]
+    if s.gone[victim] == unit then
+      s.gone[victim] = nil
+    elseif away then
+      away[unit.group] = away[unit.group] - 1
+    end
+    if away then away.n = away.n - 1 end
+    return amounts
+  end
+
+  -- Count a task of the evictor and the units evicted for it; what goes with a strict gang is one unit. sign -1: undo.
   function shares.count(s, g, units, from, to, sign)
     add(s.evictor.now, g, sign)
-    for i = from, to do
-      local victim, amounts = units[i].job, zeros()
-      if victim.gang ~= STRICT then
-        add(amounts, units[i].group, 1)
-      elseif sign < 0 and s.gone[victim] == units[i] or sign > 0 and not s.gone[victim] then
-        s.gone[victim] = sign > 0 and units[i] or nil
-        for _, each in ipairs(victim.groups) do add(amounts, each, each[PLACED]) end
+    for i = sign > 0 and from or to, sign > 0 and to or from, sign do
+      local victim, amounts = units[i].job, nil
+      if sign > 0 then
+        amounts = unit_of(s, units[i])
+        s.counted[units[i]] = amounts
       else
-        amounts = nil
+        amounts = take_back(s, units[i])
       end
       local leaf = shares.leaf(victim)
       if amounts and leaf and s.evictor.leaves[leaf] then

@@ -172,7 +172,7 @@ local function end_tasks(m, placement, part, how, reason, transaction)
   return take_off(m, placement, gone, how, reason, from, to, id, group, tasks)
 end
 
--- Evicting one member of a strict gang evicts all: read their machines too (semantics 8).
+-- Evicting members of a strict gang may evict all: read their machines too (semantics 8).
 local function load_strict_gangs()
   local machines = {}
   for _, j in pairs(J) do
@@ -185,12 +185,15 @@ local function load_strict_gangs()
   load_machines(machines)
 end
 
--- Evict the rest of every strict gang that lost a member to an eviction. Returns the number of tasks.
+-- Whether fewer tasks of a strict gang would run than may without the others.
+local function is_broken(j, placed) return j.gang_min == 0 or placed < j.gang_min end
+
+-- Evict the rest of every strict gang that evictions left with too few tasks. Returns the number of tasks.
 local function evict_gangs(reason, transaction)
   local count, jobs = 0, strict
   for _, j in ipairs(jobs) do
     strict = {}
-    for i, g in ipairs(j.groups) do
+    for i, g in ipairs(is_broken(j, j.placed) and j.groups or {}) do
       for _, run in ipairs(far.runs(j, i - 1, g, math.huge)) do
         local m = M[run[2]]
         if m then count = count + end_tasks(m, run[1], '*', 'evicted', reason, transaction) end

@@ -37,7 +37,7 @@ UNSEEN: list[tuple[str, str]] = [
     (r"meta field (keep_jobs|keep_ms|resources) .*", "settings of the cell's making: nothing follows from them"),
     (r"meta field (arrivals|lanes|transactions) word 0 changed", "numbers may be left out, so a counter may be ahead"),
     (
-        r"jobs field \d (gang|group (duration|indices|budget|optional)) \w+",
+        r"jobs field \d (gang|gang_min|group (duration|indices|budget|optional)) \w+",
         "gang, duration, indices beyond the total, and what happens to lost tasks: nothing else is kept of them",
     ),
     (r"times .*", "what the clock showed at some versions: it decides only how long finished jobs are kept"),
