@@ -33,7 +33,7 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
             fifo = name in named and named[name].fifo
             place = places[job.lane] = name, fifo, leaves_by_tree[pools.tree_of(name).name]
         name, fifo, below = place
-        alone = fifo or job.gang or len(job.groups) > 1
+        alone = fifo or job.gang or job.least or len(job.groups) > 1
         # Equal jobs of one group are found by what they were computed from: that is known without computing it.
         key: object = job.id if alone else (name, job.lane.precedence, job.waits, job.groups, job.most, job.weight)
         known = below.get(key)
@@ -41,10 +41,12 @@ def leaves_of(pools: Pools, jobs: Iterable[JobDemand]) -> dict[str, list[Leaf]]:
             known.jobs.append(job.id)
             continue
         demand, usage, pending = _amounts(job)
+        least = min(1.0, job.least / max(1, pending + sum(placed for _, _, placed in job.groups))) if job.least else 0.0
         start = -job.lane.precedence * PRECEDENCE_SPAN + job.order
         below[key] = Leaf(
-            name, demand, usage, job.gang, start=start, pending=pending, jobs=[job.id], most=job.most, weight=job.weight
-        )
+            name, demand, usage, job.gang, start=start, pending=pending, jobs=[job.id], most=job.most,
+            weight=job.weight, least=least,
+        )  # fmt: skip
     return {tree: list(leaves.values()) for tree, leaves in leaves_by_tree.items()}
 
 
@@ -102,7 +104,7 @@ def _tree(
             f" {leaf.jobs[0]}", shown.get(leaf.pool, leaf.pool), _named(totals, leaf.demand),
             usage=_named(totals, leaf.usage), limits=_named(totals, leaf.most) if leaf.most else {}, gang=leaf.gang,
             start_time=float(leaf.start), pending=leaf.pending, count=len(leaf.jobs), weight=leaf.weight,
-            rank=leaf.start // PRECEDENCE_SPAN,
+            rank=leaf.start // PRECEDENCE_SPAN, least=leaf.least,
         )
         for leaf in leaves
     ]  # fmt: skip

@@ -1,9 +1,9 @@
 """The limits of a job type and of pools as they concern one job (semantics 9); commit.lua validates the claims."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from omega.cellstate.model import Gang, Job
+from omega.cellstate.model import Job
 from omega.cellstate.pools import JOBS, TASKS, Pools
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.replies import KindUse
@@ -13,7 +13,7 @@ from omega.cellstate.resources import format_amount
 class ReachedLimit(NamedTuple):
     """A limit that excludes every task of a job: whose it is, of which resource, ``tasks`` or ``jobs``, and amounts.
 
-    `needed` is what the smallest task needs, of a gang all of its unplaced tasks together.
+    `needed` is what the smallest task needs, of a gang the tasks together that it places together.
     """
 
     owner: str
@@ -103,7 +103,7 @@ def never_admitted(
     The groups of a gang are excluded together.
     """
     found: dict[int, ReachedLimit] = {}
-    gang = job.gang is not Gang.NO
+    gang = job.lacks > 0
     for at, count in enumerate(left):
         alone = [one if gang or group == at else 0 for group, one in enumerate(left)]
         reached = limit_reached(job, alone, limits, names) if count and limits else None
@@ -133,7 +133,7 @@ def admitted(job: Job, left: Sequence[int], limits: Sequence[Limited], names: Se
 
 
 def _reached(limited: Limited, job: Job, left: Sequence[int], names: Sequence[str]) -> ReachedLimit | None:
-    gang = job.gang is not Gang.NO
+    together = job.lacks
     fresh = not any(group.placed for group in job.groups)
     found = list[ReachedLimit]()
     for name, limit in limited.limits.items():
@@ -148,7 +148,16 @@ def _reached(limited: Limited, job: Job, left: Sequence[int], names: Sequence[st
             needs = [(group.need[d], count) for group, count in zip(job.groups, left, strict=True) if count]
         if not needs:
             continue
-        least = sum(need * count for need, count in needs) if gang and name != JOBS else min(need for need, _ in needs)
+        least = least_need(needs, together if together and name != JOBS else 1)
         if 0 < least > limit - limited.used[name]:
-            found.append(ReachedLimit(limited.owner, name, limited.used[name], limit, least, gang))
+            found.append(ReachedLimit(limited.owner, name, limited.used[name], limit, least, together > 0))
     return next((each for each in found if each.never), found[0] if found else None)
+
+
+def least_need(needs: Iterable[tuple[int, int]], tasks: int) -> int:
+    """Return what so many of the smallest tasks need together; `needs`: what a task needs, and how many there are."""
+    total = 0
+    for need, count in sorted(needs):
+        taken = min(count, tasks)
+        total, tasks = total + need * taken, tasks - taken
+    return total

@@ -62,7 +62,8 @@ def transaction(rules: CommitRules, work: Work, claims: Sequence[Claim], snapsho
     job = work.job
     if snapshot.others:
         snapshot.take_other(job.name, claims)
-    return _new(Transaction, (job.id, claims, _GANG if job.gang else rules.mode, rules.detection, None))
+    gang = job.gang and (not job.gang_min or work.least)
+    return _new(Transaction, (job.id, claims, _GANG if gang else rules.mode, rules.detection, None))
 
 
 def book(work: Work, claims: Sequence[Claim], usage: Usage) -> None:
@@ -89,7 +90,10 @@ def seen(claims: Sequence[Claim], numbers: NDArray[np.int64]) -> Sequence[Claim]
 def admitted(work: Work) -> Work:
     """Return the part of a job that it may place now; a limit of one group does not exclude the others."""
     left, work.admitted = [min(pair) for pair in zip(work.left, work.admitted or work.left, strict=True)], None
-    return replace(work, left=left)
+    job, lacks = work.job, work.job.gang_min
+    if lacks:  # what is left out does not run
+        job = replace(job, gang_min=lacks + work.remaining - sum(left))
+    return replace(work, job=job, left=left)
 
 
 def count(work: Work, claims: Sequence[Claim], outcome: Outcome) -> AbstractSet[Verdict]:

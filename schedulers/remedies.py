@@ -19,7 +19,7 @@ from omega.schedulers.fitting import fitting
 from omega.schedulers.placement.domains import levels, most_on_machine, tasks_of
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.preemption.precedence import PrecedencePreemption
-from omega.schedulers.work import Work
+from omega.schedulers.work import Work, together
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
@@ -61,10 +61,12 @@ def more_machines(work: Work, part: GroupExplanation, snapshot: Snapshot) -> Mor
 def evictions(work: Work, snapshot: Snapshot, cell: "Queries") -> int:
     """Return the number of tasks with lower precedence to evict so that the rest fits; 0 when that does not help.
 
-    The snapshot is left unchanged. In a large cell only as many machines are fetched as could be useful.
+    Of a gang with a minimum the rest is what this lacks. The snapshot is left unchanged. In a large cell only as many
+    machines are fetched as could be useful.
     """
     policy, rng, mark = PrecedencePreemption(looks=MOST_LOOKED_UP, most=MOST_LOOKED_UP), Random(0), snapshot.mark()
-    whole = replace(work, job=replace(work.job, gang=Gang.YES))
+    least = together(work)
+    whole = replace(least, job=replace(least.job, gang=Gang.YES, gang_min=0))
     suspects = policy.suspects(whole, snapshot, rng)
     if suspects is None:
         return 0
@@ -73,5 +75,5 @@ def evictions(work: Work, snapshot: Snapshot, cell: "Queries") -> int:
     snapshot.undo(mark)
     residents = {each.placement: each for claim in claims for each in snapshot.residents.on(claim.machine)}
     victims = [(residents[placement], count) for claim in claims for placement, count in claim.evict]
-    together = {each.job: each.together for each, _ in victims if each.together}
-    return sum(together.values()) + sum(count for each, count in victims if not each.together)
+    gangs = {each.job: each.together for each, _ in victims if each.together}
+    return sum(gangs.values()) + sum(count for each, count in victims if not each.together)

@@ -71,7 +71,9 @@ class Runnable:
         self, jobs: Iterable[JobDemand], pools: Pools, snapshot: Snapshot, kinds: Mapping[str, KindUse],
         names: Sequence[str],
     ) -> list[JobDemand]:  # fmt: skip
-        """Return jobs with the demand that could run, of a gang all or none; attributes must be there.
+        """Return jobs with the demand that could run; attributes must be there.
+
+        Of a gang it is at least what runs together, or nothing.
 
         `kinds` have the limits of job types, `names` are the cell's resources.
         """
@@ -103,6 +105,8 @@ class Runnable:
             short = short or could < placed + unplaced
             if could == 0:
                 groups[at] = need, 0, placed
+        if job.least and not _starts(job, held, bounds, most):
+            return job._replace(groups=tuple((need, 0, placed) for need, _, placed in job.groups))
         if job.gang:
             together = [
                 (need, unplaced + placed) for at, (need, unplaced, placed) in enumerate(job.groups)
@@ -140,6 +144,18 @@ def _within(bounds: Sequence[tuple[int, int]], most: int, groups: Sequence[tuple
     """Return whether limits admit tasks of several groups together."""
     amounts = (sum(need[d] * tasks for need, tasks in groups) <= limit for d, limit in bounds)
     return sum(tasks for _, tasks in groups) <= most and all(amounts)
+
+
+def _starts(job: JobDemand, could: Sequence[int], bounds: Sequence[tuple[int, int]], most: int) -> bool:
+    """Return whether as many tasks of a gang run together as must, if so many of each group `could`; smallest first."""
+    lacks = min(job.least, sum(unplaced + placed for _, unplaced, placed in job.groups))
+    if sum(placed for _, _, placed in job.groups) >= lacks:
+        return True
+    together = list[tuple[Resources, int]]()
+    for (need, _, _), tasks in sorted(zip(job.groups, could, strict=True)):
+        together.append((need, min(tasks, lacks)))
+        lacks -= together[-1][1]
+    return not lacks and _within(bounds, most, together)
 
 
 class _Machines:

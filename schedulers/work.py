@@ -1,7 +1,7 @@
 """A job in a scheduler: its unplaced tasks and its attempts."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 from omega.cellstate.model import Gang, Job
@@ -168,8 +168,23 @@ class Work:
 
     @property
     def gang(self) -> bool:
-        """Whether all unplaced tasks must be placed in one transaction."""
-        return self.job.gang is not _NO_GANG
+        """Whether all unplaced tasks must be placed in one transaction; not those of a gang with a minimum."""
+        job = self.job
+        return job.gang is not _NO_GANG and not job.gang_min
+
+    @property
+    def least(self) -> int:
+        """Number of tasks that one transaction must place: all of a gang, or what its minimum lacks; 0: no minimum."""
+        job = self.job
+        if job.gang is _NO_GANG:
+            return 0
+        if not job.gang_min:
+            return self.remaining
+        lacks, waiting = job.gang_min, self.remaining
+        for number, group in enumerate(job.groups):
+            lacks -= self.holds(number)
+            waiting += group.delayed
+        return max(0, min(lacks, waiting))
 
     def need(self, group: int) -> Resources:
         """Return the resources of one task of a group."""
@@ -184,7 +199,9 @@ class Work:
         job = self.job
         groups = [group for group, left in enumerate(self.left) if left]
         needs = tuple([job.groups[group].need for group in groups])
-        gang = tuple(self.left) if self.gang or reads is None else None
+        gang: object = tuple(self.left) if self.gang or reads is None else None
+        if job.gang_min:
+            gang = gang, self.least
         seen = seen_by(reads).of(job, groups)
         wants = tuple([demands(job, group) for group in groups]) if asks_anything(job) else ()
         if all(each is NONE for each in wants):
@@ -215,14 +232,29 @@ class Work:
 
 
 def fitting(work: Work, amounts: Sequence[float]) -> list[int]:
-    """Return how many unplaced tasks of each group fit into some amounts, one group after the other; all of a gang."""
+    """Return how many unplaced tasks of each group fit into some amounts, one group after the other.
+
+    Of a gang as many as must be placed together, or none.
+    """
     left, tasks = list(amounts), list[int]()
     for group, count in enumerate(work.left):
         need = work.need(group)
         fits = (int(max(0.0, has) // amount) for has, amount in zip(left, need, strict=True) if amount)
         tasks.append(min([count, *fits]))
         left = [has - tasks[-1] * amount for has, amount in zip(left, need, strict=True)]
-    return [0] * len(tasks) if work.gang and tasks != work.left else tasks
+    return tasks if sum(tasks) >= work.least else [0] * len(tasks)
+
+
+def together(work: Work) -> Work:
+    """Return the tasks that a gang with a minimum lacks as a gang of their own, the smallest first; else the work."""
+    job, least = work.job, work.least
+    if not job.gang_min or not least:
+        return work
+    left = [0] * len(work.left)
+    for group in sorted(range(len(left)), key=lambda group: (max(work.need(group), default=0), group)):
+        left[group] = min(work.left[group], least)
+        least -= left[group]
+    return replace(work, job=replace(job, gang_min=0), left=left, admitted=None)
 
 
 def _unplaced(job: Job) -> list[int]:

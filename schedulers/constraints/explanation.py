@@ -60,7 +60,7 @@ class GroupExplanation:
     fault: str = ""
     """The invalid part of its demands, or empty."""
     starts: int = 0
-    """Tasks that would start now: those that fit and that limits admit; of a gang that does not fit as a whole none."""
+    """Tasks that would start now: those that fit and that limits admit; none if they are too few of a gang."""
     advice: tuple[str, ...] = ()
     """Attributes, domains and values that no machine has, with those that there are."""
 
@@ -156,7 +156,7 @@ def _limited(
     admits = admitted(work.job, work.left, limits, names)
     never = never_admitted(work.job, work.left, limits, names)
     starts = {part.group: min(part.fits, admits[part.group]) for part in parts}
-    if work.gang and any(starts[part.group] < part.unplaced for part in parts):
+    if sum(starts.values()) < work.least:
         starts = dict.fromkeys(starts, 0)
     limited = []
     for part in parts:
@@ -171,7 +171,7 @@ def _limited(
 
 def _dry_run(work: Work, snapshot: Snapshot, here: dict[int, int]) -> dict[int, int]:
     """Place the tasks that fit, also of a gang; return tasks by group and update the job's machines in `here`."""
-    loose = replace(work, job=replace(work.job, gang=Gang.NO))
+    loose = replace(work, job=replace(work.job, gang=Gang.NO, gang_min=0))
     fits: dict[int, int] = {}
     for claim in ServicePlacement().place(loose, snapshot, Random(0)):
         fits[claim.group] = fits.get(claim.group, 0) + claim.count

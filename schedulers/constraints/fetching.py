@@ -145,9 +145,9 @@ def residents_on(machines: Sequence[int], cell: "Queries", now: float) -> Iterat
         if job is not None:
             at = bisect_left(last, run.placement)
             started = times[at][0] / 1000 if at < len(times) else now
-            together = sum(group.placed for group in job.groups) if job.gang is Gang.STRICT else 0
+            together = job.together
             group, tasks = job.groups[run.group], ranges.count(run.tasks)
-            precedence = 0 if group.optional and not together else job.precedence
+            precedence = 0 if group.optional and job.gang is not Gang.STRICT else job.precedence
             _, lane = lanes.get(job.lane, (0, Lane(job.kind, job.precedence)))
             yield Resident(
                 machine=run.machine, placement=run.placement, job=run.job, precedence=precedence, need=group.need,

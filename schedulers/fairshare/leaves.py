@@ -7,12 +7,15 @@ import numpy as np
 from omega.schedulers.fairshare.curves import SLACK, TOLERANCE, Curves, Floats, by_owner, clean
 
 
-def job_curves(*, demand: Floats, usage: Floats, limits: Floats, steps: np.ndarray) -> Curves:
-    """Return S of each job on [0, 1]. Arguments are shares (jobs, resources); `steps` marks gangs, all or nothing.
+def job_curves(*, demand: Floats, usage: Floats, limits: Floats, steps: Floats) -> Curves:
+    """Return S of each job on [0, 1]. Arguments are shares (jobs, resources).
+
+    `steps` is the part of its demand that a gang holds at least, 0 for other jobs.
 
     By fit factor a job first regains its usage, equal in all components, then rises linearly to its demand:
-    F(f) = min(usage, f·max usage) for f ≤ 1, from usage to demand for f in [1, 2]. A gang with steps is 0 up to
-    f = 1 and its demand behind it. S(s) is F at the largest f that the suggestion and the limits allow.
+    F(f) = min(usage, f·max usage) for f ≤ 1, from usage to demand for f in [1, 2]. A gang is 0 below its
+    step, from there on it rises linearly to its demand or to its limits. S(s) is F at the largest f that the suggestion
+    and the limits allow.
     """
     count, width = demand.shape
     peak = usage.max(1, initial=0.0)
@@ -25,12 +28,7 @@ def job_curves(*, demand: Floats, usage: Floats, limits: Floats, steps: np.ndarr
     shares = np.where((factors <= 1.0)[:, :, None], early, late)
     heights = np.maximum.accumulate(shares.max(2), axis=1)
     if steps.any():
-        whole = steps & (demand <= limits + SLACK).all(1)
-        top = demand.max(1)
-        shares[steps] = 0.0
-        heights[steps] = 0.0
-        heights[whole, 1:] = top[whole, None]
-        shares[whole, 2:] = demand[whole, None, :]
+        _add_steps(heights, shares, demand=demand, limits=limits, steps=steps)
     owner = np.repeat(np.arange(count), factors.shape[1])
     x, y = heights.reshape(-1), shares.reshape(-1, width)
     first = np.searchsorted(owner * 4.0 + np.minimum(x, 2.0), np.arange(count) * 4.0 + TOLERANCE, "right") - 1
@@ -42,6 +40,19 @@ def job_curves(*, demand: Floats, usage: Floats, limits: Floats, steps: np.ndarr
     kept = below | edge
     owner, x, y = clean(owner[kept], x[kept], y[kept])
     return by_owner(owner, x, y, count)
+
+
+def _add_steps(heights: Floats, shares: Floats, *, demand: Floats, limits: Floats, steps: Floats) -> None:
+    """Replace the corners of gangs: nothing up to the step, a jump, then a line to the demand or the limits."""
+    bound = np.where(demand > limits + SLACK, limits / np.where(demand > 0, demand, 1.0), 1.0).min(1, initial=1.0)
+    gangs, runs = steps > 0, (steps > 0) & (bound >= steps)
+    shares[gangs] = 0.0
+    heights[gangs] = 0.0
+    top = demand.max(1, initial=0.0)
+    heights[runs, 1:] = (steps * top)[runs, None]
+    shares[runs, 2:] = (steps[:, None] * demand)[runs, None, :]
+    heights[runs, -1] = (bound * top)[runs]
+    shares[runs, -1] = (bound[:, None] * demand)[runs]
 
 
 def _corners(demand: Floats, usage: Floats, peak: Floats) -> Floats:

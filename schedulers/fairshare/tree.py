@@ -60,6 +60,8 @@ class Job:
     count: int = 1
     rank: int = 0
     """Jobs of a lower rank come first in a FIFO pool, whatever its sort keys."""
+    least: float = 0.0
+    """The part of its demand below which a gang with a minimum does not run."""
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ def _check_amounts(tree: Tree, element: Pool | Job, fifo: set[str]) -> None:
                 where = f"{name} of {element.name!r}"
                 raise BadInput(f"pool tree: {where}: {resource} is {amount!r}; amounts are 0 or more")
     if isinstance(element, Job):
-        if element.count > 1 and (element.gang or element.parent in fifo):
+        if element.count > 1 and (element.gang or element.least or element.parent in fifo):
             raise BadInput(f"pool tree: {element.name!r} stands for {element.count} gangs or jobs of a FIFO pool")
         for resource, used in element.usage.items():
             if used > element.demand.get(resource, 0.0):

@@ -143,7 +143,8 @@ class _Update:
         order = self.order
         self.leaf_starts = starts_of([len(part) for part in self.members])
         stepped = [self._has_steps(number) for number in range(len(self.members))]
-        steps = np.array([job.gang and stepped[self.tree.numbers[job.parent]] for job in self.tree.jobs], bool)
+        least = [1.0 if job.gang else job.least for job in self.tree.jobs]
+        steps = np.array(least, float) * np.array(stepped)[self.tree.pool_of]
         if not len(order):
             return Curves(np.zeros(0), np.zeros((0, len(self.tree.resources))), np.zeros(1, np.int64))
         return job_curves(

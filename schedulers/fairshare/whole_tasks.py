@@ -6,7 +6,7 @@ cell's smallest units.
 
 from collections.abc import Sequence
 from itertools import groupby
-from math import floor
+from math import ceil, floor
 from operator import attrgetter, sub
 from typing import NamedTuple
 
@@ -56,6 +56,13 @@ class _Group:
         tasks = min(tasks, self.pending)
         self.whole = floor(tasks + _SMALL)
         self.rest = round(max(0.0, tasks - self.whole), 9)
+        if self.leaf.least and 0 <= self.whole < self._lacks():
+            self.whole, self.rest = 0, 0.0
+
+    def _lacks(self) -> int:
+        """Return how many tasks a gang starts at least: what its minimum lacks."""
+        least, parts = self.leaf.least, zip(self.leaf.demand, self.leaf.usage, self.unit, strict=True)
+        return ceil(max(((least * want - has) / one for want, has, one in parts if one), default=0.0) - _SMALL)
 
     def share(self, more: int) -> Amounts:
         """Return what a job holds that starts so many tasks more than the whole ones."""

@@ -1,4 +1,4 @@
-"""A gang of several groups that does not fit in one order of its groups may fit in another."""
+"""A gang of several groups that does not fit in one order of its groups may fit in another; minimums of gangs."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, ClaimColumns
 from omega.schedulers.placement.domains import places_of
 from omega.schedulers.policies import Placement, claims_of
-from omega.schedulers.work import Work
+from omega.schedulers.work import Work, together
 
 _NO_GANG = Gang.NO
 TRIES = 3
@@ -21,12 +21,19 @@ TRIES = 3
 def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
     """Place a job; try a gang of several groups in other orders too, the largest tasks first.
 
-    Deciding whether any order fits would take exponential time; this finds the order of a bin packer.
+    Deciding whether any order fits would take exponential time; this finds the order of a bin packer. A gang with a
+    minimum is placed as other jobs are, and its claims are dropped when they are fewer than the minimum lacks: so any
+    placement keeps it (semantics 8).
     """
+    mark = snapshot.mark()
     claims = placement.place(work, snapshot, rng)
     if type(claims) is not ClaimColumns:
         claims = claims_of(placement, claims)
-    if work.job.gang is _NO_GANG or len(claims):
+    if work.job.gang is _NO_GANG:
+        return claims
+    if work.job.gang_min:
+        return _of_minimum(placement, work, claims, mark, snapshot=snapshot, rng=rng)
+    if len(claims):
         return claims
     groups = [group for group, left in enumerate(work.left) if left]
     if len(groups) < 2:
@@ -35,6 +42,18 @@ def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) 
         if claims := _in_order(placement, work, order, snapshot, rng):
             return claims
     return []
+
+
+def _of_minimum(
+    placement: Placement, work: Work, claims: Sequence[Claim], mark: int, *, snapshot: Snapshot, rng: Random
+) -> Sequence[Claim]:
+    """Return the claims of a gang with a minimum, or claims for its smallest tasks; none when too few fit."""
+    if sum(claim.count for claim in claims) >= work.least:
+        return claims
+    snapshot.undo(mark)
+    if sum(map(bool, work.left)) < 2 or work.remaining < work.least:
+        return []
+    return arranged(placement, together(work), snapshot, rng)
 
 
 def _orders(work: Work, groups: list[int], snapshot: Snapshot, rng: Random) -> Iterator[list[int]]:

@@ -13,18 +13,25 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.constraints.enforcing import demanding, enforced, permitted_to_some
 from omega.schedulers.policies import Placement, Preemption, applies_constraints, claims_of
-from omega.schedulers.work import Work
+from omega.schedulers.work import Work, together
 
 
 def suspects(preemption: Preemption, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[int] | None:
     """Return the machines to be fetched for a job, as `Preemption.suspects`."""
+    if work.remaining < work.least:
+        return None  # the others of its minimum are delayed
+    work = together(work)
     return preemption.suspects(work, _view(preemption, work, snapshot), rng)
 
 
 def evictions(
     preemption: Preemption, work: Work, snapshot: Snapshot, placement: Placement, rng: Random
 ) -> Sequence[Claim]:
-    """Return the claims of a preemption, each with its victims, without the tasks that break a demand of the job."""
+    """Return the claims of a preemption, each with its victims, without the tasks that break a demand of the job.
+
+    A gang with a minimum evicts for as many tasks as that lacks, then for one after the other.
+    """
+    work = together(work)
     mark, view = snapshot.mark(), _view(preemption, work, snapshot)
     claims = claims_of(preemption, preemption.place(work, view, placement, rng))
     if applies_constraints(preemption) or not claims or not demanding(work, snapshot):

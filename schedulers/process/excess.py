@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from omega.cellstate.fairness import leaf_of
-from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.pools import Epoch, Leaf, Pools
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.residents import Resident
 from omega.cellstate.snapshot import Snapshot
@@ -57,6 +57,7 @@ class Excess:
             for usage in (tuple(leaf.usage),)
         }
         half = {leaf.jobs[0]: leaf.pool for leaf in leaves if tuple(leaf.usage) < self._most[leaf.jobs[0]]}
+        half |= {leaf.jobs[0]: leaf.pool for each in epoch.leaves.values() for leaf in each if _below_minimum(leaf)}
         self._half = {job: self._half.get(job, now) for job in half}
         timeouts = {job: pools.preemption(pool).gang_timeout for job, pool in half.items()}
         due = [job for job, most in timeouts.items() if most is not None and now - self._half[job] >= most]
@@ -84,6 +85,12 @@ class Excess:
                 may_go.setdefault(each.machine, []).append(each)
         chosen = (fewest(here, (0, *map(int, rows[:, machine]))) for machine, here in may_go.items())
         return [victim for victims in chosen for victim in victims]
+
+
+def _below_minimum(leaf: Leaf) -> bool:
+    """Return whether a gang with a minimum runs with fewer tasks: it was placed with as many at least."""
+    holds = zip(leaf.demand, leaf.usage, strict=True)
+    return leaf.least > 0 and any(leaf.usage) and any(has + 0.5 < leaf.least * want for want, has in holds)
 
 
 def over_limits(cell: SchedulerStore, pools: Pools, epoch: Epoch, now: float) -> list[Victim]:

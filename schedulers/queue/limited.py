@@ -122,7 +122,7 @@ class Limited(ByShape):
             rooms, tasks = [] if room is None else room.of(work), list[int]()
             if low <= work.job.precedence <= high:
                 tasks = admitted([kind], work, admitted(rooms, work, work.left, fresh=fresh), fresh=fresh)
-            if not any(tasks) or (work.gang and sum(tasks) < work.remaining):
+            if not any(tasks) or sum(tasks) < work.least:
                 del places[alike]
                 continue
             occupy([kind, *rooms], work, tasks, fresh=fresh)

@@ -93,13 +93,14 @@ class Ranks:
 def admit(ordering: Ordering, work: Work) -> bool:
     """Admit as many tasks of a chosen job as may take room now by the policy; return whether there are any.
 
-    Tasks that were admitted before, when room was given to the job, are due. A gang gets all of its tasks or none.
+    Tasks that were admitted before, when room was given to the job, are due. Of a gang as many are as it
+    places together, or none.
     """
     if work.admitted is None and (due := ordering.due(work)) is not None:
         work.admitted = within(work, due)
     most = ordering.most(work)
     if most is not None and most < work.remaining:
-        left, admitted = (0 if work.gang else most), list[int]()
+        left, admitted = (0 if most < work.least else most), list[int]()
         for tasks in work.admitted or work.left:
             admitted.append(min(tasks, left))
             left -= admitted[-1]
@@ -108,8 +109,11 @@ def admit(ordering: Ordering, work: Work) -> bool:
 
 
 def within(work: Work, tasks: Sequence[int]) -> list[int] | None:
-    """Return the unplaced tasks of a job that are among these, by group: all or none of a gang; None: all of them."""
+    """Return the unplaced tasks of a job that are among these, by group; None: all of them.
+
+    Of a gang none when they are fewer than it places together.
+    """
     admitted = list(map(min, work.left, tasks))
     if admitted == work.left:
         return None
-    return [0] * len(admitted) if work.gang else admitted
+    return admitted if sum(admitted) >= work.least else [0] * len(admitted)

@@ -132,11 +132,13 @@ class Sharing:
             # Room that others might use is given in one turn at a time: schedulers give it at the same moment.
             due, most, jobs = None, work.left, 1 if seconds else jobs
         tasks = [most_ - had for most_, had in zip(most, given, strict=True)]
-        may = not work.gang or self._may_hold(work, tasks)
-        turn = self._taken(work, tasks, jobs if due is None else 0) if may else []
+        together = max(0, work.least - sum(given))
+        may = not together or self._may_hold(work, tasks, together)
+        turn = self._taken(work, tasks, jobs if due is None and not together else 0) if may else []
         if not any(turn):
             return [], any(given) and self._end_turns(alike, work)
-        turn = tasks if work.gang else turn  # all of a gang is tried: other machines may hold the rest
+        if sum(turn) < together:
+            turn = tasks  # all of a gang is tried: other machines may hold the rest
         promise(work, turn)
         work.admitted = [had + more for had, more in zip(given, turn, strict=True)]
         self._given[work.id] = work
@@ -155,20 +157,22 @@ class Sharing:
             if rest > 0:
                 need, mask = work.need(group), _of_use(work, group, self.snapshot, self.machines)
                 fits = int(_units(self.room, need, mask).sum())
-                taken[group] = min(rest, fits and 1 + fits // (PORTIONS * jobs) if jobs and not work.gang else fits)
+                taken[group] = min(rest, fits and 1 + fits // (PORTIONS * jobs) if jobs else fits)
                 _take(self.room, need, mask, taken[group])
         return taken
 
-    def _may_hold(self, work: Work, tasks: Sequence[int]) -> bool:
-        """Return whether all these tasks by group may fit: on the machines, or on all that are up."""
-        fits = self._fits(work, tasks, self.machines, self.room)
+    def _may_hold(self, work: Work, tasks: Sequence[int], least: int) -> bool:
+        """Return whether so many of these tasks by group may fit: on the machines, or on all that are up."""
+        fits = self._fits(work, tasks, self.machines, self.room) >= least
         up = self.machines if fits else np.flatnonzero(self.snapshot.up)
-        return fits or self._fits(work, tasks, up, self.snapshot.amounts(up))
+        return fits or self._fits(work, tasks, up, self.snapshot.amounts(up)) >= least
 
-    def _fits(self, work: Work, tasks: Sequence[int], machines: Machines, room: Amounts) -> bool:
-        return all(
-            not rest or _units(room, work.need(group), _of_use(work, group, self.snapshot, machines)).sum() >= rest
+    def _fits(self, work: Work, tasks: Sequence[int], machines: Machines, room: Amounts) -> int:
+        """Return how many of these tasks fit, where groups do not compete for room."""
+        return sum(
+            min(rest, int(_units(room, work.need(group), _of_use(work, group, self.snapshot, machines)).sum()))
             for group, rest in enumerate(tasks)
+            if rest
         )
 
     def _end_turns(self, alike: Alike, work: Work) -> bool:
