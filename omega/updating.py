@@ -10,7 +10,7 @@ from omega.schedulers.resizing import PLAN
 from omega.schedulers.rolling import Target, counted, going, targets
 from omega.versions import UPDATING, next_fields
 
-KEPT = ("kind", "precedence", "gang")
+KEPT = ("kind", "precedence", "gang", "gang_min")
 """Fields that an update cannot change: they decide the scheduler, and the job's rights over others."""
 ORDERED = ("user", "pool", "expected_duration", "policy")
 """Fields that decide its lane (`omega.cellstate.lanes`) or that orderings read; an update keeps them, also unstated."""
@@ -121,7 +121,7 @@ def _check(job: Job, spec: JobSpec) -> None:
             said = ", ".join(f"{each} {value}" for each, value in now.items()) if isinstance(now, Mapping) else now
             raise BadInput(f"job {spec.name}: an update keeps its {name} ({said}); to change it, submit a new job")
     if job.gang is not Gang.NO:
-        raise BadInput(f"job {spec.name}: a gang runs as a whole or not at all; stop it and submit it again")
+        raise BadInput(f"job {spec.name}: the tasks of a gang are not replaced one by one; stop it and submit it again")
 
 
 def _key(position: int, group: Any) -> str:

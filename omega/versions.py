@@ -37,7 +37,10 @@ class Version(NamedTuple):
 
     def spec(self, job: Job) -> JobSpec:
         """Return it as a job file of `job` would be read."""
-        return JobSpec(job.id, job.name, job.kind, tuple(self.groups), job.precedence, job.gang, dict(self.fields))
+        groups, least = tuple(self.groups), job.gang_min
+        return JobSpec(
+            job.id, job.name, job.kind, groups, job.precedence, job.gang, dict(self.fields), gang_min=least
+        )  # fmt: skip
 
 
 def present(job: Job) -> Version:

@@ -71,6 +71,7 @@ def submit_command(
     constraints: Sequence[str],
     own: Mapping[str, str],
     gang: bool,
+    gang_min: int | None,
     strict_gang: bool,
     simulate: bool,
     waits: Sequence[str],
@@ -90,11 +91,11 @@ def submit_command(
     said_of_it = {"environment": dict(environment), "user": user, "pool": pool, "weight": weight, "simulate": simulate}
     said_of_it |= {"policy": _policy(own, KindFields(cell), kind)}
     about = _directory(directory, run=bool(words)) | {key: each for key, each in said_of_it.items() if each}
-    job_id, together = new_id(), Gang.STRICT if strict_gang else Gang.YES if gang else Gang.NO
+    job_id, together = new_id(), Gang.STRICT if strict_gang else Gang.YES if gang or gang_min else Gang.NO
     after, said = _after(cell, waits)
 
     def jobs(called: str) -> list[JobSpec]:
-        of_name = JobSpec(job_id, called, kind, (group,), precedence, together, about | said, after)
+        of_name = JobSpec(job_id, called, kind, (group,), precedence, together, about | said, after, gang_min or 0)
         return prepared(cell, [of_name], ctx.obj.user)
 
     go_on = partial(submit, ctx, cell, follow=not hold if follow is None else follow, hold=hold, of_tasks=True)

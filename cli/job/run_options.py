@@ -74,8 +74,16 @@ run_options = combined(
         help="Field that a policy of the kind declares (omega scheduler policies); repeatable.",
     ),
     click.option("--gang", is_flag=True, help="Place all tasks in one transaction, or none."),
+    click.option(
+        "--gang-min",
+        type=click.IntRange(1),
+        metavar="N",
+        help="As --gang, for N tasks at least; the others are placed as room becomes free.",
+    ),
     click.option("--simulate", is_flag=True, help="Allow simulated machines; tasks do not run CMD."),
-    click.option("--strict-gang", is_flag=True, help="As --gang; evicting one task evicts all of them."),
+    click.option(
+        "--strict-gang", is_flag=True, help="As --gang; evicting a task evicts all, or what --gang-min leaves."
+    ),
     click.option(
         "--after",
         "waits",

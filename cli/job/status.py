@@ -72,6 +72,7 @@ def show(status: JobStatus, now_ms: int) -> None:
     cell, job, past, sums, reason = status.cell, status.job, status.past, status.summary, status.room.reason(status.job)
     ways = ", ".join(f"{number:,} {name}" for name, number in sums.items() if number)
     gang = {"NO": "", "YES": " · gang", "STRICT": " · strict gang"}[job.gang.name]
+    gang += f" of at least {units.count(job.gang_min, 'task')}" if job.gang_min else ""
     rank = f" · precedence {job.precedence:,}" if job.precedence else ""
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(job.submitted_ms / 1000))
     render.facts(

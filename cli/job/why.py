@@ -104,8 +104,9 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
             render.line(f"  group {explained.groups[part.group]}: {part.unplaced:,} unplaced · {part.reason}")
         if part.starts:
             render.line(f"  {part.starts:,} of them would fit now")
-        elif part.fits and job.gang and part.reason not in ("LIMIT", "NEVER"):
-            render.line(f"  room for {part.fits:,} of them; a gang starts as a whole")
+        elif part.fits and job.lacks and part.reason not in ("LIMIT", "NEVER"):
+            needs = f"it needs {job.lacks:,} at once" if job.gang_min else "a gang starts as a whole"
+            render.line(f"  room for {part.fits:,} of them; {needs}")
         for line in part.advice if part.fits < part.unplaced else ():
             render.line(f"  {line}")
         if part.fits < part.unplaced:

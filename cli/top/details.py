@@ -55,10 +55,10 @@ def _pool(overview: Overview, line: PoolLine) -> list[str]:
 def _job(overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
     why = next((each.reason for each in overview.queue if each.job.id == job.id), "")
     names = {machine.index: machine.name for machine in overview.machines}
-    groups = group_names(job)
+    groups, least = group_names(job), f" of at least {job.gang_min:,}" if job.gang_min else ""
     lines = [
         f"state        {state(job)}" + (f" · {why}: {MEANING[why]}" if why else ""),
-        f"kind         {job.kind} · precedence {job.precedence:,} · gang {job.gang.name.lower()}",
+        f"kind         {job.kind} · precedence {job.precedence:,} · gang {job.gang.name.lower()}{least}",
         f"submitted    {units.age((overview.at_ms - job.submitted_ms) / 1000)} ago",
         "",
     ]

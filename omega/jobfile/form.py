@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -100,10 +100,25 @@ def _variable(value: str) -> str:
     return value
 
 
-def _gang(value: Any) -> Gang:
+class Together(NamedTuple):
+    """How the tasks of a job are placed together: its gang, and the minimum of it (0: all of them)."""
+
+    gang: Gang = Gang.NO
+    least: int = 0
+
+
+def _gang(value: Any) -> Together:
+    if isinstance(value, dict):
+        least, strict = value.get("min"), value.get("strict", False)
+        if not (
+            isinstance(least, int) and not isinstance(least, bool) and least > 0
+            and isinstance(strict, bool) and value.keys() <= {"min", "strict"}
+        ):  # fmt: skip
+            raise ValueError(f"{value!r} is not allowed; write for example {{min: 6}} or {{min: 6, strict: true}}")
+        return Together(Gang.STRICT if strict else Gang.YES, least)
     if not isinstance(value, bool | str) or value not in GANGS:
-        raise ValueError(f"{value!r} is not allowed; write true, false or strict")
-    return GANGS[value]
+        raise ValueError(f"{value!r} is not allowed; write true, false, strict or {{min: 6}}")
+    return Together(GANGS[value])
 
 
 def _array(value: Any) -> Array:
@@ -271,7 +286,7 @@ class JobForm(Strict):
     precedence: int = Field(0, ge=0, le=MOST_PRECEDENCE)
     pool: PoolPath | None = None
     weight: float | None = Field(None, ge=LEAST_WEIGHT, le=MOST_WEIGHT)
-    gang: Annotated[Any, AfterValidator(_gang)] = Gang.NO
+    gang: Annotated[Any, AfterValidator(_gang)] = Together()
     tasks: list[Tasks] = Field(min_length=1)
     user: str | None = None
     expected_duration: Duration | None = None

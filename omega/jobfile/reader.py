@@ -140,7 +140,8 @@ def _spec(
 ) -> JobSpec:
     groups = job.groups(lambda place, tasks: _need(document, (*here, *place), tasks, dimensions))
     try:
-        return JobSpec(job_id, job.name, job.kind, groups, job.precedence, job.gang, job.spec(), after)
+        gang, least = job.gang
+        return JobSpec(job_id, job.name, job.kind, groups, job.precedence, gang, job.spec(), after, least)
     except BadInput as error:
         raise BadInput(f"{document.where(here)}: {error}") from None
 

@@ -52,16 +52,20 @@ def _on(cell: "Queries", pools: Pools, described: Mapping[int, Described]) -> Co
     runs = [run for run in cell.runs(sorted(described)) if not run.leaving]
     jobs = cell.jobs_by_id(sorted({run.job for run in runs}))
     lanes = cell.lanes(sorted({job.lane for job in jobs.values()}))
-    leaving, whole = Counter[str](), set[str]()
+    gone, shown_of = Counter[str](), dict[str, str]()
     for run in runs:
         job = jobs.get(run.job)
-        if job is None or job.id in whole:
+        if job is None:
             continue
         _, lane = lanes.get(job.lane, (0, Lane(job.kind, job.precedence)))
         leaf = leaf_of(lane.pool, lane.user)
         shown = pools.pool_of(lane.pool, lane.user)
         if pools.tree_number(leaf if leaf in pools.leaves else "") != trees[run.machine]:
-            strict = job.gang is Gang.STRICT
-            whole |= {job.id} if strict else set()
-            leaving[shown] += sum(group.placed for group in job.groups) if strict else ranges.count(run.tasks)
+            gone[job.id] += ranges.count(run.tasks)
+            shown_of[job.id] = shown
+    leaving = Counter[str]()
+    for name, tasks in gone.items():
+        job = jobs[name]
+        breaks = job.gang is Gang.STRICT and (not job.gang_min or job.placed - tasks < job.gang_min)
+        leaving[shown_of[name]] += job.placed if breaks else tasks
     return leaving

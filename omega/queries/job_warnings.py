@@ -165,15 +165,16 @@ class _Warnings:
         """Warn about a gang that would not fit in an empty cell."""
         from omega.schedulers.constraints.explanation import explain
 
-        work = as_work(spec)
+        work, least = as_work(spec), spec.gang_min or spec.total
         shape = work.shape()
         if shape not in known and len(known) < MOST_GANGS:
             look_up(self.cell, self.empty, [work])
             known[shape] = sum(part.fits for part in explain(work, self.empty).parts)
-        fits = known.get(shape, spec.total)
-        if fits < spec.total:
+        fits = known.get(shape, least)
+        if fits < least:
+            at_least = "at least " if spec.gang_min else ""
             most = f"an empty cell holds {fits:,} of them at once"
-            yield _Warning(spec.name, f"a gang of {count(spec.total, 'task')}; {most}; it stays pending")
+            yield _Warning(spec.name, f"a gang of {at_least}{count(least, 'task')}; {most}; it stays pending")
 
 
 def _relations_of(spec: "JobSpec") -> Iterator[tuple[int, str, "Relation"]]:

@@ -81,6 +81,7 @@ def job_json(job: "Job", room: "Room", now_ms: int) -> dict[str, Any]:
         "kind": job.kind,
         "precedence": job.precedence,
         "gang": job.gang.name.lower(),
+        "gang_min": job.gang_min or None,
         "state": state(job),
         "reason": str(room.reason(job)) or None,
         "user": job.spec.get("user"),

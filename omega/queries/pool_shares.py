@@ -69,7 +69,7 @@ def shares_with(cell: "Queries", pools: Pools, snapshot: "Snapshot", works: "Seq
         jobs.append(
             JobDemand(
                 work.id, lane_of(job.kind, job.precedence, job.spec), number, gang=gang, waits=False, groups=groups,
-                commands=job.commands, spec=job.spec,
+                commands=job.commands, spec=job.spec, least=job.gang_min,
             )
         )  # fmt: skip
     return _epoch(cell, pools, snapshot, jobs, cell.epoch())

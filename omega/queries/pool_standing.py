@@ -62,12 +62,14 @@ def standing(cell: "Queries", job: "Job") -> dict[str, Any] | None:
 
 
 def _beyond(cell: "Queries", job: "Job", own: Mapping[str, Any]) -> dict[str, int]:
-    """By how much a gang would lift its pool above its fair share; empty for other jobs."""
-    if not job.gang:
+    """By how much a gang would lift its pool above its fair share, at least; empty for other jobs."""
+    from omega.schedulers.limits import least_need
+
+    if not (least := job.lacks):
         return {}
     beyond = {}
     for at, resource in enumerate(cell.dimensions.names):
-        wanted = sum(group.need[at] * group.unplaced for group in job.groups)
+        wanted = least_need(((group.need[at], group.unplaced) for group in job.groups), least)
         over = own["usage_amounts"][resource] + wanted - round(own["fair_share_amounts"][resource])
         if wanted and over > 0:
             beyond[resource] = over

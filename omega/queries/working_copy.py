@@ -89,6 +89,7 @@ def as_work(spec: "JobSpec", order: int = 0) -> "Work":
     whole = opaque(spec.spec, spec.groups)
     job = Job(
         id=spec.id, name=spec.name, kind=spec.kind, precedence=spec.precedence, order=order, gang=spec.gang,
+        gang_min=spec.gang_min,
         groups=groups, spec=whole, commands=runs_commands(whole),
     )  # fmt: skip
     return Work.of(job)
