@@ -144,7 +144,7 @@ def _are_known(decided: DecidedSet, jobs: Mapping[str, Job]) -> bool:
 
 
 def _tears_a_minimum(decided: DecidedSet, jobs: Mapping[str, Job]) -> bool:
-    """Return whether a strict gang with a minimum lost tasks: the log does not show with which of them its rest went."""
+    """Return whether a strict gang with a minimum lost tasks: the log does not show with which its rest went."""
     evicted = chain(decided.evicted, *(claim.evicted for claim in decided.claims))
     return any(jobs[job].gang is Gang.STRICT and jobs[job].gang_min for (job, _), _ in evicted)
 
@@ -191,7 +191,9 @@ class _DecisionCheck:
         job = self.jobs[self.decided.job]
         # Beyond the minimum of a gang each claim is a set of its own.
         forms = {job.gang is not Gang.NO, job.whole}
-        ways = [sets for together in forms for sets in (self._tasks(together), self._claims(together))]
+        ways = [
+            sets for together in forms for sets in (self._tasks(together=together), self._claims(together=together))
+        ]
         problems = [self._problem(sets, flight) for flight in flights for sets in ways]
         return "" if "" in problems else problems[-1]
 
@@ -217,7 +219,7 @@ class _DecisionCheck:
         for stock in stocks:
             stock.close()
 
-    def _claims(self, together: bool) -> list[list[StartedTasks]]:
+    def _claims(self, *, together: bool) -> list[list[StartedTasks]]:
         """Return the sets: each claim, or all claims together."""
         decided = self.decided
         claims = [StartedTasks(claim.group, claim.started, list(claim.evicted)) for claim in decided.claims]
@@ -225,10 +227,10 @@ class _DecisionCheck:
             claims[-1].evicted += decided.evicted
         return [claims] if together else [[claim] for claim in claims]
 
-    def _tasks(self, together: bool) -> list[list[StartedTasks]]:
+    def _tasks(self, *, together: bool) -> list[list[StartedTasks]]:
         """Return the sets with claims divided into tasks, where each task has as many victims."""
         divided = list[list[StartedTasks]]()
-        for steps in self._claims(together):
+        for steps in self._claims(together=together):
             claim, units = steps[0], [group for group, count in steps[0].evicted for _ in range(count)]
             if len(steps) > 1 or not claim.started or len(units) % claim.started:
                 divided.append(steps)

@@ -72,6 +72,7 @@ _JOB: dict[str, Any] = {
     "demand": (Amounts, {}),
     "usage": (Amounts, {}),
     "gang": (bool, False),
+    "least": (float, Field(default=0.0, ge=0, le=1, strict=True)),
     "start_time": (float, Field(default=0.0, strict=True)),
     "pending_job_count": (int, Field(default=1, ge=0, le=10**9)),
     "best_allocation_share": (Amounts, {}),
@@ -224,5 +225,6 @@ def _job(element: Any, totals: Amounts) -> Job:
         limits[name] = min(limits.get(name, inf), share * totals[name])
     return Job(
         element.id, element.parent, element.demand, usage=element.usage, limits=limits, weight=element.weight,
-        gang=element.gang, start_time=element.start_time, pending=element.pending_job_count,
+        gang=element.gang, least=element.least, start_time=element.start_time,
+        pending=element.pending_job_count,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Gangs with a minimum (semantics 8): what one transaction must place, what evictions and losses leave, what is refused."""
+"""Gangs with a minimum (semantics 8): what one transaction must place, what evictions and losses leave."""
 
 import pytest
 
