@@ -14,6 +14,7 @@ from zlib import crc32
 
 from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
+from omega.cellstate.gangs import check_gang
 from omega.cellstate.plain_text import check_text, check_texts
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources, largest_sum, shown
 from omega.cellstate.spec_fields import check_group_spec, check_spec
@@ -42,8 +43,6 @@ MOST_AUTHOR = 128
 _ID = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 _KIND = pattern(r"[a-z][a-z0-9_-]{0,31}")
-_NONCE = pattern(r"[A-Za-z0-9._-]{1,64}")
-_MEMBER = pattern(r"[a-z][a-z0-9_-]{0,31}/[A-Za-z0-9._-]{1,64}")
 
 Pairs = tuple[tuple[str, str], ...]
 Described = tuple[str, Pairs]
@@ -183,7 +182,7 @@ class JobSpec:
     after: tuple[After, ...] = ()
     """Jobs that it waits for before it is placed: submitted earlier, or earlier in the same call."""
     gang_min: int = 0
-    """Number of tasks of a gang that are placed together (semantics 8); 0: all of them."""
+    """Tasks of a gang that are placed together (semantics 8); 0: all."""
 
     def __post_init__(self) -> None:
         if not _ID.fullmatch(self.id):
@@ -199,18 +198,7 @@ class JobSpec:
             raise BadInput(f"job {self.name}: waits for at most {MOST_WAITS} jobs, named by their ids")
         check_spec(self.spec, self.name)
         if self.gang or self.gang_min:
-            self._check_gang()
-
-    def _check_gang(self) -> None:
-        """Refuse a minimum without a gang or above its tasks, and a gang of more tasks than a transaction takes."""
-        least, total, most = self.gang_min, self.total, f"the most in one transaction is {MOST_CLAIMS}"
-        if least and not self.gang:
-            raise BadInput(f"job {self.name}: gang_min {least} without a gang; set gang")
-        if not 0 <= least <= total:
-            raise BadInput(f"job {self.name}: a gang of at least {least} tasks; want 1 to its {total}")
-        if (least or total) > MOST_CLAIMS:
-            which = f"at least {least}" if least else f"{total}"
-            raise BadInput(f"job {self.name}: a gang of {which} tasks; {most}")
+            check_gang(self.name, self.gang_min, self.total, most=MOST_CLAIMS, gang=self.gang > 0)
 
     @property
     def total(self) -> int:
@@ -255,27 +243,6 @@ def runs_commands(spec: Mapping[str, Any]) -> bool:
     """
     groups = spec.get("groups") or ()
     return not spec.get("simulate") and any(isinstance(group, Mapping) and group.get("command") for group in groups)
-
-
-def check_nonce(nonce: str) -> str:
-    """Return the nonce of an incarnation (semantics 15). Raises BadInput for one that its record cannot hold."""
-    if not _NONCE.fullmatch(nonce):
-        raise BadInput(f"nonce {shown(nonce)}: use 1 to 64 letters, digits, . _ -")
-    return nonce
-
-
-def check_executor(name: str) -> str:
-    """Return the name of a simulated executor. Raises BadInput when it is invalid."""
-    if not _ID.fullmatch(name):
-        raise BadInput(f"executor name {shown(name)}: use 1 to 64 letters, digits, . _ -")
-    return name
-
-
-def check_member(name: str) -> str:
-    """Return a scheduler's name, ``kind/instance``. Raises BadInput when it is invalid."""
-    if not _MEMBER.fullmatch(name):
-        raise BadInput(f"scheduler name {shown(name)}: want kind/instance, for example batch/0")
-    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -405,17 +372,12 @@ class Job:
     @property
     def lacks(self) -> int:
         """Number of its unplaced tasks that one transaction must place: all of a gang, or what its minimum lacks."""
-        if self.gang is Gang.NO:
-            return 0
-        return self.unplaced if not self.gang_min else max(0, min(self.gang_min - self.placed, self.unplaced))
+        return max(0, min((self.gang_min or MOST_TOGETHER) - self.placed, self.unplaced)) if self.gang else 0
 
     @property
     def together(self) -> int:
         """Number of its placed tasks that an eviction of one of them ends, 0 for that task alone (semantics 8)."""
-        if self.gang is not Gang.STRICT:
-            return 0
-        placed = self.placed
-        return placed if not self.gang_min or placed <= self.gang_min else 0
+        return 0 if self.gang is not Gang.STRICT or 0 < self.gang_min < self.placed else self.placed
 
     @property
     def pending(self) -> bool:

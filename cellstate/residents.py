@@ -19,9 +19,9 @@ class Resident:
 
     `need` are the amounts of one of its `tasks`; `together` counts the tasks that are evicted together with one of them
     (a strict gang, if it has no more than its minimum), 0 when it is alone. `user` and `pool` are those of its job,
-    ``""`` for none. Of two residents the one with the higher `placement` started later. `started` is the latest possible time of its placement (seconds):
-    exact to a minute for the last 16 minutes, to an eighth of its age up to a week, then a week ago or more; the time
-    of the fetch when it was placed within the last minute.
+    ``""`` for none. Of two residents the one with the higher `placement` started later. `started` is the latest
+    possible time of its placement (seconds): exact to a minute for the last 16 minutes, to an eighth of its age up to a
+    week, then a week ago or more; the time of the fetch when it was placed within the last minute.
     """
 
     machine: int

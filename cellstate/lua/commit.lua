@@ -321,8 +321,7 @@ end
 
 local decide
 do
-  -- A transaction of a gang must cover all its unplaced required tasks, in gang mode; of one with a minimum as many as
-  -- that lacks (semantics 8).
+  -- A transaction of a gang must cover its unplaced required tasks, in gang mode, or what its minimum lacks (semantics 8).
   local function covers(t, j)
     local sums, all = {}, 0
     for i = 1, t.n do
@@ -330,8 +329,7 @@ do
       sums[group], all = (sums[group] or 0) + count, all + count
     end
     if j.gang_min > 0 then
-      local lacks = math.min(j.gang_min - j.placed, j.unplaced + j.delayed)
-      return lacks <= 0 or t.gang and all >= lacks
+      return j.placed >= j.gang_min or t.gang and all >= math.min(j.gang_min - j.placed, j.unplaced + j.delayed)
     end
     if j.delayed > 0 then return false end
     for i, g in ipairs(j.groups) do

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 
 from omega.cellstate.errors import Duplicate, Fenced, Refused
 from omega.cellstate.executors import ExecutorRecord, is_agent, number_of, portions
+from omega.cellstate.incarnations import check_executor, check_member, check_nonce
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.machines import set_state
 from omega.cellstate.memory.port_values import runs_of
 from omega.cellstate.memory.publish import announce, publish
 from omega.cellstate.memory.records import ExecutorRow, MachineRow
 from omega.cellstate.memory.tasks import acknowledge, end_tasks
-from omega.cellstate.model import MachineState, check_executor, check_member, check_nonce
+from omega.cellstate.model import MachineState
 from omega.cellstate.replies import Heartbeat, Membership, executor_of
 from omega.cellstate.task_ends import EndKind
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from omega.cellstate.errors import Duplicate, Fenced
+from omega.cellstate.incarnations import check_member, check_nonce
 from omega.cellstate.memory.jobs import as_stored
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
 from omega.cellstate.memory.records import SchedulerRow
-from omega.cellstate.model import check_member, check_nonce
 from omega.cellstate.replies import Membership
 
 

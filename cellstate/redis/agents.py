@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from omega.cellstate.consumption import STREAM
 from omega.cellstate.errors import Duplicate, Fenced, Refused
 from omega.cellstate.health import HealthAnswer, HealthReport
-from omega.cellstate.model import MachineState, check_member, check_nonce
+from omega.cellstate.incarnations import check_member, check_nonce
+from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.executors import RedisExecutors

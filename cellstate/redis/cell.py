@@ -10,7 +10,8 @@ import redis
 
 from omega.cellstate import keys
 from omega.cellstate.errors import BadInput, CellGone, Duplicate, Fenced, Refused, StoreError, Unreadable, Unsuitable
-from omega.cellstate.model import Limits, check_kind, check_member, check_nonce
+from omega.cellstate.incarnations import check_member, check_nonce
+from omega.cellstate.model import Limits, check_kind
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.agents import RedisAgents

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from omega.cellstate.errors import Duplicate, Fenced
 from omega.cellstate.executors import ExecutorRecord, agents_of, is_agent, portions
-from omega.cellstate.model import MachineState, check_executor, check_nonce
+from omega.cellstate.incarnations import check_executor, check_nonce
+from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.replies import Membership

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from omega.cellstate import keys
+from omega.cellstate.incarnations import check_executor, check_member
 from omega.cellstate.inspection import ChangeEntry, Damage, Inspection, LaneBook, Queued
 from omega.cellstate.lanes import BASE, BUCKET_SPAN, LANE_SPAN, Lane
-from omega.cellstate.model import bucket_of, check_executor, check_member
+from omega.cellstate.model import bucket_of
 from omega.cellstate.override import override
 from omega.cellstate.pools import epoch_records
 from omega.cellstate.ranges import spans
@@ -54,8 +55,7 @@ def _meta(inspection: Inspection, field: str, value: bytes) -> None:
         inspection.resources = tuple(value.decode().split(","))
     elif field == "ticks":
         _want(re.fullmatch(r"\d+:\d+( \d+:\d+)*", value.decode()), "not a list of times and placement ids")
-        pairs = (word.split(":") for word in value.decode().split())
-        inspection.ticks = [(int(at), int(last)) for at, last in pairs]
+        inspection.ticks = [(int(at), int(last)) for at, last in (word.split(":") for word in value.decode().split())]
     else:
         inspection.counters[field] = _number(value)
         _want(field != "schema" or int(value) == keys.SCHEMA, f"is {value!r}, not {keys.SCHEMA}")

@@ -88,7 +88,7 @@ def free_names(cell: "Queries", kind: str, number: int) -> list[str]:
 
 def _run_here(app: App, cell: "Queries", kind: str, chosen: Mapping[str, str], name: str | None) -> str:
     """Run one scheduler in this process until a signal; returns its member name."""
-    from omega.cellstate.model import check_member
+    from omega.cellstate.incarnations import check_member
     from omega.live.choice import scheduler
     from omega.schedulers.process.log import configure
     from omega.schedulers.process.scheduler import run_member

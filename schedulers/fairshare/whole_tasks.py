@@ -41,7 +41,7 @@ class _Group:
         self.demand = leaf.most or leaf.demand
         self.precedence = -(leaf.start // PRECEDENCE_SPAN)
         self.pending = 1 if leaf.gang and leaf.pending else leaf.pending
-        """Tasks that it wants; a gang wants all as one."""
+        """Tasks that it wants; a gang wants all as one, or what its minimum lacks."""
         more = zip(leaf.demand, leaf.usage, strict=True)
         self.unit = [(want - has) / self.pending if self.pending else 0.0 for want, has in more]
         """A task that it wants, on average."""
@@ -53,14 +53,14 @@ class _Group:
         """Compute the whole tasks that are due, and what remains of the share."""
         parts = zip(self.due, self.leaf.usage, self.unit, strict=True)
         tasks = min((part - has) / unit for part, has, unit in parts if unit) if any(self.unit) else 0.0
+        if self.leaf.least and 0 <= tasks < (lacks := self._lacks()):  # what its minimum lacks it wants as one
+            self.pending, self.unit, tasks = 1, [lacks * one for one in self.unit], tasks / lacks
         tasks = min(tasks, self.pending)
         self.whole = floor(tasks + _SMALL)
         self.rest = round(max(0.0, tasks - self.whole), 9)
-        if self.leaf.least and 0 <= self.whole < self._lacks():
-            self.whole, self.rest = 0, 0.0
 
     def _lacks(self) -> int:
-        """Return how many tasks a gang starts at least: what its minimum lacks."""
+        """Return how many tasks the minimum of a gang lacks."""
         least, parts = self.leaf.least, zip(self.leaf.demand, self.leaf.usage, self.unit, strict=True)
         return ceil(max(((least * want - has) / one for want, has, one in parts if one), default=0.0) - _SMALL)
 

@@ -77,7 +77,7 @@ def test_run_submits_one_job(omega: Omega, cell: RedisCell) -> None:
     found = omega.json("job", "run", *words, *more)["jobs"][0]
     job = cell.job(found["id"])
     assert job is not None
-    assert (job.name, job.kind, job.precedence, job.gang) == ("n", "service", 7, Gang.STRICT)
+    assert (job.name, job.kind, job.precedence, job.gang, job.gang_min) == ("n", "service", 7, Gang.STRICT, 0)
     assert (job.groups[0].need, job.groups[0].total, job.groups[0].duration_ms) == ((500, 1024), 3, 90_000)
     here = {"user": "ada", "submitted_in": str(Path.cwd())}
     assert job.spec == here | {"groups": [{"command": ["python3", "-c", "pass"]}]}
@@ -139,6 +139,7 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
         "kind": "batch",
         "precedence": 5,
         "gang": "yes",
+        "gang_min": None,
         "state": "pending",
         "reason": "NO_SCHEDULER",
         "user": None,
@@ -246,6 +247,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         "kind": "batch",
         "precedence": 100,
         "gang": "no",
+        "gang_min": None,
         "state": "running",
         "reason": None,
         "counts": NOTHING | {"total": 5, "placed": 5},

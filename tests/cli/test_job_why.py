@@ -174,6 +174,24 @@ def test_a_gang_larger_than_the_cell_is_warned_of_however_full_it_is(omega: Omeg
     assert omega.json("job", "run", "--name", "b", "--gang", "--cpu", "2", "--count", "6")["warnings"] == []
 
 
+def test_a_gang_with_a_minimum_starts_with_it(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 2)
+    run = ("job", "run", "--cpu", "2", "--count", "7", "--gang-min")
+    with scheduler(cell):
+        (said,) = omega.json(*run, "5", "--name", "a")["warnings"]
+        assert said == "job a: a gang of at least 5 tasks; an empty cell holds 4 of them at once; it stays pending"
+        assert "  room for 4 of them; it needs 5 at once" in omega.text("job", "why", "a")
+        assert omega.json("job", "why", "a")["groups"][0]["starts"] == 0
+        assert omega.json(*run, "4", "--name", "b", "--strict-gang")["warnings"] == []
+        eventually(lambda: omega.json("job", "status", "b")["counts"]["placed"] == 4)
+    status = omega.json("job", "status", "b")
+    assert (status["gang"], status["gang_min"]) == ("strict", 4)
+    assert "strict gang of at least 4 tasks" in omega.text("job", "status", "b")
+    assert "needs 4 at once" not in omega.text("job", "why", "b"), "one more task may start alone"
+    omega.run("cell", "limits", "batch", "--cpu", "9")
+    assert omega.json("job", "why", "a")["reason"] == "NEVER", "five tasks need 10"
+
+
 def test_a_precedence_outside_the_limits_of_the_kind(omega: Omega, cell: RedisCell) -> None:
     cell.register_scheduler("batch/0", "n" * 16, 60_000, 1)
     join(cell, 1)

@@ -18,9 +18,11 @@ from tests.contract.test_pools import put
 EVICTS = PreemptionSettings(evict_over_limit=True, evict_over_capacity=True)
 
 
-def submit(cell: AnyCell, name: str, pool: str, tasks: int, precedence: int = 0, gang: Gang = Gang.NO) -> None:
+def submit(
+    cell: AnyCell, name: str, pool: str, tasks: int, precedence: int = 0, gang: Gang = Gang.NO, least: int = 0
+) -> None:
     group = TaskGroup((1, 1), tasks)
-    cell.submit([JobSpec(name, name, "batch", (group,), precedence, gang, {"pool": pool})], 0, "ada")
+    cell.submit([JobSpec(name, name, "batch", (group,), precedence, gang, {"pool": pool}, gang_min=least)], 0, "ada")
 
 
 def seen(cell: AnyCell) -> ArraySnapshot:
@@ -145,6 +147,20 @@ def test_a_gang_that_grew_keeps_its_tasks(cell: AnyCell, member: Member) -> None
     cell.resize("g", {0: 5}, 2, "ada")
     assert relieved(cell, excess, 502.0) == relieved(cell, excess, 900.0) == 0
     assert running(cell, "g") == [2]
+
+
+def test_the_rest_of_a_gang_below_its_minimum_goes_unless_it_is_repaired_in_time(cell: AnyCell, member: Member) -> None:
+    put(cell, Pool("p", preemption=PreemptionSettings(gang_timeout=60.0)))
+    submit(cell, "g", "p", 6, gang=Gang.YES, least=3)
+    assert member.place("g", (0, 4), mode=Mode.GANG).accepted
+    excess = Excess()
+    assert relieved(cell, excess, 500.0) == 0
+    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "3", "over")], 1, "ada")
+    assert relieved(cell, excess, 501.0) == relieved(cell, excess, 700.0) == 0, "it still has three"
+    cell.end([TaskEnd(0, 1, EndKind.EVICTED, "2", "over")], 1, "ada")
+    assert relieved(cell, excess, 710.0) == relieved(cell, excess, 769.0) == 0
+    assert relieved(cell, excess, 770.0) == 2
+    assert running(cell, "g") == [0]
 
 
 def test_the_rest_of_a_gang_that_lost_tasks_goes_unless_it_is_repaired_in_time(cell: AnyCell, member: Member) -> None:

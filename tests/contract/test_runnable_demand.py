@@ -15,7 +15,7 @@ from tests.contract.test_pools import put
 
 def job(name: str, need: tuple[int, int], count: int = 100, **fields: Any) -> JobSpec:
     """A job of the pool of its name."""
-    more = {key: fields.pop(key) for key in ("precedence", "gang") if key in fields}
+    more = {key: fields.pop(key) for key in ("precedence", "gang", "gang_min") if key in fields}
     return JobSpec(
         name, name, "batch", (TaskGroup(need, count, spec=fields),), spec={"user": "ada", "pool": name}, **more
     )
@@ -76,6 +76,8 @@ CASES = {
     "an invalid demand": (job("odd", (1, 1), constraints=["zone =="]), 0),
     "a gang that fits": (job("odd", (4, 1), 3, gang=Gang.YES), 12),
     "a gang that is too large": (job("odd", (4, 1), 4, gang=Gang.YES), 0),
+    "a gang whose minimum fits": (job("odd", (4, 1), 9, gang=Gang.YES, gang_min=3), 12),
+    "a gang whose minimum is too large": (job("odd", (4, 1), 9, gang=Gang.YES, gang_min=4), 0),
     "more tasks than fit": (job("odd", (1, 1)), 12),
     "a best-effort constraint": (job("odd", (2, 1), constraints=[{"prefer": "zone == 'x'"}]), 12),
 }

@@ -3,6 +3,7 @@
 import pytest
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.incarnations import check_member
 from omega.cellstate.model import (
     BUCKETS,
     MOST_CLAIMS,
@@ -17,7 +18,6 @@ from omega.cellstate.model import (
     MachineState,
     TaskGroup,
     bucket_of,
-    check_member,
 )
 
 ONE = (TaskGroup((1,), 1),)

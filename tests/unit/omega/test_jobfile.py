@@ -93,6 +93,16 @@ def test_json_and_yaml_say_the_same() -> None:
     assert from_json[0].groups == (TaskGroup((500, 0), 2, 1500),)
 
 
+@pytest.mark.parametrize(
+    ("gang", "kind", "least"),
+    [("{min: 6}", Gang.YES, 6), ("{min: 6, strict: true}", Gang.STRICT, 6), ("{min: 6, strict: false}", Gang.YES, 6),
+     ("true", Gang.YES, 0)],
+)  # fmt: skip
+def test_a_gang_may_have_a_minimum(gang: str, kind: Gang, least: int) -> None:
+    (job,) = read(f"name: a\ngang: {gang}\ntasks: [{{count: {9000 if least else 9}}}]")
+    assert (job.gang, job.gang_min) == (kind, least)
+
+
 def test_a_list_makes_several_jobs_and_ids_are_asked_for_once_each() -> None:
     jobs = read("- {name: a, tasks: [{}]}\n- {name: b, id: own, tasks: [{}]}\n- {name: c, tasks: [{}]}\n")
     assert [(job.id, job.name) for job in jobs] == [("made-0", "a"), ("own", "b"), ("made-1", "c")]
@@ -123,8 +133,8 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\nprecedence: 1000001\ntasks: [{}]",
          "2: precedence: 1000001 is not allowed; want at most 1000000"),
         ("name: a\nprecedence: high\ntasks: [{}]", "2: precedence: 'high' is not a whole number"),
-        ("name: a\ngang: maybe\ntasks: [{}]", "2: gang: 'maybe' is not allowed; write true, false or strict"),
-        ("name: a\ngang: [1]\ntasks: [{}]", "2: gang: [1] is not allowed; write true, false or strict"),
+        ("name: a\ngang: maybe\ntasks: [{}]", "2: gang: 'maybe' is not allowed; write true, false, strict or {min: 6}"),
+        ("name: a\ngang: [1]\ntasks: [{}]", "2: gang: [1] is not allowed; write true, false, strict or {min: 6}"),
         ("name: a\npool: /a//b\ntasks: [{}]",
          "2: pool: '/a//b' is not a path of pools; write for example analytics/adhoc"),
         ("name: a\nenvironment: {A: 1}\ntasks: [{}]", "2: environment.A: 1 is not text; put it in quotes"),
@@ -144,7 +154,7 @@ def test_the_resources_of_another_cell() -> None:
         ("name: 1\nprecedence: x\ngang: no\nuser: 2\nid: 3\ntasks: 4",
          ("1: name: 1 is not text; put it in quotes; also jobs.yaml:5: id: 3 is not text; put it in quotes; "
          "also jobs.yaml:2: precedence: 'x' is not a whole number; also jobs.yaml:3: gang: 'no' is not allowed; "
-         "write true, false or strict; and 2 more")),
+         "write true, false, strict or {min: 6}; and 2 more")),
         ("name: a\ntasks:\n- count: 0", "3: tasks[0].count: 0 is not allowed; want at least 1"),
         ("name: a\ntasks:\n- count: 10000001", "3: tasks[0].count: 10000001 is not allowed; want at most 10000000"),
         ("name: a\ntasks:\n- count: '5'", "3: tasks[0].count: '5' is not a whole number"),
@@ -193,6 +203,15 @@ def test_the_resources_of_another_cell() -> None:
          "3: tasks[0].near: 3 is not a job; write its name or {job: name, domain: rack}"),
         ("name: a\ntasks:\n- spread: ['']",
          "3: tasks[0].spread[0]: '' is not the name of a machine's attribute; write for example rack"),
+        ("name: a\ngang: {min: 0}\ntasks: [{}]",
+         "2: gang: {'min': 0} is not allowed; write for example {min: 6} or {min: 6, strict: true}"),
+        ("name: a\ngang: {min: 2, size: 3}\ntasks: [{}]",
+         "2: gang: {'min': 2, 'size': 3} is not allowed; write for example {min: 6} or {min: 6, strict: true}"),
+        ("name: a\ngang: {strict: true}\ntasks: [{}]",
+         "2: gang: {'strict': True} is not allowed; write for example {min: 6} or {min: 6, strict: true}"),
+        ("name: a\ngang: {min: 3}\ntasks:\n- count: 2", "1: job a: a gang of at least 3 tasks; want 1 to its 2"),
+        ("name: a\ngang: {min: 5001}\ntasks:\n- count: 9000",
+         "1: job a: a gang of at least 5001 tasks; the most in one transaction is 5000"),
         ("name: a\ngang: true\ntasks:\n- count: 5001",
          "1: job a: a gang of 5001 tasks; the most in one transaction is 5000"),
         ("name: a\nname: b\ntasks: [{}]", "2: name: is there twice (first on line 1); keep one"),

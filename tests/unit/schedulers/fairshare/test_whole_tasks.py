@@ -13,10 +13,10 @@ from omega.schedulers.fairshare.whole_tasks import JobShare, shares_of_jobs
 
 
 def job(
-    order: int, pending: int, placed: int = 0, *, precedence: int = 0, gang: bool = False, need: int = 1
+    order: int, pending: int, placed: int = 0, *, precedence: int = 0, gang: bool = False, need: int = 1, least: int = 0
 ) -> JobDemand:
     lane = Lane("batch", precedence, "p", "")
-    return JobDemand(f"j{order}", lane, order, gang, False, (((need, 0), pending, placed),))
+    return JobDemand(f"j{order}", lane, order, gang, False, (((need, 0), pending, placed),), least=least)
 
 
 def shares(total: int, *jobs: JobDemand, mode: str = "fair_share") -> Mapping[str, JobShare]:
@@ -71,3 +71,29 @@ def test_a_job_leaves_room_only_to_those_that_start_a_task_for_each_that_ends() 
 def test_a_gang_may_start_as_a_whole_while_some_of_the_share_is_left() -> None:
     assert numbers(10, job(0, 8, gang=True), job(1, 9)) == [8, 5]
     assert numbers(10, job(0, 8, gang=True), job(1, 8, gang=True), job(2, 8, gang=True)) == [8, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("total", "jobs", "expected"),
+    [
+        (10, [job(0, 20, least=8), job(1, 9)], [8, 5]),
+        (10, [job(0, 20, least=8), job(1, 20, least=8)], [8, 0]),
+        (20, [job(0, 20, least=8), job(1, 20)], [10, 10]),
+        (10, [job(0, 15, 5, least=8), job(1, 20)], [5, 5]),
+        (30, [job(0, 12, 8, least=8), job(1, 20)], [15, 15]),
+    ],
+)
+def test_a_gang_with_a_minimum_may_start_with_it_and_shares_what_is_more(
+    total: int, jobs: list[JobDemand], expected: list[float]
+) -> None:
+    assert numbers(total, *jobs) == expected
+
+
+@pytest.mark.parametrize(("total", "expected"), [(12, [0, 8]), (15, [0, 8]), (17, [8.5, 8.5]), (30, [15, 15])])
+def test_with_steps_its_share_is_nothing_or_that_of_its_minimum_at_least(total: int, expected: list[float]) -> None:
+    pools = Pools((Pool("p"),), (PoolTree(gang_steps=True),))
+    epoch = epoch_of(
+        pools, (job(0, 20, least=8), job(1, 20)), {"default": (total, 10)}, ("cpu", "memory")
+    )  # fmt: skip
+    due = {each: round(share[0] * total, 6) for each, share in epoch.jobs.items()}
+    assert [due["j0"], due["j1"]] == expected
