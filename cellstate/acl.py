@@ -18,7 +18,7 @@ SCRIPTS = tuple(sorted(path.name.removesuffix(".lua") for path in _FOLDER.iterdi
 _READING = ("changed_records", "sync")
 ALLOWED: Mapping[str, tuple[str, ...]] = {
     "reader": _READING,
-    "submitter": (*_READING, "submit", "hold", "resize", "update", "stop"),
+    "submitter": (*_READING, "claim_directory", "submit", "hold", "resize", "update", "stop"),
     "scheduler": (
         *_READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor",
         "assign_trees", "attempt", "commit", "end", "epoch", "hold", "housekeep", "machine", "resize", "retire",
@@ -26,8 +26,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     ),
     "executor": (
         *_READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",
-        "renew_scheduler", "deregister_scheduler", "assign_trees", "claim_shard", "end", "end_shard", "housekeep",
-        "join", "machine", "online", "retire", "start", "tail",
+        "renew_scheduler", "deregister_scheduler", "assign_trees", "claim_directory", "claim_shard", "end", "end_shard",
+        "housekeep", "join", "machine", "online", "retire", "start", "tail",
     ),
     "person": SCRIPTS,
 }  # fmt: skip

@@ -16,6 +16,8 @@ RETRY_MS = 1_000
 """Delay of a shard after its first failure (ms); doubled after each further one."""
 KEPT_MS = 7 * 24 * 3600 * 1000
 """Time after the last access at which the shards of a job expire (ms)."""
+UNSENT_MS = 60 * 1000
+"""Time for which a directory is claimed before its job is submitted (ms); then it is claimed for `KEPT_MS`."""
 LEARNT_MS = 90 * 24 * 3600 * 1000
 """Time after the last run at which the durations of a job's name expire (ms)."""
 

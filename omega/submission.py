@@ -1,7 +1,7 @@
 """Submission of jobs: their ids, their users, and names that are taken."""
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from omega.admission import admitted
 from omega.cellstate.errors import BadInput, Duplicate, Overtaken, Refused
+from omega.cellstate.shards import KEPT_MS, UNSENT_MS
 from omega.queries.job_fields import KindFields
 from omega.queries.job_state import ended
 from omega.queries.jobs import find_job
+from omega.queries.mapreduce import PLAN
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
@@ -165,12 +167,31 @@ def submit(
 ) -> "Iterator[Submitted]":
     """Submit jobs, and yield the store's answers a call at a time. Raises Refused or Duplicate for one not taken."""
     check_pools(cell, specs)
+    outputs = {spec.id: plan["output"] for spec in specs if (plan := spec.spec.get(PLAN))}
+    claim_outputs(cell, specs, outputs)
     for start in range(0, len(specs), CHUNK):
         chunk = specs[start : start + CHUNK]
         for spec, answer in zip(chunk, cell.submit(chunk, now_ms, by, held=hold), strict=True):
+            if path := outputs.get(spec.id):
+                cell.claim_directory(path, spec.id, expire_ms=KEPT_MS if answer.status in WORDS else 0)
             if answer.status not in WORDS:  # it was taken since the check
                 raise refusal(spec, answer)
             yield answer
+
+
+def claim_outputs(cell: "JobStore", specs: "Sequence[JobSpec]", outputs: Mapping[str, str]) -> None:
+    """Claim the output directories of MapReduce jobs, by their ids; raise Refused for one that a live job has."""
+    claimed: list[tuple[str, str]] = []
+    for spec in specs:
+        if path := outputs.get(spec.id):
+            holder = cell.claim_directory(path, spec.id, expire_ms=UNSENT_MS)
+            if holder is not None:
+                for known, job_id in claimed:
+                    cell.claim_directory(known, job_id, expire_ms=0)
+                raise Refused(
+                    f"job {spec.name}: output {path} is that of the live job {holder}; name another directory"
+                )
+            claimed.append((path, spec.id))
 
 
 def submitted_json(specs: "Sequence[JobSpec]", answers: "Sequence[Submitted]") -> list[dict[str, Any]]:

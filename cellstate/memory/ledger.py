@@ -100,6 +100,8 @@ class Ledger:
         # Shards of MapReduce jobs, by job; mean durations, by the name of a job.
         self.tables: dict[str, ShardTable] = {}
         self.learnt: dict[str, ShardDurations] = {}
+        # The jobs to which output directories belong, and whether these were submitted.
+        self.directories: dict[str, tuple[str, bool]] = {}
         # The settings of pools; 0 without pools, 1 when there are some, 2 when some carry limits or lend in part.
         self.pool_settings, self.next_pool, self.pools_state = Pools(), 1, 0
         # Use of the pools with limits by number; those that bind the jobs of a leaf pool.

@@ -7,7 +7,18 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE, span_add, span_split
 from omega.cellstate.memory.records import ShardFailures, ShardTable
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER
-from omega.cellstate.shards import MAP, MOST_IN_A_ROW, REDUCE, RETRY_MS, TRIES, Errand, Progress, ShardDurations, Worker
+from omega.cellstate.shards import (
+    MAP,
+    MOST_IN_A_ROW,
+    REDUCE,
+    RETRY_MS,
+    TRIES,
+    UNSENT_MS,
+    Errand,
+    Progress,
+    ShardDurations,
+    Worker,
+)
 
 
 def claim_shard(ledger: Ledger, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
@@ -50,6 +61,21 @@ def claim_shard(ledger: Ledger, job_id: str, worker: Worker, maps: int, reduces:
     table.held[worker] = shard
     ledger.tables[job_id] = table
     return Errand(what, shard)
+
+
+def claim_directory(ledger: Ledger, path: str, job_id: str, *, expire_ms: int) -> str | None:
+    """Claim the output directory of a job, or give it up with 0; return the id of the live job that it belongs to."""
+    ledger.unfold()
+    holder, sent = ledger.directories.get(path, (job_id, True))
+    if not expire_ms:
+        if holder == job_id:
+            ledger.directories.pop(path, None)
+        return None
+    j = ledger.J.get(holder)
+    if holder != job_id and (not sent if j is None else not j.complete):
+        return holder
+    ledger.directories[path] = job_id, expire_ms > UNSENT_MS
+    return None
 
 
 def usable(ledger: Ledger, job_id: str, table: ShardTable) -> set[int]:

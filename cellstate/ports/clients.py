@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from omega.cellstate.model import Job, JobSpec, MachineState, TaskGroup
 from omega.cellstate.ports.parts import (
     ChangeTotals,
+    ClaimDirectories,
     DrainDeadlines,
     EndTasks,
     JoinMachines,
@@ -17,7 +18,7 @@ from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Submitted
 
 
-class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, SetLimits, SetPools, Protocol):
+class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, ClaimDirectories, SetLimits, SetPools, Protocol):
     """The port of clients and commands that change jobs, their limits and pools."""
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from omega.cellstate.health import HealthAnswer, HealthReport
-from omega.cellstate.ports.parts import Housekeeping, JoinMachines
+from omega.cellstate.ports.parts import ClaimDirectories, Housekeeping, JoinMachines
 from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Heartbeat, Membership
 from omega.cellstate.shards import Errand, Worker
 
 
-class ShardStore(Queries, Protocol):
+class ShardStore(Queries, ClaimDirectories, Protocol):
     """The port of MapReduce workers."""
 
     def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:

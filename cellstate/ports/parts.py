@@ -17,6 +17,17 @@ class EndTasks(Protocol):
         """End tasks; returns for each ending the number of tasks it ended."""
 
 
+class ClaimDirectories(Protocol):
+    """Output directories of MapReduce jobs, claimed at submission and by the first worker."""
+
+    def claim_directory(self, path: str, job_id: str, *, expire_ms: int) -> str | None:
+        """Claim a directory for a job for `expire_ms`, or give it up with 0; return the id of the live job that has it.
+
+        None: it is the job's now. A job that has ended has none. The claim of a job that is not stored holds for
+        `UNSENT_MS`, the time that its submission may take.
+        """
+
+
 class JoinMachines(Protocol):
     """Machines enter a cell: with their executor, or added by an operator."""
 

@@ -390,8 +390,10 @@ class RedisInspection(RedisReads):
         fields = {name.decode(): value.decode() for name, value in self._hash(f"shards:{job}").items()}
         inspection.shards[job] = contradiction(fields)
 
-    def _inspect_durations(self, inspection: Inspection, name: str) -> None:
-        del inspection
+    def _inspect_directory(self, _: Inspection, path: str) -> None:
+        _want(self._command(self.client.pttl, f"{self._prefix}directory:{path}") != -1, "never expires")
+
+    def _inspect_durations(self, _: Inspection, name: str) -> None:
         value: Any = self._command(self.client.get, f"{self._prefix}durations:{name}")
         words = [0, 0, 0] if value is None else [_number(word) for word in value.split(b" ")]
         _want(len(words) == 3, f"{value!r} is not three numbers")

@@ -1,5 +1,7 @@
 """The shards of MapReduce jobs on a server: claimed, ended, counted."""
 
+from urllib.parse import quote
+
 from omega.cellstate import ranges
 from omega.cellstate.override import override
 from omega.cellstate.redis.reads import RedisReads
@@ -10,6 +12,7 @@ from omega.cellstate.shards import (
     MOST_IN_A_ROW,
     RETRY_MS,
     TRIES,
+    UNSENT_MS,
     Errand,
     PhaseCount,
     Progress,
@@ -44,6 +47,13 @@ class RedisShards(RedisReads):
         }  # fmt: skip
         own = {"shards": f"shards:{job_id}", "durations": f"durations:{name}"}
         return bool(self._run("end_shard", values | worker._asdict(), own=own)[0] == b"ok")
+
+    @override
+    def claim_directory(self, path: str, job_id: str, *, expire_ms: int) -> str | None:
+        values = {"dims": len(self.dimensions), "job": job_id, "expire_ms": expire_ms, "unsent_ms": UNSENT_MS}
+        own = {"directory": f"directory:{quote(path)}"}
+        _, *holder = self._run("claim_directory", values, own=own)
+        return holder[0].decode() if holder else None
 
     @override
     def progress(self, job_id: str) -> Progress | None:

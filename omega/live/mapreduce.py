@@ -11,13 +11,14 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from signal import Signals
 from typing import IO, TypeVar
 
 from omega.cellstate.errors import Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.ports import ShardStore
-from omega.cellstate.shards import MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
+from omega.cellstate.shards import KEPT_MS, MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
 from omega.mapreduce.output import OutputMarker
 from omega.mapreduce.plan import MapReducePlan
@@ -136,6 +137,9 @@ class ShardWorker:
             return job is not None and not ended(job)
 
         if not self.owns:
+            claim = partial(self.cell.claim_directory, self.plan.output, self.job_id, expire_ms=KEPT_MS)
+            if (other := self._patiently(claim)) is not None:
+                raise JobFailed(f"job {self.name}: output {self.plan.output} is that of the live job {other}")
             try:
                 holder = self.marker.take(live)
             except OSError as error:

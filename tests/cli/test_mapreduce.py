@@ -1,5 +1,6 @@
 """MapReduce jobs on the command line: submitted from a file, how far they are, and what their tasks run."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,18 @@ def test_what_sizing_policies_bring() -> None:
         "utilisation",
     }
     assert "max-parallelism" in omega.text(*words)
+
+
+def test_an_output_of_a_live_job_is_refused(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    stage = {"command": ["cat"]}
+    about = {"kind": "mapreduce", "input": {"ranges": "0-9"}, "map": stage, "reduce": stage}
+    first, second = ({**about, "name": name, "output": str(tmp_path / "out")} for name in ("first", "second"))
+    job_id = omega.json("job", "submit", "-", "--detach", given=json.dumps(first))["jobs"][0]["id"]
+    both = json.dumps([{**about, "name": "third", "output": str(tmp_path / "other")}, second])
+    said = omega.error("job", "submit", "-", "--detach", given=both)
+    assert said == f"job second: output {tmp_path / 'out'} is that of the live job {job_id}; name another directory"
+    assert cell.live_job_count() == 1, "none of a file is submitted when one is refused"
+    third = json.dumps({**about, "name": "third", "output": str(tmp_path / "other")})
+    omega.json("job", "submit", "-", "--detach", given=third)
+    omega.json("job", "stop", "first")
+    assert omega.json("job", "submit", "-", "--detach", given=json.dumps(second))["jobs"][0]["status"] == "submitted"

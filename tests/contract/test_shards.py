@@ -4,7 +4,18 @@ import pytest
 
 from omega.cellstate.model import MachineState
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER
-from omega.cellstate.shards import MOST_IN_A_ROW, RETRY_MS, TRIES, Errand, PhaseCount, Progress, ShardDurations, Worker
+from omega.cellstate.shards import (
+    KEPT_MS,
+    MOST_IN_A_ROW,
+    RETRY_MS,
+    TRIES,
+    UNSENT_MS,
+    Errand,
+    PhaseCount,
+    Progress,
+    ShardDurations,
+    Worker,
+)
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Member, job
 
@@ -318,3 +329,26 @@ def test_what_was_agreed_on_first_counts(cell: AnyCell, workers: list[Worker]) -
     progress = cell.progress("a")
     assert progress is not None
     assert (progress.map.total, progress.reduce.total) == (3, 2)
+
+
+# Output directories
+
+
+def test_an_output_directory_belongs_to_one_live_job(cell: AnyCell) -> None:
+    cell.submit([job("x"), job("y")], 0, "ada")
+    assert cell.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None
+    assert cell.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None, "a repeated call"
+    assert cell.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x"
+    assert cell.claim_directory("/data", "y", expire_ms=UNSENT_MS) is None
+    cell.claim_directory("/data/ü out", "y", expire_ms=0)
+    assert cell.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x", "only its job gives it up"
+    cell.stop("x", 1, "ada")
+    assert cell.claim_directory("/data/ü out", "y", expire_ms=KEPT_MS) is None, "it is released when its job has ended"
+
+
+def test_a_directory_is_claimed_before_its_job_is_submitted(cell: AnyCell) -> None:
+    assert cell.claim_directory("/data", "new", expire_ms=UNSENT_MS) is None
+    assert cell.claim_directory("/data", "other", expire_ms=UNSENT_MS) == "new"
+    cell.claim_directory("/data", "new", expire_ms=0)
+    assert cell.claim_directory("/data", "other", expire_ms=KEPT_MS) is None
+    assert cell.claim_directory("/data", "new", expire_ms=UNSENT_MS) is None, "the other is stored no longer"

@@ -23,6 +23,7 @@ UNSEEN: list[tuple[str, str]] = [
     (r"(asleep|wake) .*", "a hint to wake a scheduler; without it the scheduler looks again by itself"),
     (r"stats .*", "figures for people; a scheduler replaces them with each heartbeat"),
     (r"durations .*", "what earlier runs took: an estimate for new jobs, nothing follows from it"),
+    (r"directory .*", "the claim of an output directory, which a marker in the directory repeats; it expires"),
     (r"lease key removed", "the same as a lease that expired"),
     (r"drains (key|field 0|field 0 word 0) (removed|changed)", "a deadline is kept nowhere else"),
     (
@@ -92,6 +93,7 @@ def furnish(town: Town) -> None:
     for phase, failed_ms in (("map", 11), ("map", None), ("reduce", None)):
         cell.claim_shard("words", worker, 1, 1, 99_999)
         cell.end_shard("words", "words-name", worker, phase, 0, 20, failed_ms=failed_ms)
+    cell.claim_directory("/data/words", "words", expire_ms=600_000)
     cell.submit([job("counts", SMALL)], 12, "ada")
     assert town.commit("counts", Claim(index, 0, 2)) == 2
     worker = Worker(index, town.run_of("counts", index), 0)
