@@ -13,13 +13,16 @@ from hypothesis.stateful import (
 from omega.cellstate.memory import shards
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.shards import RETRY_MS, TRIES, Worker
+from omega.cellstate.shards import KEPT_MS, RETRY_MS, TRIES, UNSENT_MS, Worker
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.property.worlds import LEASE_MS, Worlds
 
 MEMBER = "batch/0"
 WORKERS = 4
+
+
+KEPT = (0, UNSENT_MS, KEPT_MS)
 
 
 class Shards(RuleBasedStateMachine):
@@ -85,6 +88,10 @@ class Shards(RuleBasedStateMachine):
         _, errand = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, self.maps, self.reduces, now))
         _, again = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, 9, 9, now))
         assert again == errand
+
+    @rule(path=st.sampled_from(["/a", "/b c"]), job_id=st.sampled_from(["j", "new"]), kept=st.sampled_from(KEPT))
+    def claim_directory(self, path: str, job_id: str, kept: int) -> None:
+        self.worlds.do(lambda world: world.cell.claim_directory(path, job_id, expire_ms=kept))
 
     @rule(data=st.data(), failed=st.integers(0, 2).map(lambda n: n == 1), milliseconds=st.integers(0, 10**13))
     def end(self, data: st.DataObject, failed: bool, milliseconds: int) -> None:
