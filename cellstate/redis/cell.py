@@ -16,7 +16,7 @@ from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.agents import RedisAgents
 from omega.cellstate.redis.jobs import RedisJobs
-from omega.cellstate.redis.jobs_alike import read_alike
+from omega.cellstate.redis.jobs_alike import read_runs
 from omega.cellstate.redis.link import BulkStrings, Link
 from omega.cellstate.redis.machines import RedisMachines
 from omega.cellstate.redis.pools import RedisPools
@@ -283,7 +283,7 @@ class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, 
         names, arrivals, records_, specs = (reply[8 + i :: 4] for i in range(4))
         if records_ and all(records_):
             ids = b" ".join(names).decode().split(" ")
-            if jobs := read_alike(ids, records_, specs, size):
+            if jobs := read_runs(ids, records_, specs, size):
                 return PendingJobs(arrivals, jobs)
         pending: list[PendingJob] = []
         for name, arrival, record, spec in zip(names, arrivals, records_, specs, strict=True):

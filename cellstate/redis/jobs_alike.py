@@ -6,6 +6,7 @@ submission and name. These are columns of a table of bytes; all other bytes are 
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from omega.cellstate.model import Job
@@ -47,6 +48,25 @@ def read_alike(ids: Sequence[str], records: Sequence[bytes], specs: Sequence[byt
         job.lane, job.commands, job.submitter = first.lane, first.commands, first.submitter
         job.gate, job.released = first.gate, first.released
         jobs.append(job)
+    return jobs
+
+
+def read_runs(ids: Sequence[str], records: Sequence[bytes], specs: Sequence[bytes], dimensions: int) -> list[Job]:
+    """Read jobs of several lanes, with the result of `read_job` for each; empty when one cannot be read.
+
+    The jobs of one lane follow one another, and most of them are alike.
+    """
+    jobs, start = list[Job](), 0
+    try:
+        for _, run in groupby(specs):
+            end = start + len(list(run))
+            several = ids[start:end], records[start:end], specs[start:end]
+            jobs += read_alike(*several, dimensions) or [
+                read_job(*each, dimensions) for each in zip(*several, strict=True)
+            ]
+            start = end
+    except UNREADABLE:
+        return []
     return jobs
 
 

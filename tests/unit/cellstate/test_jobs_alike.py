@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from omega.cellstate.model import Gang, Job, JobSpec, TaskGroup
-from omega.cellstate.redis import job_records, records
-from omega.cellstate.redis.jobs_alike import LEAST, read_alike
+from omega.cellstate.redis import job_records, jobs_alike, records
+from omega.cellstate.redis.jobs_alike import LEAST, read_alike, read_runs
 from omega.testing.scenes import for_all
 
 NUMBERS = st.integers(0, 2**63)
@@ -85,3 +85,28 @@ def test_damaged_records_are_left_to_be_read_one_by_one(cut: int) -> None:
     jobs = stored([{}] * 5, ["name"] * 5, {})
     assert together([(name, raw[:cut], spec) for name, raw, spec in jobs]) == []
     assert together([(name, raw.replace(b"name", b"\xff\xfe\xfd\xfc"), spec) for name, raw, spec in jobs]) == []
+
+
+def lanes(*sizes: int) -> list[tuple[str, bytes, bytes]]:
+    """Return jobs of several lanes, one after the other, of a pool each."""
+    return [
+        job
+        for lane, size in enumerate(sizes)
+        for job in stored([{"lane": str(lane)}] * size, [f"job-{i}" for i in range(size)], {"pool": f"p{lane}"})
+    ]
+
+
+def test_jobs_of_several_lanes_are_read_together_lane_by_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = lanes(5, 1, 8, 3, LEAST)
+    single = [job_records.read_job(*each, 2) for each in jobs]
+    read, calls = job_records.read_job, list[str]()
+    monkeypatch.setattr(jobs_alike, "read_job", lambda *args: calls.append(args[0]) or read(*args))
+    assert read_runs(*zip(*jobs, strict=True), 2) == single
+    assert len(calls) == 1 + 1 + 1 + 3 + 1, "one for each lane of jobs alike, one for each job of the short lanes"
+
+
+@pytest.mark.parametrize("at", [0, 5, 6])
+def test_a_damaged_job_of_one_lane_leaves_all_to_be_read_one_by_one(at: int) -> None:
+    jobs = lanes(5, 1, 8)
+    jobs[at] = jobs[at][0], jobs[at][1][:20], jobs[at][2]
+    assert read_runs(*zip(*jobs, strict=True), 2) == []
