@@ -16,6 +16,7 @@ _AXES: dict[str, Callable[[Whose], str]] = {
     "all": lambda _: "",
 }
 """What amounts are summed by, and the name under which an account counts."""
+_TWO = 2
 _UNUSED = 1_000
 """Number of accounts without amounts above which they are removed."""
 
@@ -106,6 +107,16 @@ class Usage:
     def wanted_by_leaf(self, leaf: str) -> Resources:
         """Return the sum of the unplaced tasks of a leaf pool, as of the last sync."""
         return tuple(self._leaf_wants().get(leaf, self._nothing))
+
+    def most_wanted(self) -> Resources:
+        """Return, by resource, the largest sum of the unplaced tasks of a leaf pool, as of the last sync."""
+        return tuple(map(max, zip(self._nothing, *self._leaf_wants().values(), strict=True)))
+
+    def suffices(self, leaf: str) -> bool:
+        """Return whether what no job holds suffices for all unplaced tasks of a leaf pool, as of the last sync."""
+        wanted = (self._wants or self._leaf_wants()).get(leaf, self._nothing)
+        held = (self._held.get("all") or self._sums("all")).get("", self._nothing)
+        return all(has - taken >= wants for has, taken, wants in zip(self.capacity, held, wanted, strict=True))
 
     def claimed_by_leaf(self, leaf: str) -> Resources:
         """Return the sum of this scheduler's own claims for a leaf pool: `wanted_by_leaf` counts them still."""
@@ -240,9 +251,17 @@ class Usage:
         if not account.touched:
             account.touched = True
             self._touched.append(account)
+        if sign < 0:
+            amounts = tuple([-amount for amount in amounts])
+        if len(amounts) == _TWO:  # as most cells have, and twice for each job
+            first, second = amounts
+            for sums in account.sums:
+                sums[0] += first
+                sums[1] += second
+            return
         for sums in account.sums:
             for d, amount in enumerate(amounts):
-                sums[d] += sign * amount
+                sums[d] += amount
 
     def take(self, user: str, pool: str, amounts: Resources, key: Hashable = None) -> None:
         """Count the amounts of a transaction's claims, in place of what was promised under this key."""
@@ -279,7 +298,8 @@ class Usage:
 
     def promise(self, user: str, pool: str, need: Resources, tasks: int, key: Hashable = None) -> None:
         """Count chosen tasks as placed; `key` names them for `take`."""
-        account, amounts = self.account((pool, user)), times(need, tasks)
+        whose = pool, user
+        account, amounts = self._accounts.get(whose) or self.account(whose), times(need, tasks)
         self._promised[object() if key is None else key] = account, amounts
         self._add(account, amounts)
 

@@ -68,13 +68,14 @@ def transaction(rules: CommitRules, work: Work, claims: Sequence[Claim], snapsho
 
 def book(work: Work, claims: Sequence[Claim], usage: Usage) -> None:
     """Count the claimed tasks of a job as use of its user and pool."""
-    if type(claims) is ClaimColumns:
-        counts = {claims.group: len(claims) if claims.counts is None else sum(claims.counts)}
-    else:
-        counts = {}
-        for claim in claims:
-            counts[claim.group] = counts.get(claim.group, 0) + claim.count
     (pool, user), job_id = work.whose, work.job.id
+    if type(claims) is ClaimColumns:
+        tasks, group = len(claims.machines) if claims.counts is None else sum(claims.counts), claims.group
+        usage.take(user, pool, times(work.job.groups[group].need, tasks), (job_id, group))
+        return
+    counts: dict[int, int] = {}
+    for claim in claims:
+        counts[claim.group] = counts.get(claim.group, 0) + claim.count
     for group, tasks in counts.items():
         usage.take(user, pool, times(work.need(group), tasks), (job_id, group))
 

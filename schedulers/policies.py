@@ -86,6 +86,13 @@ class Ordering:
         """Return a key shared by the lanes whose ranks change together; None: all ranks may change with any lane."""
         return None
 
+    def ample(self) -> Sequence[int] | None:
+        """Return up to which amounts that all jobs hold together neither `due` nor `most` bounds a job.
+
+        None: both are asked for each job. Several jobs are then not chosen in one step, which costs less.
+        """
+        return None
+
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
         """Return which `kin` have other ranks since the last `observe`, given whose use changed; None: perhaps all."""
         return None

@@ -89,6 +89,10 @@ class OrderingContract:
             "due has the tasks of each group, or None"
         )
         assert policy.beyond(found) >= 0, "beyond is a time in seconds, 0 or more"
+        ample = policy.ample()
+        if ample is not None and all(has <= up_to for has, up_to in zip(_used().usage.held(), ample, strict=True)):
+            assert most is None, "most bounds a job although no more is held than ample states"
+            assert due is None, "due bounds a job although no more is held than ample states"
 
     @settings(for_all, max_examples=20)
     @given(asked=jobs)

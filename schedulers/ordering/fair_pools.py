@@ -32,6 +32,7 @@ PROVISIONAL_SECONDS = 5.0
 WAIT_SECONDS = 0.05
 """Time in seconds for which freed room is left to pools below their shares (docs/pool-rules.md)."""
 FORGET_SECONDS = 60.0
+_Parts = Sequence[tuple[int, float]]  # resources, and the share of a pool of each
 PROMISED = 1e6
 """What pools below their promised share come before others by: more than any satisfaction with a share."""
 
@@ -67,7 +68,7 @@ class FairPools(Ordering):
     period: float = 1.0
     _usage: Usage | None = field(default=None, repr=False)
     _computed: float | None = field(default=None, repr=False)
-    _shares: dict[str, tuple[list[tuple[int, float]], set[int]]] = field(default_factory=dict, repr=False)
+    _shares: dict[str, tuple[_Parts, _Parts]] = field(default_factory=dict, repr=False)
     """By pool: resources with a fair share, and the share; those of them with a share below the pool's demand."""
     _standings: StandingsOf = field(default_factory=StandingsOf, repr=False)
     _epoch: EpochShares | None = field(default=None, repr=False)
@@ -131,17 +132,16 @@ class FairPools(Ordering):
 
     def rank(self, lane: Hashable) -> float:
         """Return the satisfaction of the pool (docs/pool-rules.md, rule 8)."""
-        usage = self._usage
+        known, usage = self._lane_satisfactions.get(lane), self._usage
+        if known is None and self._epoch is not None and usage is not None:
+            pool, user, needed = _parts(lane)
+            leaf = leaf_of(pool, user)
+            known = self._lane_satisfactions[lane] = _LaneSatisfaction(self._epoch, usage, leaf, needed)
+            self._of_leaf.setdefault(leaf, []).append(known)
+        if known is not None:
+            return known.satisfaction()
         if usage is None:
             return 0.0
-        if self._epoch is not None:
-            measured = self._lane_satisfactions.get(lane)
-            if measured is None:
-                pool, user, needed = _parts(lane)
-                leaf = leaf_of(pool, user)
-                measured = self._lane_satisfactions[lane] = _LaneSatisfaction(self._epoch, usage, leaf, needed)
-                self._of_leaf.setdefault(leaf, []).append(measured)
-            return measured.satisfaction()
         pool = _parts(lane)[0]
         name = pool or UNNAMED
         if name not in self._shares and self._computed is not None:
@@ -195,6 +195,10 @@ class FairPools(Ordering):
         if not isinstance(lane, tuple):
             return None
         return lane[:2] if self._epoch is not None else lane[0]
+
+    @override
+    def ample(self) -> Sequence[int] | None:
+        return None if self._lends or self._epoch is None else self._jobs.ample()
 
     @override
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
@@ -286,7 +290,7 @@ class FairPools(Ordering):
         shares = fair_shares(tree)
         for job, share, demand in zip(jobs, shares.jobs.tolist(), shares.job_demand.tolist(), strict=True):
             parts = [(d, part) for d, part in enumerate(share) if part > _SMALL]
-            self._shares[job.parent] = parts, {d for d, part in parts if part < demand[d] - _SMALL}
+            self._shares[job.parent] = parts, [(d, part) for d, part in parts if part < demand[d] - _SMALL]
         self._computed = now
 
     def _tree(self, more: Sequence[str], jobs: Sequence[Job], capacity: Sequence[float]) -> Tree:
@@ -356,7 +360,7 @@ class _LaneSatisfaction:
         """Resources of which the pool has a share, and the share."""
         promised = epoch.amounts(name, "promised")
         self._promised = [(d, promised[d]) for d, _ in self._parts if promised[d] > _SMALL]
-        self._open = {d for d, part, wanted in zip(self._at, share, open_, strict=True) if part > _SMALL and wanted}
+        self._open = [pair for pair in self._parts if open_[self._at.index(pair[0])]]
         self._held = usage.sum_of_leaf(leaf)
         self._last, self._value = list[int](), 0.0
 
@@ -368,7 +372,7 @@ class _LaneSatisfaction:
         """Return the satisfaction now; below what is promised, less than that of any pool that is not."""
         held = self._held
         if held != self._last:
-            self._last = held.copy()
+            self._last = held[:]
             if self._known:
                 self._value = _satisfaction(held, self._at, self._parts, self._open)
                 if self._promised and all(held[d] < part for d, part in self._promised):
@@ -378,9 +382,7 @@ class _LaneSatisfaction:
         return self._value
 
 
-def _satisfaction(
-    held: Sequence[float], at: Sequence[int], parts: Sequence[tuple[int, float]], open_: Container[int]
-) -> float:
+def _satisfaction(held: Sequence[float], at: Sequence[int], parts: _Parts, open_: _Parts) -> float:
     """Usage ÷ fair share of one pool as a number; a pool without a share comes after all that have one.
 
     `parts`: resources, of those `at`, with a share, and the share; `open_`: those of them with a share below demand.
@@ -392,7 +394,6 @@ def _satisfaction(
         ratio = held[d] / part
         if ratio > most:  # noqa: PLR1730 - a call of max costs more than the division
             most = ratio
-    if most > 1.0 + _SMALL:
+    if most > 1.0 + _SMALL or len(parts) == 1:
         return most
-    ratios = [held[d] / part for d, part in parts if d in open_]
-    return max(ratios) if ratios else min([held[d] / part for d, part in parts])
+    return max([held[d] / part for d, part in open_]) if open_ else min([held[d] / part for d, part in parts])

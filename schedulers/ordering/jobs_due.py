@@ -54,20 +54,15 @@ class JobsDue:
         if shares is None or snapshot is None:
             return None
         usage, leaf = snapshot.usage, leaf_of(*work.whose)
-        wanted = usage.wanted_by_leaf(leaf)
-        if self._plain:
-            for has, held, wants in zip(usage.capacity, usage.held(), wanted, strict=True):
-                if has - held < wants:
-                    break
-            else:
-                return None
+        if self._plain and usage.suffices(leaf):
+            return None
         operators = shares.pools.operators_from
         if operators is not None and work.job.precedence >= operators:
             return None
         free = self._free(leaf)
         # Tasks that were given room before, of this job too, hold it: they are no longer pending.
         given = _amounts(work, work.admitted or [0] * len(work.left))
-        pending = zip(self._wanted(work, wanted), usage.claimed_by_leaf(leaf), strict=True)
+        pending = zip(self._wanted(work, usage.wanted_by_leaf(leaf)), usage.claimed_by_leaf(leaf), strict=True)
         others = zip(pending, _amounts(work, work.left), given, strict=True)
         before = [max(0, wants - claimed - (own - had)) for (wants, claimed), own, had in others]
         room = fitting(work, [has + had - first for has, had, first in zip(free, given, before, strict=True)])
@@ -89,6 +84,13 @@ class JobsDue:
             elif self._now > snapshot.unnamed_since + UNNAMED_SECONDS:
                 return None
         return room
+
+    def ample(self) -> Sequence[int] | None:
+        """Return what all jobs may hold while no pool wants more than what remains; None: that is not known."""
+        if self._snapshot is None or not self._plain:
+            return None
+        usage = self._snapshot.usage
+        return [has - wants for has, wants in zip(usage.capacity, usage.most_wanted(), strict=True)]
 
     def beyond(self, work: Work) -> float:
         """Return how long (seconds) room stays free before a job takes more of it than is due; infinite for never."""

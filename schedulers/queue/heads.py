@@ -31,17 +31,18 @@ class Heads:
 
         The job may have left; its lane is then to be named in `changed`.
         """
-        heap, places = self._heap, self._places
-        if self._serial != self._ranks.serial or len(heap) > 4 * len(places) + 64:
+        ranks = self._ranks
+        if self._serial != ranks.serial or len(self._heap) > 4 * len(self._places) + 64:
             self._build(list(lanes))
-            heap, places = self._heap, self._places
-        if self.changed:
-            changed, self.changed = self.changed, []
-            for lane in set(changed) if len(changed) > 1 else changed:
+        if changed := self.changed:
+            self.changed = []
+            if changed == ranks.changed:  # mostly the lane of the job that was chosen last
+                ranks.changed = []
+            for lane in changed if len(changed) == 1 else set(changed):
                 self._look(lane)
-        if self._ranks.changed:
-            self._rank_again(self._ranks.take_changed())
-            heap = self._heap
+        if ranks.changed:
+            self._rank_again(ranks.take_changed())
+        heap, places = self._heap, self._places
         while heap:
             place, _, lane = heap[0]
             if places.get(lane) is place:
@@ -49,19 +50,26 @@ class Heads:
             heappop(heap)
         return None
 
+    def move(self, lane: Hashable, rank: float, head: Sequence[Any] | None) -> None:
+        """Place a lane by its rank and its first job; None: it has none."""
+        if head is None:
+            self._places.pop(lane, None)
+        else:
+            self._put(lane, (rank, head[0], head[1]))
+
     def _rank_again(self, lanes: list[Hashable]) -> None:
         """Order lanes by their present ranks; their first jobs are the same."""
-        places, rank, reranked = self._places, self._ranks.rank, list[Hashable]()
+        places, rank, reranked = self._places, self._ranks.rank, list[tuple[Hashable, Place]]()
         for lane in lanes:
             known = places.get(lane)
             if known is not None and known[0] != (now := rank(lane)):
-                places[lane] = (now, known[1], known[2])
-                reranked.append(lane)
+                reranked.append((lane, (now, known[1], known[2])))
         if len(reranked) * SOME > len(places):
+            places.update(reranked)
             self._order()
         else:
-            for lane in reranked:
-                self._put(lane, places[lane])
+            for lane, place in reranked:
+                self._put(lane, place)
 
     def _order(self) -> None:
         self._heap = [(place, entry, lane) for entry, (lane, place) in enumerate(self._places.items())]
@@ -83,10 +91,10 @@ class Heads:
             return
         place = self._ranks.rank(lane), head[0], head[1]
         if self._places.get(lane) != place:
-            self._places[lane] = place
             self._put(lane, place)
 
     def _put(self, lane: Hashable, place: Place) -> None:
+        self._places[lane] = place
         self._entries += 1
         heap = self._heap
         if heap and heap[0][2] == lane:

@@ -315,10 +315,13 @@ class Queue:
     def _promise(self, work: Work, tasks: Sequence[int], lane: Hashable | None = None, key: str = "") -> None:
         """Count tasks of a job (of this lane) as placed until the next decision; its id is the key of a chosen job."""
         if self._snapshot is not None:
-            promise, (pool, user) = self._snapshot.usage.promise, work.whose
-            for group, count in enumerate(tasks):
-                if count:
-                    promise(user, pool, work.need(group), count, (key, group) if key else None)
+            promise, (pool, user), groups = self._snapshot.usage.promise, work.whose, work.job.groups
+            if len(tasks) == 1 and tasks[0]:
+                promise(user, pool, groups[0].need, tasks[0], (key, 0) if key else None)
+            else:
+                for group, count in enumerate(tasks):
+                    if count:
+                        promise(user, pool, groups[group].need, count, (key, group) if key else None)
             self.ranks.forget_of(self.ranks.lane(work) if lane is None else lane)
 
     # Choice of jobs
@@ -350,9 +353,10 @@ class Queue:
         if snapshot is not None:
             snapshot.usage.forget_promises()
             self._forget_touched(snapshot)
-        chosen: list[Work] = []
         bound = None if self._held_back or self.bound is None else self.bound()
-        while len(chosen) < most and (work := self.ready.pop(now, bound)) is not None:
+        pop, blocked = self.ready.pop, self.blocked
+        chosen = self._choose_several(now, bound, most)
+        while len(chosen) < most and (work := pop(now, bound)) is not None:
             if work.not_before and (seconds := self.ordering.wait(work, self._lanes_here((work,)))):
                 work.not_before = now + seconds  # room was freed meanwhile
                 self.ready.add(work)
@@ -361,16 +365,28 @@ class Queue:
             if work.notes:
                 work.notes.pop("until", None)
                 work.notes.pop("again", None)
-            if self.blocked.groups and self.joins(work):
+            if blocked.groups and self.joins(work):
                 self.joined.append(work)
                 continue
             if not admit(self.ordering, work):
-                self.blocked.hold_back(work)
+                blocked.hold_back(work)
                 self.joined.append(work)
                 continue
             chosen.append(work)
             self._promise(work, work.admitted or work.left, work.lane, work.id)
         self._held_back = bound is not None and not chosen
+        return chosen
+
+    def _choose_several(self, now: float, bound: Place | None, most: int) -> list[Work]:
+        """Choose as many jobs as one step may; for the rest, and for all while jobs are blocked, one by one."""
+        ample = None if self.blocked.groups or self._snapshot is None else self.ordering.ample()
+        if self._snapshot is None or ample is None:
+            return []
+        chosen = self.ready.pop_several(now, bound, most, self._snapshot.usage, ample)
+        for work in chosen:
+            if work.notes:
+                work.notes.pop("until", None)
+                work.notes.pop("again", None)
         return chosen
 
 

@@ -68,8 +68,22 @@ class Ranks:
         kin = self._kin_of[lane] if lane in self._kin_of else self.ordering.kin(lane)
         if kin is None:
             self.forget()
-        else:
-            self._forget_all(self._kin.get(kin, ()))
+            return
+        for each in self._kin.get(kin, ()):
+            if self._of.pop(each, None) is not None:
+                self.changed.append(each)
+
+    def renew(self, lane: Hashable) -> float:
+        """Compute the rank of a lane again, and drop those that depend on what its jobs hold."""
+        kin = self._kin_of.get(lane)
+        if kin is None:
+            self.forget()
+            return self.rank(lane)
+        for each in self._kin[kin]:
+            if each != lane and self._of.pop(each, None) is not None:
+                self.changed.append(each)
+        rank = self._of[lane] = self.ordering.rank(lane)
+        return rank
 
     def forget_kin(self, kin: Iterable[Hashable]) -> None:
         """Drop the ranks of some lanes that change together."""

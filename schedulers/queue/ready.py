@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from heapq import heappop, heappush
+from operator import gt
 
+from omega.cellstate.usage import Usage
 from omega.schedulers.queue.heads import MANY, Heads
 from omega.schedulers.queue.ranks import Place, Ranks
 from omega.schedulers.work import Work
@@ -137,6 +139,8 @@ class Ready:
     def pop(self, now: float, bound: Place | None = None) -> Work | None:
         """Remove and return the first job by the policy; None when none before `bound` is due at `now` (seconds)."""
         work = self._only
+        if work is None and self._heads is not None and not self._later and len(self._lanes) > MANY:
+            return self._pop_of_many(now, bound)
         if work is not None:
             if bound is None:
                 self._only = None
@@ -180,11 +184,10 @@ class Ready:
         heads = self._heads
         if heads is None:
             heads = self._heads = Heads(self._ranks, self._head_of)
-        while True:
-            best = heads.first(self._lanes)
-            if best is None or (bound is not None and best[0] > bound):
+        while (best := heads.first(self._lanes)) is not None:
+            place, lane = best
+            if bound is not None and place > bound:
                 return None
-            lane = best[1]
             heads.changed.append(lane)
             heap = self._lanes[lane]
             _, _, joined, job_id = heap[0]
@@ -193,16 +196,52 @@ class Ready:
                 continue  # it left, or the clock was set back
             heappop(heap)
             del self.works[job_id]
-            self._uncount(work)
+            if work.counted:
+                self._uncount(work)
             return work
+        return None
+
+    def pop_several(
+        self, now: float, bound: Place | None, most: int, usage: Usage, ample: Sequence[int]
+    ) -> list[Work]:  # fmt: skip
+        """Remove and return the first jobs of many lanes, at most `most`: those that `pop` returns one by one.
+
+        Each is promised all of its tasks before the next one is chosen. Fewer jobs, also none, are returned before one
+        that is to be chosen by itself, and once all jobs together hold more than `ample`.
+        """
+        popped: list[Work] = []
+        if self._only is not None or len(self._lanes) <= MANY:
+            return popped
+        if self._later:
+            self._fall_due(now)
+        self._now = now
+        heads = self._heads = self._heads or Heads(self._ranks, self._head_of)
+        queued, renew, held = self.works, self._ranks.renew, usage.held()
+        while len(popped) < most and (first := heads.first(self._lanes)) is not None:
+            place, lane = first
+            _, _, joined, job_id = (heap := self._lanes[lane])[0]
+            work = queued.get(job_id)
+            if work is None or work.joined != joined or work.not_before or work.admitted is not None:
+                break
+            if len(work.left) > 1 or (bound is not None and place > bound) or any(map(gt, held, ample)):
+                break
+            heappop(heap)
+            del queued[job_id]
+            if work.counted:
+                self._uncount(work)
+            popped.append(work)
+            pool, user = work.whose
+            usage.promise(user, pool, work.job.groups[0].need, work.left[0], (job_id, 0))
+            heads.move(lane, renew(lane), self._head_of(lane))
+        return popped
 
     def _head_of(self, lane: Hashable) -> Entry | None:
         """Return the first due job of a lane; a lane without one is dropped."""
         heap = self._lanes.get(lane)
         if heap:
-            head = heap[0]
-            work = self.works.get(head[3])
-            if work is not None and work.joined == head[2] and work.not_before <= self._now:
+            head = _, _, joined, job_id = heap[0]
+            work = self.works.get(job_id)
+            if work is not None and work.joined == joined and work.not_before <= self._now:
                 return head
         found = None if heap is None else self._head(heap, self._now)
         if found is None:
