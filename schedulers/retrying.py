@@ -16,6 +16,12 @@ RETRY_LIMIT = 1_000
 """Conflicted attempts after which a job is abandoned (Omega §4)."""
 
 
+LONGEST_BACKOFF, LONGEST_OF_SHARES = 1.0, 0.01
+"""Longest back-off in seconds after a conflict: in general, and where room is due to jobs by their shares.
+
+There a job that backs off loses its room to siblings above their shares, after 50 ms. A retry that finds none blocks
+the job, so it does not collide again.
+"""
 _LATER = frozenset({Verdict.PRECEDENCE, Verdict.SHARE, Verdict.TREE})
 """Verdicts about something that the scheduler reads from time to time: residents, shares, pools."""
 
@@ -52,6 +58,16 @@ class RetryPolicy:
         return Step.RETRY
 
 
+class _Ranks(Protocol):
+    bounds: bool
+    """Whether room is due to jobs by their shares."""
+
+
+class _Queue(Protocol):
+    @property
+    def ranks(self) -> _Ranks: ...
+
+
 class RetryRules(Protocol):
     """The settings of a scheduler that decide on retries."""
 
@@ -59,6 +75,10 @@ class RetryRules(Protocol):
     retry_limit: int
     backoff: float
     rng: Random
+
+    @property
+    def queue(self) -> _Queue:
+        """The queue of its jobs."""
 
 
 def next_step(rules: RetryRules, work: Work, verdicts: AbstractSet[Verdict], outcome: Outcome, now: float) -> Step:
@@ -90,6 +110,7 @@ def _after_a_conflict(rules: RetryRules, work: Work, outcome: Outcome, now: floa
         return Step.ABANDON
     if not outcome.placed:
         work.fruitless += 1
-        longest = min(1.0, rules.backoff * 2 ** min(work.fruitless, 12))
+        most = LONGEST_OF_SHARES if rules.queue.ranks.bounds else LONGEST_BACKOFF
+        longest = min(most, rules.backoff * 2 ** min(work.fruitless, 12))
         work.not_before = now + longest * rules.rng.random()
     return Step.RETRY

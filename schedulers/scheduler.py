@@ -54,8 +54,8 @@ class Scheduler:
     """Policies combined to a scheduler of a kind; the same object runs live and simulated.
 
     `jobs_per_call` is the number of jobs decided per round trip, each in its own transaction. `backoff` (seconds) is
-    the first, randomised wait after a conflict; it doubles up to a second. A gang always backs off, other jobs only
-    when nothing was placed, so that two jobs that need the same room do not collide repeatedly.
+    the first, randomised wait after a conflict; it doubles up to a second, in pools up to 10 ms. A gang always backs
+    off, other jobs only when nothing was placed, so that two jobs that need the same room do not collide repeatedly.
     """
 
     kind: str

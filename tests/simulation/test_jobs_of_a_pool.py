@@ -42,6 +42,7 @@ def test_equal_jobs_of_long_tasks_differ_by_one_task(schedulers: int, slots: int
 @SEVERAL
 @pytest.mark.parametrize(("slots", "jobs"), [
     (40, 10), (45, 10), pytest.param(40, 30, marks=CHAOS), pytest.param(400, 10, marks=CHAOS),
+    pytest.param(400, 30, marks=CHAOS),
 ])  # fmt: skip
 def test_equal_jobs_of_short_tasks_differ_by_two_and_leave_no_room_idle(schedulers: int, slots: int, jobs: int) -> None:
     at = ground(schedulers, slots, SHORT)

@@ -96,12 +96,23 @@ def lanes(*sizes: int) -> list[tuple[str, bytes, bytes]]:
     ]
 
 
+def by_lanes(jobs: Sequence[tuple[str, bytes, bytes]]) -> list[Job]:
+    """Return jobs of several lanes as read together."""
+    ids, records, specs = zip(*jobs, strict=True)
+    return read_runs(ids, records, specs, 2)
+
+
 def test_jobs_of_several_lanes_are_read_together_lane_by_lane(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = lanes(5, 1, 8, 3, LEAST)
     single = [job_records.read_job(*each, 2) for each in jobs]
     read, calls = job_records.read_job, list[str]()
-    monkeypatch.setattr(jobs_alike, "read_job", lambda *args: calls.append(args[0]) or read(*args))
-    assert read_runs(*zip(*jobs, strict=True), 2) == single
+
+    def counted(job_id: str, record: bytes, spec: bytes, dimensions: int) -> Job:
+        calls.append(job_id)
+        return read(job_id, record, spec, dimensions)
+
+    monkeypatch.setattr(jobs_alike, "read_job", counted)
+    assert by_lanes(jobs) == single
     assert len(calls) == 1 + 1 + 1 + 3 + 1, "one for each lane of jobs alike, one for each job of the short lanes"
 
 
@@ -109,4 +120,4 @@ def test_jobs_of_several_lanes_are_read_together_lane_by_lane(monkeypatch: pytes
 def test_a_damaged_job_of_one_lane_leaves_all_to_be_read_one_by_one(at: int) -> None:
     jobs = lanes(5, 1, 8)
     jobs[at] = jobs[at][0], jobs[at][1][:20], jobs[at][2]
-    assert read_runs(*zip(*jobs, strict=True), 2) == []
+    assert by_lanes(jobs) == []

@@ -9,9 +9,11 @@ from omega.cellstate.replies import PendingJob
 from omega.cellstate.transaction import Claim, Detection, Transaction, Verdict
 from omega.schedulers.loop import think_seconds
 from omega.schedulers.ordering.fair_pools import FairPools
+from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.outcomes import rebase
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.placement.service import ServicePlacement
+from omega.schedulers.policies import Ordering
 from omega.schedulers.presets import BATCH_JOBS, batch, service
 from omega.schedulers.scheduler import CALL_CLAIMS, Scheduler
 from omega.schedulers.work import Work
@@ -86,6 +88,21 @@ def test_a_conflict_that_placed_nothing_backs_off(verdict: Verdict) -> None:
     assert found.choose(10.0) == []
     assert found.choose(11.0) == [work]
     assert work.not_before == 0.0
+
+
+@pytest.mark.parametrize(("ordering", "longest"), [(Fifo(), 1.0), (FairPools(), 0.01)], ids=["fifo", "pools"])
+def test_a_job_in_pools_backs_off_for_a_moment_only(ordering: Ordering, longest: float) -> None:
+    """Room that stays free for 50 ms goes to other jobs: one that backs off for longer never gets what is due to it."""
+    waits = []
+    for seed in range(20):
+        found, _ = scheduler(ordering=ordering)
+        found.rng = Random(seed)
+        work = begun(found, 3)
+        work.fruitless = 20
+        settle(found, [3], (0, Verdict.FULL))
+        waits.append(work.not_before - 10.0)
+    assert longest / 2 < max(waits) <= longest
+    assert min(waits) > 0
 
 
 def test_a_gang_aborted_by_one_conflict_backs_off_as_a_whole() -> None:

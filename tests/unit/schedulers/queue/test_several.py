@@ -1,6 +1,7 @@
 """Jobs of pools that are chosen in one step are those that are chosen one by one (rule 32, docs/pool-rules.md)."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -25,17 +26,27 @@ class OneByOne(FairPools):
         """Leave every job to be asked for."""
 
 
+class Asked(NamedTuple):
+    """A job: its groups, pool and user, precedence, when it may be tried (seconds), whether it is a gang."""
+
+    groups: tuple[tuple[tuple[int, int], int], ...]
+    whose: tuple[str, str]
+    precedence: int
+    not_before: float
+    gang: bool
+
+
 @st.composite
-def jobs(draw: st.DrawFn) -> tuple[object, ...]:
+def jobs(draw: st.DrawFn) -> Asked:
     need = draw(st.sampled_from([(1, 2), (3, 1), (0, 5)]))
     groups = tuple((need, draw(st.integers(1, 9))) for _ in range(draw(st.sampled_from([1, 1, 1, 2]))))
     whose = draw(st.sampled_from([*NAMES, ""])), draw(st.sampled_from(["ann", "bob"]))
-    return groups, whose, draw(st.integers(0, 1)), draw(st.sampled_from([0.0, 0.0, 0.0, 2.0])), draw(st.booleans())
+    return Asked(groups, whose, draw(st.integers(0, 1)), draw(st.sampled_from([0.0] * 3 + [2.0])), draw(st.booleans()))
 
 
-def made(asked: Sequence[tuple[object, ...]]) -> list[Work]:
+def made(asked: Sequence[Asked]) -> list[Work]:
     found = []
-    for order, (groups, (pool, user), precedence, not_before, gang) in enumerate(asked):  # type: ignore[misc]
+    for order, (groups, (pool, user), precedence, not_before, gang) in enumerate(asked):
         each = work(*groups, name=f"j{order}", order=order, pool=pool, user=user, precedence=precedence, gang=gang)
         each.not_before = not_before
         found.append(each)
