@@ -9,6 +9,9 @@ PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.1
 WORKERS ?= 3
 ARGS ?=
 
+# Where this is set, each process that a test starts would compile Omega anew.
+export PYTHONDONTWRITEBYTECODE :=
+
 PRODUCT := cellstate schedulers omega cli benchmarks
 VENV := .venv
 BIN := $(VENV)/bin
