@@ -16,12 +16,16 @@ import pytest
 import redis
 from hypothesis import Phase
 
+from tests import fake_scripts
+
 ROOT = Path(__file__).resolve().parent.parent
 LONGEST_SOCKET = 100  # bytes; the system's limit for the path of a unix socket is 104 on macOS, 108 on Linux
 SERVER_WAIT = 30.0  # seconds until a server must answer; only a machine under great load takes more than 0.1
 
 # A suite that a shell put into the background inherits an ignored Ctrl-C, and hands it on to all it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+fake_scripts.install()
 
 # Nothing here watches the clock, a slow machine is no failure; a failure prints how to repeat it.
 hypothesis.settings.register_profile("omega", deadline=None, print_blob=True)
