@@ -25,6 +25,7 @@ UNSEEN: list[tuple[str, str]] = [
     (r"durations .*", "what earlier runs took: an estimate for new jobs, nothing follows from it"),
     (r"directory .*", "the claim of an output directory, which a marker in the directory repeats; it expires"),
     (r"lease key removed", "the same as a lease that expired"),
+    (r"operator (key|field \d|field \d entry) removed", "what operators set of a machine is kept nowhere else"),
     (r"drains (key|field 0|field 0 word 0) (removed|changed)", "a deadline is kept nowhere else"),
     (
         r"box (key|item|item word (0|1|2|3|6|7|10|11)) \w+",
