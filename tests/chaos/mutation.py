@@ -235,6 +235,10 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "takes the jobs of the only lane from a reply that has no others",
     ("schedulers/preemption/victims.py", "if all(amount < 0 for amount in missing):"):
         "looks at the other tasks too, none of which frees anything that is missing",
+    ("schedulers/preemption/planning.py", "until = self.began(resident) + least if least >= 0.0 else 0.0"):
+        "a task that began in the past is not kept by a minimum of 0 s",
+    ("omega/live/agent/guard.py", "self._kill_foreign(place, task, supervisor_too=lease.last < at)"):
+        "differs at one instant of the clock",
     ("omega/live/agent/guard.py", "self._kill_foreign(place, task, supervisor_too=True)"):
         "its lock is free, so its supervisor has ended",
     ("omega/live/agent/guard.py", "if lease.end < at:"): "differs at one instant of the clock",

@@ -136,6 +136,18 @@ def test_everywhere_an_upper_pool_that_starves_takes_its_own_deficit() -> None:
     assert ([story.placed(job) for job in late], story.evicted) == ([2, 0], 2)
 
 
+def test_a_job_of_a_starving_pool_takes_nothing_of_its_siblings_before_it_starves_itself() -> None:
+    """Pool `p` has lacked slots for 9 s, which `q` keeps; its second job lacks a slot that the first has too many."""
+    slow = replace(FAIR, starvation_timeout=3.0)
+    pools = [Pool("p"), Pool("q", preemption=replace(slow, allow_regular_preemption=False))]
+    ground = Ground(pools, 4, preemption=slow)
+    for pool, tasks, at in ("q", 11, 0.0), ("p", 16, 0.5), ("p", 16, 10.0):
+        ground.job(pool, tasks, at=at)
+    story = ground.run(20, watch=[12.5])
+    assert (story.evictions[12.5], story.evicted) == (0, 1)
+    assert (story.placed("p-1"), story.placed("p-2")) == (4, 1)
+
+
 def test_a_scheduler_reports_starving_pools() -> None:
     """A pool that waits for its timeout is not starving, one that may evict is."""
     seen = {}
