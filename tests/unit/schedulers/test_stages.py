@@ -1,5 +1,9 @@
 """Preemption on one machine: stages, and the back-off by accepted evictions (§11)."""
 
+from math import inf
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 
 from omega.cellstate.residents import Resident
@@ -7,6 +11,7 @@ from omega.schedulers.fairshare.partition import Preemptible
 from omega.schedulers.fairshare.starvation import Status
 from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.preemption.planning import Backoff, least_for
+from omega.schedulers.preemption.plans import EvictionPlan
 from omega.schedulers.preemption.sets import UnsettledEvictions
 
 
@@ -60,3 +65,13 @@ def test_a_job_leaves_what_evictions_in_flight_take_of_it() -> None:
     assert policy.leaving("a", 2) == (30, 3)
     assert policy.leaving("b", 2) == (80, 8)
     assert policy.leaving("c", 2) == (0, 0)
+
+
+def test_a_wait_is_over_at_its_very_end_and_the_job_is_tried_again_by_then() -> None:
+    plan: Any = EvictionPlan.__new__(EvictionPlan)
+    plan.snapshot, plan.retry = SimpleNamespace(now=5.0), inf
+    assert plan._is_over(5.0)
+    assert plan.retry == inf
+    assert not plan._is_over(7.0)
+    assert not plan._is_over(6.0)
+    assert plan.retry == 6.0

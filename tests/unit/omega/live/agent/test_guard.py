@@ -153,6 +153,18 @@ def test_what_a_killed_supervisor_leaves_behind_is_killed_at_once(yard: Yard, es
     assert held(other / "lock")
 
 
+def test_the_end_of_a_task_wakes_the_agent_at_once(yard: Yard) -> None:
+    yard.guard()
+    yard.lease(20, 30)
+    place = yard.start("t1", "exit 3")
+    channel, said = yard.line._channel, b""
+    assert channel is not None
+    channel.settimeout(TIMEOUT_SECONDS)
+    while b"ended" not in said or not said.endswith(b"\n"):
+        said += channel.recv(1 << 16)
+    assert {"ended": str(place)} in [json.loads(line) for line in said.splitlines()]
+
+
 def test_a_supervisor_that_ends_in_time_says_how(yard: Yard) -> None:
     yard.guard()
     yard.lease(0.4, 1.0)
