@@ -97,8 +97,8 @@ class Inspection:
     lane_names: dict[str, int] = field(default_factory=dict)
     pools: dict[str, bytes] = field(default_factory=dict)
     """The fields of ``pools`` (cellstate/pools/records.py)."""
-    epoch: tuple[int, int, str] | None = None
-    """Number, version and digest of the published epoch."""
+    epoch: tuple[int, int, str, int, str] | None = None
+    """Number, version and digest of the published epoch, the version that published it, and by whom."""
     spare_lanes: list[int] = field(default_factory=list)
     """Unused numbers of lanes."""
     members: dict[str, int] = field(default_factory=dict)

@@ -196,4 +196,8 @@ def epoch_follows_from_log(inspection: Inspection, cell_state: CellState, regist
     """6: the published epoch is the one that the log names last, with its content."""
     known = register.epoch is not None or register.complete
     if inspection.version == cell_state.version and known and register.epoch != inspection.epoch:
-        yield Violation(6, f"is {inspection.epoch} (number, version, digest), by the log {register.epoch}", "epoch")
+        what = "number, version, digest, publishing version, author"
+        yield Violation(6, f"is {inspection.epoch} ({what}), by the log {register.epoch}", "epoch")
+    pools = inspection.epoch_totals[0] if inspection.epoch_totals else None
+    if inspection.version == cell_state.version and register.epoch_pools not in (None, pools):
+        yield Violation(6, f"is of version {pools} of the pools, by the log of {register.epoch_pools}", "epoch")

@@ -118,8 +118,10 @@ class Register:
         self.trees: str | None = None
         """The digest of the pool trees; None where the remaining log has no information."""
         self.pools_version: int | None = None
-        self.epoch: tuple[int, int, str] | None = None
-        """Number, version and digest of the last epoch."""
+        self.epoch: tuple[int, int, str, int, str] | None = None
+        """Number, version and digest of the last epoch, the version that published it, and by whom."""
+        self.epoch_pools: int | None = None
+        """The version of the pools then; None where the log does not have it."""
         self.touched: deque[tuple[int, dict[int, ChangedMachine]]] = deque(maxlen=TOUCHED)
         """Versions that have facts, and the machines that each of them changed."""
         self.wrong: list[tuple[int, str]] = []
@@ -244,7 +246,7 @@ class Register:
         before = self.epoch[:2] if self.epoch else (number - 1, 0) if not self.complete else (0, 0)
         if number != before[0] + 1 or not before[1] <= version < fact.version:
             self.wrong.append((fact.version, f"publishes epoch {number} of version {version} after {before}"))
-        self.epoch = number, version, fact.words[3]
+        self.epoch, self.epoch_pools = (number, version, fact.words[3], fact.version, fact.by), self.pools_version
 
     def _once(self, fact: Fact, state: str, *, again: bool) -> None:
         if again:

@@ -348,7 +348,7 @@ class RedisInspection(RedisReads):
             _number(fields[name])
         check_member(fields["by"].decode())
         epoch = epoch_records.unpack(fields)
-        inspection.epoch = epoch.number, epoch.version, fields["digest"].decode()
+        inspection.epoch = epoch.number, epoch.version, fields["digest"].decode(), epoch.published, epoch.by
         inspection.epoch_totals = epoch.pools_version, epoch.totals
 
     def _inspect_lease(self, inspection: Inspection, member: str) -> None:
