@@ -10,16 +10,16 @@
 
 --@include lists listing binary ranges rows records
 
-local holder = redis.call('GET', directory_key)
-if tonumber(expire_ms) == 0 then
-  if holder == job then redis.call('DEL', directory_key) end
-  return { 'ok' }
-end
-if holder and holder ~= job then
+local holder, keeps = redis.call('GET', directory_key), tonumber(expire_ms) > 0
+if keeps and holder and holder ~= job then
   load_jobs({ holder })
   local j = J[holder]
   local unsent = not j and redis.call('PTTL', directory_key) <= tonumber(unsent_ms)
   if unsent or j and not j.was_complete then return { 'held', holder } end
 end
-redis.call('SET', directory_key, job, 'PX', expire_ms)
+if keeps then
+  redis.call('SET', directory_key, job, 'PX', expire_ms)
+elseif holder == job then
+  redis.call('DEL', directory_key)
+end
 return { 'ok' }
