@@ -10,22 +10,21 @@ from hashlib import sha256
 from importlib.resources import files
 
 from omega.cellstate import keys
-from omega.cellstate.redis.scripts import script
+from omega.cellstate.redis.scripts import READING, script
 
 _FOLDER = files("omega.cellstate") / "lua"
 SCRIPTS = tuple(sorted(path.name.removesuffix(".lua") for path in _FOLDER.iterdir() if path.name.endswith(".lua")))
 """Names of all scripts."""
-_READING = ("changed_records", "sync")
 ALLOWED: Mapping[str, tuple[str, ...]] = {
-    "reader": _READING,
-    "submitter": (*_READING, "claim_directory", "submit", "hold", "resize", "update", "stop"),
+    "reader": READING,
+    "submitter": (*READING, "claim_directory", "submit", "hold", "resize", "update", "stop"),
     "scheduler": (
-        *_READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor",
+        *READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor",
         "assign_trees", "attempt", "commit", "end", "epoch", "hold", "housekeep", "machine", "resize", "retire",
         "settle", "stop",
     ),
     "executor": (
-        *_READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",
+        *READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",
         "renew_scheduler", "deregister_scheduler", "assign_trees", "claim_directory", "claim_shard", "end", "end_shard",
         "housekeep", "join", "machine", "online", "retire", "start", "tail",
     ),
@@ -33,7 +32,9 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The scripts that a role may run."""
 
-_CONNECTION = ("ping", "hello", "info", "time", "client|setname", "select", "script|load", "acl|whoami")
+_CONNECTION = ("ping", "hello", "info", "time", "client|setname", "select", "acl|whoami")
+_LOADING = "script|load"
+"""A reader may not load scripts, with which it could fill the server's memory (docs/operations.md)."""
 _SETINFO = "client|setinfo"
 _KNOWS_SETINFO = (7, 2)
 """A server before 7.2 fails to start with a rule for ``client|setinfo``."""
@@ -55,7 +56,7 @@ _CALLS = re.compile(r"(?:redis\.call|in_chunks)\('([A-Z]+)'")
 def commands_of(name: str) -> set[str]:
     """Return the commands in the text of a script, in lower case; only those that read for a reading script."""
     called = {command.lower() for command in _CALLS.findall(script(name).text)}
-    return called & set(_READS) if name in _READING else called
+    return called & set(_READS) if name in READING else called
 
 
 def commands(role: str) -> list[str]:
@@ -75,6 +76,7 @@ def line(role: str, cell: str, version: tuple[int, ...], password: str = "", *, 
     login = f"on #{sha256(password.encode()).hexdigest()}" if password else "off"
     patterns = [f"~{_literal(keys.prefix(cell))}*", *([f"~{keys.CELLS}"] if role in _LISTS_CELLS else [])]
     allowed = [*_CONNECTION, *([_SETINFO] if version >= _KNOWS_SETINFO else []), *commands(role)]
+    allowed += [] if role == "reader" else [_LOADING]
     allowed += [f"evalsha|{script(name).sha}" for name in ALLOWED[role]]
     words = ["user", name or f"omega-{role}", "reset", login, *patterns, "resetchannels", "-@all"]
     return " ".join([*words, *(f"+{command}" for command in allowed)])

@@ -45,6 +45,10 @@ class ReadOnly(StoreError):
     """The server refuses writes (a replica, or a failed background save)."""
 
 
+class ScriptsMissing(StoreError):
+    """The server has not got a script, and this user may not load it: a reader waits until another user does."""
+
+
 class Unreadable(StoreError):
     """A record of the store cannot be read."""
 

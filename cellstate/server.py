@@ -18,12 +18,14 @@ from omega.cellstate.errors import (
     BadInput,
     CellGone,
     ReadOnly,
+    ScriptsMissing,
     StoreError,
     StoreFull,
     Unreachable,
     Unreadable,
     Unsuitable,
 )
+from omega.cellstate.refused_writes import script_bytes, scripts_fill, why_writes_are_refused
 
 OLDEST = (6, 2)
 """The oldest Redis that serves; every Valkey does, as it reports itself compatible with Redis 7.2."""
@@ -34,7 +36,14 @@ RETRIES = 3
 _FORMS = "write redis://MACHINE:PORT/DB, rediss://… (TLS) or unix:///PATH?db=DB"
 _OPTIONS = ("db", "username", "password", "client_name", "max_connections", "health_check_interval", "ssl_", "socket_")
 _ABOUT = {
-    "OOM": (StoreFull, "is out of memory (maxmemory reached); raise its maxmemory or remove finished jobs"),
+    "OOM": (
+        StoreFull,
+        "is out of memory (maxmemory reached); raise its maxmemory or remove finished jobs or scripts",
+    ),  # fmt: skip
+    "NOSCRIPT": (
+        ScriptsMissing,
+        "lacks the scripts of readers; any scheduler, agent or other user of Omega loads them",
+    ),
     "READONLY": (ReadOnly, "is a read-only replica; give the URL of its primary"),
     "MISCONF": (ReadOnly, "refuses writes because it cannot save its data; make room on its disk and see its log"),
     "NOREPLICAS": (ReadOnly, "refuses writes because too few replicas follow it; see its min-replicas-to-write"),
@@ -54,6 +63,7 @@ _ABOUT = {
 _CLASSES: tuple[tuple[type[Exception], str], ...] = (
     (redis.OutOfMemoryError, "OOM"),
     (redis.ReadOnlyError, "READONLY"),
+    (redis.exceptions.NoScriptError, "NOSCRIPT"),
     (redis.BusyLoadingError, "LOADING"),
     (redis.AuthenticationError, "NOAUTH"),
     (redis.exceptions.NoPermissionError, "NOPERM"),
@@ -97,6 +107,12 @@ class ServerInfo:
     executable: str
     allocator: str
     """The allocator that the server was built with; a preloaded one is not reported."""
+    script_bytes: int
+    """Memory of scripts."""
+    refuses: str
+    """Why the server refuses writes; empty when it does not."""
+    scripts_fill: str
+    """How much memory scripts take, where that is much; else empty."""
 
 
 def safe_url(url: str) -> str:
@@ -226,6 +242,9 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
         append_only=bool(facts.get("aof_enabled", 0)),
         executable=str(facts.get("executable", "")),
         allocator=str(facts.get("mem_allocator", "")),
+        script_bytes=script_bytes(facts),
+        refuses=why_writes_are_refused(facts),
+        scripts_fill=scripts_fill(facts),
     )
 
 

@@ -7,11 +7,12 @@ The exit status of `job wait` reflects the job's result; it is 124 after a timeo
 
 import os
 import sys
+import time
 from typing import Any, NoReturn
 
 import click
 
-from omega.cellstate.errors import OmegaError, Refused
+from omega.cellstate.errors import OmegaError, Refused, ScriptsMissing
 from omega.cli import render
 from omega.cli.lazy import SETTINGS, Entry, Lazy, common_options
 
@@ -85,15 +86,35 @@ class Omega(Lazy):
             raise Refused("omega bench: the harness is not installed; run it from a checkout")
         return super().get_command(ctx, cmd_name)
 
+    def _invoke_with_scripts(self, ctx: click.Context) -> Any:
+        """Run the command; one of a reader, which changes nothing, is repeated while the store lacks its scripts."""
+        words, until = (list(ctx._protected_args), list(ctx.args)), time.monotonic() + WAIT_SECONDS  # noqa: SLF001
+        waits = False
+        while True:
+            try:
+                return super().invoke(ctx)
+            except ScriptsMissing as error:
+                if time.monotonic() > until:
+                    raise
+                if not waits:
+                    render.note(f"waiting: {error}")
+                waits = True
+                time.sleep(PAUSE_SECONDS)
+                ctx._protected_args, ctx.args = list(words[0]), list(words[1])  # noqa: SLF001 - invoke consumed them
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; exit quietly when the reader of stdout closed the pipe."""
         try:
-            result = super().invoke(ctx)
+            result = self._invoke_with_scripts(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
             _forget_stdout()
             ctx.exit(PIPE_CLOSED)
         return result
+
+
+WAIT_SECONDS, PAUSE_SECONDS = 60.0, 0.5
+"""How long a reader's command waits until another user has loaded the scripts, and how often it looks."""
 
 
 def _usage(error: click.ClickException) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.cellstate.errors import Refused, StoreError
+from omega.cellstate.refused_writes import said
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.options import AttributeValues, attribute_option, attributes_of, process_options
@@ -82,6 +83,7 @@ def _line(cell: "StoredCell", group: "ProcessSupervisor") -> str:
 def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: float | None) -> None:
     """Show a status line until the time is over or Ctrl-C; restart processes that end."""
     screen = render.console(stderr=True)
+    refused = ""
     deadline, failures = None if seconds is None else time.monotonic() + seconds, NewFailures()
     with screen.status(_line(cell, group)) as status:
         while deadline is None or time.monotonic() < deadline:
@@ -90,10 +92,19 @@ def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: fl
                 again = "does not start again" if isinf(delay) else f"starts again in {units.seconds(delay)}"
                 render.warning(f"{member}: {group.end_of(member, code)}; {again}")
             with suppress(StoreError):
+                refused = _tell_refused(cell, refused)
                 for error in failures.read(cell, group.members):
                     render.warning(error)
             if screen.is_terminal and not app.as_json:
                 status.update(_line(cell, group))
+
+
+def _tell_refused(cell: "StoredCell", before: str) -> str:
+    """Print once that the store refuses writes, and once that it takes them again; return why it refuses them."""
+    now = cell.refuses_writes()
+    if bool(now) != bool(before):
+        render.warning(said(now) or "The store takes writes again")
+    return now
 
 
 @click.command("up")

@@ -45,7 +45,7 @@ COUNTS: Mapping[str, tuple[str, str]] = {
 @dataclass(slots=True, eq=False)
 class SchedulerMetrics(Collector):
     """The metrics of one scheduler. `live` returns the object with its snapshot, once there is one; `pending` the
-    pending jobs of its type at the last heartbeat.
+    pending jobs of its type at the last heartbeat, `refused` whether the store refused writes then.
     """  # fmt: skip
 
     cell: str
@@ -54,6 +54,7 @@ class SchedulerMetrics(Collector):
     figures: Figures
     live: Callable[[], LiveDriver | None]
     pending: Callable[[], int]
+    refused: Callable[[], bool] = bool
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; the registry calls it."""
@@ -72,6 +73,8 @@ class SchedulerMetrics(Collector):
             ("pending", "Jobs of this kind with unplaced tasks, over all schedulers", self.pending()),
         ):
             yield _gauge(f"omega_scheduler_{name}", about, names, [(values, now)])
+        about = "Whether the store refused writes at the last heartbeat"
+        yield _gauge("omega_store_refuses_writes", about, names, [(values, self.refused())])
         yield self._rejections(names, values)
         yield self._utilisation(names, values)
         yield from self._pools(names, values)

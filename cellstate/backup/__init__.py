@@ -16,6 +16,7 @@ import redis
 from omega.cellstate import keys
 from omega.cellstate.errors import StoreError
 from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis.calls import load_scripts
 from omega.cellstate.redis.job_records import chunk_fields, decode
 from omega.cellstate.redis.raw_changed_records import RawChangedRecords
 from omega.cellstate.redis.scripts import script
@@ -120,9 +121,13 @@ class CellReader:
 
     def read(self, at_ms: int) -> Backup | None:
         """Read everything; None when it changes faster than it can be read."""
-        self.client.script_load(script("changed_records").text)  # a reader may not send scripts to be run (EVAL)
         backup = self._read_bulk(at_ms)
-        if not self._catch_up(backup, backup.version):
+        try:
+            settled = self._catch_up(backup, backup.version)
+        except redis.exceptions.NoScriptError:
+            load_scripts(self.client, script("changed_records"))
+            settled = self._catch_up(backup, backup.version)
+        if not settled:
             return None
         self._read_log(backup)
         return backup

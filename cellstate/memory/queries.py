@@ -86,6 +86,10 @@ class MemoryQueries(Cell):
     def machines(self) -> list[Machine]:
         return [machine_of(m) for m in self.ledger.M.values() if m.state is not MachineState.GONE]
 
+    def refuses_writes(self) -> str:
+        """Return an empty text: memory is always writable."""
+        return ""
+
     @override
     def settings_of(self, indices: Sequence[int]) -> list[MachineSettings]:
         return [self.ledger.operator.get(index, MachineSettings()) for index in indices]

@@ -78,6 +78,9 @@ class MachineQueries(Protocol):
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
         """Return for (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
 
+    def refuses_writes(self) -> str:
+        """Return why the server refuses writes, with the remedy; empty when it does not."""
+
     def placed_by(self) -> Sequence[tuple[int, int]]:
         """Return the last placement id by the minute, as (ms of the server's clock, id), newest first.
 

@@ -12,7 +12,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import check_author
 from omega.cellstate.override import override
 from omega.cellstate.redis.records import UNREADABLE
-from omega.cellstate.redis.scripts import Script, script
+from omega.cellstate.redis.scripts import READING, Script, script
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.server import translate
 
@@ -36,6 +36,16 @@ def _tags() -> Callable[[], str]:
         return start + pairs[count // _SQUARE % _SQUARE] + pairs[count % _SQUARE]
 
     return tag
+
+
+def load_scripts(client: Any, *missing: Script) -> None:
+    """Load scripts, and with them those of readers, who may not load any. Raises NoScriptError for a reader."""
+    texts = dict.fromkeys((*(each.text for each in missing), *(script(name).text for name in READING)))
+    try:
+        for text in texts:
+            client.script_load(text)
+    except redis.exceptions.NoPermissionError as error:
+        raise redis.exceptions.NoScriptError(str(error)) from error
 
 
 _author = lru_cache(maxsize=256)(check_author)
@@ -122,7 +132,7 @@ class RedisCalls(StoredCell):
         try:
             return self.client.evalsha(chosen.sha, len(full), *full, *arguments)
         except redis.exceptions.NoScriptError:
-            self.client.script_load(chosen.text)
+            load_scripts(self.client, chosen)
             return self.client.evalsha(chosen.sha, len(full), *full, *arguments)
 
     def _learn(self, names: Iterable[bytes]) -> set[str]:

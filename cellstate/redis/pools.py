@@ -14,9 +14,10 @@ from omega.cellstate.lanes import Lane
 from omega.cellstate.model import JobState, check_author
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
+from omega.cellstate.redis.calls import load_scripts
 from omega.cellstate.redis.job_records import MODIFIED_AT, decode
 from omega.cellstate.redis.reads import RedisReads
-from omega.cellstate.redis.scripts import script
+from omega.cellstate.redis.scripts import Script, script
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.replies import EpochMark, Reply
 from omega.cellstate.server import translate
@@ -120,19 +121,29 @@ class RedisPools(RedisReads):
         full = False
         while True:
             values = sync.pack_arguments(self._since(since, None))
-            self._command(self.client.script_load, sync.text)
             pipe: Any = self.client.pipeline(transaction=True)
             with pipe:
                 pipe.execute_command("EVALSHA", sync.sha, len(keys), *keys, *values)
                 pipe.hgetall(self._prefix + "jobs")
                 pipe.hgetall(self._prefix + "lanes")
-                reply, jobs, lanes = self._command(pipe.execute)
+                answers = self._command(self._with_scripts, pipe, sync)
+            reply, jobs, lanes = answers
             position = Position(int(reply[1]), reply[2].decode())
             if reply[4] == b"delta" or (full and position == since):
                 rows, _ = records.apart(records.read_rows(before + reply[5], size))
                 return Reply(position, full, rows), self._demands(jobs, lanes)
             since, read = self._read_all()
             full, before = True, read.tobytes()
+
+    def _with_scripts(self, pipe: Any, chosen: Script) -> Any:
+        """Return the replies of a transaction with a script; it is loaded when the server has not got it."""
+        sent = list(pipe.command_stack)
+        try:
+            return pipe.execute()
+        except redis.exceptions.NoScriptError:
+            load_scripts(self.client, chosen)
+            pipe.command_stack = sent
+            return pipe.execute()
 
     def _demands(self, jobs: Mapping[bytes, bytes], lanes: Mapping[bytes, bytes]) -> list[JobDemand]:
         """Read the demands of jobs from their records; a record that did not change since the last call is not read."""

@@ -11,6 +11,7 @@ from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import RedisCalls
+from omega.cellstate.refused_writes import why_writes_are_refused
 from omega.cellstate.replies import Fact, KindUse
 from omega.cellstate.transaction import Basis, Intake, Position
 
@@ -144,6 +145,10 @@ class RedisReads(RedisCalls):
             self._record("static", str(index), records.read_described, static or b"") or ("", ())
             for index, static in self._fields("static", indices)
         ]
+
+    @override
+    def refuses_writes(self) -> str:
+        return why_writes_are_refused(self._command(self.client.info))
 
     def machine_count(self) -> int:
         """Return the number of machines that ever joined."""

@@ -21,6 +21,8 @@ from operator import itemgetter
 
 from omega.cellstate import keys as cell_keys, schema
 
+READING = ("changed_records", "sync")
+"""The scripts that readers run."""
 _FOLDER = files("omega.cellstate") / "lua"
 _CONSTANT = re.compile(r"([A-Z_]+) (\d+)")
 

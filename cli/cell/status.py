@@ -9,6 +9,7 @@ from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.cell.limits import show as show_limits
 from omega.cli.columns import Columns, answered, columns_option
+from omega.cli.refused_writes import warn_of_refused_writes
 from omega.queries.cells import describe, list_cells
 from omega.queries.recent import Recently, recently
 
@@ -25,7 +26,7 @@ def command(app: App, name: str | None) -> None:
     cell = app.open(name)
     kinds = cell.kinds()
     past = recently(cell, app.now_ms())
-    summary = describe(cell, kinds, past)
+    summary = describe(cell, kinds, past) | warn_of_refused_writes(cell, as_json=app.as_json)
     if app.as_json:
         render.document({"cell": cell.name, "store": app.shown_url} | summary)
     else:

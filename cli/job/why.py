@@ -10,6 +10,7 @@ from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.event_text import clock
 from omega.cli.job.status import loss_lines
+from omega.cli.refused_writes import warn_of_refused_writes
 from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.job_state import state
 from omega.queries.job_status import losses
@@ -36,19 +37,20 @@ def command(app: App, job: str, machine: str | None, verbose: bool) -> None:
     """
     cell = app.open()
     asked = find_job(cell, job)
+    refused = warn_of_refused_writes(cell, as_json=app.as_json)
     if machine is not None:
         checked = explain_machine(cell, asked, machine)
         if app.as_json:
-            render.document(checked)
+            render.document(checked | refused)
         else:
             _show_machine(cell.dimensions, checked)
         return
     if not waits(asked):
-        _show_settled(app, settled(cell, asked))
+        _show_settled(app, settled(cell, asked) | (refused if app.as_json else {}))
         return
     explained = Explained.of(cell, asked, None if verbose and app.as_json else MOST_MACHINES)
     if app.as_json:
-        render.document(explained.as_json())
+        render.document(explained.as_json() | refused)
     else:
         _show(app, explained, verbose=verbose)
 

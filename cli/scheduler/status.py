@@ -8,6 +8,7 @@ import click
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
+from omega.cli.refused_writes import warn_of_refused_writes
 from omega.queries.job_fields import declarations_text
 from omega.queries.schedulers import FIGURES, OVER_AND_OVER, describe, status
 
@@ -22,8 +23,8 @@ def list_(app: App, everybody: bool, columns: Columns) -> None:
     Conflicts: transactions with a conflict / transactions (those with ÷ those without). Waits: mean / p90.
     """
     cell = app.open()
-    schedulers = describe(cell, everybody)
-    if answered(app, {"cell": cell.name, "schedulers": schedulers}, "schedulers", columns):
+    schedulers, refused = describe(cell, everybody), warn_of_refused_writes(cell, as_json=app.as_json)
+    if answered(app, {"cell": cell.name, "schedulers": schedulers, **refused}, "schedulers", columns):
         return
     if schedulers:
         show_table(schedulers)

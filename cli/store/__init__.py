@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.refused_writes import said
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.store.acl import acl
@@ -41,6 +42,7 @@ def status(app: App) -> None:
     server["cells"] = app.cells() if server["running"] else []
     loss = LOSSES.get(server["persistence"]) if server["running"] else None
     server["warnings"] = [f"the store at {server['url']} {loss}; {REMEDY}"] if loss else []
+    server["warnings"] += [text for text in (said(server["refuses_writes"] or ""), server.pop("scripts_fill")) if text]
     if app.as_json:
         render.document(server)
         return
@@ -57,7 +59,8 @@ def status(app: App) -> None:
             "directory": server["directory"],
             "persistence": server["persistence"],
             "process": server["pid"] and f"{server['pid']}, up {units.age(up or 0)}",
-            "memory": used and units.memory(used / 2**20),
+            "memory": used and f"{units.memory(used / 2**20)} ({units.memory(server['script_bytes'] / 2**20)} scripts)",
+            "writes": "refused" if server["refuses_writes"] else "",
             "allocator": server["allocator"],
             "program": server["server"],
             "cells": ", ".join(server["cells"]) or ("none" if server["running"] else ""),
@@ -99,6 +102,9 @@ def _other(app: App) -> dict[str, Any]:
         "version": f"{info.product} {info.version}",
         "uptime_seconds": info.uptime_seconds,
         "memory_bytes": info.used_memory_bytes,
+        "script_bytes": info.script_bytes,
+        "refuses_writes": info.refuses or None,
+        "scripts_fill": info.scripts_fill,
         "loading": info.loading,
         "allocator": allocator_of(info.pid if here else 0, info.allocator),
         "advice": None,

@@ -20,6 +20,11 @@ def head(overview: Overview, width: int, said: str = "") -> "list[Text]":
 
     return [
         _title(overview, width, said),
+        *(
+            [Text(cut(f"The store refuses writes: {overview.refuses_writes}", width), "bold red")]
+            if overview.refuses_writes
+            else []
+        ),
         Text(cut(_machines(overview), width)),
         *_use(overview, width),
         _rates(overview, width),

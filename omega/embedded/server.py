@@ -52,6 +52,12 @@ class StoreStatus:
     """Product and version, such as ``valkey 9.1.2``."""
     uptime_seconds: int | None = None
     memory_bytes: int | None = None
+    script_bytes: int | None = None
+    """Memory of scripts."""
+    refuses_writes: str | None = None
+    """Why it refuses writes; None when it does not."""
+    scripts_fill: str = ""
+    """How much memory scripts take, where that is much."""
     loading: bool = False
     allocator: str | None = None
     """Memory allocator of the running process, read from the process itself."""
@@ -131,6 +137,9 @@ def status(directory: Path | None = None) -> StoreStatus:
         version=f"{info.product} {info.version}",
         uptime_seconds=info.uptime_seconds,
         memory_bytes=info.used_memory_bytes,
+        script_bytes=info.script_bytes,
+        refuses_writes=info.refuses or None,
+        scripts_fill=info.scripts_fill,
         loading=info.loading,
         allocator=allocator_of(info.pid, info.allocator),
     )

@@ -133,6 +133,7 @@ class Monitor:
             self._newest_changes(),
             rates,
             {name: tuple(values) for name, values in self._past.items()},
+            self.cell.refuses_writes(),
             self._read_pools(starving_pools(known)),
         )
 

@@ -105,6 +105,8 @@ class Overview:
     rates: Rates
     past: Mapping[str, Sequence[float]]
     """Earlier reads, oldest first: the share in use of each resource, and under "placed" tasks per second."""
+    refuses_writes: str = ""
+    """Why the store refuses writes; empty when it does not."""
     pools: Sequence[PoolLine] = ()
     """The pools in the order of their tree, as in the published epoch; none before the first one."""
 

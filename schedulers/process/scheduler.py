@@ -63,6 +63,8 @@ class SupervisedScheduler:
     reasons: PendingReasons = field(init=False)
     pending: int = 0
     """Pending jobs of the scheduler's type at the last heartbeat, for the metrics."""
+    refused: bool = False
+    """Whether the store refused writes at the last heartbeat, for the metrics."""
     _members: list[str] = field(default_factory=list)
     """The live schedulers, as of the last heartbeat."""
     _url: str | None = None
@@ -102,8 +104,9 @@ class SupervisedScheduler:
         from omega.schedulers.metrics import SchedulerMetrics  # noqa: PLC0415 - imports prometheus_client
 
         metrics = SchedulerMetrics(
-            self.cell, self.member, self.scheduler, self.figures, lambda: self._live, lambda: self.pending
-        )
+            self.cell, self.member, self.scheduler, self.figures, lambda: self._live, lambda: self.pending,
+            lambda: self.refused,
+        )  # fmt: skip
         with endpoint(self.member, where, metrics) as url:
             yield url
 
@@ -223,6 +226,8 @@ class SupervisedScheduler:
     def renew_lease(self, cell: SchedulerStore) -> None:
         """Renew the lease while the loop makes progress; read the live members and remove expired ones."""
         self._roll_at, live = NEVER, self._live
+        if self._url is not None:
+            self.refused = bool(cell.refuses_writes())
         if live is None or self._hung(live):
             return
         membership = live.membership

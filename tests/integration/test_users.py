@@ -1,6 +1,7 @@
 """The users of `omega store acl` at work: each role can do its work, readers change nothing, cells are apart."""
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -141,6 +142,25 @@ def test_readers_read_everything_and_change_nothing(guarded: Guarded, tmp_path: 
     for change in changes:
         assert refused in reader.run(*change, code=1).stderr, change
     assert person.json("cell", "status") == before
+
+
+def test_a_reader_loads_no_script_and_waits_for_those_of_others(guarded: Guarded) -> None:
+    person, reader = Omega(guarded.url("person"), "prod"), Omega(guarded.url("reader"), "prod")
+    person.run("cell", "create", "prod", "--machines", "2", "--cpu", "4", "--memory", "4Gi")
+    with connect(guarded.url("reader")) as client, pytest.raises(redis.exceptions.NoPermissionError):
+        client.script_load("return 1")
+    with redis.Redis.from_url(guarded.server.url) as client:
+        client.script_flush()
+        timer = threading.Timer(1.5, person.run, ("job", "run", "--name", "crawl"))
+        timer.start()
+        result = reader.run("cell", "verify")  # waits until the person's command has loaded the scripts
+        timer.join()
+        assert "waiting: the store at" in result.stderr
+        assert "lacks the scripts of readers" in result.stderr
+        assert result.stderr.count("waiting") == 1
+        client.script_flush()
+        person.run("job", "run", "--name", "again")
+        assert "waiting" not in reader.run("top", "--once").stderr, "whoever loads a script loads the readers' too"
 
 
 def test_a_user_of_one_cell_does_not_see_another(guarded: Guarded) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 
 from omega.cellstate import server
 from omega.cellstate.errors import BadInput, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
+from omega.cellstate.refused_writes import why_writes_are_refused
 from omega.cellstate.server import Answer, ServerInfo, translate
 from tests.answering import answering
 
@@ -26,6 +27,9 @@ INFO = ServerInfo(
     append_only=True,
     executable="/bin/valkey-server",
     allocator="libc",
+    script_bytes=1,
+    refuses="",
+    scripts_fill="",
 )
 
 
@@ -207,3 +211,24 @@ def test_a_server_older_than_6_2_is_refused(version: tuple[int, ...]) -> None:
 def test_a_server_that_may_evict_the_cell_is_refused(policy: str) -> None:
     with pytest.raises(Unsuitable, match=f"maxmemory-policy {policy}.*CONFIG SET maxmemory-policy noeviction"):
         server.check_suitable(replace(INFO, maxmemory_policy=policy))
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({}, ""),
+        ({"maxmemory": 10, "used_memory": 9}, ""),
+        ({"maxmemory": 2 << 20, "used_memory": 3 << 20}, "its memory is full (3 of 2 MiB); raise its maxmemory or"),
+        (
+            {"maxmemory": 1, "used_memory": 1, "used_memory_scripts": 300 << 20, "number_of_cached_scripts": 7},
+            "its memory is full (0 of 0 MiB); 7 scripts take 300 MiB; SCRIPT FLUSH on the server frees them",
+        ),
+        ({"aof_last_write_status": "err"}, "it cannot write its append-only file; make room on its disk"),
+        ({"rdb_last_bgsave_status": "err"}, "it cannot save its data; make room on its disk"),
+        ({"min_slaves_good_slaves": 0}, "too few replicas follow it"),
+        ({"role": "slave"}, "it is a read-only replica"),
+    ],
+)
+def test_why_a_server_refuses_writes(facts: dict[str, object], said: str) -> None:
+    assert why_writes_are_refused(facts).startswith(said)
+    assert bool(why_writes_are_refused(facts)) is bool(said)

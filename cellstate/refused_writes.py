@@ -1,0 +1,46 @@
+"""Why a server refuses writes, from its INFO, which every role may read: a full disk, full memory, a short replica."""
+
+from collections.abc import Mapping
+from typing import Any
+
+MIB = 1 << 20
+MUCH_FOR_SCRIPTS = 64 * MIB
+"""Memory of scripts from which on messages name it; Omega's own take about 2 MiB."""
+
+
+def script_bytes(facts: Mapping[str, Any]) -> int:
+    """Return the memory of scripts: of the interpreter, and of their texts."""
+    return int(facts.get("used_memory_lua", 0)) + int(facts.get("used_memory_scripts", 0))
+
+
+def scripts_fill(facts: Mapping[str, Any]) -> str:
+    """Return how much memory scripts take and the remedy, where that is much; else an empty text."""
+    size = script_bytes(facts)
+    if size < MUCH_FOR_SCRIPTS:
+        return ""
+    number = facts.get("number_of_cached_scripts", "many")
+    return (
+        f"{number} scripts take {size // MIB:,} MiB; SCRIPT FLUSH on the server frees them, Omega loads its own again"
+    )
+
+
+def why_writes_are_refused(facts: Mapping[str, Any]) -> str:
+    """Return why the server refuses writes, with the remedy; empty when it does not."""
+    most, used = int(facts.get("maxmemory", 0)), int(facts.get("used_memory", 0))
+    if facts.get("role", "master") != "master":
+        return "it is a read-only replica; give the URL of its primary"
+    if facts.get("aof_last_write_status", "ok") != "ok":
+        return "it cannot write its append-only file; make room on its disk and see its log"
+    if facts.get("rdb_last_bgsave_status", "ok") != "ok":
+        return "it cannot save its data; make room on its disk and see its log"
+    if most and used >= most:
+        remedy = scripts_fill(facts) or "raise its maxmemory or remove finished jobs"
+        return f"its memory is full ({used // MIB:,} of {most // MIB:,} MiB); {remedy}"
+    if int(facts.get("min_slaves_good_slaves", 1)) == 0:
+        return "too few replicas follow it; see its min-replicas-to-write"
+    return ""
+
+
+def said(reason: str) -> str:
+    """Return the sentence about refused writes that every command prints; empty without a reason."""
+    return f"The store refuses writes: {reason}" if reason else ""

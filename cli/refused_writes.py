@@ -1,0 +1,17 @@
+"""The warning of commands that a store refuses writes."""
+
+from typing import TYPE_CHECKING
+
+from omega.cellstate.refused_writes import said
+from omega.cli import render
+
+if TYPE_CHECKING:
+    from omega.cellstate.ports import Queries
+
+
+def warn_of_refused_writes(cell: "Queries", *, as_json: bool) -> dict[str, str | None]:
+    """Print the warning in text; return the field of the JSON document, None where the store takes writes."""
+    reason = cell.refuses_writes()
+    if reason and not as_json:
+        render.warning(said(reason))
+    return {"refuses_writes": reason or None}
