@@ -36,10 +36,7 @@ RETRIES = 3
 _FORMS = "write redis://MACHINE:PORT/DB, rediss://… (TLS) or unix:///PATH?db=DB"
 _OPTIONS = ("db", "username", "password", "client_name", "max_connections", "health_check_interval", "ssl_", "socket_")
 _ABOUT = {
-    "OOM": (
-        StoreFull,
-        "is out of memory (maxmemory reached); raise its maxmemory or remove finished jobs or scripts",
-    ),  # fmt: skip
+    "OOM": (StoreFull, "is out of memory (maxmemory reached); raise maxmemory or remove finished jobs or scripts"),
     "NOSCRIPT": (
         ScriptsMissing,
         "lacks the scripts of readers; any scheduler, agent or other user of Omega loads them",

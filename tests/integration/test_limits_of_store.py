@@ -35,7 +35,7 @@ from tests.integration.stage import (
 )
 
 pytestmark = pytest.mark.server
-FULL = "is out of memory (maxmemory reached); raise its maxmemory or remove finished jobs or scripts"
+FULL = "is out of memory (maxmemory reached); raise maxmemory or remove finished jobs or scripts"
 FEW_REPLICAS = "refuses writes because too few replicas follow it; see its min-replicas-to-write"
 REPLICA = "is a read-only replica; give the URL of its primary"
 
