@@ -47,7 +47,12 @@ class App:
         if self.store is None:
             from omega.embedded import server as embedded
 
-            return embedded.ensure().url
+            store = embedded.ensure()
+            if store.repaired:
+                from omega.cli import render
+
+                render.warning(store.repaired)
+            return store.url
         from omega.cellstate import server
 
         server.check_suitable(server.server_info(self.store))

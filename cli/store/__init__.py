@@ -119,6 +119,8 @@ def start(app: App) -> None:
 
     _own(app)
     server = embedded.ensure()
+    if server.repaired:
+        render.warning(server.repaired)
     if app.as_json:
         render.document(
             {
@@ -127,6 +129,7 @@ def start(app: App) -> None:
                 "pid": server.pid,
                 "version": server.version,
                 "started": server.started,
+                "repaired": server.repaired or None,
             }
         )
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.errors import BadInput, OmegaError, Refused
 from omega.cli import render, units
 from omega.cli.app import App
 
@@ -45,18 +45,7 @@ def backup(app: App, file: str, force: bool) -> None:
         raise BadInput(f"backup {file!r}: is not a file name; give the path of a file")
     if os.path.exists(path) and not force:  # noqa: PTH110 - False for a name that is too long, not an error
         raise Refused(f"backup {file}: exists; --force overwrites it")
-    # Jobs may carry secrets in their environment: only the owner may read the file, and it is complete or absent.
-    part = path.with_name(f"{path.name}.part")
-    try:
-        part.unlink(missing_ok=True)  # another user's file would be readable by that user
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:  # noqa: PTH123 - a descriptor
-            written = _write(app, names, stream)
-        part.replace(path)
-    except OSError as error:
-        raise BadInput(f"backup {file}: {error.strerror}; choose another place") from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+    written = _write_file(app, names, path)
     if app.as_json:
         render.document({"file": file, "bytes": path.stat().st_size, "cells": written})
         return
@@ -64,6 +53,22 @@ def backup(app: App, file: str, force: bool) -> None:
         ("cell", ">version", ">machines", ">jobs", ">records", ">bytes"),
         [tuple(each[name] for name in ("cell", "version", "machines", "jobs", "records", "bytes")) for each in written],
     )
+
+
+def _write_file(app: App, names: Sequence[str], path: Path) -> list[dict[str, Any]]:
+    """Write cells to a file. Jobs may carry secrets: only the owner may read it. It is complete or absent."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.unlink(missing_ok=True)  # another user's file would be readable by that user
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:  # noqa: PTH123 - a descriptor
+            written = _write(app, names, stream)
+        part.replace(path)
+    except OSError as error:
+        raise BadInput(f"backup {path}: {error.strerror}; choose another place") from error
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+    return written
 
 
 def _write(app: App, names: Sequence[str], stream: BinaryIO) -> list[dict[str, Any]]:
@@ -100,9 +105,10 @@ def _bar(bars: "Progress", text: str, total: int) -> "Told":
 @click.command("restore", short_help="Write the cells of a backup to the store, and verify them.")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--as", "name", metavar="NAME", help="Name of the restored cell; needs --cell if FILE has several.")
-@click.option("--force", is_flag=True, help="Overwrite existing cells.")
+@click.option("--force", is_flag=True, help="Overwrite existing cells; each is first written to a file beside FILE.")
+@click.option("--no-backup", is_flag=True, help="With --force: overwrite without that file.")
 @click.pass_context
-def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> None:
+def restore(ctx: click.Context, file: str, name: str | None, force: bool, no_backup: bool) -> None:
     """Write the cells of a backup FILE, or the one given by --cell, to the store, and verify them.
 
     FILE is read and checked completely before anything changes. Running schedulers, agents and machines of a
@@ -128,10 +134,11 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
             )
     for each, into in wanted:
         _announce_missing(app, each, into, there)
+    kept = {into: _keep(app, into, Path(file)) for _, into in wanted if into in there and not no_backup}
     restored = [_restore(app, each, into) for each, into in wanted]
     ok = all(each["ok"] for each in restored)
     if app.as_json:
-        render.document({"file": file, "ok": ok, "cells": restored})
+        render.document({"file": file, "ok": ok, "cells": restored, "overwritten": kept})
     else:
         render.table(
             ("cell", ">version", ">machines", ">tasks", ">jobs", "verify"),
@@ -141,6 +148,20 @@ def restore(ctx: click.Context, file: str, name: str | None, force: bool) -> Non
             ],
         )
     ctx.exit(0 if ok else 1)
+
+
+def _keep(app: App, name: str, file: Path) -> str:
+    """Write a cell that a restore overwrites to a file beside that of the backup; return its path."""
+    paths = (file.with_name(f"{name}.overwritten{number or ''}.omega") for number in range(1_000_000))
+    path = next(each for each in paths if not each.exists())
+    try:
+        _write_file(app, [name], path)
+    except OmegaError as error:
+        raise type(error)(
+            f"{error}; nothing was restored: with --no-backup the cell is overwritten without it"
+        ) from error
+    render.note(f"cell {name} as it was: {path}")
+    return str(path)
 
 
 def _read(file: str) -> "list[Backup]":

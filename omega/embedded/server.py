@@ -28,13 +28,14 @@ _LARGEST_LOG = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedStore:
-    """A running embedded store; `started` is set if this call started it."""
+    """A running embedded store; `started` is set if this call started it, `repaired` names what it cut."""
 
     url: str
     directory: Path
     pid: int
     version: str
     started: bool
+    repaired: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,19 +76,23 @@ def ensure(directory: Path | None = None, *, timeout: float = TIMEOUT_SECONDS) -
     """Start the embedded store unless it runs, wait until it serves, and return it.
 
     Safe to call from many processes at once: one server results. After a crash the server comes back
-    on the same files, without a torn last write. `timeout` is in seconds. Raises StoreError when the
-    directory is not the user's alone, no server program is found or it fails, Unreachable when it
-    does not serve within `timeout`, Unsuitable when it is no server for a cell.
+    on the same files, without a torn last write or a damaged end (damaged_log.py). `timeout` is in seconds. Raises
+    StoreError when the directory is not the user's alone, no server program is found or it fails, Unreachable when
+    it does not serve within `timeout`, Unsuitable when it is no server for a cell.
     """
     places = Places(state_directory(directory))
     places.make()
     limit = time.monotonic() + timeout
-    started, log_start = False, 0
+    started, log_start, repaired = False, 0, ""
     while (answer := server.ping(places.url, timeout=_PING_SECONDS)) is not Answer.READY:
         lock = take_lock(places.lock) if answer is Answer.ABSENT else None
         if lock is not None and started:
-            os.close(lock)
-            raise StoreError(f"the embedded store ended while starting: {_last_words(places, log_start)}")
+            said = _last_words(places, log_start)
+            cut = "" if repaired else _cut_damaged_end(places, said)
+            if not cut:
+                os.close(lock)
+                raise StoreError(f"the embedded store ended while starting: {said}")
+            repaired = cut
         if lock is not None:
             try:
                 log_start = _launch(places, lock)
@@ -100,7 +105,23 @@ def ensure(directory: Path | None = None, *, timeout: float = TIMEOUT_SECONDS) -
             time.sleep(_PAUSE_SECONDS)
     info = server.server_info(places.url)
     server.check_suitable(info)
-    return EmbeddedStore(places.url, places.state, info.pid, f"{info.product} {info.version}", started)
+    return EmbeddedStore(places.url, places.state, info.pid, f"{info.product} {info.version}", started, repaired)
+
+
+def _cut_damaged_end(places: Places, said: str) -> str:
+    """Cut the damaged end of the files of a server that ended with the words `said`; return what was cut as text."""
+    if "append only file" not in said:
+        return ""
+    from omega.embedded.damaged_log import cut_damaged_end  # noqa: PLC0415 - most starts need none
+
+    try:
+        cut = cut_damaged_end(places.data)
+        if cut is not None:
+            with places.log.open("a", encoding="utf-8") as log:
+                log.write(f"omega: {cut.text}\n")
+    except OSError as error:
+        raise StoreError(f"the embedded store did not start: {said}; its end was not cut: {error}") from None
+    return "" if cut is None else cut.text
 
 
 def running(directory: Path | None = None) -> bool:

@@ -50,7 +50,12 @@ def test_there_and_back(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
         f"cell {cell.name}: exists, with 2 machines and 0 live jobs; "
         "--force overwrites it, --as NAME restores under another name"
     )
+    version = cell.counters()["version"]
     found = omega.json("store", "restore", file, "--force")
+    (kept,) = found.pop("overwritten").values()
+    assert omega.json("store", "restore", kept, "--force", "--no-backup")["cells"][0]["version"] == version
+    found = omega.json("store", "restore", file, "--force", "--no-backup")
+    assert found.pop("overwritten") == {}
     assert found == {
         "file": file,
         "ok": True,

@@ -18,6 +18,8 @@ import redis
 
 from omega.cellstate import server
 from omega.cellstate.errors import ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import Answer
 from omega.embedded import server as embedded
 from omega.embedded.places import Places
@@ -127,6 +129,41 @@ def test_a_torn_last_write_does_not_keep_the_store_from_starting(places: Places,
     os.truncate(log, log.stat().st_size - 3)
     assert embedded.ensure().started
     assert (client.get("a"), client.get("b")) == (b"kept", None)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        b"\0" * 600,
+        b"*3\r\n$3\r\nSET\r\n$1\r\nc" + b"\xff" * 600,
+        b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\nx\r\n" + b"\0" * 600,
+        b"nonsense",
+    ],
+    ids=["zeros", "a torn command", "a torn transaction", "text"],
+)
+def test_a_damaged_end_is_cut_and_said(places: Places, connect: Connect, end: bytes) -> None:
+    first = embedded.ensure()
+    client = connect(first.url)
+    cell = RedisCell.create(client, "prod")
+    cell.join("e", [MachineSpec("m", (4000, 4096))], 0)
+    client.set("a", "kept")
+    log = max(places.data.rglob("*.aof"), key=lambda file: file.stat().st_size)
+    until(lambda: log.read_bytes().endswith(b"kept\r\n"), "all is written")
+    kill(first.pid, places)
+    whole, version = log.read_bytes(), 0
+    log.write_bytes(whole + end)
+    again = embedded.ensure()
+    assert again.started
+    assert client.get("a") == b"kept"
+    version = cell.counters()["version"]
+    assert again.repaired.startswith(
+        f"the last {len(end)} bytes of {log.name} were damaged and are cut (cells continue: "
+    )
+    assert f"prod at version {version}; later changes are lost" in again.repaired
+    (copy,) = places.data.rglob("*.damaged")
+    assert copy.read_bytes() == whole + end
+    assert again.repaired in places.log.read_text()
+    assert embedded.ensure().repaired == ""
 
 
 def test_files_that_cannot_be_read_are_named(places: Places, connect: Connect) -> None:
