@@ -100,7 +100,7 @@ def run_contest(
     """
     prepared.filled.restore()
     with ProcessSupervisor(
-        store.url, store.cell, store.directory / "logs", lease_ms=LEASE_MS, settings=contest.settings
+        store.url, store.cell, store.directory / "logs", lease_ms=LEASE_MS, settings=contest.settings, bound=True
     ) as group:
         group.start(f"simulated/{BENCH_EXECUTOR}")
         _wait_for_executor(store, group)

@@ -85,7 +85,9 @@ def _run(store: Store, settings: Settings) -> dict[str, Any]:
     pools = [Pool(name, guarantee={"cpu": TASK[0] * n}) for name, n in zip(names, settings.guarantees, strict=True)]
     cell.set_pools(Pools(tuple(pools), (PoolTree(preemption=preemption),)), 0, now_ms(), "bench")
     members = [f"batch/{i}" for i in range(settings.schedulers)]
-    with ProcessSupervisor(store.url, store.cell, store.directory / f"logs-{store.cell}", lease_ms=LEASE_MS) as group:
+    with ProcessSupervisor(
+        store.url, store.cell, store.directory / f"logs-{store.cell}", lease_ms=LEASE_MS, bound=True
+    ) as group:
         for member in (f"simulated/{BENCH_EXECUTOR}", *members):
             group.start(member)
         group.wait_ready(cell)

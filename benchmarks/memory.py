@@ -50,7 +50,7 @@ def measure_scheduler(store: Store, empty: Saved, machines: int, tasks: int) -> 
 def scheduler_bytes(store: Store, cell: StoredCell) -> int:
     """Resident memory of a batch scheduler that has read the cell and placed 1,000 jobs; the cell has no other."""
     queue_jobs(cell, "batch", 1_000, (TaskGroup(NEED, 10, 60_000),))
-    with ProcessSupervisor(store.url, store.cell, store.directory / "logs") as group:
+    with ProcessSupervisor(store.url, store.cell, store.directory / "logs", bound=True) as group:
         pid = group.start("batch/0")
         group.wait_ready(cell)
         deadline = time.monotonic() + TIMEOUT_SECONDS

@@ -57,6 +57,7 @@ def command(
     lease_ms = parse_duration(lease)
     if lease_ms < LEAST_LEASE_MS:
         raise click.UsageError(f"a lease of {lease} is too short to be renewed in time; use at least 1s")
+    app.await_store()
     cell = app.open()
     called = name or default_name()
 

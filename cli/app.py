@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Closing = TypeVar("Closing", bound="StoredCell")
 
+AWAY_SECONDS = 0.5
+"""Interval of reads of a store that is away."""
+
 
 @dataclass(kw_only=True)
 class App:
@@ -101,6 +104,22 @@ class App:
         if to_change:
             cell.members()
         return cell
+
+    def await_store(self) -> None:
+        """Wait while the store is away, for commands that run until they are stopped."""
+        from omega.cellstate.errors import Unreachable
+
+        waits = False
+        while True:
+            try:
+                _ = self.url
+            except Unreachable as error:
+                if not waits:
+                    render.note(f"waiting for the store: {error}")
+                waits = True
+                time.sleep(AWAY_SECONDS)
+            else:
+                return
 
     def closing(self, cell: Closing) -> Closing:
         """Close a cell when the command ends; returns it."""

@@ -180,7 +180,7 @@ def command(
     speed = speed or (TRACE_SPEED if trace else 1.0)
     replay = WorkloadReplay(cell, workload, time.time, time.sleep, speed)
     logs = state_directory() / "logs" / name
-    with ProcessSupervisor(app.url, name, logs, lease_ms=LEASE_MS, speed=speed) as group:
+    with ProcessSupervisor(app.url, name, logs, lease_ms=LEASE_MS, speed=speed, bound=True) as group:
         _start(app, cell, group, replay, batch, service)
         with render.progress(quiet=app.as_json) as bars:
             spent = _watch(bars, replay)

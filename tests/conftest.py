@@ -1,9 +1,11 @@
 """Fixtures of every test: a server of its own for each worker, a fresh fake one, the folder of shared data."""
 
+import ctypes
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -67,6 +69,12 @@ def socket_directory() -> Path:
     return directory
 
 
+def end_with_parent() -> None:
+    """Let this process be killed when its parent ends, also by SIGKILL (PR_SET_PDEATHSIG); Linux alone has it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
 def wait_for(server: subprocess.Popen[bytes], socket: Path, log: Path) -> None:
     """Return once the server answers on `socket`; fail with its log when it ends or stays silent."""
     deadline = time.monotonic() + SERVER_WAIT
@@ -95,7 +103,13 @@ def store_url() -> Iterator[str]:
     command = [program, "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"]
     command += ["--save", "", "--appendonly", "no", "--dir", str(directory)]
     with log.open("wb") as output:
-        server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=end_with_parent,  # noqa: PLW1509
+        )
     try:
         wait_for(server, socket, log)
         yield f"unix://{socket}"

@@ -34,6 +34,7 @@ def command(app: App, executor: str, speed: float) -> None:
 
     configure(os.environ)
     check_executor(executor)
+    app.await_store()
     cell = app.open()
     render.note(f"executor {executor} runs in cell {cell.name}; Ctrl-C stops it")
     run_simulated_executor(cell, executor, speed, StopRequest())

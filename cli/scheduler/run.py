@@ -61,6 +61,7 @@ def command(
     chosen = {"OMEGA_SCHEDULER": kind} if kind is not None else {"OMEGA_SCHEDULER_FILE": str(path)}
     chosen |= {"OMEGA_PREEMPTION": preemption} if preemption is not None else {}
     kind = kind_of(chosen)  # raises before any process starts
+    app.await_store()
     cell = app.open()
     ran = (
         [_run_here(app, cell, kind, chosen, name)]

@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping
 
 from omega.cellstate.errors import OmegaError
+from omega.live.processes.bound import end_with_starter
 from omega.live.secrets import take_store
 from omega.schedulers.process.log import configure, log
 
@@ -24,6 +25,7 @@ def main(environment: Mapping[str, str]) -> int:
     environment = dict(environment)
     url = take_store(environment)
     environment |= {"OMEGA_STORE": url} if url is not None else {}
+    end_with_starter(environment)
     kind = environment["OMEGA_MEMBER"].partition("/")[0]
     try:
         configure(environment)
@@ -41,7 +43,9 @@ def _simulated_executor(environment: Mapping[str, str]) -> None:
     from omega.cellstate.store import connect_cell
     from omega.live.simulated.process import run_simulated_executor
     from omega.schedulers.process.signals import StopRequest
+    from omega.schedulers.process.store_wait import await_store
 
+    await_store(environment["OMEGA_STORE"], environment["OMEGA_MEMBER"])
     cell = connect_cell(environment["OMEGA_STORE"], environment["OMEGA_CELL"])
     lease_ms = AGENT_LEASES * int(environment["OMEGA_LEASE_MS"])
     speed = float(environment.get("OMEGA_SPEED", "1"))

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -21,7 +22,7 @@ import anyio.to_thread
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Membership
-from omega.cellstate.server import check_suitable, server_info
+from omega.cellstate.server import server_info
 from omega.cellstate.store import connect_cell
 from omega.schedulers.failing import FailingJobs, as_one_line
 from omega.schedulers.instruments import Figures
@@ -35,6 +36,7 @@ from omega.schedulers.process.housekeeping import housekeep
 from omega.schedulers.process.log import log
 from omega.schedulers.process.reasons import PendingReasons
 from omega.schedulers.process.signals import leave_signals
+from omega.schedulers.process.store_wait import await_store, once_there
 from omega.schedulers.rolling import Rollouts
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import owned
@@ -88,7 +90,7 @@ class SupervisedScheduler:
 
     def run(self) -> None:
         """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
-        check_suitable(server_info(self.url))
+        await_store(self.url, self.member)
         self.figures.since = time.time()
         self.scheduler.instruments += [self.figures, self.reasons, Diary(self.member)]
         with self._shown() as self._url:
@@ -114,7 +116,8 @@ class SupervisedScheduler:
         async with anyio.create_task_group() as group:
             # A registered scheduler must deregister: signals are handled before it registers.
             await group.start(self._signals)
-            self._live = await anyio.to_thread.run_sync(self._register)
+            register = partial(once_there, self._register, self.member, lambda: self._stopping)
+            self._live = await anyio.to_thread.run_sync(register)
             if self._live is not None:
                 self._live.stopping = self._stopping
                 group.start_soon(self._heartbeat)

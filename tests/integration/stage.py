@@ -23,7 +23,7 @@ from omega.embedded import server as embedded
 from omega.live.processes.supervisor import TIME, ProcessSupervisor
 from omega.live.simulated.executor import SimulatedExecutor
 from omega.schedulers.sharing import owned
-from tests.conftest import absent, find_server, socket_directory, wait_for
+from tests.conftest import absent, end_with_parent, find_server, socket_directory, wait_for
 from tests.integration.ledger import Ledger, lives_of
 
 TIMEOUT_SECONDS = 60.0
@@ -68,8 +68,9 @@ class Server:
         with log.open("ab") as output:
             # Python ignores SIGXFSZ; left so, a file that may not grow is an error to the server and not its end.
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, restore_signals=False
-            )
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, restore_signals=False,
+                preexec_fn=end_with_parent,  # noqa: PLW1509 - no thread holds a lock that it takes
+            )  # fmt: skip
         wait_for(self.process, self.directory / "store.sock", log)
 
     def kill(self) -> None:
@@ -181,7 +182,7 @@ def started_processes(
     cell: RedisCell, url: str, logs: Path, *members: str, lease_ms: int = LEASE_MS, speed: float = 1.0
 ) -> Iterator[ProcessSupervisor]:
     """Members at work on a cell; all ended afterwards, also those that were halted."""
-    with ProcessSupervisor(url, cell.name, logs, lease_ms=lease_ms, speed=speed) as group:
+    with ProcessSupervisor(url, cell.name, logs, lease_ms=lease_ms, speed=speed, bound=True) as group:
         try:
             for member in members:
                 group.start(member)

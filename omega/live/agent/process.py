@@ -18,7 +18,7 @@ from pathlib import Path
 from omega.cellstate.errors import CellGone, Fenced, Refused, StoreError
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.ports import ExecutorStore
-from omega.cellstate.server import check_suitable, server_info
+from omega.cellstate.replies import executor_of
 from omega.cellstate.store import connect_cell
 from omega.live.agent import offer, runners
 from omega.live.agent.agent import LEASE_MS, Agent
@@ -32,6 +32,7 @@ from omega.live.metrics import shown
 from omega.schedulers.process.endpoint import METRICS
 from omega.schedulers.process.log import log
 from omega.schedulers.process.signals import leave_signals
+from omega.schedulers.process.store_wait import await_store
 
 RING_SECONDS = 4.0
 """Time to wait at the mailbox per call; shorter than the reply timeout of a connection."""
@@ -218,7 +219,7 @@ def run_agent(
     or the cell was deleted.
     """
     hide_memory()
-    check_suitable(server_info(url))
+    await_store(url, executor_of(name))
     places = AgentPlaces(state, cell, name)
     user = task_user(options.run_as) if options.run_as is not None else None
     places.make()

@@ -18,6 +18,7 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Queries
 from omega.cellstate.replies import executor_of
 from omega.live.agent.task_start import STORE_FD, giving
+from omega.live.processes.bound import BOUND
 from omega.live.processes.record import ProcessRecord
 from omega.live.secrets import without_store
 from omega.schedulers.live_driver import LEASE_MS
@@ -53,8 +54,12 @@ class ProcessSupervisor:
     ports: dict[str, str] = field(default_factory=dict)
     """Metrics endpoints of the members: the first at OMEGA_METRICS, each further one on the next port."""
     members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    bound: bool = False
+    """Whether the members end with this process, however it ends; members of `omega up` do not."""
     record: ProcessRecord | None = None
     """Where the processes are recorded, for `omega down`."""
+    _line: tuple[int, int] | None = None
+    """A pipe that nobody writes to: bound members read its end when this process has ended."""
     _interrupting: Sequence[int] = ()
     _started: dict[str, float] = field(default_factory=dict)
     _restarts: dict[str, int] = field(default_factory=dict)
@@ -74,6 +79,9 @@ class ProcessSupervisor:
             if self.record is not None:
                 self.record.end()
         finally:
+            for descriptor in self._line or ():
+                os.close(descriptor)
+            self._line = None
             for each in self._interrupting:
                 signal.signal(each, signal.SIG_DFL)
 
@@ -95,10 +103,10 @@ class ProcessSupervisor:
             # An own process group: Ctrl-C reaches the terminal's command first, which lets members finish.
             process = subprocess.Popen(
                 [sys.executable, "-m", "omega.live.member"],
-                stdin=subprocess.DEVNULL,
+                stdin=self._bind() if self.bound else subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env=environment | {STORE_FD: str(source.fileno())},
+                env=environment | {STORE_FD: str(source.fileno()), **({BOUND: "1"} if self.bound else {})},
                 pass_fds=(source.fileno(),),
                 start_new_session=True,
             )
@@ -106,6 +114,11 @@ class ProcessSupervisor:
         if self.record is not None:
             self.record.note({name: each.pid for name, each in self.members.items()})
         return process.pid
+
+    def _bind(self) -> int:
+        """Return the descriptor that bound members read."""
+        self._line = self._line or os.pipe()
+        return self._line[0]
 
     def _metrics(self, member: str) -> dict[str, str]:
         """Return the metrics variable; a restarted member keeps its port."""

@@ -1,0 +1,36 @@
+"""Waiting for a store that is away: a process that starts waits as a running one does."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from omega.cellstate.errors import Unreachable
+from omega.cellstate.server import check_suitable, server_info
+from omega.schedulers.process.log import log
+
+AWAY_SECONDS = 0.5
+T = TypeVar("T")
+
+
+def await_store(url: str, member: str) -> None:
+    """Return once the store answers. Raises Unsuitable for one that is no server for a cell, other StoreErrors."""
+    once_there(lambda: check_suitable(server_info(url)), member)
+
+
+def once_there(call: Callable[[], T], member: str, stopped: Callable[[], bool] = bool) -> T | None:
+    """Return what `call` returns, tried again while the store is away; None once `stopped` returns True."""
+    away = False
+    while True:
+        try:
+            found = call()
+        except Unreachable as error:
+            if not away:
+                log.warning("store away", member=member, error=str(error))
+            away = True
+            if stopped():
+                return None
+            time.sleep(AWAY_SECONDS)
+        else:
+            if away:
+                log.warning("goes on", member=member)
+            return found
