@@ -14,6 +14,7 @@ import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.retry import Retry
 
+from omega.cellstate.connections import Pool
 from omega.cellstate.errors import (
     BadInput,
     CellGone,
@@ -159,7 +160,7 @@ def _check_url(url: str) -> None:
 def _connect(url: str, protocol: int, timeout: float | None, retries: int) -> "redis.Redis":
     _check_url(url)
     try:
-        client = redis.Redis.from_url(
+        pool = Pool.from_url(
             url,
             protocol=protocol,
             socket_timeout=timeout,
@@ -167,10 +168,11 @@ def _connect(url: str, protocol: int, timeout: float | None, retries: int) -> "r
             # A closed connection is retried, a time-out is not: retries would multiply it.
             retry=Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.01), retries, (redis.ConnectionError,)),
         )
-        pool = client.connection_pool
         pool.connection_class(**pool.connection_kwargs)  # validates options without a connection
     except (ValueError, TypeError):
         raise BadInput(f"store {safe_url(url)!r}: an option after ? does not fit; {_FORMS}") from None
+    client = redis.Redis(connection_pool=pool)
+    client.auto_close_connection_pool = True
     return client
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import redis
 
+from omega.cellstate.connections import outdated, renew
 from omega.cellstate.redis.scripts import Script
 
 
@@ -95,6 +96,8 @@ class Link:
             self._connection = self._client.connection_pool.get_connection()
         connection = self._connection
         try:
+            if outdated(connection):
+                renew(connection)
             if script.sha not in self._loaded:
                 connection.send_command("SCRIPT", "LOAD", script.text)
                 connection.read_response()

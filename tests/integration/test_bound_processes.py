@@ -16,7 +16,7 @@ from tests.integration.stage import made_cell, own_server, simple_job, submit, u
 
 pytestmark = pytest.mark.server
 COMMANDS: dict[str, Sequence[str]] = {
-    "conflict": ("bench", "conflict", "--contended"),
+    "conflict": ("bench", "conflict", "--machines", "200", "--batch", "2", "--fullness", "0", "--seconds", "60"),
     "demo": ("demo",),
 }
 
