@@ -45,6 +45,10 @@ class ReadOnly(StoreError):
     """The server refuses writes (a replica, or a failed background save)."""
 
 
+class Forbidden(StoreError):
+    """The server does not permit this to the user in the URL."""
+
+
 class ScriptsMissing(StoreError):
     """The server has not got a script, and this user may not load it: a reader waits until another user does."""
 

@@ -18,6 +18,7 @@ from omega.cellstate.connections import Pool
 from omega.cellstate.errors import (
     BadInput,
     CellGone,
+    Forbidden,
     ReadOnly,
     ScriptsMissing,
     StoreError,
@@ -52,7 +53,7 @@ _ABOUT = {
     "MOVED": (Unsuitable, "shares its keys with other servers; give the URL of the one that holds this cell"),
     "CROSSSLOT": (Unsuitable, "shares its keys with other servers; give the URL of the one that holds this cell"),
     "NOAUTH": (StoreError, "refuses the login; check the user and password in the URL"),
-    "NOPERM": (StoreError, "does not permit this to the user in the URL; ask for the missing permission"),
+    "NOPERM": (Forbidden, "does not permit this to the user in the URL; ask for the missing permission"),
     "WRONGTYPE": (Unreadable, "has a record of a wrong type; see omega cell verify"),
     "HELLO": (Unsuitable, "is too old; use Redis 6.2 or newer, or Valkey"),
     "SCHEMA": (CellGone, "now has the cell in the form of another version of Omega; restart with that version"),
@@ -305,7 +306,7 @@ def translate(error: redis.RedisError | OSError, url: str) -> StoreError:
 
     The caller must handle NOSCRIPT before (it loads the script and repeats the command).
     """
-    where = f"the store at {safe_url(url)}"
+    where = f"the store at {safe_url(url)}" if url else "the store"
     if word := _word(error):
         kind, about = _ABOUT[word]
         return kind(f"{where} {about}")
@@ -316,3 +317,8 @@ def translate(error: redis.RedisError | OSError, url: str) -> StoreError:
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else _text(error)
         return Unreachable(f"no answer from {where}: {reason.rstrip('.')}; start the server or check --store")
     return StoreError(f"{where} answered {_text(error).rstrip('.')!r}; see its log")
+
+
+def store_error(error: BaseException, url: str) -> StoreError | None:
+    """Return an error of redis-py as one of layer 0, None for any other error: the last resort of a program."""
+    return translate(error, url) if isinstance(error, redis.RedisError) else None

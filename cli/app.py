@@ -75,7 +75,7 @@ class App:
 
         client = connect(self.url)
         try:
-            return cells(client)
+            return cells(client, self.url)
         finally:
             client.close()
 

@@ -76,6 +76,13 @@ class Omega(Lazy):
             )
         except UnicodeEncodeError as error:  # an argument, file or variable that is not UTF-8
             render.error(f"{str(error.object)[:80]!r}: is not valid UTF-8; write it in UTF-8")
+        except Exception as error:
+            from omega.cellstate.server import store_error
+
+            known = store_error(error, "")
+            if known is None:
+                raise
+            render.error(str(known))
         sys.exit(1)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from omega.cellstate import keys
-from omega.cellstate.errors import BadInput, CellGone, Duplicate, Fenced, Refused, StoreError, Unreadable, Unsuitable
+from omega.cellstate.errors import (
+    BadInput,
+    CellGone,
+    Duplicate,
+    Fenced,
+    Forbidden,
+    Refused,
+    StoreError,
+    Unreadable,
+    Unsuitable,
+)
 from omega.cellstate.incarnations import check_member, check_nonce
 from omega.cellstate.model import Limits, check_kind
 from omega.cellstate.override import override
@@ -26,7 +36,7 @@ from omega.cellstate.redis.tasks import RedisTasks
 from omega.cellstate.redis.trees import RedisTrees
 from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.server import connect, safe_url
+from omega.cellstate.server import connect, safe_url, translate
 from omega.cellstate.transaction import Intake, Position, Transaction
 
 if TYPE_CHECKING:
@@ -58,9 +68,16 @@ def _columns_of(reply: bytes, tag: object) -> list[Any]:
     return [b"ok", version, str(tag).encode(), outcomes, b"delta", text]
 
 
-def cells(client: "redis.Redis") -> list[str]:
-    """Return the names of the cells on a store."""
-    members: Any = client.smembers(keys.CELLS)
+def cells(client: "redis.Redis", url: str = "") -> list[str]:
+    """Return the names of the cells on the store at `url`. Raises Forbidden for a user who may not list them."""
+    try:
+        members: Any = client.smembers(keys.CELLS)
+    except (redis.RedisError, OSError) as error:
+        translated = translate(error, url)
+        if isinstance(translated, Forbidden):
+            where = f"the store at {safe_url(url)}"
+            raise Forbidden(f"{where} lists its cells for readers and persons only; name yours with --cell") from error
+        raise translated from error
     return sorted(name.decode() for name in members)
 
 

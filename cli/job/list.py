@@ -101,6 +101,6 @@ def _show(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> None:
 
 
 def shown_user(job: "Job") -> str:
-    """Return the user of a job, followed by a question mark when only the submitter claims it."""
+    """Return the user of a job, followed by a question mark when it is not that of the client's login."""
     user = str(job.spec.get("user", ""))
     return user if job.spec.get("verified") or not user else f"{user}?"

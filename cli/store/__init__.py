@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from omega.cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput, Forbidden
 from omega.cellstate.refused_writes import said
 from omega.cli import render, units
 from omega.cli.app import App
@@ -39,7 +39,7 @@ def _own(app: App) -> None:
 def status(app: App) -> None:
     """Show whether the store runs, its data directory, and its cells."""
     server = _other(app) if app.store is not None else _embedded()
-    server["cells"] = app.cells() if server["running"] else []
+    server["cells"] = _cells(app) if server["running"] else []
     loss = LOSSES.get(server["persistence"]) if server["running"] else None
     server["warnings"] = [f"the store at {server['url']} {loss}; {REMEDY}"] if loss else []
     server["warnings"] += [text for text in (said(server["refuses_writes"] or ""), server.pop("scripts_fill")) if text]
@@ -63,9 +63,19 @@ def status(app: App) -> None:
             "writes": "refused" if server["refuses_writes"] else "",
             "allocator": server["allocator"],
             "program": server["server"],
-            "cells": ", ".join(server["cells"]) or ("none" if server["running"] else ""),
+            "cells": "not listed for this user"
+            if server["cells"] is None
+            else ", ".join(server["cells"]) or ("none" if server["running"] else ""),
         }
     )
+
+
+def _cells(app: App) -> list[str] | None:
+    """Return the names of the cells; None for a user who may not list them."""
+    try:
+        return app.cells()
+    except Forbidden:
+        return None
 
 
 def _embedded() -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Connections:
         """Return the names of the cells on the store."""
         client = server.connect(self.url)
         try:
-            return cells(client)
+            return cells(client, self.url)
         finally:
             client.close()
 

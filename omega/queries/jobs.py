@@ -73,6 +73,17 @@ def list_jobs(cell: "Queries", page: JobPage, now_ms: int) -> dict[str, Any]:
     return {"cell": cell.name, "total": page.total, "next": page.before, "jobs": rows}
 
 
+def user_source(job: "Job") -> str | None:
+    """Return where the submitter's client says that it took the name of the user from, None without a user.
+
+    ``login``: the user of its connection to the store; ``stated``: a job file, OMEGA_USER or the account. The store
+    does not check it: a program that bypasses Omega can write either.
+    """
+    if not job.spec.get("user"):
+        return None
+    return "login" if job.spec.get("verified") else "stated"
+
+
 def job_json(job: "Job", room: "Room", now_ms: int) -> dict[str, Any]:
     """Return a job as plain values; `now_ms` in milliseconds since 1970."""
     return {
@@ -85,7 +96,7 @@ def job_json(job: "Job", room: "Room", now_ms: int) -> dict[str, Any]:
         "state": state(job),
         "reason": str(room.reason(job)) or None,
         "user": job.spec.get("user"),
-        "user_verified": bool(job.spec.get("verified")),
+        "user_source": user_source(job),
         "modify_index": job.modified,
         "held": job.held,
         "gate": job.gate or None,

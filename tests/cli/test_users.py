@@ -41,7 +41,7 @@ def test_an_update_of_another_users_job_needs_force(ada: Omega, tmp_path: Path) 
 def test_a_user_that_nobody_verified_is_marked(ada: Omega) -> None:
     assert "ada?" in ada.text("job", "list")
     job = ada.json("job", "list")["jobs"][0]
-    assert (job["user"], job["user_verified"]) == ("ada", False)
+    assert (job["user"], job["user_source"]) == ("ada", "stated")
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_the_user_of_a_connection_is_the_user_of_its_jobs(account: str, cell: Re
     grace.user = "mallory"
     grace.run("job", "run", "--name", "mine", "--detach")
     job = omega.json("job", "list")["jobs"][0]
-    assert (job["user"], job["user_verified"]) == ("grace", True)
+    assert (job["user"], job["user_source"]) == ("grace", "login")
     assert "grace?" not in omega.text("job", "list")
     grace.run("job", "hold", "mine")
     assert "belongs to grace, and you are ada" in omega.error("job", "stop", "mine")
