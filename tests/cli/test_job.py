@@ -143,7 +143,7 @@ def test_list(omega: Omega, cell: RedisCell) -> None:
         "state": "pending",
         "reason": "NO_SCHEDULER",
         "user": None,
-        "user_source": "stated",
+        "user_source": None,
         "modify_index": 3,
         "held": False,
         "gate": None,
