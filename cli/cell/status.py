@@ -50,7 +50,8 @@ def _show(
     live, lapsed, counts = summary["schedulers"]["live"], summary["schedulers"]["lapsed"], summary["transactions"]
     render.facts(
         {
-            "cell": f"{cell.name} · version {summary['version']:,} · {store}",
+            "cell": f"{cell.name} · version {summary['version']:,} · {store}"
+            + ("" if summary["exact"] else " · approximate: the cell changed while it was read"),
             "machines": f"{machines.pop('total'):,} · {_by_word(machines, 'up')}",
             "in use": " · ".join(use),
             "jobs": f"{jobs.pop('total'):,} · {_by_word(jobs, 'pending', 'running')}",
@@ -64,7 +65,8 @@ def _show(
             )
             + (f" · lapsed: {units.listing(lapsed)}" if lapsed else ""),
             "transactions": f"{counts['total']:,} · {counts['conflicts']:,} with a conflict · "
-            f"conflict fraction {units.fraction(counts['conflict_fraction'])}",
+            f"conflict fraction {units.fraction(counts['conflict_fraction'])} · "
+            f"since the start of {units.count(counts['of_schedulers'], 'scheduler')} on record",
         }
     )
     limited = {kind: use for kind, use in kinds.items() if _limited(use)}

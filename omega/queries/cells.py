@@ -22,25 +22,31 @@ TRANSACTIONS = ("transactions", "accepted", "conflicts")
 def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:
     """Return the figures of a cell. Amounts are in the smallest units: millicores, MiB.
 
-    All machines and jobs are counted, none is sampled: machines as arrays, jobs in short.
+    All machines and jobs are counted, none is sampled: machines as arrays, jobs in short. ``exact``: whether all
+    figures are of ``version``; a cell that changes while it is read gives an approximate summary. Transactions are
+    those of the present processes of the schedulers that are on record, each since its start (``of_schedulers``).
     """
+    before = cell.counters()["version"]
     rows, heads, members = rows_of(cell), cell.job_heads(), cell.members()
     names, figures = cell.dimensions.names, cell.figures().values()
     total, accepted, conflicts = (sum(each.get(name, 0) for each in figures) for name in TRANSACTIONS)
+    depths, version = dict(sorted(cell.queue_depths().items())), cell.counters()["version"]
     return {
-        "version": cell.counters()["version"],
+        "version": version,
+        "exact": version == before,
         "resources": list(names),
         "machines": machine_states(rows, len(names)),
         "utilisation": utilisation_of(names, rows),
         "jobs": {"total": len(heads)} | tally(map(head_state, heads)),
         "tasks": counts([head.counts for head in heads]),
         "demand": _demand(names, heads),
-        "pending": dict(sorted(cell.queue_depths().items())),
+        "pending": depths,
         "schedulers": {
             "live": sorted(member for member, (_, alive, _) in members.items() if alive),
             "lapsed": sorted(member for member, (_, alive, _) in members.items() if not alive),
         },
         "transactions": {
+            "of_schedulers": len(figures),
             "total": total,
             "accepted": accepted,
             "conflicts": conflicts,

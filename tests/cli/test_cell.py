@@ -109,6 +109,8 @@ def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
         "cell": omega.cell,
         "store": store_url,
         "version": 0,
+        "exact": True,
+        "refuses_writes": None,
         "resources": ["cpu", "memory"],
         "machines": {"total": 0, "up": 0, "drained": 0, "down": 0, "offline": 0, "over": 0},
         "utilisation": {name: {"allocated": 0, "capacity": 0, "fraction": 0.0} for name in ("cpu", "memory")},
@@ -127,7 +129,7 @@ def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
         "recent": {"seconds": 900, "failed": 0, "lost": 0, "evicted": 0, "conflicts": 0},
         "pending": {},
         "schedulers": {"live": [], "lapsed": []},
-        "transactions": {"total": 0, "accepted": 0, "conflicts": 0, "conflict_fraction": 0.0},
+        "transactions": {"of_schedulers": 0, "total": 0, "accepted": 0, "conflicts": 0, "conflict_fraction": 0.0},
         "limits": {},
     }
 
@@ -249,3 +251,19 @@ def test_delete_asks_and_refuses_while_schedulers_work(store_url: str) -> None:
     cell.close()
     assert omega.text("cell", "delete", name, "--yes") == f"cell {name} with 0 machines and 0 live jobs deleted\n"
     assert omega.error("cell", "status", name).startswith(f"unknown cell '{name}'")
+
+
+def test_a_summary_of_a_cell_that_changes_is_marked_approximate(
+    omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert omega.json("cell", "status")["exact"] is True
+    heads = RedisCell.job_heads
+
+    def changing(own: RedisCell) -> object:
+        own.submit([JobSpec("late", "late", "batch", (TaskGroup((1, 1), 1, 5),))], 0, "ada")
+        return heads(own)
+
+    monkeypatch.setattr(RedisCell, "job_heads", changing)
+    assert omega.json("cell", "status")["exact"] is False
+    monkeypatch.setattr(RedisCell, "job_heads", heads)
+    assert "approximate" not in omega.text("cell", "status")
