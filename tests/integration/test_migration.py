@@ -11,7 +11,7 @@ from omega.cellstate.acl import line
 from omega.cellstate.audit import verify
 from omega.cellstate.backup.migrate import migrate
 from omega.cellstate.errors import Refused, StoreError
-from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from tests.integration.stage import Server, own_server
@@ -29,7 +29,7 @@ def server() -> Iterator[Server]:
 def older(client: Any, name: str) -> RedisCell:
     """A cell that has the schema before the present one."""
     cell = RedisCell.create(client, name)
-    cell.submit([JobSpec("id", "crawl", "batch", (TaskGroup((1, 1), 2, 100),))], AT, "ada")
+    cell.join("e", [MachineSpec("m", (4, 4), {"rack": "r"})], AT)
     client.hset(keys.prefix(name) + "meta", "schema", keys.SCHEMA - 1)
     return cell
 
@@ -69,17 +69,9 @@ def test_a_user_without_a_permission_changes_nothing(server: Server, denied: str
 
 def test_a_server_without_room_for_both_forms_is_left_alone(server: Server) -> None:
     client: Any = redis.Redis.from_url(server.url)
-    cell = older(client, "m")
-    client.hset(keys.prefix("m") + "meta", "schema", keys.SCHEMA)
-    cell.submit(
-        [
-            JobSpec(f"id{n}", f"j{n}", "batch", (TaskGroup((1, 1), 2, 100, {"command": ["x" * 40_000]}),))
-            for n in range(80)
-        ],
-        AT,
-        "ada",
-    )
-    client.hset(keys.prefix("m") + "meta", "schema", keys.SCHEMA - 1)
+    older(client, "m")
+    for number in range(80):
+        client.hset(keys.prefix("m") + "specs", f"id{number}", "x" * 40_000)
     before = records(client, "m")
     client.config_set("maxmemory", client.info("memory")["used_memory"] + 2**20)
     with pytest.raises(Refused, match=r"cell m: nothing was changed: .* raise the server's maxmemory by \d MiB"):

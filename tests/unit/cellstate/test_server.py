@@ -7,7 +7,7 @@ import redis
 from hypothesis import given, strategies as st
 
 from omega.cellstate import server
-from omega.cellstate.errors import BadInput, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
+from omega.cellstate.errors import BadInput, Forbidden, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
 from omega.cellstate.refused_writes import why_writes_are_refused
 from omega.cellstate.server import Answer, ServerInfo, translate
 from tests.answering import answering
@@ -134,7 +134,7 @@ PIPELINED = "Command # 2 (EVALSHA 0a 1 k READONLY secret) of pipeline caused err
         (redis.exceptions.MovedError("12 m2:6379"), Unsuitable, "shares its keys with other servers"),
         (redis.exceptions.ClusterCrossSlotError("keys"), Unsuitable, "shares its keys with other servers"),
         (redis.AuthenticationError("invalid username-password pair"), StoreError, "refuses the login"),
-        (redis.exceptions.NoPermissionError("User x"), StoreError, "does not permit this"),
+        (redis.exceptions.NoPermissionError("User x"), Forbidden, "does not permit this"),
         (redis.ResponseError("unknown command `HELLO`, with args beginning with: `3`"), Unsuitable, "is too old"),
         (redis.ConnectionError("max number of clients reached"), Unreachable, "takes no more connections"),
         (redis.TimeoutError("Timeout reading from socket"), Unreachable, "did not answer in time"),
