@@ -1,4 +1,4 @@
-"""What a benchmark or a demo started ends with it, and a process that starts while its store is away waits."""
+"""What a demo started, as benchmarks start it, ends with it; a process that starts while its store is away waits."""
 
 import os
 import signal
@@ -16,7 +16,6 @@ from tests.integration.stage import made_cell, own_server, simple_job, submit, u
 
 pytestmark = pytest.mark.server
 COMMANDS: dict[str, Sequence[str]] = {
-    "conflict": ("bench", "conflict", "--machines", "200", "--batch", "2", "--fullness", "0", "--seconds", "60"),
     "demo": ("demo",),
 }
 
