@@ -18,6 +18,7 @@ from omega.cellstate.gangs import check_gang
 from omega.cellstate.plain_text import check_text, check_texts
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER, Resources, largest_sum, shown
 from omega.cellstate.spec_fields import check_group_spec, check_spec
+from omega.cellstate.task_losses import TaskLoss
 
 MOST_CLAIMS = 5_000
 """Maximum number of claims of a transaction and of tasks of a gang: about 60 ms of the server's time (semantics 11)."""
@@ -255,19 +256,6 @@ class Run:
     group: int
     tasks: str
     leaving: bool = False
-
-
-class TaskLoss(NamedTuple):
-    """Losses of tasks of a group (semantics 26): `tasks` were lost `times` times.
-
-    `due_ms` is when they may be placed again, in ms of the server's clock, 0 once they are pending or run again;
-    `placement` is the id that they were lost with, 0 when a later placement of them has ended since.
-    """
-
-    tasks: str
-    times: int
-    due_ms: int
-    placement: int
 
 
 @dataclass(slots=True, kw_only=True)

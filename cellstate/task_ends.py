@@ -15,6 +15,8 @@ class EndKind(IntEnum):
     STOPPED = 4
     LEFT = 5
     """The acknowledgement: leaving tasks are physically gone."""
+    RETRIED = 6
+    """Failed, after all restarts on its machine, and to be placed again after a delay, on another machine if it can."""
 
 
 class TaskEnd(NamedTuple):

@@ -13,6 +13,7 @@ from omega.queries.names import Names
 MOST_JOBS = 3
 """Maximum number of jobs listed by name; of more only the count is printed."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
+_VERBS["retried"] = "used up its restarts"
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
 _VERBS |= {"gate": "gate held", "pass": "gate released"}
 _UPDATES = {

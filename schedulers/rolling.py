@@ -121,8 +121,9 @@ def move(job: Job, healthy: Mapping[int, int]) -> Move:
     policy, totals, done = Policy.of(job.spec), dict[int, int](), True
     for target in targets(job):
         new, older = job.groups[target.group], [job.groups[number] for number in target.older]
-        if target.new and new.failed + (new.finished if job.kind == "service" else 0):
-            word = f"{new.failed} failed" if new.failed else f"{new.finished} ended"
+        failed = new.failed + _retried(new)
+        if target.new and failed + (new.finished if job.kind == "service" else 0):
+            word = f"{failed} failed" if failed else f"{new.finished} ended"
             return Move(stalled=f"of its {new.total} new tasks {word}")
         # An unchanged group has no new tasks that must become healthy.
         totals |= _totals(job, target, healthy.get(target.group, 0) if target.new else new.placed, policy.max_down)
@@ -141,6 +142,11 @@ def outcome(job: Job) -> str:
         return "stopped"
     last = move(job, {})
     return last.stalled or ("" if last.done else "the job ended before its new tasks proved themselves")
+
+
+def _retried(group: GroupStatus) -> int:
+    """Return how many tasks of a group used up their restarts on a machine; in an update they fail its version."""
+    return sum(ranges.count(loss.tasks) for loss in group.losses if loss.retried.failures)
 
 
 def _finished(job: Job, target: Target) -> int:

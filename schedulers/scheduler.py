@@ -17,7 +17,7 @@ from omega.schedulers.job_fields import JobField, declared
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.outbox import Outbox
 from omega.schedulers.outcomes import admitted, count, transaction
-from omega.schedulers.placement.arranging import arranged
+from omega.schedulers.placement.arranging import elsewhere
 from omega.schedulers.placement.constrained import within_constraints
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import (
@@ -278,7 +278,7 @@ class Scheduler:
                     claims = placed[number]
                 else:
                     part = work if work.admitted is None else admitted(work)
-                    claims = arranged(self._within, part, snapshot, self.rng)
+                    claims = elsewhere(self._within, part, snapshot, self.rng)
                 if size := len(claims.machines if type(claims) is ClaimColumns else claims):
                     transactions.append(transaction(self, work, claims, snapshot, size))
                     left -= size

@@ -23,8 +23,9 @@ Directory = Callable[[Inspection, CellState, Register], Iterator[Violation]]
 
 _ALWAYS = {"schema", "resources", "version", "floor", "keep_jobs", "keep_ms"}
 """Fields of ``meta`` that a cell has from its creation."""
-LONGEST_MS, PROVEN_MS = 300_000, 600_000
-"""Maximum delay of a lost task; time after which a placement resets the number of losses (semantics 26)."""
+LONGEST_MS, LONGEST_RETRY_MS, PROVEN_MS = 300_000, 3_600_000, 600_000
+"""Maximum delay of a lost task, and of one that failed and is retried;
+time after which a placement resets the number of losses (semantics 26)."""
 _ENDED = (JobState.STOPPED, JobState.ABANDONED, JobState.DONE)
 
 
@@ -232,7 +233,12 @@ def housekeeping_has_work(inspection: Inspection, cell_state: CellState, _: Regi
         if job.state is JobState.STOPPED and running and job.id not in inspection.chores:
             yield Violation(4, "is stopped with running tasks and missing in the housekeeping set", f"job {job.id}")
         due = [loss.due_ms for group in job.groups for loss in group.losses if loss.due_ms]
-        if due and max(due) > inspection.now_ms + LONGEST_MS:
+        longest = (
+            LONGEST_RETRY_MS
+            if any(loss.retried.failures for group in job.groups for loss in group.losses)
+            else LONGEST_MS
+        )
+        if due and max(due) > inspection.now_ms + longest:
             what = (
                 f"has lost tasks that are delayed until {max(due)} ms, at {inspection.now_ms} ms by the server's clock"
             )

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from omega.cellstate import ranges
-from omega.cellstate.model import TaskLoss
+from omega.cellstate.task_losses import TaskLoss
 
-ENDS = ("finished", "failed", "lost", "evicted", "stopped")
+ENDS = ("finished", "failed", "retried", "lost", "evicted", "stopped")
 Complaint = tuple[int, str, str]
 """Invariant, what is wrong, where."""
 
@@ -40,10 +40,11 @@ class LossBook:
             self.delayed[words[1], words[2]] = None
         elif word in ENDS:
             self._ended = (word, *words[3:6])
+            if word in ("lost", "retried"):
+                self._delay(words[3], words[4], words[5])
             if word == "lost":
                 _, already = self._lost.get(int(words[1]), ((), ranges.EMPTY))
                 self._lost[int(words[1])] = words[3:5], ranges.add(already, words[5])
-                self._delay(words[3], words[4], words[5])
                 if words[3] in self.known:
                     self.history.setdefault((words[3], words[4]), []).append((words[5], int(words[1])))
         elif word in ("fail", "drop"):
@@ -89,7 +90,7 @@ class LossBook:
         inside = ranges.split(ended[3], tasks)[0] if ended[:3] == (how, job, group) and tasks else ranges.EMPTY
         if ranges.count(inside) != ranges.count(tasks):
             yield 4, f"{word} of tasks {tasks} of group {group} follows no fact that they were {how}", f"job {job}"
-        elif how == "lost":
+        elif how in ("lost", "retried"):
             self._take(job, group, tasks)
 
     def _late(self, words: tuple[str, ...], first: int | None) -> Iterator[Complaint]:

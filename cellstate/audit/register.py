@@ -59,7 +59,7 @@ class MachineFacts:
     """The number of its tree, "-" for none."""
 
 
-_BEGINS = frozenset({"attempt", "failed", "lost", "evicted", "stopped"})
+_BEGINS = frozenset({"attempt", "failed", "retried", "lost", "evicted", "stopped"})
 """Facts after which the first wait of their job is over."""
 
 

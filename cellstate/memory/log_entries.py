@@ -7,7 +7,7 @@ from omega.cellstate.memory.ledger import LogLine
 from omega.cellstate.memory.ranges import spell
 from omega.cellstate.memory.records import allocated
 
-OF_TASKS = frozenset({"place", "finished", "failed", "lost", "evicted", "stopped", "left"})
+OF_TASKS = frozenset({"place", "finished", "failed", "retried", "lost", "evicted", "stopped", "left"})
 OF_SPANS = frozenset({"fail", "late", "requeue"})
 OF_JOBS = frozenset(
     {"submit", "stop", "abandon", "done", "hold", "gate", "pass", "release", "resize", "drop", "awaited", "met",

@@ -8,6 +8,8 @@ from omega.cellstate.task_ends import EndKind
 
 FIRST_MS, LONGEST_MS, PROVEN_MS = 1_000, 300_000, 600_000
 """Delay after a first loss, maximum delay, and time after which a running placement is proven."""
+RETRY_MS, LONGEST_RETRY_MS = 30_000, 3_600_000
+"""Delay after a first failure that is retried, and maximum delay."""
 
 
 def keep_losses(g: GroupRow, losses: list[LossRow]) -> None:
@@ -23,9 +25,10 @@ def forget_losses(g: GroupRow, gone: Spans, *, unlinked: bool = False) -> None:
     kept = []
     for loss in g.losses:
         inside, rest = span_split(loss.tasks, gone)
-        kept.append(LossRow(rest, loss.count, loss.due, loss.placement))
+        kept.append(loss.of(rest))
         if unlinked:
-            kept.append(LossRow(inside, loss.count, loss.due, 0))
+            kept.append(loss.of(inside))
+            kept[-1].placement = 0
     keep_losses(g, kept)
 
 
@@ -34,27 +37,36 @@ def proven(ledger: Ledger, placement: int) -> bool:
     return placement <= next((last for at, last in ledger.ticks if at <= ledger.lost_at - PROVEN_MS), 0)
 
 
-def lose(ledger: Ledger, g: GroupRow, gone: Spans, placement: int) -> Spans:
-    """Count a loss of tasks; return those that are not placed again. The others are delayed."""
+def lose(ledger: Ledger, g: GroupRow, gone: Spans, placement: int, retried_on: int | None = None) -> Spans:
+    """Count a loss of tasks, or a failure on a machine that is retried; return those that are not placed again.
+
+    The others are delayed.
+    """
     kept: list[LossRow] = []
-    tasks_of: dict[int, Spans] = {}
-    fresh = gone
+    tasks_of: dict[tuple[int, int, int], Spans] = {}
+    fresh, retried = gone, retried_on is not None
+    first = (0, 1, retried_on) if retried_on is not None else (1, 0, -1)
     for loss in g.losses:
         inside, rest = span_split(loss.tasks, gone)
         if inside:
             fresh = span_split(fresh, inside)[1]
-            n = 1 if proven(ledger, placement) else loss.count + 1
-            tasks_of[n] = span_add(tasks_of.get(n, NONE), inside)
-        kept.append(LossRow(rest, loss.count, loss.due, loss.placement))
+            reset = proven(ledger, placement)
+            if retried_on is not None:
+                kind = loss.count, 1 if reset else loss.failures + 1, retried_on
+            else:
+                kind = 1 if reset else loss.count + 1, loss.failures, loss.machine
+            tasks_of[kind] = span_add(tasks_of.get(kind, NONE), inside)
+        kept.append(loss.of(rest))
     if fresh:
-        tasks_of[1] = span_add(tasks_of.get(1, NONE), fresh)
+        tasks_of[first] = span_add(tasks_of.get(first, NONE), fresh)
     spent = NONE
-    for n, tasks in sorted(tasks_of.items()):
-        if g.once or n > g.budget:
+    for (times, failures, machine), tasks in sorted(tasks_of.items()):
+        if g.once or (not retried and times > g.budget):
             spent = span_add(spent, tasks)
         else:
-            due = ledger.lost_at + min(LONGEST_MS, FIRST_MS * 2 ** (n - 1))
-            kept.append(LossRow(tasks, n, due, placement))
+            wait = min(LONGEST_RETRY_MS, RETRY_MS << (failures - 1)) if retried else FIRST_MS << (times - 1)
+            due = ledger.lost_at + (wait if retried else min(LONGEST_MS, wait))
+            kept.append(LossRow(tasks, times, due, placement, failures=failures, machine=machine))
     keep_losses(g, kept)
     return spent
 

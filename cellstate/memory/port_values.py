@@ -6,7 +6,8 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.links import gate_of
 from omega.cellstate.memory.ranges import spell
 from omega.cellstate.memory.records import GroupRow, JobRow, MachineRow, allocated
-from omega.cellstate.model import BUDGET, After, Described, GroupStatus, Job, Machine, Run, TaskLoss, ordered
+from omega.cellstate.model import BUDGET, After, Described, GroupStatus, Job, Machine, Run, ordered
+from omega.cellstate.task_losses import Retried, TaskLoss
 
 
 def job_of(ledger: Ledger, j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:
@@ -51,5 +52,8 @@ def _group(g: GroupRow, runs: Mapping[int, int]) -> GroupStatus:
         runs=tuple(ordered(((abs(placement), index, placement < 0) for placement, index in runs.items()), g.indices)),
         optional=g.optional, indices=g.indices,
         budget=BUDGET if g.once else g.budget, once=g.once,
-        losses=tuple(TaskLoss(spell(loss.tasks), loss.count, loss.due, loss.placement) for loss in g.losses)
+        losses=tuple(
+            TaskLoss(spell(loss.tasks), loss.count, loss.due, loss.placement, Retried(loss.failures, loss.machine))
+            for loss in g.losses
+        ),
     )  # fmt: skip

@@ -72,11 +72,18 @@ class MachineRow:
 class LossRow:
     """Losses of tasks of a group; fields as in model.Loss."""
 
-    __slots__ = ("count", "due", "placement", "tasks")
+    __slots__ = ("count", "due", "failures", "machine", "placement", "tasks")
 
-    def __init__(self, tasks: Spans, count: int, due: int, placement: int) -> None:
+    def __init__(
+        self, tasks: Spans, count: int, due: int, placement: int, *, failures: int = 0, machine: int = -1
+    ) -> None:
         """`due` is 0 once the tasks are not delayed any more."""
         self.tasks, self.count, self.due, self.placement = tasks, count, due, placement
+        self.failures, self.machine = failures, machine
+
+    def of(self, tasks: Spans) -> "LossRow":
+        """Return the same for other tasks."""
+        return LossRow(tasks, self.count, self.due, self.placement, failures=self.failures, machine=self.machine)
 
 
 class GroupRow:

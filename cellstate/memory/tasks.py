@@ -100,8 +100,8 @@ def take_off(ledger: Ledger, m: MachineRow, placement: int, part: Spans, how: En
         count_ended(g, how, count)
         if g.losses:
             forget_losses(g, gone)
-    elif how is EndKind.LOST:
-        spent = lose(ledger, g, gone, placement)
+    elif how in (EndKind.LOST, EndKind.RETRIED):
+        spent = lose(ledger, g, gone, placement, m.index if how is EndKind.RETRIED else None)
     elif g.once:
         spent = gone  # it was started, so it is not placed again
     else:

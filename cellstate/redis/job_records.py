@@ -17,7 +17,6 @@ from omega.cellstate.model import (
     JobSpec,
     JobState,
     TaskGroup,
-    TaskLoss,
     bucket_of,
     ordered,
     runs_commands,
@@ -26,6 +25,7 @@ from omega.cellstate.pages import Counts, JobHead
 from omega.cellstate.ranges import EMPTY
 from omega.cellstate.redis.records import pack, unpack
 from omega.cellstate.schema import AMOUNTS, CHANGING, FIXED, GROUP, NEVER, Field
+from omega.cellstate.task_losses import Retried, TaskLoss
 
 Fields = dict[str, Any]
 """A section's values by name: numbers, texts, booleans. A job's has ``groups`` as well, each of which has ``need``."""
@@ -215,10 +215,13 @@ def _group(group: Fields, apart: str | None) -> GroupStatus:
 
 
 def _losses(rest: str) -> tuple[TaskLoss, ...]:
-    """Read ``~tasks:count:due:placement~…#…`` (lua/parts/losses.lua)."""
+    """Read ``~tasks:count:due:placement~…#…``, with ``:failures:machine`` where there are any (losses.lua)."""
     _, *entries = rest.partition("#")[0].split("~")
-    split = [entry.split(":") for entry in entries]
-    return tuple(TaskLoss(tasks, int(n), int(due), int(placement)) for tasks, n, due, placement in split)
+    split = (entry.split(":") for entry in entries)
+    return tuple(
+        TaskLoss(tasks, int(count), int(due), int(placement), Retried(*map(int, retried)))
+        for tasks, count, due, placement, *retried in split
+    )
 
 
 _Links = tuple[bool, tuple[After, ...], tuple[str, ...], str, bool]

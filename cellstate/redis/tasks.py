@@ -30,7 +30,9 @@ class RedisTasks(RedisExecutors):
     @override
     def end(self, endings: Sequence[TaskEnd], at_ms: int, by: str) -> list[int]:
         # As many calls as it takes to end MOST_ENDS at a time.
-        loses = type(endings) is not FinishedRuns and any(ending.how is EndKind.LOST for ending in endings)
+        loses = type(endings) is not FinishedRuns and any(
+            ending.how in (EndKind.LOST, EndKind.RETRIED) for ending in endings
+        )
         now, counts = self.store_ms() if loses else 0, list[int]()
         for start in range(0, len(endings), MOST_ENDS):
             part = endings[start : start + MOST_ENDS]

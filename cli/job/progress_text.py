@@ -9,7 +9,7 @@ from omega.queries.events import Event
 from omega.queries.job_state import counts, group_names
 from omega.schedulers.constraints.reasons import MEANING
 
-BACK = {"lost": "lost with their machine", "evicted": "evicted"}
+BACK = {"lost": "lost with their machine", "evicted": "evicted", "retried": "failed after all restarts on a machine"}
 
 
 @dataclass

@@ -11,7 +11,7 @@ run_options = combined(
         default="batch",
         show_default=True,
         metavar="KIND",
-        help="Job type; schedulers of that type place the job.",
+        help="Job type; schedulers of that type place the job. Failed tasks of a service restart.",
     ),
     click.option(
         "--count",
@@ -43,7 +43,7 @@ run_options = combined(
         show_default=True,
         type=click.IntRange(0, 1_000),
         metavar="N",
-        help="Number of restarts of a failed task.",
+        help="Number of restarts of a failed task on its machine (service: 2 within 30 min).",
     ),
     click.option(
         "--precedence",

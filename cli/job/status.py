@@ -173,8 +173,11 @@ def loss_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each: ``tasks 3,5 of web: lost 2 times of at most 10, placed again in 3.2 s``."""
     for each in rows:
         delay = f", delayed for {units.seconds(each['delay_ms'] / 1000)}" if each["delay_ms"] else ""
-        times = units.count(each["lost"], "time")
-        yield f"tasks {each['tasks']} of group {each['name']}: lost {times} of at most {each['budget']}{delay}"
+        tasks = f"tasks {each['tasks']} of group {each['name']}"
+        if each["failures"]:
+            yield f"{tasks}: used up the restarts of a machine {units.count(each['failures'], 'time')}{delay}"
+        if each["lost"]:
+            yield f"{tasks}: lost {units.count(each['lost'], 'time')} of at most {each['budget']}{delay}"
 
 
 QUIET = frozenset({"finished", "left", "ended", "awaited", "met"})

@@ -186,12 +186,22 @@ class Locality(Strict):
     wait: list[Duration] = []
 
 
+def _restart(value: Any) -> Any:
+    """Read `restart: never`: no restart of a failed task, on no machine."""
+    return {"attempts": 0, "elsewhere": False} if value == "never" else value
+
+
 class Restart(Strict):
-    """Restarts of a failed task by its agent on the same machine, and the number of losses that a task survives."""
+    """Restarts of a failed task on its machine, then elsewhere, and the number of losses that a task survives.
+
+    What is left out follows from the kind (`omega.upkeep.restarts`).
+    """
 
     attempts: int = Field(0, ge=0, le=MOST_RESTARTS)
-    delay: Duration = 1_000
-    factor: float = Field(2.0, ge=1, le=10)
+    delay: Duration = 0
+    factor: float = Field(1.0, ge=1, le=10)
+    interval: Duration = 0
+    elsewhere: bool = False
     lost: int = Field(BUDGET, ge=0, le=MOST_BUDGET)
 
 
@@ -228,7 +238,7 @@ class Tasks(Strict):
     near: Near = None
     apart_from: Apart = None
     locality: Locality | None = None
-    restart: Restart | None = None
+    restart: Annotated[Restart | None, BeforeValidator(_restart)] = None
     health: Liveness | None = None
     time_limit: Duration = 0
     grace: Duration | None = None
@@ -264,7 +274,8 @@ class Tasks(Strict):
         if self.locality is not None:
             fields["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
         if self.restart is not None:
-            fields["restart"] = self.restart.model_dump(exclude={"lost"} if self.restart.lost == BUDGET else None)
+            stated = self.restart.model_dump(exclude_unset=True)
+            fields["restart"] = {name: value for name, value in stated.items() if (name, value) != ("lost", BUDGET)}
         if self.health is not None:
             fields["health"] = self.health.model_dump()
         if self.grace is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1_000
 """Versions read at once: a few milliseconds of the server's time."""
-ENDINGS = ("finished", "failed", "lost", "evicted", "stopped")
+ENDINGS = ("finished", "failed", "retried", "lost", "evicted", "stopped")
 UNREADABLE = "unreadable"
 """The kind of an event with an unreadable fact."""
 

@@ -66,11 +66,11 @@ class Past:
     def _add_own(self, event: Event) -> None:
         count = event.count or 0
         self.events.append(event)
-        if event.kind in ("failed", "fail") and (why := event.more.get("reason")):
+        if event.kind in ("failed", "retried", "fail") and (why := event.more.get("reason")):
             self.failures[why] = self.failures.get(why, 0) + count
         if event.kind == "fail":
             self._returned -= count
-        if event.kind in ("lost", "evicted"):
+        if event.kind in ("lost", "retried", "evicted"):
             self.lost += count if event.kind == "lost" else 0
             self._returned += count
         if event.kind in ("place", "conflict"):

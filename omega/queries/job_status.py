@@ -149,7 +149,7 @@ def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
 
 
 def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
-    """Return the losses (semantics 26) of tasks that have not ended; ``delay_ms`` is their delay from now on."""
+    """Return losses and retried failures (semantics 26) of tasks that have not ended; ``delay_ms`` is from now on."""
     if not any(group.losses for group in job.groups):
         return []
     now, names = cell.store_ms(), group_names(job)
@@ -159,6 +159,7 @@ def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
             "name": names[number],
             "tasks": loss.tasks,
             "lost": loss.times,
+            "failures": loss.retried.failures,
             "budget": group.budget,
             "delay_ms": max(0, loss.due_ms - now),
         }

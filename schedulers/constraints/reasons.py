@@ -45,7 +45,7 @@ MEANING: Mapping[str, str] = {
     Reason.NEVER: "a task needs more than a limit of its kind or of its pools admits at all; raise the limit",
     Reason.HELD: "held: it is not to be placed yet",
     Reason.DEPENDENCY: "it waits for other jobs to end; or one of them did not finish, and so it was stopped",
-    Reason.LOST: "its unplaced tasks were lost and are delayed before they are placed again",
+    Reason.LOST: "its unplaced tasks were lost, or failed, and are delayed before they are placed again",
     Reason.CONFLICTS: "given up after too many conflicts",
     Reason.STOPPING: "stopped, and tasks are still on machines",
     Reason.PLACED: "all of its tasks have machines",

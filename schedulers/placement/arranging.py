@@ -18,6 +18,34 @@ TRIES = 3
 """Random orders that are tried after the order by task size."""
 
 
+def elsewhere(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+    """Place a job, tasks that failed after all restarts on a machine elsewhere as far as there is room (semantics 26).
+
+    What fits on no other machine may be placed on the same one again.
+    """
+    groups = work.job.groups
+    if len(groups) == 1 and not groups[0].losses:
+        return arranged(placement, work, snapshot, rng)
+    failed = {loss.retried.machine for group in groups for loss in group.losses if loss.retried.failures}
+    failed = {machine for machine in failed if machine < snapshot.size}
+    if not failed:
+        return arranged(placement, work, snapshot, rng)
+    others = np.ones(snapshot.size, dtype=np.bool_)
+    others[list(failed)] = False
+    mark = snapshot.mark()
+    claims = arranged(placement, work, snapshot.narrow(others), rng)
+    left, places = list(work.left), dict(places_of(work, snapshot))
+    for claim in claims:
+        left[claim.group] -= claim.count
+        places[claim.machine] = places.get(claim.machine, 0) + claim.count
+    if not any(left):
+        return claims
+    if work.job.gang is not _NO_GANG:
+        snapshot.undo(mark)
+        return arranged(placement, work, snapshot, rng)
+    return [*claims, *arranged(placement, replace(work, left=left, places=places), snapshot, rng)]
+
+
 def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
     """Place a job; try a gang of several groups in other orders too, the largest tasks first.
 

@@ -222,7 +222,7 @@ class History:
 
     def lose(self) -> None:
         """Some are lost; of these, some are reported late, before or after they are queued again."""
-        lost = self.endings(leaving=False, hows=[EndKind.LOST])
+        lost = self.endings(leaving=False, hows=[EndKind.LOST, EndKind.RETRIED])
         self.end_all(lost)
         if self.rng.random() < 0.5:
             self.tend()

@@ -29,7 +29,8 @@ class Losses(RuleBasedStateMachine):
         there = endings_of(self.twin, leaving=False) or [TaskEnd(0, 1, EndKind.LOST)]
         runs: list[TaskEnd] = data.draw(st.lists(st.sampled_from(there), max_size=5))
         jobs = {run.placement: run.job for run in self.twin.runs(list(self.twin.ledger.M))}
-        lost = [ending._replace(how=EndKind.LOST, reason="x") for ending in runs]
+        how = data.draw(st.sampled_from([EndKind.LOST, EndKind.LOST, EndKind.RETRIED]))
+        lost = [ending._replace(how=how, reason="x") for ending in runs]
         told = data.draw(st.sampled_from([EndKind.FINISHED, EndKind.FAILED]))
         late = [each._replace(how=told, job=jobs[each.placement]) for each in runs[:2] if each.placement in jobs]
         for endings, wait in ((lost, 0), (late, 999), (late, 1), (late, 4_000)):

@@ -15,7 +15,7 @@ from tests.property.gathering import gather
 from tests.property.worlds import EVERY_BUCKET, LEASE_MS, World, Worlds
 
 MACHINES = 5
-ENDS = (EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.STOPPED, EndKind.EVICTED)
+ENDS = (EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.RETRIED, EndKind.STOPPED, EndKind.EVICTED)
 
 
 class LargeGroups(RuleBasedStateMachine):

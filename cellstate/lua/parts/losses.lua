@@ -1,9 +1,11 @@
 -- Losses of tasks (semantics 26). A lost task is delayed: 1 s, doubled with each loss, at most 5 min; then housekeeping
 -- queues it again. One that was lost more often than its budget allows fails, and any lost task of an at-most-once
--- group. A group's losses are "~tasks:count:due:placement" each; due: the server's time in ms, 0 once they wait;
--- placement: the id they were lost with, 0 when a later placement ended since.
+-- group. A task that is retried used up its restarts on a machine: 30 s, doubled with each such failure, at most 1 h, and
+-- no budget. A group's losses are "~tasks:count:due:placement" each, with ":failures:machine" behind it for tasks that were
+-- retried; due: the server's time in ms, 0 once they wait; placement: the id they were lost with, 0 when a later placement
+-- ended since; machine: of the last failure.
 
---@const FIRST_MS 1000, LONGEST_MS 300000, PROVEN_MS 600000
+--@const FIRST_MS 1000, LONGEST_MS 300000, PROVEN_MS 600000, RETRY_MS 30000, LONGEST_RETRY_MS 3600000
 -- The server's time in ms; set by the scripts that may lose tasks.
 local lost_at = 0
 local proven_to = nil
@@ -78,7 +80,7 @@ local function forget_losses(j, g, gone, unlinked)
   each_loss(g, gone, function(loss, inside, rest)
     loss.tasks = rest
     if unlinked then
-      kept[#kept + 1] = { loss, loss_of(inside, loss.count, loss.due, '0') }
+      kept[#kept + 1] = { loss, loss_of(inside, loss.count, loss.due, '0', loss.failures, loss.machine) }
     elseif loss.due > 0 then
       delayed = delayed - span_count(inside)
     end
@@ -107,30 +109,48 @@ local function proven(placement)
   return tonumber(placement) <= proven_to
 end
 
--- Count a loss of tasks; returns those that are not placed again. The others are delayed.
-local function lose(j, g, gone, placement)
-  local counts, tasks_of, fresh, delayed = {}, {}, gone, 0
-  local function count(n, tasks)
+-- Count a loss of tasks, or with a machine a failure that is retried; returns those that are not placed again. The others
+-- are delayed.
+local function lose(j, g, gone, placement, retried_on)
+  local kinds, known, fresh, delayed = {}, {}, gone, 0
+  local function count(times, failures, machine, tasks)
     if tasks == '-' then return end
-    if not tasks_of[n] then counts[#counts + 1] = n end
-    tasks_of[n] = tasks_of[n] and span_add(tasks_of[n], tasks) or tasks
+    local name = format('%d:%d:%s', times, failures, machine)
+    local kind = known[name]
+    if kind then
+      kind.tasks = span_add(kind.tasks, tasks)
+    else
+      known[name] = { times = times, failures = failures, machine = machine, tasks = tasks }
+      kinds[#kinds + 1] = known[name]
+    end
   end
   each_loss(g, gone, function(loss, inside, rest)
     fresh = select(2, span_split(fresh, inside))
-    count(proven(placement) and 1 or loss.count + 1, inside)
+    local reset = proven(placement)
+    if retried_on then
+      count(loss.count, reset and 1 or loss.failures + 1, retried_on, inside)
+    else
+      count(reset and 1 or loss.count + 1, loss.failures, loss.machine, inside)
+    end
     if loss.due > 0 then delayed = delayed - span_count(inside) end
     loss.tasks = rest
   end)
-  count(1, fresh)
-  table.sort(counts)
-  local spent, budget = '-', g[BUDGET] == NEVER and -1 or g[BUDGET]
-  for _, n in ipairs(counts) do
-    if n > budget then
-      spent = span_add(spent, tasks_of[n])
+  count(retried_on and 0 or 1, retried_on and 1 or 0, retried_on or '', fresh)
+  table.sort(kinds, function(x, y)
+    if x.times ~= y.times then return x.times < y.times end
+    if x.failures ~= y.failures then return x.failures < y.failures end
+    return (tonumber(x.machine) or -1) < (tonumber(y.machine) or -1)
+  end)
+  local spent, budget = '-', retried_on and math.huge or g[BUDGET]
+  if g[BUDGET] == NEVER then budget = -1 end
+  for _, kind in ipairs(kinds) do
+    if kind.times > budget then
+      spent = span_add(spent, kind.tasks)
     else
-      local due = lost_at + math.min(LONGEST_MS, FIRST_MS * 2 ^ (n - 1))
-      add_loss(losses_of(g), loss_of(tasks_of[n], n, due, placement))
-      delayed = delayed + span_count(tasks_of[n])
+      local wait = math.min(LONGEST_MS, FIRST_MS * 2 ^ (kind.times - 1))
+      if retried_on then wait = math.min(LONGEST_RETRY_MS, RETRY_MS * 2 ^ (kind.failures - 1)) end
+      add_loss(losses_of(g), loss_of(kind.tasks, kind.times, lost_at + wait, placement, kind.failures, kind.machine))
+      delayed = delayed + span_count(kind.tasks)
     end
   end
   delay(j, g, delayed)

@@ -27,9 +27,9 @@ local function load_machines(wanted)
 end
 
 -- A loss of tasks of a group (losses.lua); low, high: the first and the last of them.
-local function loss_of(tasks, count, due, placement)
+local function loss_of(tasks, count, due, placement, failures, machine)
   return {
-    tasks = tasks, count = count, due = due, placement = placement, low = tonumber(match(tasks, '^%d+')),
+    tasks = tasks, count = count, due = due, placement = placement, failures = failures, machine = machine, low = tonumber(match(tasks, '^%d+')),
     high = tonumber(match(tasks, '%d+$')) }
 end
 
@@ -42,8 +42,9 @@ end
 local function losses_of(g)
   if not g.loss_list then
     local list = { low = math.huge, high = -1 }
-    for tasks, count, due, placement in gmatch(g.losses or '', '~([^:~]+):(%d+):(%d+):(%d+)') do
-      add_loss(list, loss_of(tasks, tonumber(count), tonumber(due), placement))
+    for tasks, count, due, placement, more in gmatch(g.losses or '', '~([^:~]+):(%d+):(%d+):(%d+)([%d:]*)') do
+      local failures, machine = match(more, '(%d+):(%d+)')
+      add_loss(list, loss_of(tasks, tonumber(count), tonumber(due), placement, tonumber(failures or 0), machine or ''))
     end
     g.loss_list = list
   end
@@ -56,6 +57,7 @@ local function text_of_losses(list)
   for _, loss in ipairs(list) do
     if loss.tasks ~= '-' then
       parts[#parts + 1] = format('~%s:%d:%d:%s', loss.tasks, loss.count, loss.due, loss.placement)
+        .. (loss.failures > 0 and format(':%d:%s', loss.failures, loss.machine) or '')
     end
   end
   return #parts > 0 and concat(parts)

@@ -83,10 +83,10 @@ end
 local strict = {}
 local ENDED = { finished = FINISHED, failed = FAILED, stopped = STOPPED }
 
--- Take tasks of a run off its machine. how: finished, failed, lost, evicted, stopped.
+-- Take tasks of a run off its machine. how: finished, failed, retried, lost, evicted, stopped.
 -- Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional
--- task that is evicted, lost or failed is dropped from the total and never pending again (4). Lost tasks are delayed,
--- or fail (losses.lua); those of an at-most-once group fail when they are evicted too (26).
+-- task that is evicted, lost or failed is dropped from the total and never pending again (4). Lost and retried tasks
+-- are delayed, or fail (losses.lua); those of an at-most-once group fail when they are evicted too (26).
 -- Returns how many there were. The caller has freed the amounts; what follows reason is what find_run found.
 local function take_off(m, placement, part, how, reason, from, to, id, group, tasks)
   local j = J[id]
@@ -117,8 +117,8 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   elseif ended then
     g[ended] = g[ended] + count
     if g.losses then forget_losses(j, g, gone) end
-  elseif how == 'lost' then
-    spent = lose(j, g, gone, placement)
+  elseif how == 'lost' or how == 'retried' then
+    spent = lose(j, g, gone, placement, how == 'retried' and m.key)
   elseif g[BUDGET] == NEVER then
     spent = gone  -- it has begun, so it is not placed again
   else

@@ -32,7 +32,7 @@ from omega.live.agent.guard_line import GuardLine
 from omega.live.agent.health_reports import HealthReports
 from omega.live.agent.kept import LONGEST_REASON, Kept, give_notice
 from omega.live.agent.lease_file import now
-from omega.live.agent.orders import Site, order
+from omega.live.agent.orders import Site, group_spec, order
 from omega.live.agent.output import Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, PlacementKey
 from omega.live.agent.renewal import BEATS, Renewal
@@ -40,6 +40,7 @@ from omega.live.agent.run_as import may_enter
 from omega.live.runners.runner import Runner
 from omega.schedulers.constraints.demands import runner_attribute
 from omega.schedulers.process.housekeeping import housekeep
+from omega.upkeep import restarts
 
 LEASE_MS = 20_000
 MOST_STARTS, MOST_ASKED = 32, 1_000
@@ -247,7 +248,9 @@ class Agent:
         try:
             what = order(job, key, place, site, self._own() if own else {})
         except BadInput as error:
-            self._end([key], EndKind.FAILED, str(error)[:LONGEST_REASON])
+            again = restarts(job.kind, group_spec(job, key.group).get("restart"), once=job.groups[key.group].once)
+            kind = EndKind.RETRIED if again.elsewhere else EndKind.FAILED
+            self._end([key], kind, str(error)[:LONGEST_REASON])
             return
         if not what["command"]:
             self._end([key], EndKind.FAILED, "no command and no duration: nothing to run")

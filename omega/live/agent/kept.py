@@ -120,9 +120,9 @@ class Kept:
         if result["how"] == "failed":
             reason = " ".join(result["reason"].split())
             reason = reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
-            return EndKind.FAILED, reason if result[
-                "attempts"
-            ] == 1 else f"{reason} after {result['attempts']} attempts"
+            kind = EndKind.RETRIED if result.get("elsewhere") else EndKind.FAILED
+            tries = result["attempts"]
+            return kind, reason if tries == 1 else f"{reason} after {tries} attempts"
         return EndKind.LOST, "agent"
 
 

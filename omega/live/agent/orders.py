@@ -12,12 +12,11 @@ from omega.live.agent.runners import run_by
 from omega.live.agent.task_start import DECIDED, MARK
 from omega.live.runners.runner import Runner
 from omega.schedulers.rolling import Policy
-from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS
+from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS, restarts
 
 GRACE_MS = 10_000
 LOG_BYTES = 10 << 20
 """Kept output of each stream of a task, unless the job sets a limit."""
-DELAY_MS, FACTOR = 1_000, 2.0
 READY_EVERY_MS, READY_TIMEOUT_MS = 5_000, 10_000
 """Period and timeout of the readiness command of an update."""
 MIB = 1 << 20
@@ -38,6 +37,13 @@ class Site(NamedTuple):
     """The task runners of this machine by name."""
 
 
+def group_spec(job: Job, group: int) -> Mapping[str, Any]:
+    """Return the fields of a task group for schedulers and executors."""
+    groups = job.spec.get("groups") or []
+    said: Mapping[str, Any] = groups[group] if group < len(groups) else {}
+    return said
+
+
 def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str, str]) -> dict[str, Any]:
     """Return the order of one task; `own` holds the variables of tasks that run an Omega command.
 
@@ -45,9 +51,9 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
     Its directory is the job's, else the directory of submission if it exists here, else the
     task's own directory. Raises BadInput when the task's runner is not on this machine, refuses or fails.
     """
-    groups = job.spec.get("groups") or []
-    said: Mapping[str, Any] = groups[key.group] if key.group < len(groups) else {}
-    restart = said.get("restart", {})
+    said = group_spec(job, key.group)
+    group = job.groups[key.group]
+    restart = restarts(job.kind, said.get("restart"), once=group.once)
     inherited = {name: value for name, value in site.surroundings.items() if not name.startswith("OMEGA_")}
     if site.user is not None:
         inherited |= {"HOME": site.user["home"], "USER": site.user["name"], "LOGNAME": site.user["name"]}
@@ -55,7 +61,7 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
     index = array_index(said, key.task)
     numbered = {} if index is None else {"OMEGA_ARRAY_INDEX": str(index)}
     policy = Policy.of(job.spec)
-    need = dict(zip(site.dimensions.names, job.groups[key.group].need, strict=True))
+    need = dict(zip(site.dimensions.names, group.need, strict=True))
     identity = {
         **job.spec.get("environment", {}),
         "OMEGA_JOB": job.id,
@@ -70,14 +76,10 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         **own,
     }
     made = {
-        "command": said.get("command") or _simulated(job.groups[key.group].duration_ms),
+        "command": said.get("command") or _simulated(group.duration_ms),
         "environment": {**inherited, **identity},
         "directory": job.spec.get("directory") or (origin if site.there(origin) else str(place / "work")),
-        "restart": {
-            "attempts": restart.get("attempts", 0),
-            "delay_ms": restart.get("delay", DELAY_MS),
-            "factor": restart.get("factor", FACTOR),
-        },
+        "restart": restart._asdict(),
         "final": DECIDED if own else None,
         "time_limit_ms": said.get("time_limit", 0),
         "grace_ms": said.get("grace", GRACE_MS),

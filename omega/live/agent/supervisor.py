@@ -84,17 +84,21 @@ class Supervisor:
 
     def run(self) -> dict[str, Any]:
         """Run the task, repeatedly after failures as ordered; returns its result and time of end (`now`)."""
-        restart, attempt = self.order["restart"], 1
-        delay = restart["delay_ms"] / 1000
+        restart, attempt, used, since = self.order["restart"], 1, 0, now()
+        delay, interval = restart["delay_ms"] / 1000, restart.get("interval_ms", 0) / 1000
         while True:
             how, reason = self._attempt(attempt)
-            if how == "failed" and attempt <= restart["attempts"] and not self.ending:
+            if interval and now() - since > interval:
+                used, since, delay = 0, now(), restart["delay_ms"] / 1000
+            if how == "failed" and used < restart["attempts"] and not self.ending:
                 if self._pause(min(delay, LONGEST_DELAY_SECONDS)):
                     delay *= restart["factor"]
-                    attempt += 1
+                    attempt, used = attempt + 1, used + 1
                     continue
                 how, reason = self._ended(reason)
-            return {"how": how, "reason": reason, "attempts": attempt, "at": now()}
+            # A time limit is for the task, wherever it runs.
+            again = how == "failed" and not self.ending and restart.get("elsewhere", False)
+            return {"how": how, "reason": reason, "attempts": attempt, "elsewhere": again, "at": now()}
 
     def _attempt(self, attempt: int) -> tuple[str, str]:
         before = self._oom_kills()
@@ -126,7 +130,7 @@ class Supervisor:
             self.unhealthy, self.kill_at = "", NEVER
             return "failed", unhealthy
         if task.returncode and task.returncode == self.order.get("final"):
-            self.order["restart"]["attempts"] = 0
+            self.order["restart"] |= {"attempts": 0, "elsewhere": False}
         return ("failed", self._failure(task.returncode)) if task.returncode else ("finished", "")
 
     def _start(self, attempt: int) -> "subprocess.Popen[bytes]":

@@ -146,7 +146,8 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\ntasks:\n- count: 1\n  cout: 2",
          ("4: tasks[0].cout: unknown field; did you mean count? allowed: name, count, resources, command, runner, "
           "image, duration, "
-         "constraints, spread, different_machines, near, apart_from, locality, restart, time_limit, grace, log_limit, "
+         "constraints, spread, different_machines, near, apart_from, locality, restart, health, time_limit, grace, "
+         "log_limit, "
          "array")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",
          ("3: tasks[0].locality.zones: unknown field; allowed: machines, wait; "
@@ -190,7 +191,7 @@ def test_the_resources_of_another_cell() -> None:
          "3: tasks[0].spread[0]: domain is missing; write {domain: rack, most: 2}"),
         ("name: a\ntasks:\n- restart: 3", "3: tasks[0].restart: 3 is not a mapping of fields"),
         ("name: a\ntasks:\n- restart: {tries: 3}",
-         "3: tasks[0].restart.tries: unknown field; allowed: attempts, delay, factor, lost"),
+         "3: tasks[0].restart.tries: unknown field; allowed: attempts, delay, factor, interval, elsewhere, lost"),
         ("name: a\ntasks:\n- restart: {attempts: 3, factor: 0}",
          "3: tasks[0].restart.factor: 0 is not allowed; want at least 1.0"),
         ("name: a\ntasks:\n- log_limit: 10",

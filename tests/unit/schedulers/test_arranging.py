@@ -1,11 +1,13 @@
 """A gang of several groups is tried in several orders before it is given up."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from omega.cellstate.model import Gang
-from omega.schedulers.placement.arranging import arranged
+from omega.cellstate.task_losses import Retried, TaskLoss
+from omega.schedulers.placement.arranging import arranged, elsewhere
 from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.scored import BestFit
@@ -44,3 +46,23 @@ def test_what_a_job_demands_of_all_its_groups_holds_in_every_order() -> None:
     gang = demanding((group((1, 1), 2), asked), (group((4, 4), 1), asked), gang=Gang.YES)
     claims = arranged(ServicePlacement(), gang, snapshot, Random(3))
     assert sorted(claim.machine for claim in claims) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("placement", POLICIES)
+def test_what_failed_on_a_machine_goes_to_another_one_while_one_has_room(placement: Placement) -> None:
+    for free, expected in (((4, 4), {1}), ((0, 0), {0})):
+        for gang in (Gang.NO, Gang.YES):
+            snapshot = copy((4, 4), free)
+            retried = replace(group((2, 2), 1), losses=(TaskLoss("0", 0, 0, 1, Retried(1, 0)),))
+            claims = elsewhere(placement, work("g", retried, gang=gang), snapshot, Random(3))
+            assert {claim.machine for claim in claims} == expected
+            assert sum(claim.count for claim in claims) == 1
+
+
+def test_as_many_tasks_as_fit_elsewhere_leave_the_machine_where_they_failed() -> None:
+    snapshot = copy((8, 8), (4, 4))
+    retried = replace(
+        group((2, 2), 3), losses=(TaskLoss("0-2", 0, 0, 1, Retried(1, 0)), TaskLoss("3", 0, 0, 1, Retried(1, 99)))
+    )
+    claims = elsewhere(FirstFit(), work("g", retried), snapshot, Random(3))
+    assert sorted((claim.machine, claim.count) for claim in claims) == [(0, 1), (1, 2)]

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import pytest
 
-from omega.cellstate.model import Gang, GroupStatus, TaskLoss
+from omega.cellstate.model import Gang, GroupStatus
 from omega.cellstate.residents import Resident
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.task_ends import EndKind
+from omega.cellstate.task_losses import TaskLoss
 from omega.cellstate.transaction import Claim, Mode
 from omega.schedulers.loop import Commit
 from omega.schedulers.outcomes import admitted

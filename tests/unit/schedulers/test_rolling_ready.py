@@ -1,6 +1,7 @@
-"""Rolling updates of jobs with a readiness command."""
+"""Rolling updates of jobs with a readiness command, and of services whose new tasks use up their restarts."""
 
 from omega.cellstate.health import HealthOf, HealthReport, HealthState
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.unit.schedulers.test_rolling import STEP_MS, Site
 
 
@@ -30,3 +31,17 @@ def test_a_task_with_a_readiness_command_counts_when_it_was_ready_for_long_enoug
     site.step()
     site.tick()
     assert site.running() == {"old": 0, "new": 2}
+
+
+def test_a_new_task_that_used_up_its_restarts_fails_the_version() -> None:
+    site = Site(2, room=3, healthy_ms=2 * STEP_MS)
+    site.update("new", 2)
+    site.step()
+    site.tick()
+    (placement, machine, _) = site.job.groups[1].runs[0]
+    site.cell.end([TaskEnd(machine, placement, EndKind.RETRIED)], site.now, "e0")
+    site.step()
+    assert site.cell.updates() == {"a": "stalled of its 1 new tasks 1 failed"}
+    site.update("old", 2, again=True)
+    assert site.until_settled() >= 1
+    assert site.running() == {"old": 2, "new": 0}

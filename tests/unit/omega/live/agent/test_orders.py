@@ -5,7 +5,7 @@ from typing import Any
 
 from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.resources import Dimensions
-from omega.live.agent.orders import FACTOR, GRACE_MS, LOG_BYTES, Site, order
+from omega.live.agent.orders import GRACE_MS, LOG_BYTES, Site, order
 from omega.live.agent.places import PlacementKey
 
 PLACE = Path("/state/tasks/j.1.7.3")
@@ -37,7 +37,7 @@ def test_a_job_that_says_little() -> None:
             "OMEGA_TASK_DIRECTORY": "/state/tasks/j.1.7.3",
         },
         "directory": "/state/tasks/j.1.7.3/work",
-        "restart": {"attempts": 0, "delay_ms": 1000, "factor": FACTOR},
+        "restart": {"attempts": 0, "delay_ms": 1000, "factor": 2.0, "interval_ms": 0, "elsewhere": False},
         "final": None,
         "time_limit_ms": 0,
         "grace_ms": GRACE_MS,
@@ -48,7 +48,11 @@ def test_a_job_that_says_little() -> None:
         "user": None,
         "lease": "/state/lease",
         "incarnation": 5,
-        "health": {"command": [], "grace_ms": 0, "every_ms": 5_000, "timeout_ms": 10_000},
+        "checks": {
+            "ready": {"command": [], "grace_ms": 0, "every_ms": 5_000, "timeout_ms": 10_000},
+            "alive": {"command": [], "grace_ms": 0, "every_ms": 10_000, "timeout_ms": 1_000, "failures": 3},
+            "max_down": 1,
+        },
     }
 
 
@@ -62,7 +66,9 @@ def test_a_job_that_says_all() -> None:
         "log_limit": 4096,
     }
     found = ordered({"groups": [{}, said], "environment": {"A": "1", "PATH": "/mine"}}, PATH="/bin")
-    assert (found["command"], found["restart"]) == (["a", "b"], {"attempts": 3, "delay_ms": 5, "factor": 1.5})
+    assert found["command"] == ["a", "b"]
+    restart = {"attempts": 3, "delay_ms": 5, "factor": 1.5, "interval_ms": 0, "elsewhere": False}
+    assert found["restart"] == restart
     assert (found["time_limit_ms"], found["grace_ms"], found["log_bytes"]) == (9, 0, 4096)
     surroundings = found["environment"]
     assert (surroundings["A"], surroundings["PATH"], surroundings["OMEGA_GROUP"]) == ("1", "/mine", "work")
@@ -86,7 +92,8 @@ def test_tasks_of_an_array_know_their_index() -> None:
 
 def test_the_health_command_is_the_one_of_the_jobs_updates() -> None:
     found = ordered({"update": {"max_down": 1, "health": {"command": ["probe"], "grace": 700, "healthy_after": 9}}})
-    assert (found["health"]["command"], found["health"]["grace_ms"]) == (["probe"], 700)
+    ready = found["checks"]["ready"]
+    assert (ready["command"], ready["grace_ms"], found["checks"]["alive"]["command"]) == (["probe"], 700, [])
 
 
 def test_what_is_meant_to_be_played_sleeps() -> None:

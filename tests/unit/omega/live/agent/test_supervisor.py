@@ -277,6 +277,26 @@ def test_reading_on_while_files_give_way(tmp_path: Path) -> None:
     output.file.close()
 
 
+# Restarts
+
+
+def test_attempts_are_counted_within_an_interval(order: Order) -> None:
+    restart = {"attempts": 1, "delay_ms": 10, "factor": 1, "interval_ms": 60_000}
+    task = order("sh", "-c", "echo >> tries; exit 3", restart=restart)
+    assert kept(task) == ("failed", "exit 3")
+    assert len((task / "work" / "tries").read_text()) == 2
+    again = "echo >> tries; sleep 0.2; test $(wc -l < tries) -gt 7"
+    assert kept(order("sh", "-c", again, restart=restart | {"interval_ms": 100})) == ("finished", "")
+
+
+@pytest.mark.parametrize("limit_ms", [0, 100])
+def test_a_failure_is_retried_elsewhere_unless_a_time_limit_ended_it(order: Order, limit_ms: int) -> None:
+    restart = {"attempts": 0, "delay_ms": 10, "factor": 1, "elsewhere": True}
+    place = order("sh", "-c", "sleep 1; exit 3", restart=restart, time_limit_ms=limit_ms)
+    assert kept(place)[0] == "failed"
+    assert json.loads((place / "result").read_text())["elsewhere"] is not bool(limit_ms)
+
+
 # Health
 
 
