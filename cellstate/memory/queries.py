@@ -117,6 +117,10 @@ class MemoryQueries(Cell):
         rows = (self.ledger.J[job_id] for job_id in ids if job_id in self.ledger.J)
         return {j.id: job_of(self.ledger, j, spec=False) for j in rows}
 
+    @override
+    def specs(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        return {job_id: dict(self.ledger.J[job_id].spec) if job_id in self.ledger.J else {} for job_id in ids}
+
     def job_count(self) -> int:
         """Return how many jobs are stored."""
         return len(self.ledger.J)

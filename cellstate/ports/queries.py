@@ -110,6 +110,9 @@ class JobQueries(Protocol):
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
         """Return those of some jobs that are stored, without the parts that only schedulers and executors read."""
 
+    def specs(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return the fields of jobs that only schedulers and executors read; empty for a job that is not stored."""
+
     def ids_by_name(self, names: Sequence[str]) -> dict[str, str]:
         """Return the id of the newest job of each of some names, live or ended, where one is kept."""
 

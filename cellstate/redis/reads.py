@@ -207,6 +207,11 @@ class RedisReads(RedisCalls):
         jobs = ((job_id, self._job(job_id, record, b"", apart.get(job_id, {}))) for job_id, record in stored.items())
         return {job_id: job for job_id, job in jobs if job is not None}
 
+    @override
+    def specs(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+        known = self._fields("specs", ids)
+        return {job_id: self._record("specs", job_id, records.unpack, spec or b"") or {} for job_id, spec in known}
+
     def live_job_count(self) -> int:
         """Return the number of jobs that have not ended."""
         ended = self._command(self.client.llen, self._prefix + "done")

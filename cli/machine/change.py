@@ -1,5 +1,6 @@
 """``omega machine drain``, ``up``, ``down``, ``remove``, ``set`` and ``resize``: change machines that are named."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from omega.cli.options import NAME, amount_options, named, vector
 from omega.queries.machines import find_machines, tasks_on
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import Machine
+    from omega.cellstate.model import Machine, Run
     from omega.cellstate.ports import OperatorStore
 
 
@@ -33,7 +34,11 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
         put_back = cell.set_machine_state(machine.index, to, app.now_ms(), app.by)
         cell.set_deadline(machine.index, deadline_ms)
         answers.append((machine, put_back))
-    left = tasks_on(cell.runs([machine.index for machine in machines]))
+    runs = cell.runs([machine.index for machine in machines])
+    left = tasks_on(runs)
+    if to is MachineState.DRAINED and deadline_ms is None:
+        for text in endless(cell, runs, {machine.index: machine.name for machine in machines}):
+            render.warning(text)
     if app.as_json:
         deadline = {} if deadline_ms is None else {"deadline_ms": deadline_ms}
         changed = [
@@ -62,12 +67,27 @@ def change(app: App, names: Sequence[str], to: MachineState, done: str, deadline
         render.line(f"machine {machine.name} {done}{was}{more}")
 
 
+def endless(cell: "OperatorStore", runs: "Sequence[Run]", names: Mapping[int, str]) -> list[str]:
+    """Return a warning for each machine that services keep from becoming empty."""
+    there = cell.jobs_by_id(sorted({run.job for run in runs if not run.leaving}))
+    services = defaultdict[int, set[str]](set)
+    for run in runs:
+        job = there.get(run.job)
+        if job is not None and job.kind == "service" and not run.leaving:
+            services[run.machine].add(job.name)
+    return [
+        f"machine {names[machine]}: drained without a deadline, and keeps {units.listing(sorted(jobs))}: services do "
+        "not end by themselves; drain it again with --deadline"
+        for machine, jobs in sorted(services.items())
+    ]
+
+
 @click.command()
 @_names
 @click.option("--deadline", metavar="TIME", help="Time after which tasks that still run are evicted, such as 5m or 0.")
 @click.pass_obj
 def drain(app: App, names: Sequence[str], deadline: str | None) -> None:
-    """Drain machines: running tasks finish, no new tasks are placed.
+    """Drain machines: running tasks finish, no new tasks are placed. Tasks of services end only at a --deadline.
 
     With --deadline, tasks still running at the deadline are evicted by any scheduler or agent of the cell, and
     placed elsewhere.

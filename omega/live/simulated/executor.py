@@ -5,10 +5,11 @@ evicted and stopped ones. It receives work through its mailbox, never from the l
 dropped mailbox it reads its machines completely.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
+from typing import Any
 
 from omega.cellstate.errors import Fenced, StoreError
 from omega.cellstate.model import MachineSpec
@@ -21,6 +22,8 @@ MOST_ENDINGS = 6_000
 """Number of endings per step, in several calls. With 2,000 between two readings of the mailbox, which wait for calls
 of schedulers, ends fall behind at 250,000 tasks/s, and the cell fills up."""
 JOIN_CHUNK = 1_000
+MOST_LIMITS = 20_000
+"""Jobs whose time limits are known."""
 MOST_ASKED = 1_000
 """Number of held runs per query."""
 Run = tuple[str, str, str, float]
@@ -48,6 +51,10 @@ class SimulatedExecutor:
     """The simulated runs by placement id, which is text here as in messages."""
     _held: dict[str, Run] = field(default_factory=dict)
     _leaving: list[TaskEnd] = field(default_factory=list)
+    _limits: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    """The time limit of each task group (simulated seconds, 0 for none) of the jobs seen last; empty without limits."""
+    _over: dict[str, float] = field(default_factory=dict)
+    """Placements that their time limit ends before their duration, and the limit."""
 
     def join(self, machines: Sequence[MachineSpec], progress: Callable[[int], None] | None = None) -> None:
         """Add machines to the cell; `progress` is called with the number of each chunk."""
@@ -98,12 +105,14 @@ class SimulatedExecutor:
             {placement: run for placement, run in known.items() if listed.get(placement) == run[:2]}
             for known in (self._runs, self._held)
         )
+        self._over = {each: limit for each, limit in self._over.items() if each in self._runs or each in self._held}
+        self._learn_limits({run.job for run in runs})
         starting = _Starting(self.now())
         for run in runs:
             placement = str(run.placement)
             if not run.leaving and run.job in jobs and placement not in self._runs and placement not in self._held:
                 group = jobs[run.job].groups[run.group]
-                seconds = group.duration_ms / 1000 / self.speed
+                seconds = self._limited(placement, run.job, run.group, group.duration_ms / 1000 / self.speed)
                 if run.machine in left or any(leaving for _, _, leaving in group.runs):
                     self._held[placement] = str(run.machine), run.job, run.tasks, seconds
                 else:
@@ -137,6 +146,7 @@ class SimulatedExecutor:
     def _hear(self, lines: Sequence[str]) -> None:
         """Process messages, each placement in a few steps: there are thousands in a call."""
         runs, held, starting = self._runs, self._held, _Starting(self.now())
+        self._learn_limits({line.split(" ", 2)[1] for line in lines if line.startswith("+ ")})
         for line in lines:
             fields = line.split(" ")
             if fields[0] == "-":
@@ -153,11 +163,29 @@ class SimulatedExecutor:
                 placement = str(first + (i - 6) // 2)
                 if placement in runs or placement in held:
                     continue  # it was in the mailbox and in the full read
+                seconds = self._limited(placement, job, int(fields[2]), seconds) if self._limits[job] else seconds
                 if hold:
                     held[placement] = fields[i], job, fields[i + 1], seconds
                 else:
                     runs[placement] = fields[i], job, fields[i + 1], starting.add(placement, seconds)
         self._begin(starting)
+
+    def _learn_limits(self, jobs: set[str]) -> None:
+        """Read the time limits of jobs that are new here."""
+        new = sorted(jobs - self._limits.keys())
+        if len(self._limits) > MOST_LIMITS:
+            self._limits = {job: limits for job, limits in self._limits.items() if job in jobs}
+        if new:
+            self._limits |= {job: _limits(spec) for job, spec in self.cell.specs(new).items()}
+
+    def _limited(self, placement: str, job: str, group: int, seconds: float) -> float:
+        """Return how long a placement runs: its duration, or its time limit, which then ends it as failed."""
+        limits = self._limits[job]
+        limit = limits[group] if group < len(limits) else 0.0
+        if not 0.0 < limit < seconds * self.speed:
+            return seconds
+        self._over[placement] = limit
+        return limit / self.speed
 
     def _begin(self, starting: "_Starting") -> None:
         for due, placements in starting.batches.items():
@@ -194,7 +222,9 @@ class SimulatedExecutor:
             self._leaving = []
         ripe, machines, placements = self._ripe()
         try:
-            ended = sum(self.cell.end(FinishedRuns(machines, placements), self._ms(), self.name)) if machines else 0
+            ended = self._end_over(machines, placements) if self._over else 0
+            if machines:
+                ended += sum(self.cell.end(FinishedRuns(machines, placements), self._ms(), self.name))
         except StoreError:
             for entry in ripe:
                 heappush(self._due, entry)
@@ -203,6 +233,19 @@ class SimulatedExecutor:
             for placement in batch:
                 self._runs.pop(placement, None)
         self.ended += ended
+        return ended
+
+    def _end_over(self, machines: list[str], placements: list[str]) -> int:
+        """End those of due placements that are over their time limit as failed, and remove them from the lists."""
+        over = [i for i, placement in enumerate(placements) if placement in self._over]
+        ends = [
+            TaskEnd(int(machines[i]), int(placements[i]), EndKind.FAILED, "*", f"time limit of {limit:g} s")
+            for i in over
+            for limit in (self._over[placements[i]],)
+        ]
+        ended = sum(self.cell.end(ends, self._ms(), self.name)) if ends else 0
+        for i in reversed(over):
+            del machines[i], self._over[placements.pop(i)]
         return ended
 
     def _ripe(self) -> tuple[list[tuple[float, int, list[str]]], list[str], list[str]]:
@@ -229,6 +272,12 @@ class SimulatedExecutor:
 
     def _ms(self) -> int:
         return int(self.now() * 1000)
+
+
+def _limits(spec: Mapping[str, Any]) -> tuple[float, ...]:
+    """Return the time limits of a job's groups in seconds, 0 for none; empty when no group has one."""
+    limits = [said.get("time_limit", 0) / 1000 for said in spec.get("groups", ())]
+    return tuple(limits) if any(limits) else ()
 
 
 class _Starting:

@@ -2,8 +2,10 @@
 
 import pytest
 
-from omega.cellstate.model import JobState, MachineSpec
+from omega.cellstate.model import JobSpec, JobState, MachineSpec, TaskGroup
+from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.simulated import executor as module
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.unit.omega.live.yard import Yard, held_at_b, steps
@@ -174,3 +176,24 @@ def test_those_that_wait_long_do_not_keep_others_from_being_asked_about(monkeypa
     assert steps(b) == 1
     assert yard.counts("three") == (0, 0, 1)
     assert len(b._held) == 2
+
+
+@pytest.mark.parametrize("speed", [1.0, 20.0])
+def test_a_task_over_its_time_limit_fails_then(speed: float) -> None:
+    yard = Yard(speed=speed)
+    executor = yard.executors["a"]
+    groups = [TaskGroup((100, 100), 1, seconds * 1000, {"time_limit": 4_000}) for seconds in (10, 3)]
+    yard.cell.submit([JobSpec("j", "j", "batch", tuple(groups))], 0, "ada")
+    claims = (Claim(0, 0, 1, seen=0), Claim(1, 1, 1, seen=0))
+    yard.cell.commit(CommitRequest(yard.member, 1, [Transaction("j", claims)], Position(), 0))
+    executor.step(0)
+    again = yard.executor()
+    again.resume()
+    yard.clock.seconds += 3.1 / speed
+    assert executor.step(0) == 1
+    yard.clock.seconds += 1.0 / speed
+    assert executor.step(0) == 1
+    assert [(group.finished, group.failed) for group in yard.job("j").groups] == [(0, 1), (1, 0)]
+    assert any("time limit of 4 s" in " ".join(fact.words) for fact in yard.cell.facts())
+    assert again.step(0) == 0, "the executor that read its machines afresh knows the limit, and the end is known"
+    yard.check()
