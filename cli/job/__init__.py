@@ -19,6 +19,8 @@ command = Lazy(
         "resize": ("omega.cli.job.change:resize", "Change the number of tasks of a job."),
         "weight": ("omega.cli.job.change:weight", "Change the weight of a job among the jobs of its pool."),
         "update": ("omega.cli.job.update", "Update a running job from a file, task by task."),
+        "history": ("omega.cli.job.history:history", "Show the versions of a job and their differences."),
+        "revert": ("omega.cli.job.history:revert", "Update a job to one of its earlier versions."),
         "stop": ("omega.cli.job.change:stop", "Stop jobs: end running tasks, place no others."),
     },
 )

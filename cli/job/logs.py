@@ -19,12 +19,20 @@ POLL_SECONDS = 0.2
 @click.argument("job")
 @click.option("--task", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Number of the task.")
 @click.option("--group", metavar="NAME", help="Name of its task group (default: the first).")
+@click.option(
+    "--generation", type=click.IntRange(1), metavar="N", help="Generation of its tasks (default: the newest)."
+)
 @click.option("--stderr", is_flag=True, help="Print its error stream instead of its output.")
 @click.option("--tail", "lines", type=click.IntRange(0), metavar="N", help="Print only the last N lines.")
 @click.option("--follow", "-f", is_flag=True, help="Print new output until the task ends or Ctrl-C.")
 @click.pass_obj
-def command(app: App, job: str, task: int, group: str | None, stderr: bool, lines: int | None, follow: bool) -> None:
+def command(
+    app: App, *, job: str, task: int, group: str | None, generation: int | None, stderr: bool, lines: int | None,
+    follow: bool,
+) -> None:  # fmt: skip
     """Print a task's output: all of it on the machine where the task ran, the last lines elsewhere.
+
+    Each update of a job that replaces tasks begins a new generation of them; omega job status names the older ones.
 
     A file or a pipe receives the bytes unchanged; a terminal receives no escape sequences.
     """
@@ -33,7 +41,7 @@ def command(app: App, job: str, task: int, group: str | None, stderr: bool, line
 
     cell = app.open()
     asked = find_job(cell, job)
-    log = TaskLog.of(cell, asked, task, group, "stderr" if stderr else "stdout")
+    log = TaskLog.of(cell, asked, task, group, "stderr" if stderr else "stdout", generation)
     if app.as_json:
         render.document(log.as_json(lines))
         return

@@ -16,7 +16,7 @@ from omega.queries.events import Event
 from omega.queries.explanations import held_for
 from omega.queries.job_fields import values_text
 from omega.queries.job_history import Past
-from omega.queries.job_state import COUNTS, counts, group_names, state
+from omega.queries.job_state import COUNTS, counts, generations, group_names, own_groups, state
 from omega.queries.job_status import JobStatus, losses, waits_for
 from omega.queries.mapreduce import PLAN
 from omega.queries.names import Names
@@ -83,7 +83,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "submitted": f"{began} ({units.age((now_ms - job.submitted_ms) / 1000)} ago)",
             "modify index": job.modified,
             "version": f"{number} · see omega job history {job.name}" if (number := present(job).number) > 1 else "",
-            "tasks": f"{counts(job.groups)['total']:,} · {ways}",
+            "tasks": f"{counts(own_groups(job))['total']:,} · {ways}",
             "fair share": " · ".join(share_sentences(status.share)) if status.share else "",
             "history": _history(job, past),
             "failed": units.listing([f"{units.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
@@ -110,7 +110,8 @@ def show(status: JobStatus, now_ms: int) -> None:
             continue
         numbers = counts([each])
         took = [units.seconds(each.duration_ms / 1000)] if durations else []
-        called = name + shown(its, each.indices) + ("" if i in current else " (old)")
+        old = "" if i in current else f" (old, generation {generations(job)[i]})"
+        called = name + shown(its, each.indices) + old
         need = units.amounts(cell.dimensions, each.need)
         rows.append((called, need, *took, *(numbers[word] for word in COUNTS)))
     headings = ("group", "each task", ">duration") if durations else ("group", "each task")

@@ -17,7 +17,9 @@ from omega.queries.job_status import progress, update_progress
 from omega.submission import jobs_of, prepared
 
 if TYPE_CHECKING:
+    from omega.cellstate.model import Job
     from omega.cellstate.ports import JobStore
+    from omega.updating import JobUpdate
 
 PAUSE_SECONDS = 0.25
 
@@ -44,6 +46,12 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
     if len(specs) != 1:
         raise BadInput(f"{file}: {len(specs)} jobs; update one at a time")
     job, change = update(cell, prepared(cell, specs, None, fields)[0], check, app.user, app.now_ms, app.by, force=force)
+    report(ctx, cell, job, change, follow=follow)
+
+
+def report(ctx: click.Context, cell: "JobStore", job: "Job", change: "JobUpdate", *, follow: bool | None) -> None:
+    """Follow an update if asked, print it, and exit with 1 when it failed."""
+    app: App = ctx.obj
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json
     now = _follow(cell, job.id, quiet=app.as_json) if following else update_progress(cell, job.id)
     gone = now is None

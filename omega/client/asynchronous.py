@@ -93,6 +93,8 @@ class AsyncClient:
     resize = _coroutine(Client.resize, reads=False)
     set_weight = _coroutine(Client.set_weight, reads=False)
     update = _coroutine(Client.update, reads=False)
+    history = _coroutine(Client.history, reads=True)
+    revert = _coroutine(Client.revert, reads=False)
     machines = _coroutine(Client.machines, reads=True)
     limits = _coroutine(Client.limits, reads=True)
     set_limits = _coroutine(Client.set_limits, reads=False)

@@ -13,6 +13,7 @@ from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
 from omega.client.given_jobs import JobLike, specs_of
 from omega.client.settings import named_cell, named_store
+from omega.client.updates import Updates
 from omega.limits import set_limits
 from omega.live import waiting
 from omega.queries import (
@@ -28,7 +29,7 @@ from omega.queries import (
     schedulers,
 )
 from omega.queries.job_fields import KindFields
-from omega.queries.job_status import JobStatus, progress, update_progress
+from omega.queries.job_status import JobStatus
 from omega.queries.jobs import find_job
 from omega.queries.recent import recently
 
@@ -41,7 +42,7 @@ Document: TypeAlias = dict[str, Any]
 POLL_SECONDS = 0.2
 
 
-class Client:
+class Client(Updates):
     """One cell of a store.
 
     Threads may share a client: each call has a connection for itself. Every call returns the JSON document of the
@@ -147,17 +148,19 @@ class Client:
             return explanations.explain_job(cell, record)
 
     def logs(
-        self, job: str, task: int = 0, *, group: str | None = None, stream: str = "stdout", tail: int | None = None
-    ) -> Document:
+        self, job: str, task: int = 0, *, group: str | None = None, generation: int | None = None,
+        stream: str = "stdout", tail: int | None = None,
+    ) -> Document:  # fmt: skip
         """Return the output of a task as ``text``: from its files on this computer, else its last output in the store.
 
-        `group` is the name of a task group (None: the first), `stream` stdout or stderr, `tail` a number of lines.
+        `group` is the name of a task group (None: the first), `generation` counts the updates that replaced its tasks
+        (None: the newest), `stream` stdout or stderr, `tail` a number of lines.
         """
         from omega.live.task_log import TaskLog
 
         known("stream", stream, ("stdout", "stderr"))
         with self._connections.cell() as cell:
-            return TaskLog.of(cell, find_job(cell, job), task, group, stream).as_json(tail)
+            return TaskLog.of(cell, find_job(cell, job), task, group, stream, generation).as_json(tail)
 
     def wait(self, job: str, timeout: float | None = None, *, retry: float = waiting.RETRY_SECONDS) -> Document:
         """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``. See ``omega job wait``.
@@ -218,19 +221,6 @@ class Client:
             lambda cell, record: changes.set_weight(cell, record, weight, _now_ms(), self._by, check),
             force=force,
         )
-
-    def update(self, job: JobLike, *, check: int | None = None, force: bool = False) -> Document:
-        """Replace the tasks of a running job step by step by those of `job`. See ``omega job update``."""
-        with self._connections.cell() as cell:
-            cell.members()
-            specs = specs_of(cell, [job], fields := KindFields(cell))
-            if len(specs) != 1:
-                raise BadInput(f"{len(specs)} jobs; update one at a time")
-            spec = submission.prepared(cell, specs, None, fields)[0]
-            record, change = changes.update(cell, spec, check, self.user, _now_ms, self._by, force=force)
-            about = {"id": record.id, "name": record.name, "replaces": change.replaced, "modify_index": record.modified}
-            about["restarts"] = change.restarts
-            return {"cell": cell.name, "jobs": [about | (update_progress(cell, record.id) or progress(record, ""))]}
 
     def _prepared(self, cell: "JobStore", jobs: Sequence[JobLike]) -> list[JobSpec]:
         """Return jobs as they are submitted, after a check that no live job has one of their names."""

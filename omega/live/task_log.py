@@ -11,7 +11,8 @@ from omega.embedded.places import state_directory
 from omega.live.agent.output import StreamReader, last_lines
 from omega.live.agent.places import all_places
 from omega.live.waiting import patiently
-from omega.queries.job_state import group_names
+from omega.queries.job_state import generations, group_names
+from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -37,11 +38,16 @@ class TaskLog:
         return self.reader.cut if self.reader is not None else 0
 
     @classmethod
-    def of(cls, cell: "Queries", job: "Job", task: int, group: str | None, stream: str) -> "TaskLog":
-        """Find the output of a task of the group of a name (None: the first). Refused when there is no such task."""
-        number = _group(job, group)
-        if not 0 <= task < job.groups[number].total:
-            raise Refused(f"job {job.name}: has no task {task}; the last one is {job.groups[number].total - 1}")
+    def of(
+        cls, cell: "Queries", job: "Job", task: int, group: str | None, stream: str, generation: int | None = None
+    ) -> "TaskLog":
+        """Find the output of a task of the group of a name (None: the first), by default of its newest generation.
+
+        Refused when there is no such task.
+        """
+        number = _group(job, group, generation)
+        if not 0 <= task < job.groups[number].indices:
+            raise Refused(f"job {job.name}: has no task {task}; the last one is {job.groups[number].indices - 1}")
         log = cls(cell, job, number, task, stream)
         log.find()
         return log
@@ -49,13 +55,16 @@ class TaskLog:
     @property
     def name(self) -> str:
         """The task in words: ``task 0 of crawl``, with its group when the job has several."""
-        group = f", group {group_names(self.job)[self.group]}" if len(self.job.groups) > 1 else ""
-        return f"task {self.task} of {self.job.name}{group}"
+        group = f", group {group_names(self.job)[self.group]}" if len(targets(self.job)) > 1 else ""
+        all_of_it = generations(self.job)
+        generation = f", generation {all_of_it[self.group]}" if max(all_of_it) > 1 else ""
+        return f"task {self.task} of {self.job.name}{group}{generation}"
 
     def as_json(self, lines: int | None = None) -> dict[str, Any]:
         """Return the output, or its last lines, as plain values."""
         text = b"".join(self.new(lines)).decode(errors="replace")
         about = {"cell": self.cell.name, "job": self.job.id, "group": self.group, "task": self.task}
+        about["generation"] = generations(self.job)[self.group]
         source = "files" if self.reader is not None else "store"
         return {**about, "stream": self.stream, "source": source, "cut_bytes": self.cut, "text": text}
 
@@ -99,10 +108,20 @@ class TaskLog:
                 yield last[known:]
 
 
-def _group(job: "Job", asked: str | None) -> int:
-    names = group_names(job)
+def _group(job: "Job", asked: str | None, generation: int | None) -> int:
+    """Return the group of a name (None: the first) and a generation (None: the newest). Raises Refused."""
+    names, all_of_it = group_names(job), generations(job)
+    current = [target.group for target in targets(job)]
     if asked is None:
-        return 0
-    if asked not in names:
-        raise Refused(f"job {job.name}: has no task group {asked!r}; it has {', '.join(names)}")
-    return names.index(asked)
+        newest = current[0]
+    elif asked in (now := [names[number] for number in current]):
+        newest = current[now.index(asked)]
+    else:
+        raise Refused(f"job {job.name}: has no task group {asked!r}; it has {', '.join(now)}")
+    if generation is None:
+        return newest
+    alike = [i for i, name in enumerate(names) if len(current) == 1 or name == names[newest]]
+    for i in alike:
+        if all_of_it[i] == generation:
+            return i
+    raise Refused(f"job {job.name}: has no generation {generation} of these tasks; the newest is {all_of_it[newest]}")

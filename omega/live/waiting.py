@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omega.cellstate.errors import Refused, Unreachable
-from omega.queries.job_state import counts, ended, state
+from omega.queries.job_state import counts, ended, own_groups, state
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -116,7 +116,7 @@ def waited_json(cell: "Queries", job: "Job", seconds: float) -> dict[str, Any]:
         "id": job.id,
         "name": job.name,
         "state": state(job),
-        "counts": counts(job.groups),
+        "counts": counts(own_groups(job)),
         "timed_out": exit_status([job]) == TIMED_OUT,
         "waited_seconds": seconds,
     }

@@ -2,9 +2,11 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from omega.queries.events import Event, events, extent, since_time
+from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -47,6 +49,11 @@ class Past:
     _last: dict[int, Event] = field(default_factory=dict)
     _returned: int = 0
 
+    @cached_property
+    def _current(self) -> frozenset[int]:
+        """The groups that are not superseded."""
+        return frozenset(target.group for target in targets(self.job))
+
     def add_event(self, event: Event) -> None:
         """Record an event of the cell."""
         if event.kind == "evicted":
@@ -66,7 +73,8 @@ class Past:
     def _add_own(self, event: Event) -> None:
         count = event.count or 0
         self.events.append(event)
-        if event.kind in ("failed", "retried", "fail") and (why := event.more.get("reason")):
+        current = event.more.get("group") in self._current  # what a refused version did is not the job's own
+        if current and event.kind in ("failed", "retried", "fail") and (why := event.more.get("reason")):
             self.failures[why] = self.failures.get(why, 0) + count
         if event.kind == "fail":
             self._returned -= count

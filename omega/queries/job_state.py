@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
@@ -23,7 +24,7 @@ COUNTS = ("total", "pending", "placed", "finished", "failed", "stopped")
 
 def state(job: Job) -> str:
     """Return the word for a job's state."""
-    failed, placed = any(group.failed for group in job.groups), any(group.placed for group in job.groups)
+    failed, placed = any(group.failed for group in own_groups(job)), any(group.placed for group in job.groups)
     return _word(job.state, unplaced=job.unplaced > 0, placed=placed, failed=failed)
 
 
@@ -49,6 +50,36 @@ def _word(state: JobState, *, unplaced: bool, placed: bool, failed: bool) -> str
 def ended(job: Job) -> bool:
     """Return whether nothing of it is placed or wants a machine any more."""
     return all(not group.unplaced and not group.placed for group in job.groups)
+
+
+def own_groups(job: Job) -> list[GroupStatus]:
+    """Return the groups of a job without the failures of versions that a later update replaced.
+
+    Failed tasks of a replaced version were run again by its successor, so they are not the job's own result. Of a
+    service neither are finished ones.
+    """
+    said = job.spec.get("targets")
+    if said is None:
+        return job.groups
+    current = {row[0] for row in said}
+    return [group if i in current else _replaced(group, job.kind) for i, group in enumerate(job.groups)]
+
+
+def _replaced(group: GroupStatus, kind: str) -> GroupStatus:
+    finished = 0 if kind == "service" else group.finished
+    total = group.total - group.failed - (group.finished - finished)
+    return replace(group, failed=0, finished=finished, total=total)
+
+
+def generations(job: Job) -> list[int]:
+    """Return the generation of each task group: 1 for the first of its name, one more for each that replaced it."""
+    seen = Counter[str]()
+    found = []
+    alone = len(job.spec.get("targets") or job.groups) == 1  # without a name, the groups of an only one
+    for name in ["" for _ in job.groups] if alone else group_names(job):
+        seen[name] += 1
+        found.append(seen[name])
+    return found
 
 
 def counts(groups: Sequence[GroupStatus | Counts]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from omega.cellstate import ranges
 from omega.cellstate.consumption import Consumption, merged
 from omega.queries import mapreduce
 from omega.queries.job_history import Past, past
-from omega.queries.job_state import counts, ended, group_names
+from omega.queries.job_state import counts, ended, generations, group_names, own_groups
 from omega.queries.jobs import job_json
 from omega.queries.names import Names
 from omega.queries.pool_standing import job_share
@@ -68,7 +68,7 @@ class JobStatus:
         late = [run for run in self.runs if not run.leaving and _after_one(run, leaving)][:MOST_ASKED]
         answers = self.cell.may_start([(run.machine, run.placement) for run in late]) if late else []
         starting = sum(ranges.count(run.tasks) for run, answer in zip(late, answers, strict=True) if answer == "wait")
-        states = counts(self.job.groups)
+        states = counts(own_groups(self.job))
         return {
             "pending": states["pending"],
             "starting": starting,
@@ -133,6 +133,7 @@ def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
             "optional": group.optional,
             "indices": group.indices,
             "superseded": i not in current,
+            "generation": generations(job)[i],
             "spec": {key: value for key, value in its.items() if key != "name"},
         }
         for i, (name, group, its) in enumerate(zip(group_names(job), job.groups, said, strict=True))

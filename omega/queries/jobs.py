@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import Refused
 from omega.cellstate.pages import JobPage, Keep
-from omega.queries.job_state import STATES, counts, head_state, state
+from omega.queries.job_state import STATES, counts, head_state, own_groups, state
 from omega.queries.wording import listing
 
 __all__ = ["STATES", "find_job", "job_json", "keep", "list_jobs", "names_and_ids"]
@@ -104,5 +104,5 @@ def job_json(job: "Job", room: "Room", now_ms: int) -> dict[str, Any]:
         "submitted_ms": job.submitted_ms,
         "submitted_by": job.submitter or None,
         "age_seconds": max(0, now_ms - job.submitted_ms) / 1000,
-        "counts": counts(job.groups),
+        "counts": counts(own_groups(job)),
     }

@@ -11,6 +11,7 @@ from omega.live.agent.places import PlacementKey
 from omega.live.agent.runners import run_by
 from omega.live.agent.task_start import DECIDED, MARK
 from omega.live.runners.runner import Runner
+from omega.queries.job_state import generations
 from omega.schedulers.rolling import Policy
 from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS, restarts
 
@@ -68,6 +69,7 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         "OMEGA_JOB_NAME": job.name,
         "OMEGA_GROUP": said.get("name") or str(key.group),
         "OMEGA_GROUP_NUMBER": str(key.group),
+        "OMEGA_GENERATION": str(generations(job)[key.group]),
         "OMEGA_TASK": str(key.task),
         "OMEGA_MACHINE": site.machine,
         "OMEGA_PLACEMENT": str(key.placement),

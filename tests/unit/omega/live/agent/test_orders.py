@@ -31,6 +31,7 @@ def test_a_job_that_says_little() -> None:
             "OMEGA_JOB_NAME": "crunch",
             "OMEGA_GROUP": "1",
             "OMEGA_GROUP_NUMBER": "1",
+            "OMEGA_GENERATION": "1",
             "OMEGA_TASK": "7",
             "OMEGA_MACHINE": "h1",
             "OMEGA_PLACEMENT": "3",
