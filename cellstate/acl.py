@@ -26,7 +26,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "executor": (
         *READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",
         "renew_scheduler", "deregister_scheduler", "assign_trees", "claim_directory", "claim_shard", "end", "end_shard",
-        "housekeep", "join", "machine", "online", "retire", "start", "tail",
+        "health", "housekeep", "join", "machine", "online", "retire", "start", "tail",
     ),
     "person": SCRIPTS,
 }  # fmt: skip
