@@ -42,11 +42,10 @@ class LossBook:
             self._ended = (word, *words[3:6])
             if word in ("lost", "retried"):
                 self._delay(words[3], words[4], words[5])
-            if word == "lost":
                 _, already = self._lost.get(int(words[1]), ((), ranges.EMPTY))
                 self._lost[int(words[1])] = words[3:5], ranges.add(already, words[5])
-                if words[3] in self.known:
-                    self.history.setdefault((words[3], words[4]), []).append((words[5], int(words[1])))
+            if word == "lost" and words[3] in self.known:
+                self.history.setdefault((words[3], words[4]), []).append((words[5], int(words[1])))
         elif word in ("fail", "drop"):
             yield from self._at_once(words, before)
         elif word == "late":
