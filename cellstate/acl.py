@@ -20,13 +20,13 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "submitter": (*READING, "claim_directory", "submit", "hold", "resize", "update", "stop"),
     "scheduler": (
         *READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor",
-        "assign_trees", "attempt", "commit", "end", "epoch", "hold", "housekeep", "machine", "resize", "retire",
-        "settle", "stop",
+        "assign_trees", "attempt", "commit", "digest", "end", "epoch", "hold", "housekeep", "machine", "resize",
+        "retire", "settle", "stop",
     ),
     "executor": (
         *READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",
-        "renew_scheduler", "deregister_scheduler", "assign_trees", "claim_directory", "claim_shard", "end", "end_shard",
-        "health", "housekeep", "join", "machine", "online", "retire", "start", "tail",
+        "renew_scheduler", "deregister_scheduler", "assign_trees", "claim_directory", "claim_shard", "digest", "end",
+        "end_shard", "health", "housekeep", "join", "machine", "online", "retire", "start", "tail",
     ),
     "person": SCRIPTS,
 }  # fmt: skip

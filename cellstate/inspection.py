@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
+from omega.cellstate.digest.hours import Position
 from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.model import Described, Job, Run
 from omega.cellstate.replies import KindUse, Rows
@@ -56,6 +57,17 @@ class ChangeEntry(NamedTuple):
     tag: str
     rows: Rows
     lanes: Rows
+
+
+@dataclass(slots=True)
+class OutlivingRecords:
+    """Records that outlive the log: of jobs with a history, of results by job, group and chunk, how far it was read."""
+
+    histories: set[str] = field(default_factory=set)
+    chunks: dict[tuple[str, int, int], list[int]] = field(default_factory=dict)
+    """The states of the tasks of each chunk."""
+    listed: set[tuple[str, int, int]] = field(default_factory=set)
+    position: Position = field(default_factory=Position)
 
 
 @dataclass(slots=True)
@@ -122,6 +134,7 @@ class Inspection:
     empty where the message does not name them."""
     outputs: tuple[set[str], list[str]] = field(default_factory=lambda: (set(), []))
     """Fields of the tasks' last output, as kept and as listed for trimming."""
+    records: OutlivingRecords = field(default_factory=OutlivingRecords)
     shards: dict[str, str] = field(default_factory=dict)
     """Contradictions within the shards of a MapReduce job, by its id; "" when there are none."""
 

@@ -22,6 +22,9 @@ Redis Cluster.
     epoch       hash    the published fair shares, and what they were computed from (cellstate/pools/epoch_records.py)
     done        list    "id version" of finished jobs, oldest first: the version in which each ended
     times       list    "version ms", the server's clock at some versions, oldest first
+    history     hash    job id → what of the log concerned it, in a bounded record (cellstate/digest/history.py)
+    results     hash    job id → "group:chunks;…"; job, group, chunk → results of tasks (cellstate/digest/results.py)
+    usage       hash    hour → use by account (cellstate/digest/hours.py); "position" → how far the log was read
     housekeeping zset   job id → when it is due for housekeeping (ms, the server's clock)
     pending:K   zset    bucket and id of the pending jobs of kind K, by lane, bucket and arrival
     changes     list    per version: tag and the records of the machines it touched

@@ -14,6 +14,8 @@ def spans(text: str) -> Spans:
     """Return the (first, last) pairs of `text`."""
     if text == EMPTY:
         return []
+    if text.isdigit():
+        return [(int(text), int(text))]
     result = []
     for piece in text.split(","):
         first, _, last = piece.partition("-")
@@ -24,6 +26,17 @@ def spans(text: str) -> Spans:
 def spell(pairs: Iterable[tuple[int, int]]) -> str:
     """Return the text of ascending, disjoint pairs."""
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in pairs) or EMPTY
+
+
+def spell_all(numbers: Iterable[int]) -> str:
+    """Return the text of ascending numbers."""
+    joined: Spans = []
+    for number in numbers:
+        if joined and joined[-1][1] == number - 1:
+            joined[-1] = (joined[-1][0], number)
+        else:
+            joined.append((number, number))
+    return spell(joined)
 
 
 def count(text: str) -> int:

@@ -76,7 +76,8 @@ def _sentence(same: Sequence[Event], jobs: int, names: Names) -> str:
     """Return the text of events of one sort: of one job, with its name and reason, or of several jobs."""
     first, one = same[0], jobs == 1
     kind, count = first.kind, sum(event.count or 0 for event in same)
-    where = _where([names.machine(event.machine) for event in same if event.machine is not None])
+    others = sum(event.more.get("events", 0) for event in same)
+    where = _where([names.machine(event.machine) for event in same if event.machine is not None], others)
     who, tasks = names.job(first.job) if one else units.count(jobs, "job"), units.count(count, "task")
     if kind == "place":
         return f"placed {tasks} of {who} on {where}"
@@ -173,6 +174,7 @@ def _about_pools(kind: str, more: Mapping[str, Any]) -> str:
     return "pool trees changed"
 
 
-def _where(machines: Sequence[str]) -> str:
+def _where(machines: Sequence[str], others: int = 0) -> str:
+    """Return the names of machines, of many their number; `others`: further machines without a name."""
     distinct = list(dict.fromkeys(machines))
-    return ", ".join(distinct) if len(distinct) <= 3 else units.count(len(distinct), "machine")
+    return ", ".join(distinct) if len(distinct) + others <= 3 else units.count(len(distinct) + others, "machine")

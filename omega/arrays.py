@@ -15,7 +15,7 @@ from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
 
 MOST_INDEX = 10**9
-MOST_SPANS = 1_000
+MOST_SPANS = 5_000
 """Pieces of an array: their list is part of the job's specification."""
 _PIECE = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?(?::(\d{1,10}))?", re.ASCII)
 _WANTED = "write 0-99, 1-9:2 or 3,20,37, ascending"

@@ -54,7 +54,7 @@ def with_minimum(record: bytes) -> bytes:
 def to_8(backup: Backup) -> None:
     """Convert to schema 8: records of jobs have the minimum of a gang.
 
-    What operators set of machines is on record from now on (``operator``).
+    What operators set of machines is on record from now on (``operator``); the digest of the log begins with a gap.
     """
     jobs = backup.bulk["jobs"]
     jobs.update({job: with_minimum(record) for job, record in jobs.items()})

@@ -1,6 +1,6 @@
 -- Assign machines to pool trees. Tasks of jobs of another tree are pending again, and leave their machine.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools trees changes log done housekeeping static
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools trees changes log done history results housekeeping static
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by version | triples
 -- version: that of the pools by which the caller chose the trees. A triple is the index of a machine, the name and opaque

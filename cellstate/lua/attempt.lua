@@ -1,6 +1,6 @@
 -- Record attempts at jobs that placed nothing: the first wait of these jobs is over, also for other schedulers.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping
 -- ARGV   dims tag at by | jobs
 -- Reply  {"ok", number of jobs that changed}
 -- Types  as in commit.lua

@@ -1,6 +1,6 @@
 -- Deregister an executor that leaves or whose lease expired: tasks on its machines are lost and pending again, once.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names executors agents serving lease
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping names executors agents serving lease
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now member incarnation name reaped step | machines
 -- now: the server's time in ms.

@@ -1,6 +1,6 @@
 -- Deregister a scheduler that leaves or whose lease expired: its record is deleted; the others take over its jobs.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping schedulers lease
 -- ARGV   dims tag at member incarnation reaped
 -- reaped "1": another process found its lease expired; it must still be expired (the caller checks that the store has
 -- been up for a lease: after an outage every lease has expired, semantics 17). "0": it leaves by itself.

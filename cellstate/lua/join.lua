@@ -1,6 +1,6 @@
 -- Add machines to the cell, or bring removed ones back under their name, perhaps with another capacity.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names static trees executors serving drains operator
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping names static trees executors serving drains operator
 --        | box:* wake:* asleep
 -- ARGV   dims tag at by executor | triples
 -- A triple is "name capacity*R", the machine's opaque attributes, and what an operator set of it, which both respect;

@@ -1,6 +1,6 @@
 -- Set the limits on all jobs of a kind together (semantics 9).
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping | wake:*
 -- ARGV   dims tag at by kind limits
 -- limits: "max_jobs lowest highest max*R", "-" for none.
 -- Reply  {"ok", version}

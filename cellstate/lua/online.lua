@@ -1,6 +1,6 @@
 -- Bring the offline machines of a live executor up.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors agents lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping executors agents lease
 --        | box:* wake:* asleep
 -- ARGV   dims tag at member incarnation | machines
 -- Reply  {"ok", machines that are up now}, {"fenced"} when its lease lapsed or another incarnation has the name, or

@@ -1,6 +1,6 @@
 -- Register an agent under its name: a new incarnation, unless this nonce already has the name.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping names executors agents serving lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping names executors agents serving lease
 -- ARGV   dims tag at member name nonce lease_ms
 -- member is "agent/NAME", the name of its executor; name is that of its machine.
 -- Reply  {"ok", incarnation}, {"taken"} when a live agent has the name, {"lapsed", incarnation} when the tasks

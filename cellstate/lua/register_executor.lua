@@ -1,7 +1,7 @@
 -- Register a simulated executor under its name: a new incarnation, unless this nonce already has the name. Its machines
 -- are brought up afterwards (online.lua). Their tasks continue, as simulated tasks exist in the store alone.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping executors agents serving lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping executors agents serving lease
 -- ARGV   dims tag at member nonce lease_ms
 -- member is the executor's name.
 -- Reply  {"ok", incarnation}, {"taken"} when a live one has the name, {"lapsed", incarnation} while the machines of the

@@ -1,6 +1,6 @@
 -- Register a scheduler under its name: a new incarnation, unless this nonce already has the name.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping schedulers lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping schedulers lease
 -- ARGV   dims tag at member nonce lease_ms
 -- Reply  {"ok", incarnation} or {"taken"} when a live scheduler has the name
 -- Types  lease: string that expires; others as in commit.lua

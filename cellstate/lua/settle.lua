@@ -1,6 +1,6 @@
 -- End an update of a job: it is complete, or it stopped because its new tasks fail.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping updates
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping updates
 -- ARGV   dims tag at by job reason
 -- reason: why it stopped; "" when the update is complete.
 -- Reply  {"ok", 1 when this changed anything, else 0}

@@ -1,6 +1,6 @@
 -- Submit jobs. The same job again under its id changes nothing.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done housekeeping | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping | pending:* wake:*
 -- ARGV   dims tag at by | jobs
 -- A job is four words: its id; its record as it is to be, but for what the store numbers and counts (order, lane, modified,
 -- submitted; links are those that hold it back, parts/links.lua); the name of its lane, which has its kind, precedence,

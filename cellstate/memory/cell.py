@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.memory.commit import commit
+from omega.cellstate.memory.digest import digest
 from omega.cellstate.memory.done import retire
 from omega.cellstate.memory.end import end
 from omega.cellstate.memory.executors import (
@@ -172,6 +173,7 @@ class MemoryCell(MemoryQueries):
 
     housekeep = over_ledger(housekeep)
     retire = over_ledger(retire)
+    digest = over_ledger(digest)
 
     def close(self) -> None:
         """Do nothing: there is no connection."""

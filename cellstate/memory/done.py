@@ -2,6 +2,7 @@
 
 from itertools import islice, takewhile
 
+from omega.cellstate.memory.digest import forget_records
 from omega.cellstate.memory.ledger import Ledger
 
 
@@ -26,6 +27,7 @@ def forget(ledger: Ledger, count: int) -> int:
             ledger.done.append((j, since))
         else:
             del ledger.J[j.id]
+            forget_records(ledger, j.id)
             if ledger.names.get(j.name) == j.id:  # a newer job of that name keeps it
                 del ledger.names[j.name]
             gone += 1

@@ -138,6 +138,11 @@ class Ledger:
         # Finished jobs and the versions in which they ended; (version, server's clock) marks: lua/retire.lua.
         self.done: deque[tuple[JobRow, int]] = deque()
         self.times: list[tuple[int, int]] = []
+        # The digest of the log (lua/digest.lua): its position, histories, results, hours of use.
+        self.digested = b""
+        self.histories: dict[str, bytes] = {}
+        self.results: dict[str, bytes] = {}
+        self.hours: dict[int, bytes] = {}
         # Versions that the change list keeps. The store keeps fewer when they change many machines: lua/parts/trim.lua
         self.changes_kept = 8192
         # Per version after the floor: its tag, and how long the trail of touched machines was then.

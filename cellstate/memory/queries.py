@@ -12,6 +12,17 @@ from omega.cellstate.inspection import ChangedRecords, Damage
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.memory.delta import rows_of
+from omega.cellstate.memory.digest import (
+    digest_position,
+    held,
+    histories,
+    job_history,
+    owners,
+    result_records,
+    undigested,
+    usage_hour,
+    usage_hours,
+)
 from omega.cellstate.memory.executors import executor_records
 from omega.cellstate.memory.lanes import lanes_of, pending_of
 from omega.cellstate.memory.ledger import Ledger
@@ -67,6 +78,15 @@ class MemoryQueries(Cell):
     epoch_mark = over_ledger(epoch_mark)
     progress = over_ledger(progress)
     finishers = over_ledger(finishers)
+    undigested = over_ledger(undigested)
+    histories = over_ledger(histories)
+    result_records = over_ledger(result_records)
+    owners = over_ledger(owners)
+    usage_hour = over_ledger(usage_hour)
+    usage_hours = over_ledger(usage_hours)
+    digest_position = over_ledger(digest_position)
+    job_history = over_ledger(job_history)
+    held = over_ledger(held)
 
     def executor_number(self, executor: str) -> int:
         """Return the number of an executor's mailbox; Refused when it never joined a machine."""

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from omega.cellstate.digest.hours import Owner
+from omega.cellstate.digest.values import DigestStep, Undigested
 from omega.cellstate.model import Job, JobState, Limits, MachineSpec
 from omega.cellstate.pools import Pools
 from omega.cellstate.ports.queries import Queries
@@ -143,6 +145,18 @@ class Housekeeping(Queries, EndTasks, DrainDeadlines, AssignTrees, NotifySchedul
 
         Any live scheduler calls it, repeatedly while more is due.
         """
+
+    def undigested(self, most: int) -> Undigested:
+        """Return the position of the digest and the next entries of the log, at most `most` (cellstate/digest)."""
+
+    def digest(self, step: DigestStep) -> bool:
+        """Write a step of the digest; returns False, with nothing changed, if it is not the next one any more."""
+
+    def owners(self, ids: Sequence[str]) -> Mapping[str, tuple[str, str]]:
+        """Return user and pool of those of some jobs that have a specification."""
+
+    def held(self) -> tuple[int, Mapping[Owner, tuple[int, ...]]]:
+        """Return the version of the cell, and what the placed tasks of each account hold at that version."""
 
     def retire(self, now_ms: int, most: int = 1_000) -> int:
         """Delete finished jobs older than the cell keeps them, at most `most`; returns their number.

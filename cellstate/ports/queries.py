@@ -1,6 +1,6 @@
 """The connection of a process to a cell, and reads of the cell. Every caller may read."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from omega.cellstate.executors import ExecutorRecord
@@ -176,7 +176,29 @@ class JobQueries(Protocol):
         """Return the marks of the workers that finished the first `count` shards of a phase (`Worker.mark`)."""
 
 
-class Audited(Session, MachineQueries, JobQueries, Protocol):
+class RecordQueries(Protocol):
+    """Reads of the records that outlive the log (cellstate/digest)."""
+
+    def histories(self, ids: Sequence[str]) -> Mapping[str, bytes]:
+        """Return the records of the histories of those jobs that have one."""
+
+    def job_history(self, job_id: str) -> tuple[bytes, bytes]:
+        """Return the record of the digest's position, and of the history of a job at that position; empty: none."""
+
+    def result_records(self, fields: Sequence[str]) -> Mapping[str, bytes]:
+        """Return records of results: of an id the list of the job's chunks, of ``id group chunk`` the chunk."""
+
+    def usage_hour(self, hour: int) -> bytes:
+        """Return the record of the use in an hour (hours since 1970); empty when there is none."""
+
+    def usage_hours(self, hours: Iterable[int]) -> Mapping[int, bytes]:
+        """Return the records of those of some hours that have one."""
+
+    def digest_position(self) -> bytes:
+        """Return the record of the position that the digest of the log has reached; empty before the first step."""
+
+
+class Audited(Session, MachineQueries, JobQueries, RecordQueries, Protocol):
     """A cell that can be audited. All methods only read, and raise StoreError.
 
     A live cell changes while it is read. Every change writes a fact that names the machines and jobs it changed, so a

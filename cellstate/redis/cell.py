@@ -25,6 +25,7 @@ from omega.cellstate.model import Limits, check_kind
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.agents import RedisAgents
+from omega.cellstate.redis.digest import RedisDigest
 from omega.cellstate.redis.jobs import RedisJobs
 from omega.cellstate.redis.jobs_alike import read_runs
 from omega.cellstate.redis.link import BulkStrings, Link
@@ -88,7 +89,9 @@ def check_name(name: str) -> str:
     return name
 
 
-class RedisCell(RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, RedisPools, RedisTrees):
+class RedisCell(
+    RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, RedisPools, RedisTrees, RedisDigest
+):  # fmt: skip
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:

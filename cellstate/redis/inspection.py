@@ -19,6 +19,7 @@ from omega.cellstate.pools import epoch_records
 from omega.cellstate.ranges import spans
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import Arguments
+from omega.cellstate.redis.digest_inspection import RECORDS
 from omega.cellstate.redis.health_records import read_health_field
 from omega.cellstate.redis.machine_inspection import read_operator_field
 from omega.cellstate.redis.pool_inspection import read_pool_field
@@ -178,8 +179,7 @@ FIELDS: Mapping[str, Field] = {
     "lanenames": _lane_name, "pools": read_pool_field, "placed": _placed, "executors": _executor, "drains": _drain,
     "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "trees": _tree, "runs": _runs,
     "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving, "stats": _stats, "asleep": _asleep,
-    "output": _output, "updates": _update, "health": read_health_field,
-    "operator": read_operator_field,
+    "output": _output, "updates": _update, "health": read_health_field, "operator": read_operator_field, **RECORDS,
 }  # fmt: skip
 """Readers of hashes, one field at a time."""
 

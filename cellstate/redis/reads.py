@@ -256,7 +256,8 @@ class RedisReads(RedisCalls):
     @override
     def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
         entries = self._command(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
-        return [fact for key, fields in entries for fact in self._record("log", key, _facts, key, fields, kinds) or ()]
+        read = (self._record("log", key, facts_of, key, fields, kinds) for key, fields in entries)
+        return [fact for facts in read for fact in facts or ()]
 
     def job_id(self, name: str) -> str | None:
         """Return the id of the live job of a name."""
@@ -342,7 +343,8 @@ def _kind(text: bytes, size: int) -> KindUse:
     return KindUse(*records.read_kind(text.decode(), size))
 
 
-def _facts(key: bytes, fields: Mapping[bytes, bytes], kinds: Container[str] | None) -> list[Fact]:
+def facts_of(key: bytes, fields: Mapping[bytes, bytes], kinds: Container[str] | None) -> list[Fact]:
+    """Return the facts of an entry of the log (None: of all kinds)."""
     version, at, by = int(key.partition(b"-")[0]), int(fields[b"at"]), fields[b"by"].decode()
     basis = Basis(*map(int, fields[b"basis"].split())) if b"basis" in fields else None
     facts = fields[b"facts"].decode()

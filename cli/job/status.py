@@ -124,12 +124,12 @@ def _text(value: object) -> str:
 
 def _history(job: "Job", past: Past) -> str:
     if not past.attempts:
-        return "nothing placed yet" if past.complete else "not in the log any more"
+        return "nothing placed yet" if past.complete else "not kept"
     first = ""
     if past.first_placed_ms is not None:
         first = f" · first placed after {units.seconds(max(0, past.first_placed_ms - job.submitted_ms) / 1000)}"
-    rest = "" if past.complete else " · the log does not have all of it"
-    attempts, conflicts = units.count(len(past.attempts), "transaction"), units.count(len(past.conflicts), "conflict")
+    rest = "" if past.complete else " · not all of it is kept"
+    attempts, conflicts = units.count(past.attempts, "transaction"), units.count(past.conflicts, "conflict")
     again = f" · {units.count(past.again, 'task')} placed again" if past.again else ""
     return f"{attempts} by {units.listing(list(past.by))}, {conflicts}{again}{first}{rest}"
 
@@ -196,7 +196,7 @@ def _past_lines(past: Past, names: Names, most: int) -> list[tuple[str, str, str
         said = [text + _won(past, conflicts, names) for _, text in sentences(conflicts, names)]
         said += [text for _, text in sentences(others, names)]
         after = units.seconds(max(0, same[0].at_ms - past.job.submitted_ms) / 1000)
-        lines.append((after, str(version), same[0].by, " · ".join(said)))
+        lines.append((after, str(version or ""), same[0].by, " · ".join(said)))
     return lines[-most:]
 
 
@@ -206,6 +206,6 @@ def _won(past: Past, conflicts: Iterable[Event], names: Names) -> str:
     for event in conflicts:
         won = past.winners.get((event.version, event.machine))
         if won is not None:
-            what = f"placed {names.job(won.job)}" if won.kind == "place" else "changed the machine"
-            said[f"{won.by} {what} there before, version {won.version}"] = None
+            what = f"placed {names.job(won['job'])}" if won["kind"] == "place" else "changed the machine"
+            said[f"{won['by']} {what} there before, version {won['version']}"] = None
     return f" ({', '.join(said)})" if said else ""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from omega.cellstate.errors import Refused
 from omega.queries.events import CHUNK, Event, events, extent, since_time
+from omega.queries.job_history import MOST_TAIL, past
 from omega.queries.jobs import find_job
 
 if TYPE_CHECKING:
@@ -62,10 +63,21 @@ class EventList:
 
 
 def list_events(cell: "Queries", since: int | None, limit: int, wanted: Wanted) -> EventList:
-    """Return the first `limit` events after a version, or without one the last. Those of one version stay together."""
+    """Return the first `limit` events after a version, or without one the last. Those of one version stay together.
+
+    Those of one job are the last ones of its record, and of the newest versions of the log.
+    """
     kept = extent(cell)
     if since is None:
-        return EventList(_last(cell, kept.first - 1, kept.newest, limit, wanted), kept.first, kept.newest, None)
+        job = wanted.job if isinstance(wanted, Filter) else None
+        oldest = kept.first - 1 if job is None else max(kept.first - 1, kept.newest - MOST_TAIL)
+        last = _last(cell, oldest, kept.newest, limit, wanted)
+        record = None if job is None or len(last) >= limit else cell.job(job)
+        if record is not None:
+            before = (event for event in past(cell, record).events if event.version <= oldest)
+            last = [*filter(wanted, before), *last]
+            last = last[max(0, len(last) - limit) :]
+        return EventList(last, kept.first, kept.newest, None)
     gap = Missing("gap", since + 1, kept.first - 1) if since + 1 < kept.first else None
     first = _first(cell, max(since, kept.first - 1), kept.newest, limit, wanted)
     at = first[-1].version if first and len(first) >= limit else kept.newest

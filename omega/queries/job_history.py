@@ -1,103 +1,96 @@
-"""A job's history from the log: attempts, conflicts and their winners, evictions, losses, changes by people."""
+"""A job's history: attempts, conflicts and their winners, evictions, losses, changes by people.
 
-from collections import deque
+The cell keeps it with the job, in a record of bounded size (cellstate/digest/history.py). Entries of the log that the
+record does not have yet are added when it is read.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omega.queries.events import Event, events, extent, since_time
+from omega.cellstate.digest.history import History, count_of, job_of, winner_of
+from omega.cellstate.digest.hours import Position, readable
+from omega.cellstate.replies import Fact
+from omega.cellstate.transaction import Basis
+from omega.queries.events import Event, event, extent
 from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
 
-MOST_VERSIONS = 20_000
-"""Versions of the log that are searched for a job's history: about a second."""
-CLOCK_MARGIN_MS = 60_000
-"""Margin in ms for times in the log, which come from many clocks."""
+MOST_TAIL = 1_000
+"""Newest versions of the log that are added to the record of a job, which is otherwise at most a lease old."""
 MOST_EVENTS = 1_000
-"""Events of a job that are kept, the newest."""
+"""More events than a record and these versions have of a job."""
+_CHANGES = frozenset({"hold", "release", "resize", "update", "stop", "pass"})
+"""Facts after which the modify index of a job is no longer the version of its submission."""
 
 
 @dataclass(kw_only=True)
 class Past:
-    """The history of a job from the log, since its submission.
-
-    `attempts` and `conflicts` are versions: transactions of the job, and those of them with a conflict.
-    """
+    """The history of a job. `attempts` and `conflicts` are transactions of the job, and those with a conflict."""
 
     job: "Job"
-    attempts: set[int] = field(default_factory=set)
-    conflicts: set[int] = field(default_factory=set)
-    by: dict[str, None] = field(default_factory=dict)
-    first_placed_ms: int | None = None
+    record: History
     complete: bool = False
-    """Whether the log still has all of it, from the submission on."""
-    evicted_for: dict[str, int] = field(default_factory=dict)
-    """Number of its evicted tasks, by the id of the job that evicted them."""
-    evicted: dict[str, int] = field(default_factory=dict)
-    """Number of tasks that it evicted, by the id of their job."""
-    failures: dict[str, int] = field(default_factory=dict)
-    """Failed tasks by reason: ``exit 3``, ``command not found: …``."""
-    lost: int = 0
-    again: int = 0
-    """Tasks placed beyond the first time: restarts elsewhere, after an eviction or a loss."""
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=MOST_EVENTS))
-    winners: dict[tuple[int, int | None], Event] = field(default_factory=dict)
-    """By version and machine of a conflict: the earlier placement or change of the machine."""
-    _last: dict[int, Event] = field(default_factory=dict)
-    _returned: int = 0
+    """Whether everything since the submission was read."""
+    events: list[Event] = field(default_factory=list)
+    """The newest events, oldest first; of many alike in one version the first, and the number of the others."""
+    winners: dict[tuple[int, int | None], Mapping[str, Any]] = field(default_factory=dict)
+    """By version and machine of a conflict: author, version, kind and job of the earlier change of the machine."""
+
+    @property
+    def attempts(self) -> int:
+        """Number of transactions of the job."""
+        return self.record.attempts
+
+    @property
+    def conflicts(self) -> int:
+        """Number of its transactions with a conflict."""
+        return self.record.conflicts
+
+    @property
+    def by(self) -> list[str]:
+        """The schedulers that tried it; the first 16."""
+        return self.record.by
+
+    @property
+    def first_placed_ms(self) -> int | None:
+        """Time of the first placement of a task."""
+        return self.record.first_placed_ms or None
+
+    @property
+    def lost(self) -> int:
+        """Number of lost tasks."""
+        return self.record.lost
+
+    @property
+    def again(self) -> int:
+        """Number of tasks placed beyond the first time."""
+        return self.record.again
 
     @cached_property
-    def _current(self) -> frozenset[int]:
-        """The groups that are not superseded."""
-        return frozenset(target.group for target in targets(self.job))
+    def failures(self) -> Mapping[str, int]:
+        """Failed tasks by reason; those of versions that another replaced are not the job's own."""
+        return self.record.failures_of({target.group for target in targets(self.job)})
 
-    def add_event(self, event: Event) -> None:
-        """Record an event of the cell."""
-        if event.kind == "evicted":
-            self._add_eviction(event)
-        if event.job == self.job.id:
-            self._add_own(event)
-        # Room goes to placements; a machine's own change raises its number as well.
-        if event.machine is not None and event.kind in ("place", "machine", "join"):
-            self._last[event.machine] = event
+    @property
+    def evicted_for(self) -> Mapping[str, int]:
+        """Number of its evicted tasks, by the id of the job that evicted them."""
+        return self.record.evicted_for
 
-    def _add_eviction(self, event: Event) -> None:
-        cause, _, winner = str(event.more.get("reason", "")).partition(":")
-        if cause in ("precedence", "fair-share") and event.job is not None and self.job.id in (event.job, winner):
-            counts, other = (self.evicted_for, winner) if event.job == self.job.id else (self.evicted, event.job)
-            counts[other] = counts.get(other, 0) + (event.count or 0)
-
-    def _add_own(self, event: Event) -> None:
-        count = event.count or 0
-        self.events.append(event)
-        current = event.more.get("group") in self._current  # what a refused version did is not the job's own
-        if current and event.kind in ("failed", "retried", "fail") and (why := event.more.get("reason")):
-            self.failures[why] = self.failures.get(why, 0) + count
-        if event.kind == "fail":
-            self._returned -= count
-        if event.kind in ("lost", "retried", "evicted"):
-            self.lost += count if event.kind == "lost" else 0
-            self._returned += count
-        if event.kind in ("place", "conflict"):
-            self.attempts.add(event.version)
-            self.by[event.by] = None
-        if event.kind == "place":
-            back = min(count, self._returned)
-            self.again, self._returned = self.again + back, self._returned - back
-            self.first_placed_ms = event.at_ms if self.first_placed_ms is None else self.first_placed_ms
-        elif event.kind == "conflict":
-            self.conflicts.add(event.version)
-            if event.machine in self._last:
-                self.winners[event.version, event.machine] = self._last[event.machine]
+    @property
+    def evicted(self) -> Mapping[str, int]:
+        """Number of tasks that it evicted, by the id of their job."""
+        return self.record.evicted
 
     def as_json(self) -> dict[str, Any]:
         """Return the history as plain values."""
         return {
-            "attempts": len(self.attempts),
-            "conflicts": len(self.conflicts),
+            "attempts": self.attempts,
+            "conflicts": self.conflicts,
             "by": list(self.by),
             "first_placed_ms": self.first_placed_ms,
             "complete": self.complete,
@@ -107,21 +100,74 @@ class Past:
         }
 
     def _event(self, event: Event) -> dict[str, Any]:
-        won = self.winners.get((event.version, event.machine)) if event.kind == "conflict" else None
-        winner = {"by": won.by, "version": won.version, "kind": won.kind, "job": won.job} if won else None
+        winner = self.winners.get((event.version, event.machine))
         return event.as_json() | ({"winner": winner} if event.kind == "conflict" else {})
 
 
 def past(cell: "Queries", job: "Job") -> Past:
-    """Search the log for a job, from its submission on."""
+    """Return the history of a job: its record, and the entries of the log since then."""
+    position, record = cell.job_history(job.id)
+    at = readable(Position.unpack, position, Position())
+    history = readable(History.unpack, record, None) if record else None
     kept = extent(cell)
-    start = since_time(cell, job.submitted_ms - CLOCK_MARGIN_MS, kept)
-    to = min(kept.newest, start + MOST_VERSIONS)
-    history = Past(job=job)
-    kinds: set[str] = set()
-    for event in events(cell, start, to):
-        history.add_event(event)
-        if event.job == job.id:
-            kinds.add(event.kind)
-    history.complete = "submit" in kinds and ("ended" in kinds or to == kept.newest)
-    return history
+    start = max(at.version, kept.first - 1, kept.newest - MOST_TAIL)
+    found = Past(job=job, record=history or History.of(job))
+    submitted = _add(cell, found.record, job, start, kept.newest)
+    found.complete = start <= at.version and (submitted or job.order > at.since_order)
+    dimensions = cell.dimensions
+    for fact, winner in _facts(found.record, job):
+        each = _summed(fact) or event(fact, dimensions)
+        found.events.append(each)
+        if winner is not None:
+            found.winners[each.version, each.machine] = winner
+    return found
+
+
+def _add(cell: "Queries", record: History, job: "Job", start: int, to: int) -> bool:
+    """Add the facts of the job in versions above `start`, up to `to`; return whether its submission is among them."""
+    machines: dict[str, Fact] = {}
+    submitted, width = False, len(cell.dimensions)
+    facts = cell.facts(start, to - start) if to > start else []
+    for fact in facts:
+        words = fact.words
+        if words[0] in ("place", "machine", "join"):
+            machines[words[2 if words[0] == "place" else 1]] = fact
+        if words[0] == "evicted" and winner_of(" ".join(words[7 + width :])) == job.id:
+            record.add_eviction(words[3], count_of(words))
+        if job_of(words) == job.id:
+            submitted |= words[0] == "submit"
+            won = machines.get(words[2]) if words[0] == "conflict" else None
+            record.add(fact, count_of(words), reason_of(words, width), won)
+    return submitted
+
+
+def reason_of(words: tuple[str, ...], width: int) -> str:
+    """Return the reason of a fact about tasks, of a cell with `width` resources; empty without one."""
+    if words[0] == "fail":
+        return words[4]
+    reason = " ".join(words[7 + width :]) if words[0] in ("failed", "lost", "evicted") else ""
+    return "" if reason == "-" else reason
+
+
+def _facts(record: History, job: "Job") -> Iterator[tuple[Fact, Mapping[str, Any] | None]]:
+    """Yield the kept events as facts; a submission that the record does not have follows from the job."""
+    if not any(kept[3].startswith("submit ") for kept in record.events):
+        total = sum(group.total for group in job.groups)
+        words = ("submit", job.id, job.name, job.kind, str(job.precedence), str(total))
+        changed = any(kept[3].partition(" ")[0] in _CHANGES for kept in record.events)
+        yield Fact(0 if changed else job.modified, job.submitted_ms, job.submitter, words), None
+    for version, at_ms, by, words, basis, won in record.events:
+        winner = None
+        if won is not None:
+            author, changed, word, other = won
+            winner = {"by": author, "version": changed, "kind": word, "job": other}
+        yield Fact(version, at_ms, by, tuple(words.split(" ")), Basis(*basis) if basis else None), winner
+
+
+def _summed(fact: Fact) -> Event | None:
+    """Return the event of several alike ones, of which only the number is kept; None for a fact of its own."""
+    if fact.words[0] != "+":
+        return None
+    _, kind, events, tasks = fact.words
+    more = {"events": int(events)}
+    return Event(version=fact.version, at_ms=fact.at_ms, by=fact.by, kind=kind, count=int(tasks), more=more)

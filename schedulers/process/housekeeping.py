@@ -1,5 +1,9 @@
 """Housekeeping by any process of a cell: requeue tasks of lost executors, evict from drained machines, retire jobs."""
 
+import time
+
+from omega.cellstate.digest.step import digest
+from omega.cellstate.errors import StoreFull
 from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Housekeeping
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -11,11 +15,15 @@ MOST_RUNS = 1_000
 MOST_CALLS = 10
 """Maximum number of calls of housekeeping between two heartbeats."""
 
+DIGEST_SECONDS = 0.06
+"""Processor time for the digest of the log between two heartbeats: 2 % of a scheduler with a lease of 10 s."""
+
 
 def housekeep(cell: Housekeeping, at_ms: int, by: str, most: int = MOST_RUNS) -> bool:
     """Requeue tasks of lost agents, evict from drained machines, end stopped and abandoned jobs, delete old ones.
 
-    It also assigns machines to pool trees, where the client that changed them died before.
+    It also assigns machines to pool trees, where the client that changed them died before, and reads on in the log for
+    the records that outlive it.
 
     Every process calls it; concurrent calls take effect once (semantics 17). `at_ms` is the time in the log.
     Returns whether more work is due.
@@ -31,7 +39,19 @@ def housekeep(cell: Housekeeping, at_ms: int, by: str, most: int = MOST_RUNS) ->
                 empty(cell, machine, at_ms, by)
             else:
                 cell.set_deadline(machine, None)
-    return all(cell.housekeep(at_ms, by, most).more for _ in range(MOST_CALLS))
+    more = all(cell.housekeep(at_ms, by, most).more for _ in range(MOST_CALLS))
+    return read_on(cell) or more
+
+
+def read_on(cell: Housekeeping) -> bool:
+    """Add the next entries of the log to the records that outlive it; return whether there are more."""
+    until, more = time.thread_time() + DIGEST_SECONDS, True
+    try:
+        while more and time.thread_time() < until:
+            more = digest(cell, cell.store_ms())
+    except StoreFull:
+        return False  # nothing else of housekeeping needs memory
+    return more
 
 
 def empty(cell: Housekeeping, machine: int, at_ms: int, by: str) -> int:

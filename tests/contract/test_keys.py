@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate import keys
+from omega.cellstate.digest.step import digest
 from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell, cells
@@ -43,6 +44,7 @@ def used(make: Make) -> RedisStand:
     stand.cell.submit([job("wide", (0, 0), 300)], 0, "ada")
     Member(stand.cell, "batch/8").place("wide", (0, 300))
     put(stand.cell, Pool("a"))
+    digest(stand.cell, 5_000)
     stand.cell.publish_epoch(next_epoch(stand.cell, 5_000), 1_000, 7)
     put(stand.cell, Pool("a"), trees=(PoolTree(), PoolTree("gpu", "has gpu")))
     return stand

@@ -10,29 +10,51 @@ local function name_of(id, record)
   return length > 0 and sub(record, name + 1, name + length) or id
 end
 
--- Delete the jobs of the first entries of the list; jobs with leaving tasks are moved to its end instead.
--- Returns the number of deleted jobs.
-local function forget(oldest)
-  local ids, gone, back, names, free = {}, {}, {}, {}, {}
-  for i = 1, #oldest do ids[i] = match(oldest[i], '^%S+') end
-  local records = fetch(jobs_key, ids)
-  for i = 1, #ids do
-    if records[i] and string.byte(records[i], LEAVING_AT) == 1 then
-      back[#back + 1] = oldest[i]
-    else
-      gone[#gone + 1] = ids[i]
-      names[#gone] = records[i] and name_of(ids[i], records[i]) or ids[i]
+local forget
+do
+  -- Delete what the digest of the log kept of jobs (cellstate/digest): "group:chunks;…" of a job lists its results.
+  local function forget_records(ids)
+    in_chunks('HDEL', history_key, ids)
+    if redis.call('EXISTS', results_key) == 0 then return end
+    local fields = {}
+    for i, chunks in ipairs(fetch(results_key, ids)) do
+      if chunks then fields[#fields + 1] = ids[i] end
+      for group, numbers in gmatch(chunks or '', '(%d+):([%d,-]+)') do
+        for first, last in gmatch(numbers, '(%d+)%-?(%d*)') do
+          for chunk = tonumber(first), tonumber(last) or tonumber(first) do
+            fields[#fields + 1] = ids[i] .. ' ' .. group .. ' ' .. format('%d', chunk)
+          end
+        end
+      end
     end
+    in_chunks('HDEL', results_key, fields)
   end
-  for i, holder in ipairs(fetch(jobnames_key, names)) do  -- a newer job of that name keeps it
-    if holder and (holder == gone[i] or holder == '' and names[i] == gone[i]) then free[#free + 1] = names[i] end
+
+  -- Delete the jobs of the first entries of the list; jobs with leaving tasks are moved to its end instead.
+  -- Returns the number of deleted jobs.
+  function forget(oldest)
+    local ids, gone, back, names, free = {}, {}, {}, {}, {}
+    for i = 1, #oldest do ids[i] = match(oldest[i], '^%S+') end
+    local records = fetch(jobs_key, ids)
+    for i = 1, #ids do
+      if records[i] and string.byte(records[i], LEAVING_AT) == 1 then
+        back[#back + 1] = oldest[i]
+      else
+        gone[#gone + 1] = ids[i]
+        names[#gone] = records[i] and name_of(ids[i], records[i]) or ids[i]
+      end
+    end
+    for i, holder in ipairs(fetch(jobnames_key, names)) do  -- a newer job of that name keeps it
+      if holder and (holder == gone[i] or holder == '' and names[i] == gone[i]) then free[#free + 1] = names[i] end
+    end
+    in_chunks('HDEL', jobs_key, gone)
+    in_chunks('HDEL', specs_key, gone)
+    in_chunks('HDEL', jobnames_key, free)
+    forget_records(gone)
+    redis.call('LTRIM', done_key, #ids, -1)
+    in_chunks('RPUSH', done_key, back)
+    return #gone
   end
-  in_chunks('HDEL', jobs_key, gone)
-  in_chunks('HDEL', specs_key, gone)
-  in_chunks('HDEL', jobnames_key, free)
-  redis.call('LTRIM', done_key, #ids, -1)
-  in_chunks('RPUSH', done_key, back)
-  return #gone
 end
 
 -- Add jobs that ended in a version. Finished jobs beyond the stored number are deleted, a few per call (semantics 21);

@@ -1,0 +1,43 @@
+"""What a step of the digest reads of the log, and what it writes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from omega.cellstate.replies import Fact
+
+MOST_FACTS = 1_000
+"""Facts of a step, up to the end of an entry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undigested:
+    """The next entries of the log: the record of the position, the oldest and newest version, submissions so far."""
+
+    position: bytes
+    first: int
+    newest: int
+    submissions: int
+    facts: "Sequence[Fact]"
+    to: int
+    """The version up to which `facts` are complete."""
+
+
+class JobRecords(NamedTuple):
+    """New records of a job: its history, the list of its chunks, and its changed chunks by field."""
+
+    job: str
+    history: bytes
+    chunks: str
+    results: dict[str, bytes]
+
+
+class DigestStep(NamedTuple):
+    """What a step writes: the position before and after, records of jobs, hours; hours before `oldest` are deleted."""
+
+    before: bytes
+    after: bytes
+    jobs: list[JobRecords]
+    hours: dict[int, bytes]
+    oldest: int
