@@ -17,11 +17,13 @@ from omega.queries.mapreduce import PLAN
 from omega.queries.wording import listing
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import JobSpec
+    from omega.cellstate.model import Job, JobSpec
     from omega.cellstate.ports import JobStore
     from omega.cellstate.replies import Submitted
     from omega.jobfile.reader import JobFile
 
+MOST_NAME = 128
+"""Letters of the name of a job."""
 CHUNK = 500
 """Jobs per call: a few milliseconds of the server's time."""
 WORDS = {"new": "submitted", "same": "unchanged"}
@@ -30,6 +32,17 @@ WORDS = {"new": "submitted", "same": "unchanged"}
 def new_id() -> str:
     """Return a random job id of 12 hexadecimal digits."""
     return secrets.token_hex(6)
+
+
+def rerun_name(cell: "JobStore", origin: "Job", job_id: str) -> str:
+    """Return a name for a job that repeats another one: its name, of a live one with ``-rerun`` or a part of the id."""
+    stem = origin.name[: MOST_NAME - len("-rerun-0000")].removesuffix("-rerun")
+    for name in (origin.name, f"{stem}-rerun"):
+        holder = cell.ids_by_name([name]).get(name)
+        job = None if holder is None else cell.job(holder)
+        if job is None or ended(job):
+            return name
+    return f"{stem}-rerun-{job_id[:4]}"
 
 
 def read_file(path: Path) -> "JobFile":

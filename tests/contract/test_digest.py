@@ -218,6 +218,37 @@ def test_late_reports_and_at_most_once_failures_are_results(cell: AnyCell, membe
     assert a.history("a").reasons == ["lost"]
 
 
+def test_a_retried_task_failed_and_is_placed_again(cell: AnyCell, member: Member) -> None:
+    a = day(cell, member)
+    a.submit("a", 1, 0)
+    a.place("a", (0, 1), at=1_000)
+    a.end(0, EndKind.RETRIED, 2_000, reason="exit 3")
+    a.digest(3_000)
+    assert a.results("a") == [TaskResult(FAILED, 0, (T + 1_000, T + 2_000), 1)]
+    assert (a.use()["failed"], a.history("a").failures_of([0]), a.history("a").returned) == (1, {"exit 3": 1}, 1)
+    before = a.use()["cpu"]
+    a.digest(70_000)
+    assert (before, a.use()["cpu"]) == (1_000, 1_000), "it holds nothing while it waits"
+
+
+def test_failures_are_counted_by_group(cell: AnyCell, member: Member) -> None:
+    a = day(cell, member)
+    groups = tuple(TaskGroup((1, 1), 1) for _ in range(20))
+    cell.submit([JobSpec("a", "a", "batch", groups)], T, "ada")
+    for group in range(20):
+        member.number += 1
+        made = [Transaction("a", (Claim(0, group, 1),))]
+        position = cell.commit(CommitRequest(member.membership, member.number, made, member.position, T)).position
+        member.position = position
+        a.end(0, EndKind.FAILED, 1_000, reason="exit 3" if group else "exit 4")
+    a.digest(2_000)
+    history = a.history("a")
+    assert (history.failures_of([0]), history.failures_of(range(20))) == (
+        {"exit 4": 1, "exit 3": 4},
+        {"exit 4": 1, "exit 3": 19},
+    ), "the groups of further ones are unknown"
+
+
 def test_a_clock_that_is_years_behind_costs_no_step(cell: AnyCell, member: Member) -> None:
     a = day(cell, member)
     a.submit("a", 1, -T)

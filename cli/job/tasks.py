@@ -1,0 +1,64 @@
+"""``omega job tasks``."""
+
+import time
+
+import click
+
+from omega.cli import render, units
+from omega.cli.app import App
+from omega.cli.columns import Columns, answered, columns_option
+from omega.queries.jobs import find_job
+from omega.queries.task_results import STATES, JobTasks, job_tasks
+
+
+@click.command()
+@click.argument("job")
+@click.option("--state", type=click.Choice(STATES), help="List only tasks in this state.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=1_000, show_default=True, metavar="N", help="Maximum number of rows."
+)
+@columns_option
+@click.pass_obj
+def command(app: App, job: str, state: str | None, limit: int, columns: Columns) -> None:
+    """List the tasks of JOB by index: state, exit status, machine, times. Equal neighbours share a row.
+
+    The results are kept with the job, also after the log was trimmed.
+    """
+    cell = app.open()
+    asked = find_job(cell, job)
+    found = job_tasks(cell, asked).of(state)
+    names = found.machine_names(cell, limit)
+    document = {"cell": cell.name, "job": asked.id, "name": asked.name, "rows": len(found.rows)}
+    if app.as_json or columns:
+        answered(app, document | {"tasks": found.as_json(names, limit)}, "tasks", columns)
+        return
+    show(found, names, limit)
+
+
+def show(found: JobTasks, names: dict[int, str], limit: int) -> None:
+    """Print a table of at most `limit` rows."""
+    rows = []
+    for row in found.rows[:limit]:
+        start, end = row.times
+        length = None if start is None or end is None else (end - start) / 1000
+        rows.append(
+            {
+                "task": found.called(row),
+                "state": row.state,
+                "exit": "" if row.exit_status is None else str(row.exit_status),
+                "machine": "" if row.machine is None else names.get(row.machine, str(row.machine)),
+                "started": "" if start is None else clock(start),
+                ">took": "" if length is None else units.seconds(length),
+                "reason": row.reason,
+            }
+        )
+    render.records(rows, ("started",))
+    if not rows:
+        render.note("no such tasks")
+    if len(found.rows) > limit:
+        render.note(f"… {units.count(len(found.rows) - limit, 'more row')} (--limit)")
+
+
+def clock(at_ms: int) -> str:
+    """Return a local time with its date."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_ms / 1000))

@@ -1,0 +1,180 @@
+"""The tasks of a job by their index: state, exit status, machine, times; equal neighbours together."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from omega.arrays import index_text
+from omega.cellstate import ranges
+from omega.cellstate.digest import results as digest_results
+from omega.cellstate.digest.history import ENDS, FAILS, History, job_of
+from omega.cellstate.digest.hours import Position, readable
+from omega.cellstate.digest.results import JobResults, TaskResult, field_of
+from omega.queries.events import extent
+from omega.queries.job_history import MOST_TAIL, reason_of
+from omega.queries.job_state import group_names
+
+if TYPE_CHECKING:
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
+
+STATES = ("pending", "running", "finished", "failed", "stopped", "evicted", "lost", "unknown")
+"""States of tasks. Evicted and lost ones are pending again, delayed, or not placed again; of unknown ones no result is
+kept."""
+_EXIT = re.compile(r"exit (\d+)", re.ASCII)
+
+
+class TaskRow(NamedTuple):
+    """Tasks of a group that follow one another and are alike; `tasks` as ranges, `times` of start and end in ms."""
+
+    group: int
+    tasks: str
+    state: str
+    reason: str = ""
+    machine: int | None = None
+    times: tuple[int | None, int | None] = (None, None)
+
+    @property
+    def exit_status(self) -> int | None:
+        """The exit status of their command; None when it did not exit."""
+        if self.state == "finished":
+            return 0
+        found = _EXIT.fullmatch(self.reason)
+        return int(found[1]) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class JobTasks:
+    """The tasks of a job."""
+
+    job: "Job"
+    rows: Sequence[TaskRow]
+
+    def of(self, state: str | None) -> "JobTasks":
+        """Return those in a state (None: all)."""
+        return JobTasks(self.job, [row for row in self.rows if state in (None, row.state)])
+
+    def spec(self, group: int) -> Mapping[str, Any]:
+        """Return the specification of a group."""
+        groups = self.job.spec.get("groups") or [{}] * len(self.job.groups)
+        return groups[group] if group < len(groups) else {}
+
+    def called(self, row: TaskRow) -> str:
+        """Return the name of the tasks of a row: ``group[index]``."""
+        return f"{group_names(self.job)[row.group]}[{index_text(self.spec(row.group), row.tasks)}]"
+
+    def as_json(self, names: Mapping[int, str], limit: int | None = None) -> list[dict[str, Any]]:
+        """Return the first `limit` rows as plain values; `names` are those of machines by index."""
+        called = group_names(self.job)
+        return [
+            {
+                "name": self.called(row),
+                "group": called[row.group],
+                "tasks": row.tasks,
+                "indices": index_text(self.spec(row.group), row.tasks),
+                "state": row.state,
+                "exit_status": row.exit_status,
+                "reason": row.reason or None,
+                "machine": None if row.machine is None else names.get(row.machine, str(row.machine)),
+                "started_ms": row.times[0],
+                "ended_ms": row.times[1],
+            }
+            for row in self.rows[:limit]
+        ]
+
+    def machine_names(self, cell: "Queries", limit: int | None = None) -> dict[int, str]:
+        """Return the names of the machines of the first `limit` rows, by index."""
+        indices = sorted({row.machine for row in self.rows[:limit] if row.machine is not None})
+        return {index: name for index, (name, _) in zip(indices, cell.described(indices), strict=True) if name}
+
+
+def job_tasks(cell: "Queries", job: "Job") -> JobTasks:
+    """Return the tasks of a job, from its results and the entries of the log that these do not have yet."""
+    position, record = cell.job_history(job.id)
+    history = (readable(History.unpack, record, None) if record else None) or History.of(job)
+    results = _stored(cell, job)
+    kept, at = extent(cell), readable(Position.unpack, position, Position()).version
+    start, width = max(at, kept.first - 1, kept.newest - MOST_TAIL), len(cell.dimensions)
+    for fact in cell.facts(start, kept.newest - start) if kept.newest > start else []:
+        words = fact.words
+        if job_of(words) == job.id and (words[0] in ENDS or words[0] in ("place", "fail", "late")):
+            fails, reason = words[0] in FAILS, reason_of(words, width)
+            code = history.reason(reason) if fails and reason else 0
+            group, tasks = (words[2], words[3]) if words[0] == "fail" else (words[4], words[5])
+            results.add(words, int(group), ranges.spans(tasks), fact.at_ms, code)
+    rows = [row for number in range(len(job.groups)) for row in _rows(job, number, results, history)]
+    return JobTasks(job, rows)
+
+
+def _stored(cell: "Queries", job: "Job") -> JobResults:
+    """Read all results of a job."""
+    results = JobResults()
+    listed = cell.result_records([job.id]).get(job.id, b"").decode()
+    places = [
+        (int(group), chunk)
+        for group, _, chunks in (piece.partition(":") for piece in listed.split(";") if piece)
+        for chunk in ranges.indices(chunks)
+    ]
+    read = partial(digest_results.unpack_results, base_ms=job.submitted_ms)
+    records = cell.result_records([field_of(job.id, *place) for place in places])
+    for place in places:
+        record = records.get(field_of(job.id, *place))
+        if record:
+            results.chunks[place] = readable(read, record, [])
+    return results
+
+
+def _rows(job: "Job", number: int, results: JobResults, history: History) -> Iterator[TaskRow]:
+    """Yield the tasks of a group in order of their index."""
+    group = job.groups[number]
+    waiting = group.waiting
+    for loss in group.losses:
+        waiting = ranges.add(waiting, loss.tasks) if loss.due_ms else waiting
+    spans = ranges.spans(waiting)
+    at = 0
+    for chunk in sorted(chunk for of, chunk in results.chunks if of == number):
+        first = chunk * digest_results.CHUNK
+        yield from _without(number, at, first, spans)
+        found = results.chunks[number, chunk][: max(0, group.indices - first)]
+        at = first
+        for alike, tasks in groupby(enumerate(found, first), lambda pair: (pair[1], _waits(pair[0], spans))):
+            result, waits = alike
+            size = sum(1 for _ in tasks)
+            yield _row(number, _text(at, at + size), result, history, waits=waits)
+            at += size
+    yield from _without(number, at, group.indices, spans)
+
+
+def _waits(task: int, spans: ranges.Spans) -> bool:
+    at = bisect_right(spans, task, key=itemgetter(0)) - 1
+    return at >= 0 and task <= spans[at][1]
+
+
+def _without(number: int, first: int, end: int, spans: ranges.Spans) -> Iterator[TaskRow]:
+    """Yield tasks without a result: those that wait, and those of which nothing is kept."""
+    at = first
+    for low, high in [*spans, (end, end)]:
+        if at < min(low, end):
+            yield TaskRow(number, _text(at, min(low, end)), "unknown")
+        if max(low, at) < min(high + 1, end):
+            yield TaskRow(number, _text(max(low, at), min(high + 1, end)), "pending")
+        at = max(at, min(high + 1, end))
+
+
+def _row(number: int, tasks: str, result: TaskResult, history: History, *, waits: bool) -> TaskRow:
+    if result.state == digest_results.NONE:
+        return TaskRow(number, tasks, "pending" if waits else "unknown")
+    word = digest_results.STATES[result.state]
+    reason = history.reasons[result.reason - 1] if 0 < result.reason <= len(history.reasons) else ""
+    start, end = result.times
+    times = start, None if result.state == digest_results.RUNNING else end
+    return TaskRow(number, tasks, "pending" if waits else word, word if waits else reason, result.machine, times)
+
+
+def _text(first: int, end: int) -> str:
+    return str(first) if end == first + 1 else f"{first}-{end - 1}"

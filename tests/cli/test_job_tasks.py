@@ -1,0 +1,98 @@
+"""Tasks by index: their results, which outlive the log; jobs that are submitted again."""
+
+import pytest
+
+from omega.cellstate.digest.step import digest
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
+from tests.cli.conftest import Omega, join
+
+ARRAY = '{name: crawl, tasks: [{name: fetch, array: "10-20:2,40-43"}]}'
+
+LATER = 4_000_000_000_000
+"""A time after the submission, which has the time of the test."""
+
+
+@pytest.fixture
+def crawl(omega: Omega, cell: RedisCell) -> str:
+    """The id of a job of ten tasks: 0-3 ran on m0, of which 1 and 2 failed, 4 to 6 run on m1, the others wait."""
+    join(cell, 2)
+    job_id: str = omega.json("job", "submit", "-", given=ARRAY)["jobs"][0]["id"]
+    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    claims = Transaction(job_id, (Claim(0, 0, 4), Claim(1, 0, 3)))
+    cell.commit(CommitRequest(member, 1, [claims], Position(), LATER + 5_000))
+    (run,) = cell.runs([0])
+    cell.end([TaskEnd(0, run.placement, EndKind.FAILED, "1-2", "exit 3")], LATER + 9_000, "here")
+    cell.end([TaskEnd(0, run.placement, EndKind.FINISHED, "0,3")], LATER + 9_500, "here")
+    return job_id
+
+
+def listed(omega: Omega, *words: str) -> list[tuple[str, str, int | None, str | None]]:
+    rows = omega.json("job", "tasks", "crawl", *words)["tasks"]
+    return [(row["name"], row["state"], row["exit_status"], row["machine"]) for row in rows]
+
+
+ALL = [
+    ("fetch[10]", "finished", 0, "m0"),
+    ("fetch[12-14:2]", "failed", 3, "m0"),
+    ("fetch[16]", "finished", 0, "m0"),
+    ("fetch[18-20:2,40]", "running", None, "m1"),
+    ("fetch[41-43]", "pending", None, None),
+]
+
+
+def test_tasks_are_listed_by_index_before_and_after_the_digest(omega: Omega, cell: RedisCell, crawl: str) -> None:
+    assert listed(omega) == ALL, "from the log"
+    digest(cell, LATER + 20_000)
+    cell.client.xtrim(cell._prefix + "log", maxlen=0, approximate=False)
+    assert listed(omega) == ALL, "the log is gone"
+    assert listed(omega, "--state", "failed") == ALL[1:2]
+    (row,) = omega.json("job", "tasks", "crawl", "--state", "failed")["tasks"]
+    assert (row["tasks"], row["indices"], row["reason"]) == ("1-2", "12-14:2", "exit 3")
+    assert (row["started_ms"], row["ended_ms"]) == (LATER + 5_000, LATER + 9_000)
+    text = omega.text("job", "tasks", "crawl")
+    assert "fetch[12-14:2]     failed    3     m0" in text
+    assert omega.json("job", "status", "crawl")["history"]["complete"]
+
+
+def rerun(omega: Omega, cell: RedisCell, *words: str) -> tuple[str, int, object]:
+    answer = omega.json("job", "rerun", "crawl", *words)["jobs"][0]
+    job = cell.job(answer["id"])
+    assert job is not None
+    assert job.spec["annotations"] == {"rerun_of": omega.json("job", "status", "crawl")["id"]}
+    return job.name, job.groups[0].total, job.spec["groups"][0]["array"]
+
+
+def test_failed_tasks_are_submitted_again_under_their_indices(omega: Omega, cell: RedisCell, crawl: str) -> None:
+    name, total, array = rerun(omega, cell, "--failed")
+    assert (name, total, array) == ("crawl-rerun", 2, {"spans": [[12, 12, 1], [14, 14, 1]]})
+
+
+def test_tasks_are_submitted_again_by_index(omega: Omega, cell: RedisCell, crawl: str) -> None:
+    assert rerun(omega, cell, "--tasks", "10,40-41", "--name", "some") == (
+        "some",
+        3,
+        {"spans": [[10, 10, 1], [40, 41, 1]]},
+    )
+    said = omega.error("job", "rerun", "crawl", "--tasks", "11")
+    assert said == "job crawl: has no task with index 11; the last one is 43"
+    assert omega.error("job", "rerun", "crawl", "--tasks", "44").endswith("index 44; the last one is 43")
+
+
+def test_a_whole_job_is_submitted_again(omega: Omega, cell: RedisCell, crawl: str) -> None:
+    cell.stop(crawl, 10_000, "ada")
+    cell.housekeep(10_000, "batch/0")
+    answer = omega.json("job", "rerun", "crawl")["jobs"][0]
+    assert (answer["name"], answer["tasks"]) == ("crawl", 10), "its name is free"
+    assert omega.json("job", "status", "crawl")["id"] == answer["id"]
+    assert omega.error("job", "rerun", "crawl", "--failed") == ("job crawl: no task failed; see omega job tasks crawl")
+
+
+def test_tasks_of_a_group_that_is_no_array_keep_their_numbers(omega: Omega, cell: RedisCell) -> None:
+    omega.json("job", "submit", "-", given="{name: plain, tasks: [{count: 5}]}")
+    answer = omega.json("job", "rerun", "plain", "--tasks", "1,3")["jobs"][0]
+    job = cell.job(answer["id"])
+    assert job is not None
+    assert (job.groups[0].total, job.spec["groups"][0]["array"]) == (2, {"spans": [[1, 1, 1], [3, 3, 1]]})

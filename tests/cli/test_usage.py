@@ -1,0 +1,32 @@
+"""Use by user, pool and kind."""
+
+from omega.cellstate.digest.hours import HOUR_MS
+from omega.cellstate.digest.step import digest
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
+from tests.cli.conftest import Omega, join
+
+
+def test_core_hours_tasks_and_waits(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    file = "{name: a, tasks: [{count: 2, resources: {cpu: 2, memory: 512Mi}}]}"
+    job_id = omega.json("job", "submit", "-", given=file)["jobs"][0]["id"]
+    now = cell.store_ms()
+    member = cell.register_scheduler("batch/0", "n", 60_000, now)
+    cell.commit(CommitRequest(member, 1, [Transaction(job_id, (Claim(0, 0, 2),))], Position(), now))
+    digest(cell, now + HOUR_MS)
+    (run,) = cell.runs([0])
+    cell.end([TaskEnd(0, run.placement, EndKind.FINISHED)], now + HOUR_MS, "here")
+    digest(cell, now + HOUR_MS)
+    document = omega.json("usage", "--to", "2100-01-01", "--from", "1h")
+    (row,) = document["use"]
+    assert (row["user"], row["started"], row["finished"], row["jobs_placed"]) == ("ada", 2, 2, 1)
+    assert abs(row["cpu_hours"] - 4) < 0.01
+    assert abs(row["memory_hours"] - 1_024) < 3
+    assert document["gaps"] == []
+    assert (
+        omega.text("usage", "--by", "kind", "--csv", "--to", "2100-01-01").splitlines()[0].startswith("kind,cpu_hours,")
+    )
+    assert omega.error("usage", "--from", "soon").startswith("'soon' is no time")
