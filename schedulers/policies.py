@@ -45,6 +45,11 @@ class Ordering:
     job_fields: ClassVar[Sequence[JobField]] = ()
     """Fields of jobs that the policy declares for itself; policies of other kinds may have the attribute too."""
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What is not in effect as the settings state; a live scheduler logs each new text once."""
+        return ()
+
     def observe(self, snapshot: Snapshot, now: float) -> None:
         """Record what users and pools hold (`snapshot.usage`) and the time (seconds) before jobs are chosen.
 

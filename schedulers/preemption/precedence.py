@@ -48,14 +48,7 @@ class PrecedencePreemption(Preemption):
     def suspects(self, work: Work, snapshot: Snapshot, rng: Random) -> list[int] | None:
         if not work.job.precedence:
             return None  # no task is less important
-        might = might_hold(work, snapshot)
-        if not might.any():
-            return None
-        unknown = np.flatnonzero(might & ~snapshot.residents.known(snapshot.number))
-        if len(unknown) > self.looks:
-            dice = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
-            unknown = np.sort(dice.choice(unknown, self.looks, replace=False))
-        return [int(machine) for machine in unknown]
+        return machines_to_fetch(work, snapshot, self.looks, rng)
 
     @override
     def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
@@ -107,6 +100,18 @@ def might_hold(work: Work, snapshot: Snapshot) -> NDArray[np.bool_]:
             might |= holds if may is None else holds & may
     might &= (snapshot.rows[2] == MachineState.UP) & (snapshot.base[0] >= 0) & snapshot.allocated.any(axis=0)
     return might
+
+
+def machines_to_fetch(work: Work, snapshot: Snapshot, looks: int, rng: Random) -> list[int] | None:
+    """Return at most `looks` machines with unknown tasks that might hold the job; None when no machine might."""
+    might = might_hold(work, snapshot)
+    if not might.any():
+        return None
+    unknown = np.flatnonzero(might & ~snapshot.residents.known(snapshot.number))
+    if len(unknown) > looks:
+        dice = np.random.Generator(np.random.PCG64(rng.getrandbits(64)))
+        unknown = np.sort(dice.choice(unknown, looks, replace=False))
+    return [int(machine) for machine in unknown]
 
 
 class _Trial:

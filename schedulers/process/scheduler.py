@@ -69,6 +69,8 @@ class SupervisedScheduler:
     """Whether the store refused writes at the last heartbeat, for the metrics."""
     _members: list[str] = field(default_factory=list)
     """The live schedulers, as of the last heartbeat."""
+    _warned: set[str] = field(default_factory=set)
+    """What the ordering warned of at the last heartbeat."""
     _url: str | None = None
     _rollouts: Rollouts = field(init=False)
     _live: LiveDriver | None = None
@@ -243,6 +245,7 @@ class SupervisedScheduler:
             cell.check_there()  # no token is written for a deleted cell
             cell.rouse(self.member)
             return
+        self._log_warnings()
         live.ahead = cell.store_ms() / 1000 - time.time()
         before, live.owned = live.owned, owned(self.member, members)
         self._members = list(members)
@@ -260,6 +263,13 @@ class SupervisedScheduler:
         if self._members[:1] == [self.member]:
             self._excess.relieve(cell, live.snapshot, time.time(), self.member)
         self._roll(cell)
+
+    def _log_warnings(self) -> None:
+        """Log what the ordering warns of, each text once while it lasts."""
+        texts = set(self.scheduler.ordering.warnings)
+        for text in sorted(texts - self._warned):
+            log.warning(text, member=self.member)
+        self._warned = texts
 
     def _figures_now(self) -> dict[str, Any]:
         """Return the figures of a copy: the loop keeps counting, and a dict cannot grow while it is read."""

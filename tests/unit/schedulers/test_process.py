@@ -12,7 +12,7 @@ from omega.cellstate.transaction import Claim
 from omega.queries.explanations import explain_job
 from omega.queries.room import Room
 from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.policies import Placement
+from omega.schedulers.policies import Ordering, Placement
 from omega.schedulers.process import scheduler as process
 from omega.schedulers.process.scheduler import HUNG_LEASES, SupervisedScheduler
 from omega.schedulers.sharing import owned
@@ -268,3 +268,19 @@ def test_jobs_that_ended_long_ago_are_forgotten_by_the_clock_of_the_store(
     look(beating)
     assert rig.other.job("a") is None
     assert rig.other.job("b") is not None
+
+
+def test_what_the_ordering_warns_of_is_logged_once_while_it_lasts(
+    beating: Beating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged, said = list[str](), ["scaled"]
+    monkeypatch.setattr(process.log, "warning", lambda text, **_: logged.append(text))
+    monkeypatch.setattr(Ordering, "warnings", property(lambda _: tuple(said)))
+    beating.beat()
+    beating.beat()
+    assert logged == ["scaled"]
+    said.clear()
+    beating.beat()
+    said.append("scaled")
+    beating.beat()
+    assert logged == ["scaled", "scaled"]
