@@ -139,6 +139,17 @@ class Attributes:
         """Return a machine's name, empty if it was not read."""
         return self._names[machine] if machine < self.size else ""
 
+    def named(self, name: str) -> Sequence[int]:
+        """Return the machines with a name; one that was removed may keep the name of its successor."""
+        return self.keep(("by name",), self._by_name).get(name, ())
+
+    def _by_name(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for machine, name in enumerate(self._names):
+            if name:
+                found.setdefault(name, []).append(machine)
+        return found
+
     def get(self, machine: int, attribute: str) -> str | None:
         """Return a machine's value of an attribute, or None."""
         if attribute == MACHINE:

@@ -54,6 +54,8 @@ if TYPE_CHECKING:
     from omega.schedulers.ordering.precedence import PrecedenceFifo as PrecedenceFifo
     from omega.schedulers.ordering.shortest import ShortestFirst as ShortestFirst
     from omega.schedulers.placement.constrained import Constrained as Constrained
+    from omega.schedulers.placement.delay import Delay as Delay
+    from omega.schedulers.placement.delay_rule import DelayReset as DelayReset, DelayRule as DelayRule
     from omega.schedulers.placement.first_fit import FirstFit as FirstFit
     from omega.schedulers.placement.random_fit import RandomFit as RandomFit
     from omega.schedulers.placement.scored import BestFit as BestFit
@@ -97,6 +99,8 @@ _HOMES = {
     "omega.schedulers.ordering.shortest": ("ShortestFirst",),
     "omega.schedulers.retrying": ("RetryPolicy",),
     "omega.schedulers.placement.constrained": ("Constrained",),
+    "omega.schedulers.placement.delay": ("Delay",),
+    "omega.schedulers.placement.delay_rule": ("DelayReset", "DelayRule"),
     "omega.schedulers.placement.first_fit": ("FirstFit",),
     "omega.schedulers.placement.random_fit": ("RandomFit",),
     "omega.schedulers.placement.scored": ("BestFit",),

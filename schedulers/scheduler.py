@@ -18,7 +18,7 @@ from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.outbox import Outbox
 from omega.schedulers.outcomes import admitted, count, transaction
 from omega.schedulers.placement.arranging import elsewhere
-from omega.schedulers.placement.constrained import within_constraints
+from omega.schedulers.placement.delay import within_locality
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import (
     Asserting,
@@ -99,7 +99,7 @@ class Scheduler:
     """Whether a policy may read the use of users and pools."""
     _reads_attributes: bool = field(default=False, init=False)
     _within: Placement = field(init=False)
-    """The placement, as it applies the demands of jobs."""
+    """The placement, as it applies the demands and the locality of jobs."""
     places_all: PlacesAll | None = field(default=None, init=False)
     """The placement, if it can place several jobs in one call."""
     _asserting: Asserting | None = field(default=None, init=False)
@@ -117,8 +117,8 @@ class Scheduler:
         self.counts_use = self.queue.follows_use or self.preemption.evicts
         self._asserting = self.preemption if isinstance(self.preemption, Asserting) else None
         self.queue.stagger = 0.0
-        self._within = within_constraints(self.placement)
-        self.queue.blocked.reads = read_by(self.ordering, self.placement, self.preemption)
+        self._within = within_locality(self.placement)
+        self.queue.blocked.reads = read_by(self.ordering, self._within, self.preemption)
         self.places_all = as_places_all(self._within) if as_places_all(self.placement) else None
         self.job_fields = declared(self, *with_wrapped(*self.policies, self.gate))
         self._reads_attributes = declares("reads_attributes", self.placement, self.preemption)
@@ -332,7 +332,7 @@ class Scheduler:
         """Nothing of a job could be placed."""
         self.outbox.note(work, now)
         self.working.pop(work.id, None)
-        if self.retry_policy is not None:
+        if self.retry_policy is not None and work.until <= now:
             self._proceed(work, self.retry_policy.next_step(work, now), now)
         else:
             self.queue.block(work)

@@ -1,8 +1,11 @@
 """A job in a scheduler: its unplaced tasks and its attempts."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from omega.cellstate.model import Gang, Job
 from omega.cellstate.ranges import EMPTY
@@ -125,6 +128,30 @@ class Work:
     def again(self, seconds: float) -> None:
         self.notes["again"] = seconds
 
+    def delayed_at(self, levels: Sequence[str], machines: Mapping[int, NDArray[np.intp]], version: int) -> None:
+        """Record at which level each group of a delayed job waits, ``""`` for one that does not, and for what room.
+
+        Freed room on other machines than these, by group, does not make the job ready before `until`, as long as the
+        snapshot's attributes have this version.
+        """
+        self.notes["levels"], self.notes["machines"] = tuple(levels), (version, machines)
+
+    @property
+    def level(self) -> str:
+        """The level at which a delayed job waits: ``machine``, ``rack``, …; empty where no policy named one."""
+        return next(filter(None, self.notes.get("levels", ())), "")
+
+    def awaits(self, group: int, version: int) -> NDArray[np.intp] | None:
+        """Return the machines for whose room a group waits, given the version of the attributes; None for all."""
+        known, machines = self.notes.get("machines", (version, {}))
+        found: NDArray[np.intp] | None = machines.get(group) if known == version else None
+        return found
+
+    def resume(self) -> None:
+        """Forget for what a delayed job waits: it is tried again."""
+        for name in ("until", "again", "levels", "machines"):
+            self.notes.pop(name, None)
+
     @property
     def entitled(self) -> bool:
         """Whether it was requeued because shares entitle it to room that other jobs of its pool hold."""
@@ -203,6 +230,8 @@ class Work:
         if job.gang_min:
             gang = gang, self.least
         seen = seen_by(reads).of(job, groups)
+        if self.notes and (levels := self.notes.get("levels")):
+            seen = seen, levels
         wants = tuple([demands(job, group) for group in groups]) if asks_anything(job) else ()
         if all(each is NONE for each in wants):
             return needs, gang, seen

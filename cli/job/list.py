@@ -9,6 +9,7 @@ from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.cli.mapreduce import progress
+from omega.queries.delays import delay_json
 from omega.queries.job_state import STATES, counts, state
 from omega.queries.jobs import keep, list_jobs
 from omega.queries.room import Room
@@ -78,6 +79,8 @@ def _show(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> None:
     room = Room(cell)
     some = [name for name in ("finished", "failed", "stopped") if any(counts(job.groups)[name] for job in shown)]
     with_precedence, with_user = any(job.precedence for job in shown), any("user" in job.spec for job in shown)
+    reasons = {job.id: room.reason(job) for job in shown}
+    delays = {job.id: _delay(room, job, now_ms) for job in shown if reasons[job.id] == "LOCALITY"}
     briefs = {job.id: brief for job in shown if (brief := progress.brief(cell, job))}
     rows = []
     for job in shown:
@@ -90,7 +93,8 @@ def _show(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> None:
                 "kind": job.kind,
                 **({">prec": job.precedence} if with_precedence else {}),
                 "state": state(job),
-                "reason": room.reason(job),
+                "reason": reasons[job.id],
+                **({"waits": delays.get(job.id, "")} if delays else {}),
                 **({"progress": briefs.get(job.id, "")} if briefs else {}),
                 ">tasks": numbers["total"],
                 **{f">{name}": numbers[name] for name in ("placed", *some)},
@@ -98,6 +102,12 @@ def _show(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> None:
             }
         )
     render.records(rows, SPARE)
+
+
+def _delay(room: Room, job: "Job", now_ms: int) -> str:
+    """Return the level at which a job is delayed and the time left: ``rack 4s``."""
+    delay = delay_json(room.delay(job), now_ms)
+    return "" if delay is None else " ".join(filter(None, (delay["level"], units.age(delay["left_seconds"]))))
 
 
 def shown_user(job: "Job") -> str:

@@ -11,6 +11,7 @@ from omega.cli.app import App
 from omega.cli.event_text import clock
 from omega.cli.job.status import loss_lines
 from omega.cli.refused_writes import warn_of_refused_writes
+from omega.queries.delays import delay_text
 from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.job_state import state
 from omega.queries.job_status import losses
@@ -99,6 +100,8 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
     render.line(_headline(begin, explained.explanation.reason))
     if explained.explanation.detail:
         render.line(f"  {explained.explanation.detail}")
+    if explained.delay:
+        render.line(f"  {delay_text(explained.delay, units.seconds(explained.delay['left_seconds']))}")
     if explained.failure:
         render.line(f"  {explained.failure.text}")
     for part in explained.explanation.parts:
@@ -109,7 +112,7 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
         elif part.fits and job.lacks and part.reason not in ("LIMIT", "NEVER"):
             needs = f"it needs {job.lacks:,} at once" if job.gang_min else "a gang starts as a whole"
             render.line(f"  room for {part.fits:,} of them; {needs}")
-        for line in part.advice if part.fits < part.unplaced else ():
+        for line in part.advice if part.fits < part.unplaced or explained.delay else ():
             render.line(f"  {line}")
         if part.fits < part.unplaced:
             _show_steps(explained, part, verbose=verbose)

@@ -15,6 +15,7 @@ from omega.cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, Jo
 from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
 from omega.cellstate.resources import Resources, parse_bytes
 from omega.schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_runner, read_spread
+from omega.schedulers.constraints.locality import read_locality
 from omega.schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
 from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS
 
@@ -180,10 +181,26 @@ class Update(Strict):
 
 
 class Locality(Strict):
-    """Machines with a group's data, and how long to wait for them and for machines near them."""
+    """Machines with a group's data, by name or by a constraint, and how long to wait for them and for those near."""
 
-    machines: list[str] = Field(validation_alias=AliasChoices("machines", "nodes"), min_length=1)
-    wait: list[Duration] = []
+    machines: list[str] = Field([], validation_alias=AliasChoices("machines", "nodes"))
+    where: str = ""
+    domains: list[str] | None = None
+    wait: list[Duration] | None = None
+
+    @model_validator(mode="after")
+    def _valid(self) -> Self:
+        try:
+            read_locality(self.spec())
+        except BadInput as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def spec(self) -> dict[str, Any]:
+        """Return the stored field (`schedulers/constraints/locality.py`)."""
+        named = {name: value for name in ("machines", "where") if (value := getattr(self, name))}
+        timed = {"domains": self.domains, "wait_ms": self.wait}
+        return named | {name: value for name, value in timed.items() if value is not None}
 
 
 def _restart(value: Any) -> Any:
@@ -272,7 +289,7 @@ class Tasks(Strict):
         """Return the group's fields for schedulers and executors, for `TaskGroup.spec`."""
         fields = {name: value for name in (*UNCHANGED, *FIELDS) if (value := getattr(self, name))}
         if self.locality is not None:
-            fields["locality"] = {"machines": self.locality.machines, "wait_ms": self.locality.wait}
+            fields["locality"] = self.locality.spec()
         if self.restart is not None:
             stated = self.restart.model_dump(exclude_unset=True)
             fields["restart"] = {name: value for name, value in stated.items() if (name, value) != ("lost", BUDGET)}

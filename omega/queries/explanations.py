@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.model import JobState
 from omega.queries import wording
+from omega.queries.delays import delay_json
 from omega.queries.failures import Failures
 from omega.queries.job_state import group_names, state
 from omega.queries.job_status import losses, waits_for
 from omega.queries.machines import find_machines
 from omega.queries.pool_standing import job_share, standing
-from omega.queries.room import PoolLimits, Room
+from omega.queries.room import DELAYABLE, PoolLimits, Room
 from omega.queries.working_copy import delayed_by, look_up, working_copy
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ class Explained:
         self.machines = {at: name for at, (name, *_) in zip(indices, cell.described(indices), strict=True)}
         """Names of the machines that are listed, by index."""
         self.failure = failures.of(job.id, job.kind)
+        self.delay: dict[str, Any] | None = None
+        """Until when and at which level its scheduler delays it (`delay_json`)."""
         self.groups = group_names(job)
         self.pool, self.share = standing(cell, job), job_share(cell, job)
 
@@ -136,10 +139,12 @@ class Explained:
         kind, members = job.kind, cell.members()
         use, failures = cell.kinds().get(kind), Failures(cell, members)
         explained = cls(cell, job, working_copy(cell), use, failures=failures, listed=listed)
-        if explained.explanation.reason == "WAITING" and job.id in delayed_by(members):
+        delay = delayed_by(members).get(job.id)
+        if delay is not None and explained.explanation.reason in DELAYABLE:
             from omega.schedulers.constraints.reasons import Reason
 
             explained.explanation = replace(explained.explanation, reason=Reason.LOCALITY)
+            explained.delay = delay_json(delay, cell.store_ms())
         return explained
 
     def as_json(self) -> dict[str, Any]:
@@ -171,6 +176,7 @@ class Explained:
         return _head(self.cell, self.job) | {
             "reason": str(explanation.reason),
             "detail": explanation.detail,
+            "delay": self.delay,
             "failure": self.failure and self.failure.as_json(),
             "limit": explanation.limit and explanation.limit.as_json(),
             "machines": explanation.machines,

@@ -72,7 +72,7 @@ class _Warnings:
         for spec in self.specs:
             unplaceable = [*self._sizes(spec), *self._demands(spec), *self._limits(spec, kinds.get(spec.kind))]
             lines += [*self._precedence(spec, kinds.get(spec.kind)), *unplaceable, *self._simulated(spec)]
-            lines += self._relations(spec)
+            lines += [*self._relations(spec), *self._locality(spec)]
             if spec.gang and not unplaceable:
                 lines += self._gang(spec, gangs)
         return lines
@@ -131,6 +131,16 @@ class _Warnings:
             if each is not NONE:
                 texts = advice(each, self.empty.attributes)
                 yield from (_Warning(spec.name, text, _group(spec, i)) for text in texts)
+
+    def _locality(self, spec: "JobSpec") -> Iterator[_Warning]:
+        """Warn about parts of a locality without effect, such as machines that are not there."""
+        from omega.schedulers.constraints.locality import is_local, notes
+
+        work = as_work(spec)
+        if is_local(work.job) and self.room.machines:
+            look_up(self.cell, self.empty, [work])
+            for i in range(len(spec.groups)):
+                yield from (_Warning(spec.name, text, _group(spec, i)) for text in notes(work.job, i, self.empty))
 
     @cached_property
     def _running_names(self) -> frozenset[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import Refused
 from omega.cellstate.pages import JobPage, Keep
+from omega.queries.delays import delay_json
 from omega.queries.job_state import STATES, counts, head_state, own_groups, state
 from omega.queries.wording import listing
 
@@ -94,7 +95,8 @@ def job_json(job: "Job", room: "Room", now_ms: int) -> dict[str, Any]:
         "gang": job.gang.name.lower(),
         "gang_min": job.gang_min or None,
         "state": state(job),
-        "reason": str(room.reason(job)) or None,
+        "reason": (reason := str(room.reason(job)) or None),
+        "delay": delay_json(room.delay(job), now_ms) if reason == "LOCALITY" else None,
         "user": job.spec.get("user"),
         "user_source": user_source(job),
         "modify_index": job.modified,

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from omega.schedulers.constraints.reasons import Reason
     from omega.schedulers.limits import Limited
 
+DELAYABLE = ("WAITING", "RESOURCES")
+"""Reasons of a job that its scheduler delays, as far as room shows: it leaves room to others."""
 MOST_EXPLAINED = 200
 """Jobs of different demands that are explained for a list; of those beyond only room and limits are looked at."""
 
@@ -57,7 +59,7 @@ class Room:
     _machines: MachineRoom | None = None
     _kinds: "Mapping[str, KindUse] | None" = None
     _failures: Failures | None = None
-    _delayed: frozenset[str] = frozenset()
+    _delayed: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     _room: dict[Resources, int] = field(default_factory=dict)
     _lacks: dict[Resources, str | None] = field(default_factory=dict)
     _snapshot: "Snapshot | None" = None
@@ -95,9 +97,9 @@ class Room:
             return limited if limited == "NEVER" else str(unserved)
         if limited:
             return limited
-        if any(self.room(group.need) < group.unplaced for group in waiting):
-            return "RESOURCES"
-        return "LOCALITY" if job.id in self._delayed else "WAITING"
+        if job.id in self._delayed:
+            return "LOCALITY"
+        return "RESOURCES" if any(self.room(group.need) < group.unplaced for group in waiting) else "WAITING"
 
     def _unserved(self, job: Job) -> "Reason | None":
         """Return why no scheduler would place a job."""
@@ -159,7 +161,12 @@ class Room:
                 work, self._snapshot, use, self._names, unserved=unserved, pool_limits=self._pool_limits.of(job)
             ).reason
         reason = self._reasons[key]
-        return "LOCALITY" if reason == "WAITING" and job.id in self._delayed else reason
+        return "LOCALITY" if reason in DELAYABLE and job.id in self._delayed else reason
+
+    def delay(self, job: Job) -> tuple[int, str] | None:
+        """Return until when (ms since 1970) and at which level its scheduler delays a job; None if it does not."""
+        self._read()
+        return self._delayed.get(job.id)
 
     def largest_lack(self, need: Resources) -> str | None:
         """The name of a resource of which no single machine that is up has enough; ``together`` when only jointly."""

@@ -67,12 +67,15 @@ def kinds_of(members: "Members") -> frozenset[str]:
     return frozenset(name.partition("/")[0] for name, (_, alive, _) in members.items() if alive)
 
 
-def delayed_by(members: "Members") -> frozenset[str]:
+def delayed_by(members: "Members") -> dict[str, tuple[int, str]]:
     """The jobs that live schedulers delay because a policy names a later time (`Work.until`), as of their heartbeats.
 
-    A scheduler lists the 256 that are due first.
+    Each has the time of its next attempt (ms since 1970) and the level of its locality, ``""`` if its policy named
+    none. A scheduler lists the 256 that are due first; one of an earlier version lists the times alone.
     """
-    return frozenset(job for _, alive, figures in members.values() if alive for job in figures.get("delayed", ()))
+    listed = (figures.get("delayed", {}) for _, alive, figures in members.values() if alive)
+    found = ((job, entry if isinstance(entry, list) else [entry, ""]) for each in listed for job, entry in each.items())
+    return {job: (int(until_ms), str(level)) for job, (until_ms, level) in found}
 
 
 def as_work(spec: "JobSpec", order: int = 0) -> "Work":

@@ -19,6 +19,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.advice import warnings
 from omega.schedulers.constraints.demands import Demands, demands
 from omega.schedulers.constraints.evaluation import related, tree_machines
+from omega.schedulers.constraints.locality import notes
 from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
 from omega.schedulers.limits import (
     Limited,
@@ -62,7 +63,9 @@ class GroupExplanation:
     starts: int = 0
     """Tasks that would start now: those that fit and that limits admit; none if they are too few of a gang."""
     advice: tuple[str, ...] = ()
-    """Attributes, domains and values that no machine has, with those that there are."""
+    """Attributes, domains and values that no machine has, with those that there are; parts of a locality without
+    effect.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +201,8 @@ def _part(
         reason = emptied[0] if emptied else Reason.RESOURCES if remaining else Reason.NO_MACHINE
     wants = demands(work.job, group)
     told = () if wants.fault or not wants.attributes else tuple(warnings(wants, snapshot.attributes))
+    if snapshot.attributes.used:
+        told += tuple(notes(work.job, group, snapshot))
     return GroupExplanation(
         group=group, unplaced=left, fits=fits, reason=reason, steps=tuple(steps), fault=wants.fault, advice=told
     )

@@ -17,6 +17,7 @@ from omega.cellstate.replies import CommitRequest, KindUse
 from omega.cellstate.residents import Resident
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.demands import asks_anything, demands
+from omega.schedulers.constraints.locality import locality
 from omega.schedulers.work import Work
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def wanted(works: Sequence[Work], snapshot: Snapshot, *, always: bool = False) -
         for group, left in enumerate(work.left):
             wants = demands(work.job, group)
             if left:
-                attributes |= wants.attributes
+                attributes |= wants.attributes or locality(work.job, group) is not None
                 others |= {relation.job for relation in (*wants.near, *wants.apart)}
                 if wants.counts and (
                     work.places or work.id in snapshot.placed or any(g.placed for g in work.job.groups)

@@ -61,7 +61,7 @@ def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) 
         return claims
     if work.job.gang_min:
         return _of_minimum(placement, work, claims, mark, snapshot=snapshot, rng=rng)
-    if len(claims):
+    if len(claims) or work.until > snapshot.now:
         return claims
     groups = [group for group, left in enumerate(work.left) if left]
     if len(groups) < 2:
@@ -79,7 +79,7 @@ def _of_minimum(
     if sum(claim.count for claim in claims) >= work.least:
         return claims
     snapshot.undo(mark)
-    if sum(map(bool, work.left)) < 2 or work.remaining < work.least:
+    if sum(map(bool, work.left)) < 2 or work.remaining < work.least or work.until > snapshot.now:
         return []
     return arranged(placement, together(work), snapshot, rng)
 

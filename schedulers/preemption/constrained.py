@@ -20,6 +20,8 @@ def suspects(preemption: Preemption, work: Work, snapshot: Snapshot, rng: Random
     """Return the machines to be fetched for a job, as `Preemption.suspects`."""
     if work.remaining < work.least:
         return None  # the others of its minimum are delayed
+    if work.until > snapshot.now:
+        return None  # a policy delays it: it left room
     work = together(work)
     return preemption.suspects(work, _view(preemption, work, snapshot), rng)
 

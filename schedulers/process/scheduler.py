@@ -277,7 +277,8 @@ class SupervisedScheduler:
         still = replace(figures, rejections=dict(figures.rejections), in_a_row=dict(figures.in_a_row))
         preemption, queue, failing = self.scheduler.preemption, self.scheduler.queue, self.scheduler.failing
         evicts, by = preemption.evicts, preemption.by
-        delayed = {job_id: int(until * 1000) for job_id, until in queue.delayed(MOST_DELAYED).items()}
+        waiting = queue.delayed(MOST_DELAYED).items()
+        delayed = {job_id: (int(until * 1000), level) for job_id, (until, level) in waiting}
         self.reasons.delayed(delayed, time.time())
         where = {"metrics": self._url, "pid": os.getpid(), "host": socket.gethostname()}
         where |= {"at_ms": int(time.time() * 1000), "uses_pools": self.scheduler.uses_pools}

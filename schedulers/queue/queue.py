@@ -90,11 +90,12 @@ class Queue:
         """Number of blocked jobs."""
         return len(self.blocked) + len(self.limited)
 
-    def delayed(self, most: int) -> dict[str, float]:
-        """Return blocked jobs that a policy delays and their times (seconds), earliest first, at most `most`."""
+    def delayed(self, most: int) -> dict[str, tuple[float, str]]:
+        """Return blocked jobs that a policy delays, with time (seconds) and level: earliest first, at most `most`."""
         times = sorted(self._until[:])  # another thread may call it
         works = ((until, self.blocked.get(job_id)) for until, job_id in times)
-        return dict(islice(((work.id, until) for until, work in works if work and work.until == until), most))
+        waiting = ((work.id, (until, work.level)) for until, work in works if work and work.until == until)
+        return dict(islice(waiting, most))
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job; None when it is not queued."""
@@ -337,8 +338,7 @@ class Queue:
             for work in works:
                 work.not_before = 0.0
                 if work.notes:
-                    work.notes.pop("until", None)
-                    work.notes.pop("again", None)
+                    work.resume()
                 if blocked.groups and self.joins(work):
                     self.joined.append(work)
                 else:
@@ -363,8 +363,7 @@ class Queue:
                 continue
             work.not_before = 0.0
             if work.notes:
-                work.notes.pop("until", None)
-                work.notes.pop("again", None)
+                work.resume()
             if blocked.groups and self.joins(work):
                 self.joined.append(work)
                 continue
@@ -385,8 +384,7 @@ class Queue:
         chosen = self.ready.pop_several(now, bound, most, self._snapshot.usage, ample)
         for work in chosen:
             if work.notes:
-                work.notes.pop("until", None)
-                work.notes.pop("again", None)
+                work.resume()
         return chosen
 
 

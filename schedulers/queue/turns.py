@@ -206,10 +206,13 @@ class Sharing:
 
 
 def _of_use(work: Work, group: int, snapshot: Snapshot, machines: Machines) -> Mask | None:
-    """Return the machines that a group may run on, as far as known; None for all of them."""
+    """Return the machines that a group may run on, as far as known, and waits for; None for all of them."""
     bound = work.job.spec or snapshot.pools.divided
     may = permitted(work, group, snapshot) if bound and snapshot.attributes.used else None
     mask = None if may is None else may[machines] | snapshot.attributes.stale[machines]
+    if work.notes and (awaited := work.awaits(group, snapshot.attributes.version)) is not None:
+        near = np.isin(machines, awaited)
+        mask = near if mask is None else mask & near
     if not kept_from_simulated(work, snapshot):
         return mask
     real = ~snapshot.simulated[machines]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, TaskGroup
+from omega.cellstate.model import Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import Membership
 from tests.cli.conftest import Omega, eventually, join, scheduler
@@ -99,6 +99,41 @@ def test_a_job_that_its_scheduler_delays_has_the_reason_locality(omega: Omega, c
     assert omega.json("job", "why", "a")["reason"] == "LOCALITY"
     assert "waits for machines that its placement prefers" in omega.text("job", "why", "a")
     assert omega.json("job", "why", "b")["reason"] == "WAITING"
+
+
+def test_a_delayed_job_shows_its_level_and_the_time_left(omega: Omega, cell: RedisCell) -> None:
+    """Also where the cell has less room than it wants: its scheduler leaves room to others."""
+    machines(cell)
+    fields = {"locality": {"machines": ["m1", "m99"], "wait_ms": [60_000, 60_000]}}
+    membership = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1_000, 100), 500, 0, fields),))], 1, "ada")
+    cell.renew_scheduler(membership, 60_000, {"delayed": {"a": [cell.store_ms() + 9_500, "rack"]}})
+    (listed,) = omega.json("job", "list")["jobs"]
+    explained = omega.json("job", "why", "a")
+    for found in (listed, explained):
+        assert (found["reason"], found["delay"]["level"]) == ("LOCALITY", "rack")
+        assert 5 < found["delay"]["left_seconds"] <= 9.5
+    text = omega.text("job", "why", "a")
+    assert "waits for a machine in one rack with its data, " in text
+    assert "locality: m99 is not in the cell, and ignored" in text
+    assert "LOCALITY  rack 9s" in omega.text("job", "list") or "LOCALITY  rack 8s" in omega.text("job", "list")
+
+
+def test_a_submission_warns_of_a_locality_without_effect(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    machines(cell)
+    cell.set_machine_state(1, MachineState.DRAINED, 1, "ada")
+    cell.register_scheduler("batch/0", "nonce", 60_000, 1)
+    file = tmp_path / "a.yaml"
+    file.write_text("name: a\ntasks: [{locality: {machines: [m0, m1, m99], wait: [2s]}}]")
+    said = omega.run("job", "submit", str(file)).stderr
+    assert "locality: m99 is not in the cell, and ignored" in said
+    assert "locality: m1 is drained or down, and ignored" in said
+    file.write_text("name: b\ntasks: [{locality: {machines: [m1], domains: [], wait: [2s]}}]")
+    said = omega.run("job", "submit", str(file)).stderr
+    assert "no machine with the data is up; the tasks may run anywhere after 2 s" in said
+    file.write_text("name: c\ntasks: [{locality: {machines: [m0], domains: [row]}}]")
+    said = omega.run("job", "submit", str(file)).stderr
+    assert "no machine with the data has the attribute row" in said
 
 
 def test_what_the_kind_keeps_out(omega: Omega, cell: RedisCell) -> None:

@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -84,23 +85,18 @@ class Reader:
         return ran.returncode, ran.stdout
 
 
-@pytest.mark.server
-def test_the_tour(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "tour"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
+def pasted(page: Sequence[tuple[str, str]], store_url: str, folder: Path) -> None:
+    """Paste the commands of a page's blocks in a folder, and compare what is shown after them."""
     reader = Reader(
         folder,
         os.environ
         | {
             "OMEGA_STORE": store_url,
             "OMEGA_USER": "ada",
-            "OMEGA_STATE": str(tmp_path / "state"),
+            "OMEGA_STATE": str(folder / "state"),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         },
     )
-    port = str(free_port())
-    page = [(language, text.replace("9100", port)) for language, text in blocks("tour.md")]
     try:
         for (language, text), (after, shown) in zip(page, [*page[1:], ("sh", "")], strict=True):
             if language == "sh":
@@ -110,6 +106,15 @@ def test_the_tour(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
                 reader.paste(last, None if after else shown)
     finally:
         reader.leave()
+
+
+@pytest.mark.server
+def test_the_tour(store_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "tour"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    port = str(free_port())
+    pasted([(language, text.replace("9100", port)) for language, text in blocks("tour.md")], store_url, folder)
     left = RedisCell.connect(store_url, "tour")
     assert left.members() == {}, "who is told to stop leaves nobody behind"
     left.delete()

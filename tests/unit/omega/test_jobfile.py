@@ -150,8 +150,15 @@ def test_the_resources_of_another_cell() -> None:
          "log_limit, "
          "array")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",
-         ("3: tasks[0].locality.zones: unknown field; allowed: machines, wait; "
-         "also jobs.yaml:3: tasks[0].locality.machines: is missing")),
+         "3: tasks[0].locality.zones: unknown field; allowed: machines, where, domains, wait"),
+        ("name: a\ntasks:\n- locality: {wait: [5s]}",
+         "3: tasks[0].locality: names no machine; write machines: [m1, m7], or where: a constraint"),
+        ("name: a\ntasks:\n- locality:\n    machines: [m1]\n    wait: [-5s]",
+         "5: tasks[0].locality.wait[0]: '-5s' is not a duration; write for example 30s, 5m, 1h30m or 250ms"),
+        ("name: a\ntasks:\n- locality:\n    machines: [m1]\n    wait: [5s, -1]",
+         "5: tasks[0].locality.wait[1]: -1 is not a duration; write for example 30s, 5m, 1h30m or 250ms"),
+        ("name: a\ntasks:\n- locality: {machines: [m1], wait: [1s, 2s, 3s]}",
+         "3: tasks[0].locality: wait: 3 times for 2 levels (machine, rack); name further ones in domains"),
         ("name: 1\nprecedence: x\ngang: no\nuser: 2\nid: 3\ntasks: 4",
          ("1: name: 1 is not text; put it in quotes; also jobs.yaml:5: id: 3 is not text; put it in quotes; "
          "also jobs.yaml:2: precedence: 'x' is not a whole number; also jobs.yaml:3: gang: 'no' is not allowed; "

@@ -79,8 +79,8 @@ def test_figures_list_the_jobs_that_a_policy_delays_and_the_reason_is_locality(b
     rig.submit(spec("a"), spec("b"))
     rig.until(lambda: rig.scheduler.queue.blocked_jobs == 2)
     beating.beat()
-    assert rig.other.figures()["batch/0"]["delayed"] == {"a": 1_005_000, "b": 1_005_000}
-    assert rig.scheduler.queue.delayed(1) == {"a": 1_005.0}
+    assert rig.other.figures()["batch/0"]["delayed"] == {"a": [1_005_000, ""], "b": [1_005_000, ""]}
+    assert rig.scheduler.queue.delayed(1) == {"a": (1_005.0, "")}
     assert explain_job(rig.other, rig.job("a"))["reason"] == "LOCALITY"
     assert Room(rig.other).reason(rig.job("b")) == "LOCALITY"
     rig.until_placed("a", "b")

@@ -277,8 +277,8 @@ def test_delayed_jobs_are_listed_by_their_times_while_they_wait() -> None:
     for found, until in zip(jobs, (9.0, 5.0, 0.0, 7.0), strict=True):
         found.until = until
         queue.block(found)
-    assert list(queue.delayed(9).items()) == [("j1", 5.0), ("j3", 7.0), ("j0", 9.0)]
-    assert queue.delayed(1) == {"j1": 5.0}
+    assert list(queue.delayed(9).items()) == [("j1", (5.0, "")), ("j3", (7.0, "")), ("j0", (9.0, ""))]
+    assert queue.delayed(1) == {"j1": (5.0, "")}
     queue.discard("j1")
     assert list(queue.delayed(1)) == ["j3"]
 
