@@ -1,0 +1,17 @@
+"""`omega sim delay`."""
+
+from tests.cli.conftest import Omega
+
+
+def test_it_prints_the_offers_to_refuse_and_what_they_cost() -> None:
+    omega = Omega(None)
+    found = omega.json("sim", "delay", "--locality", "0.95")
+    assert (found["skips"], round(found["wait"], 3)) == (24, 0.03)
+    assert found["locality"] >= 0.95
+    assert omega.json("sim", "delay", "--skips", "24") == found
+    assert "24 offers" in omega.text("sim", "delay", "--locality", "0.95")
+
+
+def test_it_wants_a_locality_or_skips() -> None:
+    assert "give --locality or --skips" in Omega(None).error("sim", "delay", code=2)
+    assert "--locality" in Omega(None).error("sim", "delay", "--locality", "1.5", code=2)
