@@ -43,11 +43,11 @@ def command(
     if asked := [each.opts[0] for each in ctx.command.params if each.name in given(ctx) and each.name in RUN_OPTIONS]:
         raise click.UsageError(f"{asked[0]} goes with a script, which begins with #!; {files[0]} is a job file")
     if check:
-        from omega.cli.job.update import command as update
+        from omega.cli.job.update import update_by_file
 
         if len(files) != 1:
             raise click.UsageError("--check-index goes with one file")
-        ctx.invoke(update, file=files[0], check=check, follow=follow)
+        update_by_file(ctx, job_file(files[0], data), check, follow=follow)
         return
     read = [job_file(files[0], data), *(read_file(name) for name in files[1:])]
     cell = app.open(to_change=True)

@@ -19,6 +19,7 @@ from omega.submission import jobs_of, prepared
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import JobStore
+    from omega.jobfile.reader import JobFile
     from omega.updating import JobUpdate
 
 PAUSE_SECONDS = 0.25
@@ -38,13 +39,19 @@ def command(ctx: click.Context, file: str, check: int | None, follow: bool | Non
     they count, or without progress for `progress_deadline: 10m` beyond that; the exit status is then 1. A service that
     ended restarts with the tasks in FILE.
     """
+    update_by_file(ctx, read_file(file), check, follow=follow, force=force)
+
+
+def update_by_file(
+    ctx: click.Context, read: "JobFile", check: int | None, *, follow: bool | None, force: bool = False
+) -> None:
+    """Update the one job of a file that was read. Raises BadInput when it has several."""
     app: App = ctx.obj
-    read = read_file(file)
     cell = app.open(to_change=True)
     fields = KindFields(cell)
     specs = jobs_of(cell, [read], fields)
     if len(specs) != 1:
-        raise BadInput(f"{file}: {len(specs)} jobs; update one at a time")
+        raise BadInput(f"{read.name}: {len(specs)} jobs; update one at a time")
     job, change = update(cell, prepared(cell, specs, None, fields)[0], check, app.user, app.now_ms, app.by, force=force)
     report(ctx, cell, job, change, follow=follow)
 

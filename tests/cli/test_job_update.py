@@ -141,7 +141,7 @@ def test_a_job_is_updated_under_the_index_that_was_read(omega: Omega, running: C
         (job(2).replace("front", "back"), "job web: an update keeps its groups, front; submit others as a new job"),
         (job(2).replace("web", "db"), "job db: no live job of that name in cell "),
         ("[]", "stdin: no job in it"),
-        ("[{name: a, tasks: [{}]}, {name: b, tasks: [{}]}]", "-: 2 jobs; update one at a time"),
+        ("[{name: a, tasks: [{}]}, {name: b, tasks: [{}]}]", "stdin: 2 jobs; update one at a time"),
         (job(2, down=0), "stdin:5: update.max_down: 0 is not allowed; want at least 1"),
     ],
 )
