@@ -10,6 +10,7 @@ from omega.cellstate.audit import verify
 from omega.cellstate.audit.report import Log, look
 from omega.cellstate.digest.step import digest
 from omega.cellstate.fairness import Assertion, Threshold
+from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare, PoolTree
 from omega.cellstate.server import connect
@@ -128,7 +129,9 @@ def furnish(town: Town) -> None:
     pools = Pools((Pool("team", limits={"tasks": 500, "cpu": 90_000}), Pool("lab", "team"), Pool("own", weight=2),
                    Pool("edge", tree="edge", guarantee={"cpu": 40}, lending={"cpu": 10})),
                   (PoolTree(default_parent="team"), PoolTree("edge", "zone == 'edge'")))  # fmt: skip
-    stored = cell.set_pools(pools, 0, 17, "ada")
+    cell.set_pools(Pools((Pool("early"),)), 0, 17, "ada")
+    town.client.hset(town.prefix + "pools", "trees", b"\xc1")  # the next ones replace what nobody can read
+    stored = cell.set_pools(pools, None, 17, "ada")
     half = 0.5, 0.5
     share = PoolShare(
         name="team", parent="<Root>", tree="default", weight=1.0, fair_share=half, demand=half, usage=half,
@@ -141,6 +144,7 @@ def furnish(town: Town) -> None:
     assert cell.publish_epoch(epoch, 1_000, 18)
     assert_shares(town)
     rarities(town)
+    failures(town)
     while digest(cell, cell.store_ms()):
         pass
     town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)
@@ -193,6 +197,17 @@ def rarities(town: Town) -> None:
     cell.submit([job("twice", SMALL)], 21, "ada")
     assert town.commit_each("twice", Claim(3, 0, 1), Claim(3, 0, 2)) == 3
     cell.stop("halting", 22, "ada")
+
+
+def failures(town: Town) -> None:
+    """Tasks of a service: one failed and is delayed, one is healthy and one is not."""
+    cell = town.cell
+    cell.submit([job("served", TaskGroup((1, 1), 3), kind="service")], 23, "ada")
+    assert town.commit("served", Claim(3, 0, 3)) == 3
+    placement = town.run_of("served", 3)
+    assert town.end("served", 3, EndKind.RETRIED, "2", "exit 3") == 1
+    states = [HealthOf(placement, 0, HealthState.READY), HealthOf(placement, 1, HealthState.ASKS)]
+    assert cell.report_health(HealthReport(job="served", machine=3, tasks=states), 23)
 
 
 def is_missed(town: Town, log: Log, key: str) -> bool:
