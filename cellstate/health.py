@@ -15,6 +15,12 @@ class HealthState(StrEnum):
     """Its end was granted, and it has not been healthy since."""
     ASKS = "asks"
     """Its liveness command failed; the agent asks for a grant of its end."""
+    DOWN = "down"
+    """Its attempt failed, and the next one has not started: it does not count in an update."""
+
+
+DOWN_DUE = 1
+"""What stands for the expiry of a grant in the record of a task that is down; 0 of one that is ready."""
 
 
 class HealthOf(NamedTuple):

@@ -56,7 +56,7 @@ class Target:
 class Policy:
     """How a job is updated: maximum number of tasks of a group down at once, and when a new task counts as healthy.
 
-    A task must stay up for `healthy_after_ms`. With a `command`, which its agent runs from `grace_ms` after the start
+    A task must stay up for `healthy_after_ms`, in one attempt. With a `command`, which its agent runs from `grace_ms` after the start
     on, it must be ready for that time: the command exits with 0. A task that is not ready is never ended for it. An
     update without progress for `progress_deadline_ms` beyond that stops.
     """
@@ -247,7 +247,8 @@ class Rollouts:
         if policy.command:
             seen = {(placement, task) for placement, task in cell.ready(job.id) if placement in going}
         else:
-            seen = {(placement, -1) for placement in going}
+            failing = {placement for placement, _ in cell.unsteady(job.id)} if going else set()
+            seen = {(placement, -1) for placement in going - failing}  # their time begins anew when all are up again
         for each in seen:
             self._since.setdefault(each, now_ms)
         up = {each for each in seen if self._since[each] <= now_ms - policy.healthy_after_ms}

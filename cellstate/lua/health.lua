@@ -3,11 +3,13 @@
 -- KEYS   meta runs placed jobs health
 -- ARGV   dims job machine max_down now until_ms cursor | tasks
 -- A task is "placement task state": "ready" (its readiness command passed), "ending" (its end was granted, and it has not
--- been healthy since) or "asks" (its liveness command failed; the agent asks for a grant). The list replaces that of the
+-- been healthy since), "asks" (its liveness command failed; the agent asks for a grant) or "down" (its attempt failed, and
+-- the next one has not started). The list replaces that of the
 -- machine. now: the server's time in ms; until_ms: when a grant of this call expires; cursor: where the agent's search for
 -- records of jobs that are no longer kept continues.
 -- Reply  {"ok", cursor, "placement task"…} with the granted tasks
--- Types  health: hash, job → " machine:placement:task:until" each, until 0 for a ready task; others as in commit.lua
+-- Types  health: hash, job → " machine:placement:task:until" each, until 0 for a ready task, 1 for one that is
+--        down; others as in commit.lua
 -- Rules  of the tasks of a job at most max_down are ending or delayed after their end at once; a grant is for a live
 --        placement, and expires; a repeated call grants the same tasks (semantics 14)
 
@@ -18,10 +20,10 @@ local j = J[job]
 local open = j and j.state <= HELD
 local kept, mine, down = {}, {}, 0
 for text, index, due in gmatch(redis.call('HGET', health_key, job) or '', '((%d+):%d+:%d+:(%d+))') do
-  local ending = tonumber(due) > tonumber(now)
+  local ending = due ~= '1' and tonumber(due) > tonumber(now)
   if index == machine then
     mine[match(text, '^%d+:(%d+:%d+)')] = ending and due
-  elseif ending or due == '0' then
+  elseif ending or due == '0' or due == '1' then
     kept[#kept + 1] = text
     if ending then down = down + 1 end
   end
@@ -37,8 +39,8 @@ for i = fixed_args + 1, open and #ARGV or 0 do
   local due = mine[placement .. ':' .. task]
   local _, _, id, _, tasks = find_run({ runs = runs }, placement, false)
   if id == job and (span_split(tasks, task)) ~= '-' then
-    if state == 'ready' then
-      kept[#kept + 1] = machine .. ':' .. placement .. ':' .. task .. ':0'
+    if state == 'ready' or state == 'down' then
+      kept[#kept + 1] = machine .. ':' .. placement .. ':' .. task .. (state == 'ready' and ':0' or ':1')
     elseif due then
       grant(placement, task, due)
       if state == 'asks' then granted[#granted + 1] = placement .. ' ' .. task end

@@ -1,6 +1,6 @@
 """Reports of the health of tasks in the twin: ``lua/health.lua``."""
 
-from omega.cellstate.health import HealthAnswer, HealthReport, HealthState
+from omega.cellstate.health import DOWN_DUE, HealthAnswer, HealthReport, HealthState
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE, span_split
 from omega.cellstate.model import JobState
@@ -17,16 +17,17 @@ def report_health(ledger: Ledger, report: HealthReport, now_ms: int, cursor: int
     before = ledger.health.pop(report.job, {})
     granted = set[tuple[int, int]]()
     if j is not None and j.state <= JobState.HELD:
-        kept = {key: due for key, due in before.items() if key[0] != report.machine and (not due or due > now_ms)}
+        elsewhere = {key: due for key, due in before.items() if key[0] != report.machine}
+        kept = {key: due for key, due in elsewhere.items() if due <= DOWN_DUE or due > now_ms}
         own = [each for each in report.tasks if _lives(ledger, report, each.placement, each.task)]
         for placement, task, state in own:
             due = before.get((report.machine, placement, task), 0)
-            if state is HealthState.READY:
-                kept[report.machine, placement, task] = 0
-            elif due > now_ms:
+            if state in (HealthState.READY, HealthState.DOWN):
+                kept[report.machine, placement, task] = 0 if state is HealthState.READY else DOWN_DUE
+            elif due > max(now_ms, DOWN_DUE):
                 kept[report.machine, placement, task] = due
                 granted |= {(placement, task)} if state is HealthState.ASKS else set()
-        down = sum(map(bool, kept.values())) + sum(g.delayed for g in j.groups)
+        down = sum(due > DOWN_DUE for due in kept.values()) + sum(g.delayed for g in j.groups)
         for placement, task, state in own:
             key = report.machine, placement, task
             if state is HealthState.ASKS and key not in kept and down < report.max_down:

@@ -288,6 +288,11 @@ class MemoryQueries(Cell):
         return frozenset((placement, task) for (_, placement, task), due in known.items() if not due)
 
     @override
+    def unsteady(self, job_id: str) -> frozenset[tuple[int, int]]:
+        known = self.ledger.health.get(job_id, {})
+        return frozenset((placement, task) for (_, placement, task), due in known.items() if due)
+
+    @override
     def measured(self, job: str) -> list[bytes]:
         fields = sorted(field for field in self.ledger.output if field[0] == job and field[3] == STREAM)
         return [self.ledger.output[field] for field in fields]

@@ -163,6 +163,9 @@ class JobQueries(Protocol):
     def ready(self, job_id: str) -> frozenset[tuple[int, int]]:
         """Return the tasks of a job, (placement, index), whose readiness command passed (`report_health`)."""
 
+    def unsteady(self, job_id: str) -> frozenset[tuple[int, int]]:
+        """Return the tasks of a job, (placement, index), that are down, or whose end was granted (`report_health`)."""
+
     def measured(self, job: str) -> list[bytes]:
         """Return what agents measured of a job's ended tasks, a record for each group and machine (`measured`)."""
 

@@ -80,9 +80,15 @@ class RedisAgents(RedisExecutors):
 
     @override
     def ready(self, job_id: str) -> frozenset[tuple[int, int]]:
+        return frozenset((placement, task) for _, placement, task, due in self._health(job_id) if not due)
+
+    @override
+    def unsteady(self, job_id: str) -> frozenset[tuple[int, int]]:
+        return frozenset((placement, task) for _, placement, task, due in self._health(job_id) if due)
+
+    def _health(self, job_id: str) -> tuple[tuple[int, ...], ...]:
         ((_, text),) = self._fields("health", [job_id])
-        known = self._record("health", job_id, read_health, text or b"") or ()
-        return frozenset((placement, task) for _, placement, task, due in known if not due)
+        return self._record("health", job_id, read_health, text or b"") or ()
 
     @override
     def tail(self, job: str, group: int, task: int, stream: str) -> bytes | None:

@@ -7,7 +7,7 @@ from omega.cellstate.health import HealthAnswer, HealthOf, HealthReport, HealthS
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.contract.conftest import AnyCell, Member, job
 
-READY, ENDING, ASKS = HealthState
+READY, ENDING, ASKS, DOWN = HealthState
 SPAN = 1_000
 
 
@@ -42,6 +42,21 @@ def test_ready_tasks_are_those_of_the_last_report_of_each_machine(cell: AnyCell,
     report(cell, 0)
     report(cell, 1)
     assert cell.ready("a") == frozenset()
+    assert verify(cell).ok
+
+
+def test_tasks_that_are_down_are_unsteady_until_their_agent_says_otherwise(
+    cell: AnyCell, placements: list[int]
+) -> None:
+    first, second = placements
+    report(cell, 0, HealthOf(first, 0, DOWN), HealthOf(first, 1, READY))
+    report(cell, 1, HealthOf(second, 2, ASKS))
+    assert cell.unsteady("a") == {(first, 0), (second, 2)}, "a granted one too"
+    assert cell.ready("a") == {(first, 1)}
+    assert report(cell, 0, HealthOf(first, 0, ASKS), HealthOf(first, 1, ASKS), max_down=3) == {(first, 0), (first, 1)}
+    report(cell, 0)
+    report(cell, 1)
+    assert cell.unsteady("a") == frozenset()
     assert verify(cell).ok
 
 

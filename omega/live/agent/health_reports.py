@@ -1,6 +1,6 @@
 """Reports of the health of an agent's tasks to the store, and the grants that come back (semantics, Health).
 
-The supervisor of a task writes what the health commands found (task_health.py). The agent reports each change. It asks
+The supervisor of a task writes what the health commands found, and when an attempt failed (task_health.py). The agent reports each change. It asks
 for a grant while a task is unhealthy, and passes a grant on; without the store's answer it passes none on.
 """
 
@@ -20,6 +20,8 @@ from omega.live.agent.task_health import ALIVE, GRANT, HEALTH, UNHEALTHY, grante
 
 SPARE_MS = 60_000
 """Time of a grant beyond the end of the attempt and its first checks: a pause before a restart, a slow start."""
+LASTING = (HealthState.READY, HealthState.DOWN)
+"""States that are reported once; the others ask the store for something."""
 
 
 @dataclass(slots=True)
@@ -29,11 +31,11 @@ class HealthReports:
     _told: dict[str, frozenset[HealthOf]] = field(default_factory=dict)
     """The last report about each job."""
     _checks: dict[PlacementKey, Mapping[str, Any]] = field(default_factory=dict)
-    """The health settings of each task that has a health command; empty for others."""
+    """The health settings of each task that has a health command or restarts; empty for others."""
     _cursor: int = 0
 
     def watched(self, kept: Iterable[Kept]) -> list[Kept]:
-        """Return the tasks that have a health command."""
+        """Return the tasks that have a health command or restarts."""
         return [each for each in kept if self._of(each)]
 
     def changed(self, kept: Iterable[Kept]) -> bool:
@@ -48,7 +50,7 @@ class HealthReports:
         states = self._states(watched)
         for job_id in sorted(states.keys() | self._told.keys()):
             tasks = states.get(job_id, frozenset())
-            if tasks == self._told.get(job_id) and all(each.state is HealthState.READY for each in tasks):
+            if tasks == self._told.get(job_id) and all(each.state in LASTING for each in tasks):
                 continue
             mine = [each for each in watched if each.key.job == job_id]
             span_ms = max(map(self._span_ms, mine), default=0)
@@ -66,9 +68,11 @@ class HealthReports:
         if kept.key not in self._checks:
             checks: Mapping[str, Any] = {}
             with suppress(OSError, ValueError):
-                checks = json.loads((kept.place / "order.json").read_text()).get("checks") or {}
-            has = any(checks.get(name, {}).get("command") for name in ("ready", "alive"))
-            self._checks[kept.key] = checks if has else {}
+                order = json.loads((kept.place / "order.json").read_text())
+                checks = order.get("checks") or {}
+                has = any(checks.get(name, {}).get("command") for name in ("ready", "alive"))
+                checks = checks if has or order["restart"]["attempts"] else {}
+            self._checks[kept.key] = checks
         return self._checks[kept.key]
 
     def _span_ms(self, kept: Kept) -> int:
@@ -89,12 +93,14 @@ class HealthReports:
 
 def _word(kept: Kept, state: Mapping[str, Any]) -> HealthState | None:
     """Return the state of a task to report; a task that is healthy again gives its grant back."""
-    alive = state.get("alive")
-    if alive == ALIVE:
+    alive, down = state.get("alive"), state.get("down")
+    if alive == ALIVE and not down:
         with suppress(OSError):
             (kept.place / GRANT).unlink()
     elif granted_until(kept.place) > now():
         return HealthState.ENDING
+    elif down:
+        return HealthState.DOWN
     elif alive == UNHEALTHY:
         return HealthState.ASKS
     return HealthState.READY if state.get("ready") else None

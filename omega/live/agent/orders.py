@@ -99,7 +99,9 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
 
 
 def _checks(policy: Policy, liveness: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the health commands of a task (task_health.py), and how many tasks of the job may be ended at once."""
+    """Return the health commands of a task (task_health.py), how many tasks of the job may be ended at once, and
+    how long an attempt that follows a failed one must last.
+    """
     ready = {
         "command": list(policy.command),
         "grace_ms": policy.grace_ms,
@@ -113,7 +115,7 @@ def _checks(policy: Policy, liveness: Mapping[str, Any]) -> dict[str, Any]:
         "timeout_ms": liveness.get("timeout", HEALTH_TIMEOUT_MS),
         "failures": liveness.get("failures", HEALTH_FAILURES),
     }
-    return {"ready": ready, "alive": alive, "max_down": policy.max_down}
+    return {"ready": ready, "alive": alive, "max_down": policy.max_down, "proven_ms": policy.healthy_after_ms}
 
 
 def _simulated(duration_ms: int) -> list[str]:

@@ -91,6 +91,7 @@ class Supervisor:
             if interval and now() - since > interval:
                 used, since, delay = 0, now(), restart["delay_ms"] / 1000
             if how == "failed" and used < restart["attempts"] and not self.ending:
+                self.health.fail()
                 if self._pause(min(delay, LONGEST_DELAY_SECONDS)):
                     delay *= restart["factor"]
                     attempt, used = attempt + 1, used + 1

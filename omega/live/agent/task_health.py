@@ -5,7 +5,8 @@ task. The liveness command (`health` of the task group) reports whether the task
 enough, the agent asks the store, and only a grant lets the supervisor end the attempt. Supervisor and agent exchange
 two files in the task's directory:
 
-    health    what the commands found: {"ready", "alive"}; written by the supervisor on every change
+    health    what the commands found, and whether the task is down between two attempts: {"ready", "alive", "down"};
+              written by the supervisor on every change
     grant     until when (`now`) the supervisor may end an unhealthy attempt; written by the agent
 """
 
@@ -91,6 +92,8 @@ class TaskHealth:
         self.ready, self.alive = HealthCheck(order, said.get("ready")), HealthCheck(order, said.get("alive"))
         self.failures_allowed = (said.get("alive") or {}).get("failures", 1)
         self.failures = 0
+        self.proven_ms, self.proven_at = said.get("proven_ms", 0), NEVER
+        """For how long an attempt after a failed one must last until the task is up again, and when it has."""
         self.state: dict[str, Any] = {}
         self.unhealthy = ""
         """Why the task is unhealthy; "" while it is not."""
@@ -104,7 +107,7 @@ class TaskHealth:
     def at(self) -> float:
         """When to look again."""
         polled = now() + POLL_SECONDS if self.unhealthy else NEVER
-        return min(self.ready.at, self.alive.at, polled)
+        return min(self.ready.at, self.alive.at, self.proven_at, polled)
 
     @property
     def pids(self) -> set[int]:
@@ -116,6 +119,8 @@ class TaskHealth:
         self.ready.begin()
         self.alive.begin()
         self.failures, self.unhealthy = 0, ""
+        if self.state.get("down"):
+            self.proven_at = now() + self.proven_ms / 1000
         self._write(ready=False, alive=STARTING)
 
     def end(self) -> None:
@@ -123,10 +128,17 @@ class TaskHealth:
         self.ready.end()
         self.alive.end()
         self._write(ready=False, alive=self.state.get("alive", STARTING))
-        self.unhealthy = ""
+        self.unhealthy, self.proven_at = "", NEVER
+
+    def fail(self) -> None:
+        """Say that the task is down: an attempt failed, and another one follows."""
+        self._write(ready=False, alive=self.state.get("alive", STARTING), down=True)
 
     def look(self, lease_end: float) -> str:
         """Run due checks; return why the attempt is to be ended now: it is unhealthy, and its end is granted."""
+        if self.proven_at <= now():
+            self.proven_at = NEVER
+            self._write(ready=self.state["ready"], alive=self.state["alive"], down=False)
         ready, alive = self.ready.look(lease_end), self.alive.look(lease_end)
         if ready is not None:
             self._write(ready=not ready, alive=self.state["alive"])
@@ -140,9 +152,9 @@ class TaskHealth:
             self._write(ready=self.state["ready"], alive=now_alive)
         return self.unhealthy if self.unhealthy and granted_until(self.directory) > now() else ""
 
-    def _write(self, *, ready: bool, alive: str) -> None:
-        state = {"ready": ready, "alive": alive}
-        if self.checked and state != self.state:
+    def _write(self, *, ready: bool, alive: str, down: bool | None = None) -> None:
+        state = {"ready": ready, "alive": alive, "down": self.state.get("down", False) if down is None else down}
+        if (self.checked or self.state or down) and state != self.state:
             self.state = state
             with suppress(OSError):  # a full disk: the agent reads the state before
                 write(self.directory / HEALTH, json.dumps(state))

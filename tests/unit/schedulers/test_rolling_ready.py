@@ -33,6 +33,27 @@ def test_a_task_with_a_readiness_command_counts_when_it_was_ready_for_long_enoug
     assert site.running() == {"old": 0, "new": 2}
 
 
+def test_a_new_task_between_two_attempts_does_not_count() -> None:
+    site = Site(2, room=3, healthy_ms=2 * STEP_MS)
+    site.update("new", 2)
+    site.step()
+    site.tick()
+
+    def report(*states: HealthState) -> None:
+        (placement, machine, _) = site.job.groups[1].runs[0]
+        tasks = [HealthOf(placement, 0, state) for state in states]
+        site.cell.report_health(HealthReport(job="a", machine=machine, tasks=tasks), site.now)
+
+    report(HealthState.DOWN)
+    for _ in range(5):
+        site.step()
+        site.tick()
+    assert site.running() == {"old": 1, "new": 1}, "its command fails and waits to be started again"
+    report()
+    assert site.until_settled() >= 1
+    assert site.running() == {"old": 0, "new": 2}
+
+
 def test_a_new_task_that_used_up_its_restarts_fails_the_version() -> None:
     site = Site(2, room=3, healthy_ms=2 * STEP_MS)
     site.update("new", 2)

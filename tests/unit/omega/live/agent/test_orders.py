@@ -53,6 +53,7 @@ def test_a_job_that_says_little() -> None:
             "ready": {"command": [], "grace_ms": 0, "every_ms": 5_000, "timeout_ms": 10_000},
             "alive": {"command": [], "grace_ms": 0, "every_ms": 10_000, "timeout_ms": 1_000, "failures": 3},
             "max_down": 1,
+            "proven_ms": 10_000,
         },
     }
 

@@ -355,6 +355,19 @@ def test_an_unhealthy_task_is_started_again_within_its_attempts(order: Order) ->
     assert json.loads((place / "result").read_text())["attempts"] == 2
 
 
+def test_a_task_is_down_after_a_failure_until_the_next_attempt_has_lasted(order: Order) -> None:
+    restart = {"attempts": 1, "delay_ms": 300, "factor": 1}
+    place = order(
+        "sh", "-c", "test -e once && exec sleep 2; touch once; exit 3", restart=restart, checks={"proven_ms": 700}
+    )
+    process = start(place)
+    until(lambda: (place / "health").exists() and found(place)["down"])
+    until(lambda: (place / "running").read_text().split()[2:] == ["2"])
+    assert found(place)["down"], "it runs, and has not lasted yet"
+    until(lambda: not found(place)["down"])
+    assert ended(process, place) == ("finished", "")
+
+
 def test_a_readiness_command_that_fails_ends_nothing(order: Order) -> None:
     ready = {"command": ["test", "-e", "well"], "grace_ms": 20, "every_ms": 50, "timeout_ms": 30_000}
     place = order("sleep", "2", checks={"ready": ready, "max_down": 1})
