@@ -36,7 +36,8 @@ def _title(overview: Overview, width: int, said: str) -> "Text":
 
     right = said or clock(overview.at_ms)[:-4]
     room = width - len(right) - 1
-    left = cut(f"{overview.cell} · version {overview.version:,} · {overview.store}", room)
+    told = "" if overview.exact else " · approximate: the cell changed while it was read"
+    left = cut(f"{overview.cell} · version {overview.version:,} · {overview.store}{told}", room)
     return Text.assemble((left.ljust(room), "bold"), " ", (right, "bold red" if said else ""))
 
 

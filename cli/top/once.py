@@ -42,6 +42,7 @@ def document(overview: Overview) -> dict[str, Any]:
         "store": overview.store,
         "at_ms": overview.at_ms,
         "version": overview.version,
+        "exact": overview.exact,
         "refuses_writes": overview.refuses_writes or None,
         "machines": states,
         "utilisation": utilisation(overview.dimensions.names, overview.machines),

@@ -107,6 +107,7 @@ class Monitor:
     def read(self, now_ms: int) -> Overview:
         """Return the cell as it is at `now_ms`. Raises StoreError, and Refused when the cell does not exist."""
         self.cell.check_exists()
+        before = self.cell.counters()["version"]
         depths = self.cell.queue_depths()
         pending = self._follow([kind for kind, depth in depths.items() if depth])
         known, uses = self.cell.members(), self.cell.kinds()
@@ -135,6 +136,7 @@ class Monitor:
             {name: tuple(values) for name, values in self._past.items()},
             self.cell.refuses_writes(),
             self._read_pools(starving_pools(known)),
+            before == self._running_version == self.cell.counters()["version"],
         )
 
     def _read_pools(self, starving: Mapping[str, str]) -> tuple[PoolLine, ...]:

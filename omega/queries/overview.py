@@ -109,6 +109,8 @@ class Overview:
     """Why the store refuses writes; empty when it does not."""
     pools: Sequence[PoolLine] = ()
     """The pools in the order of their tree, as in the published epoch; none before the first one."""
+    exact: bool = True
+    """Whether all figures are of `version`: a cell that changed while it was read gives approximate ones."""
 
     @property
     def shown_jobs(self) -> Sequence[ListedJob]:

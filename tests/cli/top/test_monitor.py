@@ -13,6 +13,8 @@ from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cli.event_text import sentences
 from omega.cli.top import command
+from omega.cli.top.head import head
+from omega.cli.top.once import document
 from omega.queries import monitor as monitor_module
 from omega.queries.monitor import MOST_WAITING, Monitor
 from omega.queries.pool_shares import pools_json
@@ -175,6 +177,20 @@ def test_a_frame_as_text_and_as_a_document(omega: Omega, cell: RedisCell) -> Non
     assert [each["name"] for each in found["troubled"]] == ["m1"]
     assert {each["kind"] for each in found["events"]} == {"join", "submit", "register", "place", "failed", "machine"}
     assert found["schedulers"][0]["lately"] == {"busyness": None, "conflict_fraction": None}
+
+
+def test_figures_of_a_cell_that_changes_meanwhile_are_approximate(
+    cell: RedisCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join(cell, 2)
+    monitor, kinds = Monitor(cell, "store", sentences), cell.kinds
+    exact = monitor.read(10_000)
+    assert document(exact)["exact"]
+    assert "approximate" not in head(exact, 200)[0].plain
+    monkeypatch.setattr(cell, "kinds", lambda: (cell.submit([job("a")], 5_000, "ada"), kinds())[1])
+    found = monitor.read(11_000)
+    assert not document(found)["exact"]
+    assert "approximate: the cell changed while it was read" in head(found, 200)[0].plain
 
 
 def test_it_wants_a_terminal(omega: Omega, cell: RedisCell) -> None:
