@@ -114,7 +114,7 @@ def test_an_attempt_in_vain_is_not_noted_when_the_job_is_placed_soon() -> None:
     rig.clock.pause(1.0)
     rig.submit(spec("last"))
     rig.until_placed("last")
-    assert [job.id for job in rig.other.jobs() if job.begun] == ["theirs"], "of which its attempt placed nothing"
+    assert not [job.id for job in rig.other.jobs() if job.begun], "another scheduler placed what was tried in vain"
     rig.check()
 
 
