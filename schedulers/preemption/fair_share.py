@@ -106,7 +106,7 @@ class FairSharePreemption(PlanningPolicy):
         plan: EvictionPlan | None = work.notes.pop(_PLAN, None)
         if plan is None:
             return None
-        self._unsettled[work.id] = plan.unsettled()
+        self.in_flight.of[work.id] = plan.unsettled()
         return plan.assertion
 
     def _plans(self, work: Work, standings: Standings) -> Iterator[EvictionPlan]:
@@ -211,7 +211,7 @@ class FairSharePreemption(PlanningPolicy):
         """Return the standings of pools after the evictions in flight."""
         standings = self._standings.of(snapshot)
         if standings is not None:
-            for evictions in self._unsettled.values():
+            for evictions in self.in_flight.of.values():
                 for leaf, amounts in evictions.lost:
                     standings.move(standings.shares.path(leaf), amounts, -1)
         return standings

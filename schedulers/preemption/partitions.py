@@ -160,7 +160,7 @@ class PartitionPlan(EvictionPlan):
         size = snapshot.dimensions
         if stand is None:  # its first tasks came after the epoch: it is left alone until the next one
             stand = JobStand(share=np.ones(size), demand=np.ones(size), usage=np.zeros(size), totals=np.ones(size))
-        stand = replace(stand, usage=stand.usage - stand.parts(self.policy.leaving(resident.job, size)))
+        stand = replace(stand, usage=stand.usage - stand.parts(self.policy.in_flight.leaving(resident.job, size)))
         protected = dict(rules.non_preemptible_usage or {})
         aggressive = 0.0 if rules.aggressive_threshold is None else rules.aggressive_threshold
         threshold = 1.0 if rules.threshold is None else rules.threshold

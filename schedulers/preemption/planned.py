@@ -30,7 +30,7 @@ class PlannedEvictions:
         """What planned tasks take, by machine."""
         self.room: dict[int, list[int]] = {}
         self.pools: dict[str, None] = {}
-        self.gone: dict[int, int] = policy.gone()
+        self.gone: dict[int, int] = policy.in_flight.gone()
         self.strict = set[str]()
         self.lost: list[tuple[str, Resources]] = []
         self.freed: list[tuple[int, Resources]] = []
@@ -63,7 +63,7 @@ class PlannedEvictions:
     def _free(self, machine: int) -> list[int]:
         """Return the free amounts of a machine after the evictions in flight."""
         free = [int(room[machine]) for room in self.snapshot.room]
-        for amounts in self.policy.freed(machine):
+        for amounts in self.policy.in_flight.freed(machine):
             add(free, amounts, 1)
         return free
 

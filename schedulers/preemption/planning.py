@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from omega.cellstate.fairness import leaf_of
 from omega.cellstate.pools import NOBODY
 from omega.cellstate.residents import Resident
-from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.fairshare.job_standings import JobStand, JobStandings
@@ -26,8 +25,7 @@ from omega.schedulers.fairshare.starvation import DEFAULTS, Starvation, Starvati
 from omega.schedulers.fairshare.watch import PoolWatch
 from omega.schedulers.policies import Peers, Preemption
 from omega.schedulers.preemption.precedence import PrecedencePreemption
-from omega.schedulers.preemption.sets import UnsettledEvictions
-from omega.schedulers.preemption.victims import add
+from omega.schedulers.preemption.sets import EvictionsInFlight
 
 BACKOFF_SECONDS = 0.5
 """Time for which a machine rests where its pool sets no other."""
@@ -96,8 +94,7 @@ class PlanningPolicy(Preemption):
     """Of pools."""
     watch: PoolWatch = field(default_factory=PoolWatch, init=False, repr=False)
     backoff: Backoff = field(default_factory=Backoff, init=False, repr=False)
-    _unsettled: dict[str, UnsettledEvictions] = field(default_factory=dict, repr=False)
-    """Evictions with an unknown outcome, by the evicting job."""
+    in_flight: EvictionsInFlight = field(default_factory=EvictionsInFlight, init=False, repr=False)
     _newest: deque[int] = field(default_factory=deque, repr=False)
     _known_at: deque[float] = field(default_factory=deque, repr=False)
     """Placements in rising order, and the times (seconds) by which they and all earlier ones had begun."""
@@ -115,7 +112,7 @@ class PlanningPolicy(Preemption):
 
     def settled(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
         """Process the outcome of a transaction with an assertion."""
-        evictions = self._unsettled.pop(transaction.job, None)
+        evictions = self.in_flight.of.pop(transaction.job, None)
         if evictions is not None and outcome.placed:
             for name in evictions.gaining:
                 self.watch.gained(name, now)
@@ -134,32 +131,6 @@ class PlanningPolicy(Preemption):
     def job_starves(self, job: str, stand: JobStand, leaf: str, standings: Standings) -> bool:
         """Whether a job that may lose tasks starves itself."""
         return self.jobs.victim_starves(job, stand, rules_of(leaf, standings), standings.snapshot.now)
-
-    def leaving(self, job: str, size: int) -> Resources:
-        """Return the amounts that a job loses by the evictions in flight."""
-        gone = [0] * size
-        for evictions in self._unsettled.values():
-            for placement, count in evictions.gone.items():
-                victim = evictions.victims[placement]
-                if victim.job == job:
-                    add(gone, victim.need, victim.together or count)
-        return tuple(gone)
-
-    def gone(self) -> dict[int, int]:
-        """Return the number of tasks in the evictions in flight, by placement."""
-        tasks: dict[int, int] = {}
-        for evictions in self._unsettled.values():
-            for placement, count in evictions.gone.items():
-                tasks[placement] = tasks.get(placement, 0) + count
-        return tasks
-
-    def gaining(self) -> set[str]:
-        """The pools that the evictions in flight are for."""
-        return {name for evictions in self._unsettled.values() for name in evictions.gaining}
-
-    def freed(self, machine: int) -> list[Resources]:
-        """Return the amounts that the evictions in flight free on a machine."""
-        return [amounts for evictions in self._unsettled.values() for at, amounts in evictions.freed if at == machine]
 
     def spared_until(self, resident: Resident, leaf: str, standings: Standings, planned: int) -> float:
         """Return until when damping keeps a task: it runs too short, or its pool lost too many in this minute.

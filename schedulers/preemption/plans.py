@@ -60,7 +60,7 @@ class EvictionPlan(PlannedEvictions):
         """Whether only pools lose tasks that keep their shares in full."""
         self.rested = False
         """Whether such pools have tasks on machines that rest: then no others lose tasks."""
-        self.gaining = policy.gaining()
+        self.gaining = policy.in_flight.gaining()
         """Pools for which this scheduler evicts: part of their use in the snapshot is not committed yet."""
         self.retry = inf
         """When a task that time alone keeps may go (seconds): before, only a change of the cell helps the job."""
@@ -232,7 +232,8 @@ class EvictionPlan(PlannedEvictions):
         """Whether a time has come at which something changes; the job is tried again by then."""
         if at > self.snapshot.now:
             self.retry = min(self.retry, at)
-        return at <= self.snapshot.now
+            return False
+        return True
 
     @cached_property
     def _yields(self) -> bool:

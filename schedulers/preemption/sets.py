@@ -42,6 +42,39 @@ class UnsettledEvictions(NamedTuple):
 
 
 @dataclass(slots=True)
+class EvictionsInFlight:
+    """The evictions with an unknown outcome, by the evicting job."""
+
+    of: dict[str, UnsettledEvictions] = field(default_factory=dict)
+
+    def leaving(self, job: str, size: int) -> Resources:
+        """Return the amounts that a job loses by them, of so many resources."""
+        gone = [0] * size
+        for evictions in self.of.values():
+            for placement, count in evictions.gone.items():
+                victim = evictions.victims[placement]
+                if victim.job == job:
+                    add(gone, victim.need, victim.together or count)
+        return tuple(gone)
+
+    def gone(self) -> dict[int, int]:
+        """Return the number of tasks in them, by placement."""
+        tasks: dict[int, int] = {}
+        for evictions in self.of.values():
+            for placement, count in evictions.gone.items():
+                tasks[placement] = tasks.get(placement, 0) + count
+        return tasks
+
+    def gaining(self) -> set[str]:
+        """The pools that they are for."""
+        return {name for evictions in self.of.values() for name in evictions.gaining}
+
+    def freed(self, machine: int) -> list[Resources]:
+        """Return the amounts that they free on a machine."""
+        return [amounts for evictions in self.of.values() for at, amounts in evictions.freed if at == machine]
+
+
+@dataclass(slots=True)
 class EvictedAmounts:
     """Amounts that the pools of victims held before a set, and the evicted units (tasks, strict gangs)."""
 

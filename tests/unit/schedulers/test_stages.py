@@ -1,18 +1,12 @@
 """Preemption on one machine: stages, and the back-off by accepted evictions (§11)."""
 
-from math import inf
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 
 from omega.cellstate.residents import Resident
 from omega.schedulers.fairshare.partition import Preemptible
 from omega.schedulers.fairshare.starvation import Status
-from omega.schedulers.preemption.fair_share import FairSharePreemption
 from omega.schedulers.preemption.planning import Backoff, least_for
-from omega.schedulers.preemption.plans import EvictionPlan
-from omega.schedulers.preemption.sets import UnsettledEvictions
+from omega.schedulers.preemption.sets import EvictionsInFlight, UnsettledEvictions
 
 
 def test_stages() -> None:
@@ -57,21 +51,9 @@ def test_a_job_leaves_what_evictions_in_flight_take_of_it() -> None:
     """Of each its own tasks, and all of a strict gang; two transactions may take of one job."""
     single = Resident(machine=0, placement=7, job="a", precedence=0, need=(10, 1), tasks=5)
     gang = Resident(machine=0, placement=8, job="b", precedence=0, need=(20, 2), tasks=1, together=4)
-    policy, residents = FairSharePreemption(), {7: single, 8: gang}
-    policy._unsettled = {
-        "first": UnsettledEvictions((), {7: 2, 8: 1}, (), residents),
-        "second": UnsettledEvictions((), {7: 1}, (), residents),
-    }
-    assert policy.leaving("a", 2) == (30, 3)
-    assert policy.leaving("b", 2) == (80, 8)
-    assert policy.leaving("c", 2) == (0, 0)
-
-
-def test_a_wait_is_over_at_its_very_end_and_the_job_is_tried_again_by_then() -> None:
-    plan: Any = EvictionPlan.__new__(EvictionPlan)
-    plan.snapshot, plan.retry = SimpleNamespace(now=5.0), inf
-    assert plan._is_over(5.0)
-    assert plan.retry == inf
-    assert not plan._is_over(7.0)
-    assert not plan._is_over(6.0)
-    assert plan.retry == 6.0
+    victims = {7: single, 8: gang}
+    in_flight = EvictionsInFlight()
+    in_flight.of["first"] = UnsettledEvictions((), {7: 2, 8: 1}, (), victims)
+    in_flight.of["second"] = UnsettledEvictions((), {7: 1}, (), victims)
+    assert [in_flight.leaving(job, 2) for job in "abc"] == [(30, 3), (80, 8), (0, 0)]
+    assert in_flight.gone() == {7: 3, 8: 1}
