@@ -1,9 +1,11 @@
 """Evictions by the partition of jobs' tasks: within a pool, in stages, and everywhere with an option (rules 10, 11)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from omega.cellstate.model import Gang
 from omega.cellstate.pools import Pool, PreemptionSettings
 from omega.schedulers.preemption.fair_share import FairSharePreemption
 from tests.simulation.pool_ground import Ground, PoolRun
@@ -50,18 +52,20 @@ def test_a_lower_precedence_takes_nothing_and_loses_all() -> None:
     assert ground.run(20).placed("p-1") == 20, "precedence first, whatever the shares"
 
 
-def fifo(preemption: PreemptionSettings) -> PoolRun:
+def fifo(gang: Gang, urgent: int) -> PoolRun:
     """A FIFO pool: the second job is due nothing while the first wants all, so its tasks are preemptible."""
-    ground = Ground([Pool("p", mode="fifo")], 6, preemption=preemption)
+    ground = Ground([Pool("p", mode="fifo")], 6, preemption=FAIR)
     ground.job("p", 24, at=0.0, seconds=3)
-    ground.job("p", 24)
-    ground.job("p", 6, at=12.0, precedence=1)
+    ground.job("p", 24, gang=gang)
+    ground.job("p", urgent, at=12.0, precedence=1)
     return ground.run(24)
 
 
-def test_in_a_fifo_pool_the_later_job_gives_way() -> None:
-    story = fifo(FAIR)
-    assert (story.placed("p-1"), story.placed("p-2"), story.evicted) == (18, 6, 6)
+@pytest.mark.parametrize(("gang", "urgent", "gone"), [(Gang.NO, 6, 6), (Gang.STRICT, 6, 0), (Gang.STRICT, 24, 24)])
+def test_in_a_fifo_pool_the_later_job_gives_way(gang: Gang, urgent: int, gone: int) -> None:
+    """A strict gang goes only when none of its tasks is within its share."""
+    story = fifo(gang, urgent)
+    assert (story.placed("p-1"), story.placed("p-2"), story.evicted) == (24 - gone, gone, gone)
 
 
 def test_a_pool_may_forbid_it() -> None:
@@ -146,6 +150,20 @@ def test_a_job_of_a_starving_pool_takes_nothing_of_its_siblings_before_it_starve
     story = ground.run(20, watch=[12.5])
     assert (story.evictions[12.5], story.evicted) == (0, 1)
     assert (story.placed("p-1"), story.placed("p-2")) == (4, 1)
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+@pytest.mark.parametrize("held", [("short", "long"), ("long", "short")])
+def test_a_job_is_tried_again_at_the_first_time_at_which_a_victim_may_go(everywhere: bool, held: Sequence[str]) -> None:
+    """Tasks that are known from 7 s on stay for 10 s, or for 40; until the first may go nothing else happens."""
+    long = replace(FAIR, minimum_runtime=40.0)
+    pools = [Pool("short"), Pool("long", preemption=long), Pool("late")]
+    ground = Ground(pools, 6, preemption=replace(FAIR, minimum_runtime=10.0), everywhere=everywhere)
+    for pool in held:
+        ground.job(pool, 12)
+    ground.job("late", 12, at=6.0)
+    story = ground.run(20, watch=[17.0, 17.6])
+    assert (story.evictions[17.0], story.evictions[17.6]) == (0, 4)
 
 
 def test_a_scheduler_reports_starving_pools() -> None:
