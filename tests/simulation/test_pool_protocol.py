@@ -7,6 +7,7 @@ import pytest
 
 from omega.cellstate.model import Gang, JobSpec, TaskGroup
 from omega.cellstate.pools import Pool
+from omega.schedulers.instruments import Figures
 from omega.workload.workload import Arrival
 from tests.simulation.pool_ground import QUICK, SLOT, Ground, PoolRun
 
@@ -178,10 +179,15 @@ def test_an_eviction_that_starts_too_little_for_its_cost_is_not_planned() -> Non
 
 @pytest.mark.parametrize(("large", "placed", "evicted"), [(2, 3, 3), (3, 0, 0)])
 def test_a_gang_of_two_groups_evicts_as_one_set(large: int, placed: int, evicted: int) -> None:
-    """Its tasks of one slot and of several take 4 slots of 8, its pool's share, or 5; one slot is free."""
-    ground = Ground([Pool("a"), Pool("b")], 2)
+    """Its tasks of one slot and of several take 4 slots of 8, its pool's share, or 5; one slot is free.
+
+    A set that the store would refuse is not sent to it.
+    """
+    figures = Figures()
+    ground = Ground([Pool("a"), Pool("b")], 2, compose=lambda scheduler: replace(scheduler, instruments=[figures]))
     ground.job("a", 7)
     groups = TaskGroup((SLOT, 0), 2, 10**9), TaskGroup((large * SLOT, 0), 1, 10**9)
     ground.jobs.append(Arrival(3.3, JobSpec("gang", "gang", "batch", groups, 0, Gang.YES, {"pool": "b"})))
     story = ground.run(12)
     assert (story.placed("gang"), story.evicted) == (placed, evicted)
+    assert figures.unfair == 0
