@@ -2,10 +2,10 @@
 
 A mutant is one file with one place changed by one operator: a comparison flipped, a bound moved by one, ``and`` for
 ``or``, a constant raised, a truth value negated, a statement removed. A seeded generator draws the mutants; each runs
-against the tests of its file in a copy of the tree, two at a time. A mutant that passes all of them survives and is
-printed. What an object prints of itself (``repr=False``) is not changed. A third argument names another sample of
-files: ``scheduling`` (the pending queue, the loop and the orderings) or ``edges`` (the pending queue, preemption,
-rolling updates and the guard of tasks).
+against the tests of its file in a copy of the tree, two at a time (another number: ``AT_ONCE`` in the environment). A
+mutant that passes all of them survives and is printed. What an object prints of itself (``repr=False``) is not changed.
+A third argument names another sample of files: ``scheduling`` (the pending queue, the loop and the orderings) or
+``edges`` (the pending queue, preemption, rolling updates and the guard of tasks).
 """
 
 import os
@@ -26,7 +26,8 @@ from typing import NamedTuple
 TREE = Path(__file__).parents[2]
 SECONDS = 600
 """Time limit of one run of a mutant's tests; they take less than 60 s. A mutant that needs more is found: it loops."""
-AT_ONCE = 2
+AT_ONCE = int(os.environ.get("AT_ONCE", "2"))
+"""Number of mutants that run at the same time."""
 NICENESS = 10
 SKIPPED = (".git", ".venv", ".hypothesis", "__pycache__", ".*_cache", "docs", "figures")
 """What no mutant's tests read, so it is not copied."""
@@ -119,43 +120,53 @@ TESTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "schedulers/rolling.py": (ROLLING, WORLDS), "omega/updating.py": (ROLLING, WORLDS, UPDATES),
 }  # fmt: skip
 """The files, and the arguments of each run of pytest that looks at one; those that find most come first."""
-QUEUE = ("tests/unit/schedulers/queue", "tests/unit/schedulers/test_loop.py", "tests/unit/schedulers/test_scheduler.py")
-AROUND = (
-    *(f"tests/unit/schedulers/test_{name}.py"
-      for name in ("waking", "resizing", "preempting", "pending_reasons", "stages", "fair_pools", "live")),
-    "tests/unit/schedulers/constraints",
+_OF_QUEUE = (
+    "queue", "heads", "ready", "blocked", "choosing", "intake", "left_room", "limited", "notified", "orderings",
+    "ageing", "together", "several",
 )  # fmt: skip
+
+
+def queue(stem: str = "queue") -> tuple[str, ...]:
+    """Paths of the tests of the pending queue, those of one of its files first, slow ones last."""
+    names = sorted(_OF_QUEUE, key=lambda name: name != stem)
+    parts = [f"tests/unit/schedulers/queue/test_{name}.py" for name in names]
+    return (*parts[:-3], "tests/unit/schedulers/test_loop.py", "tests/unit/schedulers/test_scheduler.py", *parts[-3:])
+
+
+AROUND = tuple(
+    f"tests/unit/schedulers/test_{name}.py"
+    for name in ("waking", "resizing", "preempting", "pending_reasons", "stages", "fair_pools")
+)
 """Sizing, preemption, reasons and requeueing, which use the queue."""
+LIVE = (
+    "tests/unit/schedulers/test_live.py", "tests/unit/schedulers/constraints/test_fetching.py",
+    "tests/unit/schedulers/constraints/test_evaluation.py",
+)  # fmt: skip
 BLOCKED = ("tests/property/test_nothing_stays_blocked.py",)
 POLICIES = ("tests/unit/schedulers/queue", "tests/contract/test_other_policies.py")
 SCHEDULING: dict[str, tuple[tuple[str, ...], ...]] = {
-    **{f"schedulers/queue/{path.name}": (QUEUE, AROUND, BLOCKED)
+    **{f"schedulers/queue/{path.name}": (queue(path.stem), AROUND, BLOCKED, LIVE)
        for path in sorted((TREE / "schedulers/queue").glob("[a-z]*.py"))},
-    "schedulers/loop.py": (QUEUE, AROUND, BLOCKED),
+    "schedulers/loop.py": (queue(), AROUND, BLOCKED, LIVE),
     **{f"schedulers/ordering/{name}.py": (POLICIES,) for name in ("fair_users", "precedence", "fifo", "shortest")},
 }  # fmt: skip
 """As TESTS, for the files of a sample of their own."""
-SIMULATED = tuple(
-    f"tests/simulation/test_{name}.py"
-    for name in (
-        "preempting",
-        "evictions_when_decided",
-        "nothing_undone",
-        "partitions",
-        "pool_protocol",
-        "pool_scenarios",
-    )
-)
 EVICTING = (
     "tests/unit/schedulers/test_preempting.py", "tests/unit/schedulers/test_stages.py",
-    "tests/contract/test_preemption_policies.py",
+    "tests/contract/test_preemption_policies.py", "tests/simulation/test_partitions.py",
+    "tests/simulation/test_pool_protocol.py",
+)  # fmt: skip
+SIMULATED = tuple(
+    f"tests/simulation/test_{name}.py"
+    for name in ("preempting", "filling_pools", "jobs_of_a_pool", "evictions_when_decided", "nothing_undone",
+                 "pool_scenarios")
 )  # fmt: skip
 JOBS_OF_POOLS = tuple(f"tests/simulation/test_{name}.py" for name in ("jobs_of_a_pool", "filling_pools"))
 GUARD = ("tests/unit/omega/live/agent/test_guard.py",)
 TASKS = ("tests/integration/test_agent_tasks.py",)
 EDGES: dict[str, tuple[tuple[str, ...], ...]] = {
     **{path: (*runs, JOBS_OF_POOLS) for path, runs in SCHEDULING.items() if "/queue/" in path},
-    **{f"schedulers/preemption/{path.name}": (EVICTING, SIMULATED, AROUND)
+    **{f"schedulers/preemption/{path.name}": (EVICTING, SIMULATED, AROUND, LIVE)
        for path in sorted((TREE / "schedulers/preemption").glob("[a-z]*.py"))},
     "schedulers/rolling.py": TESTS["schedulers/rolling.py"],
     "omega/live/agent/guard.py": (GUARD, TASKS),
@@ -237,6 +248,7 @@ EQUIVALENT: dict[tuple[str, str], str] = {
         "looks at the other tasks too, none of which frees anything that is missing",
     ("schedulers/preemption/planning.py", "until = self.began(resident) + least if least >= 0.0 else 0.0"):
         "a task that began in the past is not kept by a minimum of 0 s",
+    ("schedulers/preemption/plans.py", "if at >= self.snapshot.now:"): "differs at one instant of the clock",
     ("omega/live/agent/guard.py", "self._kill_foreign(place, task, supervisor_too=lease.last < at)"):
         "differs at one instant of the clock",
     ("omega/live/agent/guard.py", "self._kill_foreign(place, task, supervisor_too=True)"):
