@@ -58,6 +58,17 @@ def test_one_free_place_wakes_one_of_a_thousand_and_the_first() -> None:
     assert requeued(blocked, snapshot) == [], "told once"
 
 
+def test_a_job_to_which_no_room_was_due_is_offered_it_again_and_one_that_did_not_fit_is_not() -> None:
+    snapshot = copy((0, 0))
+    blocked = blocked_of(work("a"))
+    say(snapshot, 0, 1, 1)
+    (found,) = blocked.requeue(snapshot)
+    blocked.hold_back(found)
+    (found,) = blocked.requeue(snapshot)
+    blocked.add(found)
+    assert requeued(blocked, snapshot) == []
+
+
 def test_another_thread_may_ask_for_a_job_that_is_just_leaving() -> None:
     blocked = blocked_of(work("a"), work("b"))
     (group_of_both,) = blocked.groups.values()
