@@ -297,6 +297,10 @@ def test_blocked_jobs_with_relations_are_checked_again_once_machines_changed() -
     assert queue.next_due() == 5.0 + LOOK_SECONDS
     assert queue.asks("batch", copy, 5.1) is None
     assert queue.asks("batch", copy, 5.0 + LOOK_SECONDS) is not None
+    queue.block(work(ONE, name="other"))
+    queue.discard("near")
+    say(copy, 0, 1, 1)
+    assert queue.asks("batch", copy, 9.0) is None, "nobody waits for another job any more"
 
 
 def test_jobs_behind_a_limit_are_checked_again_until_the_use_is_known() -> None:
