@@ -1,17 +1,22 @@
 """Pools that fill up one after the other: none loses what it just gained, and nobody searches for victims in vain."""
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
 
 from omega.cellstate import ranges
+from omega.cellstate.override import override
 from omega.cellstate.pools import Pool
-from omega.cellstate.transaction import Claim
+from omega.cellstate.transaction import Claim, Outcome, Transaction
+from omega.schedulers.instruments import Instrument
 from omega.schedulers.policies import Placement
 from omega.schedulers.preemption import plans
 from omega.schedulers.preemption.plans import EvictionPlan
-from tests.simulation.pool_ground import Ground, PoolRun
+from omega.schedulers.work import Work
+from tests.simulation.pool_ground import QUICK, Ground, PoolRun
 
 KEPT_SECONDS = 5.0
 SEVERAL = pytest.mark.parametrize("schedulers", [1, 4, pytest.param(8, marks=pytest.mark.chaos)])
@@ -94,3 +99,26 @@ def test_a_transaction_evicts_and_starts_a_bounded_number(
     assert sum(gone.values()) == 30
     most = min(evictions, starts * slots)
     assert max(gone.values()) == most + most % slots
+
+
+def test_jobs_of_a_pool_that_waits_for_its_timeout_are_tried_once_an_epoch() -> None:
+    """Jobs of a third pool are tried in between. Evictions begin 8 s after the pool fell below its share."""
+
+    class Tried(Instrument):
+        @override
+        def attempted(
+            self, works: Sequence[Work], began: float, now: float, results: Sequence[tuple[Transaction, Outcome]]
+        ) -> None:
+            tried.extend(began for work in works if work.id == "p1-1")
+
+    tried = list[float]()
+    slow = replace(QUICK, starvation_timeout=8.0)
+    made = Ground([Pool(f"p{i}") for i in range(3)], 6, preemption=slow)
+    made.compose = lambda scheduler: replace(scheduler, instruments=[Tried()])
+    made.job("p0", 24)
+    made.job("p1", 24, at=6.0)
+    for at in (6.3, 8.6):
+        made.job("p2", 1, at=at)
+    story = made.run(14.5)
+    assert [round(at) for at in tried] == [6, 7, 8, 9, 10, 11, 12, 13, 14]
+    assert story.evicted > 0
