@@ -96,6 +96,9 @@ def test_room_that_was_taken_meanwhile_or_freed_again_has_not_stayed_free() -> N
     assert offered(queue, copy, 0.08) == {}
     assert queue.next_due() == pytest.approx(0.1)
     assert offered(queue, copy, 0.1) == {"a": [1]}, "one turn at a time"
+    say(copy, 0, 0, 0)
+    assert offered(queue, copy, 0.11) == {}
+    assert queue.next_due() is None, "nothing is left to offer"
 
 
 def test_no_job_takes_more_than_is_due_while_another_of_its_pool_is_being_tried() -> None:
