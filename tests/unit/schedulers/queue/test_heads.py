@@ -45,7 +45,7 @@ class ByPool(Ordering):
         return lane
 
 
-steps = st.lists(st.tuples(st.sampled_from("anpdf"), st.integers(0, 7), st.integers(0, 5)), max_size=60)
+steps = st.lists(st.tuples(st.sampled_from("anpdf"), st.integers(0, 3), st.integers(0, 5)), min_size=20, max_size=60)
 
 
 @given(steps)
