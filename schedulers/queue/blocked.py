@@ -58,9 +58,7 @@ class Blocked(ByShape):
         """Add a job that did not fit."""
         alike = super().add(work)
         line = self._put(alike)
-        if self.ranks.bounds and any(work.holds(group) for group in range(len(work.left))):
-            self.holding.add(work.id)
-            self.uncounted.add(work.id)
+        self._note_holding(work)
         if len(self.groups[alike].works) == 1:
             self._index(alike, work)
         if work.requeued_by is not None:
@@ -69,16 +67,36 @@ class Blocked(ByShape):
             self.tried(work)
         return alike
 
+    def _note_holding(self, work: Work) -> None:
+        if self.ranks.bounds and any(work.holds(group) for group in range(len(work.left))):
+            self.holding.add(work.id)
+            self.uncounted.add(work.id)
+
     def hold_back(self, work: Work) -> None:
         """Add a job to which no room is due now."""
         self.offers_all |= not isinstance(work.requeued_by, RequeueRound)  # else it was offered room just now
         self.tried(work)
         work.admitted = None
-        self.put_back(work)
-
-    def put_back(self, work: Work) -> None:
-        """Add a job that left room to others."""
         self._waiting.add(self.add(work))
+
+    def pass_over(self, alike: Alike) -> bool:
+        """Pass over the first job of a group, which leaves room to others; return whether another one is left."""
+        group = self.groups[alike]
+        group.pass_first()
+        if group.left:
+            self._put(alike)
+        return group.left > 0
+
+    def return_passed(self, alike: Alike) -> None:
+        """Give the jobs of a group that were passed over their places again."""
+        group = self.groups[alike]
+        for work in group.return_passed():
+            within = self.ranks.within(work)
+            if group.works[work.id][:2] != within:
+                group.put(within, work)
+            self._note_holding(work)
+        self._waiting.add(alike)
+        self._put(alike)
 
     def put_again(self, alike: Alike, work: Work) -> None:
         """Move a job of a group to its present place: its key has changed."""
@@ -129,10 +147,11 @@ class Blocked(ByShape):
         work = super().discard(job_id)
         self.holding.discard(job_id)
         if alike is not None:
-            if alike in self.groups:
-                self._put(alike)
-            else:
+            group = self.groups.get(alike)
+            if group is None:
                 self._drop(alike)
+            elif group.left:
+                self._put(alike)
         return work
 
     def clear(self) -> list[Work]:
@@ -194,8 +213,8 @@ class Blocked(ByShape):
             self.left.give(machines, sharing.room, lines.smallest())
             if sharing.left:
                 self.left.add(machines, sharing.room, lines.smallest(), now)
-        for each in self.left.due(now):
-            sharing = Sharing(self, snapshot, each.machines, promise, each.room, each.stayed)
+        for offer in self.left.due(now):
+            sharing = Sharing(self, snapshot, offer.machines, promise, offer.room, offer.stayed)
             requeued += sharing.among(~lines.unfit)
         return requeued
 

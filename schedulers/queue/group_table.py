@@ -10,6 +10,8 @@ from omega.schedulers.queue.shapes import Alike
 from omega.schedulers.work import Work
 
 Mask = NDArray[np.bool_]
+FEW = 16
+"""Number of groups up to which sorting their places costs less than arrays of them."""
 NOBODY = np.iinfo(np.int64).max
 
 
@@ -81,11 +83,15 @@ class GroupTable:
 
     def first_two(self, lines: NDArray[np.int64]) -> tuple[int, Place | None]:
         """Return the first of some lines, and the place of the next one."""
+        if len(lines) == 1:
+            return int(lines[0]), None
         rank = self._rank[self.lane[lines]]
+        if len(lines) <= FEW:
+            places = zip(rank.tolist(), self.key[lines].tolist(), self.tie[lines].tolist(), lines.tolist(), strict=True)
+            first, second = sorted(places)[:2]
+            return first[3], second[:3]
         best = _first(rank, self.key[lines], self.tie[lines])
         rest = np.arange(len(lines)) != best
-        if not rest.any():
-            return int(lines[best]), None
         rival = lines[rest][_first(rank[rest], self.key[lines[rest]], self.tie[lines[rest]])]
         return int(lines[best]), (float(self._rank[self.lane[rival]]), float(self.key[rival]), int(self.tie[rival]))
 

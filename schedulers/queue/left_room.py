@@ -1,6 +1,7 @@
 """Room that blocked jobs left to jobs of other schedulers: what stayed free is offered to them again."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,9 @@ Machines = NDArray[np.int64]
 
 @dataclass(slots=True, eq=False)
 class LeftRoom:
-    """Room on some machines that was left at a time (seconds), as far as it is still free; how often it was offered."""
+    """Room that was left at a time (seconds): its number of lines in the table, and how often it was offered."""
 
-    machines: Machines
-    room: Amounts
+    size: int
     since: float
     turns: int = 0
 
@@ -30,64 +30,103 @@ class LeftRoom:
         """When it is offered next (seconds)."""
         return self.since + LEFT_SECONDS * (self.turns + 1)
 
-    @property
-    def stayed(self) -> float:
-        """How long it stayed free at its last offer (seconds)."""
-        return LEFT_SECONDS * self.turns
-
-    def narrow(self, least: Amounts) -> bool:
-        """Drop the machines without room for the least amounts; return whether any remain."""
-        fits = (self.room >= least[:, None]).all(axis=0)
-        self.machines, self.room = self.machines[fits], self.room[:, fits]
-        return bool(len(self.machines))
-
 
 @dataclass(slots=True)
-class LeftRooms:
-    """All room that was left: each amount of it belongs to one time."""
+class Offer:
+    """Room that is offered now: `room` on some machines stayed free for some time (seconds)."""
 
-    rooms: list[LeftRoom] = field(default_factory=list)
+    machines: Machines
+    room: Amounts
+    stayed: float
+
+
+class LeftRooms:
+    """All room that was left: each amount of it belongs to one time. One table; a line is a machine of one time."""
+
+    def __init__(self) -> None:
+        """Create without room."""
+        self._rooms: list[LeftRoom] = []
+        self._machines: Machines = np.empty(0, dtype=np.int64)
+        self._room: Amounts = np.empty((0, 0), dtype=np.int64)
 
     def follow(self, snapshot: Snapshot, least: Amounts) -> None:
         """Reduce the room to what is free now."""
-        for each in self.rooms:
-            np.minimum(each.room, snapshot.amounts(each.machines), out=each.room)
-        self._narrow(least)
+        if self._rooms:
+            np.minimum(self._room, snapshot.amounts(self._machines), out=self._room)
+            self._narrow(least)
 
     def give(self, machines: Machines, room: Amounts, least: Amounts) -> None:
         """Reduce the room of machines to what remains of it after it was given to jobs."""
-        for each in self.rooms:
-            mine, theirs = _common(each.machines, machines)
-            each.room[:, mine] = np.minimum(each.room[:, mine], room[:, theirs])
-        self._narrow(least)
+        if self._rooms and len(machines):
+            mine, theirs = self._common(machines)
+            self._room[:, mine] = np.minimum(self._room[:, mine], room[:, theirs])
+            self._narrow(least)
 
     def add(self, machines: Machines, room: Amounts, least: Amounts, now: float) -> None:
         """Record that jobs left the room of some machines at a time in seconds; earlier room keeps its time."""
-        room = room.copy()
-        for each in self.rooms:
-            mine, theirs = _common(machines, each.machines)
-            room[:, mine] -= each.room[:, theirs]
-        left = LeftRoom(machines, room, now)
-        if left.narrow(least):
-            self.rooms.append(left)
+        if self._rooms and len(machines):
+            mine, theirs = self._common(machines)
+            room = room.copy()
+            np.subtract.at(room.T, theirs, self._room[:, mine].T)
+        fits = (room >= least[:, None]).all(axis=0)
+        size = int(np.count_nonzero(fits))
+        if not size:
+            return
+        machines, room = machines[fits], room[:, fits]
+        if self._rooms:
+            machines, room = np.concatenate([self._machines, machines]), np.concatenate([self._room, room], axis=1)
+        self._machines, self._room = machines, room
+        self._rooms.append(LeftRoom(size, now))
+
+    def _common(self, machines: Machines) -> tuple[Machines, Machines]:
+        """Return the lines of these machines in the table, and the place in `machines` of each of these lines."""
+        places = np.full(1 + max(int(machines.max()), int(self._machines.max())), -1, dtype=np.int64)
+        places[machines] = np.arange(len(machines))
+        theirs = places[self._machines]
+        mine = np.flatnonzero(theirs >= 0)
+        return mine, theirs[mine]
 
     def _narrow(self, least: Amounts) -> None:
-        self.rooms = [each for each in self.rooms if each.narrow(least)]
+        """Drop the lines without room for the least amounts."""
+        lines = np.flatnonzero((self._room >= least[:, None]).all(axis=0))
+        if len(lines) < len(self._machines):
+            self._keep(lines)
 
-    def due(self, now: float) -> list[LeftRoom]:
-        """Return the room that is offered now; room that was offered often enough is dropped."""
-        due = [each for each in self.rooms if each.next_due <= now + _SMALL]
+    def _keep(self, lines: NDArray[np.int64]) -> None:
+        """Drop the other lines, and times without a line."""
+        self._machines, self._room = self._machines[lines], self._room[:, lines]
+        ends = np.cumsum([0, *(each.size for each in self._rooms)])
+        for each, size in zip(self._rooms, np.diff(np.searchsorted(lines, ends)).tolist(), strict=True):
+            each.size = size
+        self._rooms = [each for each in self._rooms if each.size]
+
+    def due(self, now: float) -> list[Offer]:
+        """Return the room that is offered now; room that was offered often enough is dropped.
+
+        What is taken of an offer, before the next call, is taken of the table.
+        """
+        due = [each for each in self._rooms if each.next_due <= now + _SMALL]
+        if not due:
+            return []
+        stayed = {id(each): LEFT_SECONDS * (each.turns + 1) for each in due}
         for each in due:
             each.turns += 1
-        self.rooms = [each for each in self.rooms if each.turns < MOST_TURNS]
-        return due
+        last = [each.turns >= MOST_TURNS for each in self._rooms]
+        offers = self._offers(stayed, last=True) if any(last) else {}
+        if any(last):
+            self._keep(np.flatnonzero(~np.repeat(last, [each.size for each in self._rooms])))
+        offers |= self._offers(stayed, last=False)
+        return [offers[id(each)] for each in due]
+
+    def _offers(self, stayed: Mapping[int, float], *, last: bool) -> dict[int, Offer]:
+        """Return the offers of room that stayed free so long, as parts of the table: the last ones, or the others."""
+        offers, start = dict[int, Offer](), 0
+        for each in self._rooms:
+            lines = slice(start, start := start + each.size)
+            if id(each) in stayed and (each.turns >= MOST_TURNS) == last:
+                offers[id(each)] = Offer(self._machines[lines], self._room[:, lines], stayed[id(each)])
+        return offers
 
     def next_due(self) -> float | None:
         """Return when room is offered next (seconds); None while there is none."""
-        return min((each.next_due for each in self.rooms), default=None)
-
-
-def _common(these: Machines, those: Machines) -> tuple[Machines, Machines]:
-    """Return the places of the common machines in both lists."""
-    _, here, there = np.intersect1d(these, those, assume_unique=True, return_indices=True)
-    return here, there
+        return min((each.next_due for each in self._rooms), default=None)

@@ -1,5 +1,6 @@
 """Distributes room to blocked jobs in the policy's order, turn by turn where several jobs want it."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -48,8 +49,11 @@ class BlockedGroups(Protocol):
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job."""
 
-    def put_back(self, work: Work) -> None:
-        """Add a job that left room to others."""
+    def pass_over(self, alike: Alike) -> bool:
+        """Pass over the first job of a group; return whether another one is left."""
+
+    def return_passed(self, alike: Alike) -> None:
+        """Give the jobs of a group that were passed over their places again."""
 
     def put_again(self, alike: Alike, work: Work) -> None:
         """Move a job of a group to its present place."""
@@ -73,14 +77,18 @@ class Sharing:
         """Whether some job left room to others."""
         self._given: dict[str, Work] = {}
         self._beyond = set[str]()
-        self._passed: list[Work] = []
+        self._passed = Counter[Alike]()
+        self._unknown = True
+        """Whether room was given since the groups that fit were computed."""
 
     def among(self, waiting: Mask) -> list[Work]:
         """Remove and return, in the policy's order, jobs of the groups `waiting` that the room may hold."""
         lines, requeued = self.lines, list[Work]()
-        lines.rerank(self.blocked.ranks)
         while True:
-            waiting = waiting & (lines.least <= self.room.max(axis=1)).all(axis=1)
+            if self._unknown:
+                waiting = waiting & (lines.least <= self.room.max(axis=1)).all(axis=1)
+                lines.rerank(self.blocked.ranks)
+                self._unknown = False
             candidates = np.flatnonzero(waiting)
             if not len(candidates):
                 break
@@ -90,10 +98,9 @@ class Sharing:
                 raise TypeError(line)
             if self.promise is not None and (rival is not None or self.blocked.ranks.bounds):
                 works, waiting[line] = self._turn(alike, self.promise, alone=rival is None)
-                lines.rerank(self.blocked.ranks)
             else:
                 works = self._of_group(alike, rival)
-                waiting[line] = bool(works) and alike in self.blocked.groups
+                waiting[line] = bool(works) and self._any_left(alike)
             requeued += works
         return self._requeue(requeued)
 
@@ -101,8 +108,8 @@ class Sharing:
         """Count jobs, and those that were given tasks, as requeued; those that left the room are blocked again."""
         for work in self._given.values():
             self.blocked.discard(work.id)
-        for work in self._passed:
-            self.blocked.put_back(work)
+        for alike in self._passed:
+            self.blocked.return_passed(alike)
         rounds = {due: RequeueRound(self.machines, due) for due in (True, False)}
         works += self._given.values()
         for work in works:
@@ -120,9 +127,9 @@ class Sharing:
         due = ranks.ordering.due(work) if ranks.bounds else None
         if due is None and alone:
             works = self._of_group(alike, None)
-            return works, bool(works) and alike in self.blocked.groups
+            return works, bool(works) and self._any_left(alike)
         given = work.admitted or [0] * len(work.left)
-        most, jobs = work.left if due is None else within(work, due) or work.left, len(self.blocked.groups[alike].works)
+        most, jobs = work.left if due is None else within(work, due) or work.left, self.blocked.groups[alike].left
         if due is not None and all(tasks <= had for tasks, had in zip(most, given, strict=True)):
             seconds = ranks.ordering.beyond(work)
             if self.stayed < seconds or work.whose in self.blocked.trying or (seconds and work.id in self._beyond):
@@ -140,6 +147,7 @@ class Sharing:
         if sum(turn) < together:
             turn = tasks  # all of a gang is tried: other machines may hold the rest
         promise(work, turn)
+        self._unknown = True
         work.admitted = [had + more for had, more in zip(given, turn, strict=True)]
         self._given[work.id] = work
         if work.admitted == work.left:
@@ -177,10 +185,17 @@ class Sharing:
 
     def _end_turns(self, alike: Alike, work: Work) -> bool:
         """Give a job no more; return whether others of its group may get some."""
-        self.blocked.discard(work.id)
         if work.id not in self._given:
-            self._passed.append(work)
-        return alike in self.blocked.groups and len(self._passed) < MOST_PASSED
+            self._passed[alike] += 1
+            more = self.blocked.pass_over(alike)
+        else:
+            self.blocked.discard(work.id)
+            more = self._any_left(alike)
+        return more and self._passed.total() < MOST_PASSED
+
+    def _any_left(self, alike: Alike) -> bool:
+        group = self.blocked.groups.get(alike)
+        return group is not None and group.left > 0
 
     def _of_group(self, alike: Alike, rival: Place | None) -> list[Work]:
         """Remove and return the jobs of a group before `rival` that may fit; deduct their room."""
@@ -191,7 +206,7 @@ class Sharing:
         budget = [int(_units(self.room, need, mask).sum()) for need, mask in zip(needs, masks, strict=True)]
         takes, requeued = [0] * len(groups), list[Work]()
         # Group by group: room that the first jobs cannot use must reach the next ones.
-        while alike in self.blocked.groups and max(budget) > 0:
+        while self._any_left(alike) and max(budget) > 0:
             key, tie, work = self.blocked.groups[alike].first()
             if requeued and rival is not None and (self.blocked.ranks.rank(alike[0]), key, tie) > rival:
                 break
@@ -202,6 +217,7 @@ class Sharing:
             self.blocked.discard(work.id)
         for need, mask, count in zip(needs, masks, takes, strict=True):
             _take(self.room, need, mask, count)
+        self._unknown = True
         return requeued
 
 
