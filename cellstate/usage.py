@@ -72,6 +72,8 @@ class Usage:
         self._open: list[Booking] = []
         self._flights: list[list[Booking]] = []
         self._promised: dict[Hashable, Booking] = {}
+        self._claimed: tuple[dict[str, list[int]], object, object, tuple[int, ...]] = {}, None, None, ()
+        """The sums of all claims by leaf pool, and the lists of claims that they were computed of, with their sizes."""
 
     # Queries of policies
 
@@ -120,13 +122,17 @@ class Usage:
 
     def claimed_by_leaf(self, leaf: str) -> Resources:
         """Return the sum of this scheduler's own claims for a leaf pool: `wanted_by_leaf` counts them still."""
-        claims = (
-            amounts
-            for bookings in (*self._flights, self._open, self._promised.values())
-            for account, amounts in bookings
-            if leaf_of(*account.whose) == leaf
-        )
-        return tuple(map(sum, zip(self._nothing, *claims, strict=True)))
+        promised, opened, flights = self._promised, self._open, self._flights
+        sizes = len(promised), len(opened), len(flights)
+        claimed, of_promised, of_opened, of_sizes = self._claimed
+        # Claims come and go by these lists alone: a list that is dropped is replaced by a new one.
+        if of_promised is not promised or of_opened is not opened or of_sizes != sizes:
+            claimed = {}
+            for bookings in (*flights, opened, promised.values()):
+                for account, amounts in bookings:
+                    _count(claimed, leaf_of(*account.whose), amounts)
+            self._claimed = claimed, promised, opened, sizes
+        return tuple(claimed.get(leaf, self._nothing))
 
     def by_account(self) -> dict[Whose, tuple[Resources, Resources]]:
         """Return the amounts held and wanted by each user in each pool, where there are any."""
@@ -320,7 +326,7 @@ def times(need: Resources, tasks: int) -> Resources:
     return tuple(amount * tasks for amount in need)
 
 
-def _count(sums: dict[str, list[int]], name: str, amounts: list[int]) -> list[int]:
+def _count(sums: dict[str, list[int]], name: str, amounts: Sequence[int]) -> list[int]:
     """Add amounts to a sum, and return its list."""
     total = sums.setdefault(name, [0] * len(amounts))
     total[:] = map(add, total, amounts)

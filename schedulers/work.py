@@ -265,7 +265,14 @@ def fitting(work: Work, amounts: Sequence[float]) -> list[int]:
 
     Of a gang as many as must be placed together, or none.
     """
-    left, tasks = list(amounts), list[int]()
+    groups, left = work.job.groups, amounts
+    if len(groups) == 1:  # as most jobs have, and several times for each
+        count = work.left[0]
+        for has, amount in zip(left, groups[0].need, strict=True):
+            if amount and has < count * amount:
+                count = int(has // amount) if has > 0 else 0
+        return [count if count >= work.least else 0]
+    tasks = list[int]()
     for group, count in enumerate(work.left):
         need = work.need(group)
         fits = (int(max(0.0, has) // amount) for has, amount in zip(left, need, strict=True) if amount)

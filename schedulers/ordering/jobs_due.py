@@ -5,12 +5,14 @@ docs/shares-of-jobs.md. Amounts are in the cell's smallest units.
 
 from collections.abc import Sequence
 from math import inf
-from operator import mul
+from operator import add, mul, sub
 
 from omega.cellstate.fairness import leaf_of
+from omega.cellstate.lanes import Lanes
 from omega.cellstate.pools import NOBODY
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.usage import times
 from omega.schedulers.fairshare.standings import EpochShares, Standings
 from omega.schedulers.fairshare.whole_tasks import JobShare, shares_of_jobs
 from omega.schedulers.work import Work, fitting
@@ -34,6 +36,8 @@ class JobsDue:
         self._shares: EpochShares | None = None
         self._snapshot: Snapshot | None = None
         self._jobs: dict[str, dict[str, JobShare]] = {}
+        self._lower: dict[tuple[str, int], Sequence[int]] = {}
+        """By leaf pool and precedence, what jobs of lower precedence want: until the next look at the snapshot."""
         self._published: object = None
         self._now = self._since = 0.0
         self._plain = True
@@ -41,6 +45,7 @@ class JobsDue:
     def observe(self, shares: EpochShares | None, snapshot: Snapshot, now: float) -> None:
         """Record the shares in force, the snapshot and the time in seconds."""
         self._snapshot, self._now = snapshot, now
+        self._lower.clear()
         if shares is not self._shares:
             self._shares, self._jobs, self._since = shares, {}, now
             # The amounts of all machines bound a job of a tree of all machines and without limits.
@@ -118,15 +123,11 @@ class JobsDue:
         """Return what the pending tasks of a job's pool want, without those of lower precedence."""
         if self._snapshot is None:
             return wanted
-        lanes = self._snapshot.lanes
-        wants = list(wanted)
-        for number, state in lanes.states.items():
-            lane = lanes.names.get(number) if state.account is not None else None
-            if lane is None or lane.precedence >= work.job.precedence:
-                continue
-            if leaf_of(lane.pool, lane.user) == leaf_of(*work.whose):
-                wants = [has - less for has, less in zip(wants, state.wanted, strict=True)]
-        return wants
+        leaf, precedence = leaf_of(*work.whose), work.job.precedence
+        lower = self._lower.get((leaf, precedence))
+        if lower is None:
+            lower = self._lower[leaf, precedence] = _lower(self._snapshot.lanes, leaf, precedence, len(wanted))
+        return list(map(sub, wanted, lower))
 
     def _free(self, leaf: str) -> list[float]:
         """Return what is free on the machines of a leaf pool's tree, below the limits of the pool and those above."""
@@ -151,8 +152,20 @@ class JobsDue:
         return free
 
 
-def _amounts(work: Work, tasks: Sequence[int]) -> list[int]:
+def _lower(lanes: Lanes, leaf: str, precedence: int, dimensions: int) -> Sequence[int]:
+    """Return what the jobs of a leaf pool want that have a lower precedence."""
+    lower = [0] * dimensions
+    for number, state in lanes.states.items():
+        lane = lanes.names.get(number) if state.account is not None else None
+        if lane is not None and lane.precedence < precedence and leaf_of(lane.pool, lane.user) == leaf:
+            lower = list(map(add, lower, state.wanted))
+    return lower
+
+
+def _amounts(work: Work, tasks: Sequence[int]) -> Sequence[int]:
     """Return the amounts of so many tasks of each group of a job."""
+    if len(tasks) == 1:
+        return times(work.job.groups[0].need, tasks[0])
     needs = zip(*(group.need for group in work.job.groups), strict=True)
     return [sum(map(mul, tasks, amounts)) for amounts in needs]
 
