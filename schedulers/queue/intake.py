@@ -53,18 +53,18 @@ class Intakes:
 
     def short(self, lanes: Lanes) -> list[tuple[int, Stream, int]]:
         """Return the lanes that run short and may have more jobs: number, stream, jobs held."""
-        numbers = lanes.of_kind(self._kind)
+        return self._short_of(lanes, lanes.of_kind(self._kind))
+
+    def _short_of(self, lanes: Lanes, numbers: Sequence[int]) -> list[tuple[int, Stream, int]]:
         low = self._quota(len(numbers)) // 2
-        lanes_short = []
+        lanes_short, states, streams = [], lanes.states, self._streams
+        count = self._queue.ready.count
         for number in numbers:
-            state = lanes.states[number]
-            stream = self._streams.get(number)
+            state, stream = states[number], streams.get(number)
             if stream is None or stream.serial != state.serial:
-                stream = self._streams[number] = Stream(state.serial)
-            if state.arrival > stream.seen or stream.more:
-                at_hand = self._queue.ready.count(number)
-                if at_hand <= low:
-                    lanes_short.append((number, stream, at_hand))
+                stream = streams[number] = Stream(state.serial)
+            if (stream.more or state.arrival > stream.seen) and (at_hand := count(number)) <= low:
+                lanes_short.append((number, stream, at_hand))
         if len(self._streams) > 2 * len(lanes.states) + 64:
             self._streams = {number: each for number, each in self._streams.items() if number in lanes.states}
         return lanes_short
@@ -74,8 +74,8 @@ class Intakes:
 
     def ask(self, lanes: Lanes, owned: str) -> Intake:
         """Return the request of the next call; empty when enough jobs are held."""
-        short = self.short(lanes)
-        quota = self._quota(len(lanes.of_kind(self._kind)))
+        numbers = lanes.of_kind(self._kind)
+        short, quota = self._short_of(lanes, numbers), self._quota(len(numbers))
         if len(short) > 1:
             short.sort(key=lambda each: self._place(lanes, *each[:2]))
             urgent = sum(at_hand <= quota // 4 for _, _, at_hand in short)
