@@ -1,15 +1,19 @@
 """Events as text: one line per version, related events in one sentence."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
+from omega.cellstate import ranges
 from omega.cellstate.resources import format_amount
 from omega.cli import units
 from omega.queries.events import ENDINGS, Event
 from omega.queries.names import Names
 
+LONGEST_NAMES = 60
+"""Letters of the names of tasks in a sentence; longer ones are left out."""
 MOST_JOBS = 3
 """Maximum number of jobs listed by name; of more only the count is printed."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
@@ -78,7 +82,8 @@ def _sentence(same: Sequence[Event], jobs: int, names: Names) -> str:
     kind, count = first.kind, sum(event.count or 0 for event in same)
     others = sum(event.more.get("events", 0) for event in same)
     where = _where([names.machine(event.machine) for event in same if event.machine is not None], others)
-    who, tasks = names.job(first.job) if one else units.count(jobs, "job"), units.count(count, "task")
+    who = names.job(first.job) if one else units.count(jobs, "job")
+    tasks = units.count(count, "task") + (_indices(same, names) if one else "")
     if kind == "place":
         return f"placed {tasks} of {who} on {where}"
     if kind in ENDINGS or kind == "left":
@@ -108,6 +113,19 @@ def _sentence(same: Sequence[Event], jobs: int, names: Names) -> str:
     if kind in _CHANGES:
         return _changed(same, who, names, one=one)
     return _about_cell(same, where)
+
+
+def _indices(same: Sequence[Event], names: Names) -> str:
+    """Return the names of the tasks of an array, which have other indices than numbers; of many none."""
+    groups: dict[int, str] = {}
+    for event in same:
+        if not names.tasks(event):
+            return ""
+        group = event.more["group"]
+        groups[group] = ranges.add(groups.get(group, ranges.EMPTY), event.more["tasks"])
+    called = [names.tasks(replace(same[0], more={"group": each, "tasks": groups[each]})) for each in sorted(groups)]
+    text = ", ".join(each["task_name"] for each in called)
+    return f" ({text})" if text and len(text) <= LONGEST_NAMES else ""
 
 
 def _changed(same: Sequence[Event], who: str, names: Names, *, one: bool) -> str:

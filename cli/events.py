@@ -10,7 +10,7 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.live.waiting import patiently
-from omega.queries.event_list import Filter, Missing, Tail, job_id, list_events
+from omega.queries.event_list import Filter, Missing, Tail, job_id, list_events, listed_json
 from omega.queries.events import KINDS, Event, current_kind
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def command(
     gap = page.gap and page.gap.as_json()["gap"]
     document = {"cell": cell.name, "first_version": page.first_version, "version": page.at, "gap": gap}
     if (app.as_json and not follow) or columns:
-        answered(app, document | {"events": [event.as_json() for event in page.events]}, "events", columns)
+        answered(app, document | {"events": listed_json(cell, page.events)}, "events", columns)
         return
     printer = _Printer(cell, app.as_json)
     printer.print([*([page.gap] if page.gap else ()), *page.events])
@@ -77,14 +77,14 @@ class _Printer:
     def __init__(self, cell: "Queries", as_json: bool) -> None:
         from omega.queries.names import Names
 
-        self.as_json = as_json
+        self.cell, self.as_json = cell, as_json
         self.names = Names(cell)
 
     def print(self, listed: Sequence[Event | Missing]) -> None:
         """Print events, and the gaps between them."""
         if self.as_json:
-            for each in listed:
-                render.json_line(each.as_json())
+            for document in patiently(lambda: listed_json(self.cell, listed)):
+                render.json_line(document)
             return
         from omega.cli.event_text import lines
 
@@ -94,5 +94,6 @@ class _Printer:
             elif isinstance(each, Missing):
                 render.note(f"the store lost versions {each.first:,} to {each.last:,}; events continue after them")
         shown = [each for each in listed if isinstance(each, Event)]
+        patiently(lambda: self.names.read_tasks(shown))
         for text in patiently(lambda: list(lines(shown, self.names, App.now_ms()))):
             render.line(text)

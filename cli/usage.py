@@ -15,8 +15,6 @@ from omega.cli import render, units
 from omega.cli.app import App
 from omega.queries.use import BY, use
 
-DAY_MS = 24 * 3_600_000
-
 
 @click.command()
 @click.option("--by", type=click.Choice(BY), default="user", show_default=True, help="Rows of the table.")
@@ -31,11 +29,8 @@ def command(app: App, by: str, begin: str | None, end: str | None, as_csv: bool)
     which entries were trimmed before are listed as gaps.
     """
     now = app.now_ms()
-    from_ms = now - DAY_MS if begin is None else time_of(begin, now)
-    to_ms = now if end is None else time_of(end, now)
-    if to_ms < from_ms:
-        raise click.UsageError("--to is before --from")
-    document = use(app.open(), by, from_ms, to_ms)
+    from_ms, to_ms = (None if text is None else time_of(text, now) for text in (begin, end))
+    document = use(app.open(), by, from_ms, to_ms, now)
     if app.as_json:
         render.document(document)
     elif as_csv:

@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from omega.arrays import MOST_SPANS, Array, Span, array_index, parse_array, task_of
+from omega.arrays import MOST_SPANS, Array, Span, array_index, parse_array
 from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.changes import group_of
+from omega.queries.task_names import TaskNames
 from omega.queries.task_results import job_tasks
 from omega.schedulers.rolling import targets
+from omega.submission import new_id, rerun_name
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.ports import JobStore, Queries
 
 ORIGIN = "rerun_of"
 """The annotation of a job that was submitted again: the id of its origin."""
@@ -22,11 +24,10 @@ _OWN = ("user", "verified", "targets", "version", "versions", "after", "logical_
 """Fields of a specification that a job does not take from its origin."""
 
 
-def rerun_of(
-    cell: "Queries",
+def rerun(
+    cell: "JobStore",
     job: "Job",
-    job_id: str,
-    name: str,
+    name: str | None,
     *,
     failed: bool = False,
     tasks: str | None = None,
@@ -34,7 +35,8 @@ def rerun_of(
 ) -> JobSpec:
     """Return a job with tasks of another one: all of them, those that `failed`, or `tasks` of a group by their index.
 
-    The tasks keep their indices: they are an array, also where the group was none. Raises BadInput, Refused.
+    Without `name` it has that of its origin, with ``-rerun`` while that lives. The tasks keep their indices: they are
+    an array, also where the group was none. Raises BadInput, Refused.
     """
     if failed and tasks is not None:
         raise BadInput("failed and tasks exclude each other; give one of them")
@@ -49,10 +51,14 @@ def rerun_of(
         chosen = {number: _asked(job, number, tasks)}
     else:
         chosen = {number: None for number in current if job.groups[number].total}
-    groups = [(number, _group(job, number, some)) for number, some in chosen.items() if some is None or some]
+    groups = [_group(job, number, some) for number, some in chosen.items() if some is None or some]
+    job_id = new_id()
     spec = {key: value for key, value in job.spec.items() if key not in (*_OWN, "groups")}
     spec["annotations"] = {**spec.get("annotations", {}), ORIGIN: job.id}
-    return JobSpec(job_id, name, job.kind, tuple(each for _, each in groups), job.precedence, job.gang, spec)
+    made = tuple(groups)
+    least = min(job.gang_min, sum(each.count for each in made))
+    called = name or rerun_name(cell, job, job_id)
+    return JobSpec(job_id, called, job.kind, made, job.precedence, job.gang, spec, gang_min=least)
 
 
 def _failed(cell: "Queries", job: "Job", current: Sequence[int]) -> dict[int, list[int]]:
@@ -71,17 +77,12 @@ def _failed(cell: "Queries", job: "Job", current: Sequence[int]) -> dict[int, li
 
 def _asked(job: "Job", number: int, text: str) -> list[int]:
     """Return the tasks of a group with these indices. Raises BadInput, and Refused for an index without a task."""
-    said = _spec_of(job, number)
-    found = []
-    for span in parse_array(text).spans:
-        for index in range(span.first, span.last + 1, span.step):
-            task = task_of(said, index)
-            if task is None or task >= job.groups[number].indices:
-                last = array_index(said, job.groups[number].indices - 1)
-                last = job.groups[number].indices - 1 if last is None else last
-                raise Refused(f"job {job.name}: has no task with index {index}; the last one is {last}")
-            found.append(task)
-    return found
+    names = TaskNames.of(job)
+    return [
+        names.task(job, number, index)
+        for span in parse_array(text).spans
+        for index in range(span.first, span.last + 1, span.step)
+    ]
 
 
 def _spec_of(job: "Job", number: int) -> dict[str, Any]:

@@ -238,11 +238,8 @@ def housekeeping_has_work(inspection: Inspection, cell_state: CellState, _: Regi
         if job.state is JobState.STOPPED and running and job.id not in inspection.chores:
             yield Violation(4, "is stopped with running tasks and missing in the housekeeping set", f"job {job.id}")
         due = [loss.due_ms for group in job.groups for loss in group.losses if loss.due_ms]
-        longest = (
-            LONGEST_RETRY_MS
-            if any(loss.retried.failures for group in job.groups for loss in group.losses)
-            else LONGEST_MS
-        )
+        retried = any(loss.retried.failures for group in job.groups for loss in group.losses)
+        longest = LONGEST_RETRY_MS if retried else LONGEST_MS
         if due and max(due) > inspection.now_ms + longest:
             what = (
                 f"has lost tasks that are delayed until {max(due)} ms, at {inspection.now_ms} ms by the server's clock"

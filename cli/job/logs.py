@@ -17,7 +17,8 @@ POLL_SECONDS = 0.2
 
 @click.command()
 @click.argument("job")
-@click.option("--task", default=0, show_default=True, type=click.IntRange(0), metavar="N", help="Number of the task.")
+@click.option("--task", type=click.IntRange(0), metavar="N", help="Number of the task (default: 0).")
+@click.option("--index", type=click.IntRange(0), metavar="N", help="Index of the task in its array, instead of --task.")
 @click.option("--group", metavar="NAME", help="Name of its task group (default: the first).")
 @click.option(
     "--generation", type=click.IntRange(1), metavar="N", help="Generation of its tasks (default: the newest)."
@@ -27,8 +28,8 @@ POLL_SECONDS = 0.2
 @click.option("--follow", "-f", is_flag=True, help="Print new output until the task ends or Ctrl-C.")
 @click.pass_obj
 def command(
-    app: App, *, job: str, task: int, group: str | None, generation: int | None, stderr: bool, lines: int | None,
-    follow: bool,
+    app: App, *, job: str, task: int | None, index: int | None, group: str | None, generation: int | None, stderr: bool,
+    lines: int | None, follow: bool,
 ) -> None:  # fmt: skip
     """Print a task's output: all of it on the machine where the task ran, the last lines elsewhere.
 
@@ -39,9 +40,11 @@ def command(
     from omega.live.task_log import TaskLog
     from omega.queries.jobs import find_job
 
+    if task is not None and index is not None:
+        raise click.UsageError("--task and --index exclude each other; give one of them")
     cell = app.open()
     asked = find_job(cell, job)
-    log = TaskLog.of(cell, asked, task, group, "stderr" if stderr else "stdout", generation)
+    log = TaskLog.of(cell, asked, task or 0, group, "stderr" if stderr else "stdout", generation, index)
     if app.as_json:
         render.document(log.as_json(lines))
         return

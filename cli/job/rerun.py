@@ -7,8 +7,8 @@ from omega.cli.app import App
 from omega.cli.job.options import follow_option, force_option, hold_option
 from omega.cli.job.submission import submit
 from omega.queries.jobs import find_job
-from omega.rerunning import rerun_of
-from omega.submission import new_id, prepared, rerun_name
+from omega.rerunning import rerun
+from omega.submission import prepared
 
 
 @click.command()
@@ -43,8 +43,7 @@ def command(
         raise click.UsageError("--group goes with --tasks")
     app: App = ctx.obj
     cell = app.open(to_change=True)
-    origin, job_id = find_job(cell, job), new_id()
+    origin = find_job(cell, job)
     check_owner(app.user, cell, [origin], force=force)
-    called = name or rerun_name(cell, origin, job_id)
-    spec = rerun_of(cell, origin, job_id, called, failed=failed, tasks=tasks, group=group)
+    spec = rerun(cell, origin, name, failed=failed, tasks=tasks, group=group)
     submit(ctx, cell, prepared(cell, [spec], app.user), follow, hold=hold)

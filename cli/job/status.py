@@ -21,6 +21,7 @@ from omega.queries.job_status import JobStatus, losses, waits_for
 from omega.queries.mapreduce import PLAN
 from omega.queries.names import Names
 from omega.queries.pool_standing import share_sentences
+from omega.queries.task_names import TaskNames
 from omega.schedulers.rolling import targets
 from omega.versions import present
 
@@ -153,13 +154,13 @@ def show_runs(status: JobStatus, most: int) -> None:
     job, runs, names = status.job, status.runs, status.machine_names
     if not runs:
         return
-    groups = dict(enumerate(group_names(job)))
+    groups, called = dict(enumerate(group_names(job))), TaskNames.of(job)
     rows = [
         {
             ">placement": str(run.placement),
             "machine": names.get(run.machine, str(run.machine)),
             "group": groups.get(run.group, "?"),
-            "tasks": run.tasks,
+            "tasks": called.indices(run.group, run.tasks),
             "state": "leaving" if run.leaving else "running",
         }
         for run in runs[:most]
@@ -174,7 +175,7 @@ def loss_lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Yield a line for each: ``tasks 3,5 of web: lost 2 times of at most 10, placed again in 3.2 s``."""
     for each in rows:
         delay = f", delayed for {units.seconds(each['delay_ms'] / 1000)}" if each["delay_ms"] else ""
-        tasks = f"tasks {each['tasks']} of group {each['name']}"
+        tasks = f"tasks {each['indices']} of group {each['name']}"
         if each["failures"]:
             yield f"{tasks}: used up the restarts of a machine {units.count(each['failures'], 'time')}{delay}"
         if each["lost"]:

@@ -25,14 +25,11 @@ def command(app: App, job: str, state: str | None, limit: int, columns: Columns)
     The results are kept with the job, also after the log was trimmed.
     """
     cell = app.open()
-    asked = find_job(cell, job)
-    found = job_tasks(cell, asked).of(state)
-    names = found.machine_names(cell, limit)
-    document = {"cell": cell.name, "job": asked.id, "name": asked.name, "rows": len(found.rows)}
+    found = job_tasks(cell, find_job(cell, job)).of(state)
     if app.as_json or columns:
-        answered(app, document | {"tasks": found.as_json(names, limit)}, "tasks", columns)
+        answered(app, found.document(cell, limit), "tasks", columns)
         return
-    show(found, names, limit)
+    show(found, found.machine_names(cell, limit), limit)
 
 
 def show(found: JobTasks, names: dict[int, str], limit: int) -> None:
@@ -43,7 +40,7 @@ def show(found: JobTasks, names: dict[int, str], limit: int) -> None:
         length = None if start is None or end is None else (end - start) / 1000
         rows.append(
             {
-                "task": found.called(row),
+                "task": found.names.name(row.group, row.tasks),
                 "state": row.state,
                 "exit": "" if row.exit_status is None else str(row.exit_status),
                 "machine": "" if row.machine is None else names.get(row.machine, str(row.machine)),

@@ -107,6 +107,7 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
     for part in explained.explanation.parts:
         if len(explained.job.groups) > 1:
             render.line(f"  group {explained.groups[part.group]}: {part.unplaced:,} unplaced · {part.reason}")
+        _show_waiting(explained, part)
         if part.starts:
             render.line(f"  {part.starts:,} of them would fit now")
         elif part.fits and job.lacks and part.reason not in ("LIMIT", "NEVER"):
@@ -128,6 +129,13 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
     _show_past(app, past_reasons(explained.cell, explained.job.id))
     if remedies := explained.remedies():
         render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
+
+
+def _show_waiting(explained: Explained, part: "GroupExplanation") -> None:
+    """Print the pending tasks of an array."""
+    waiting = explained.waiting(part)
+    if explained.tasks.is_array(part.group) and waiting["indices"]:
+        render.line(f"  pending: {waiting['task_name']}")
 
 
 def _show_lacking(lacking: Sequence[Mapping[str, Any]]) -> None:

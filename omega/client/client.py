@@ -13,6 +13,7 @@ from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
 from omega.client.given_jobs import JobLike, specs_of
 from omega.client.settings import named_cell, named_store
+from omega.client.task_records import TaskRecords
 from omega.client.updates import Updates
 from omega.limits import set_limits
 from omega.live import waiting
@@ -21,7 +22,6 @@ from omega.queries import (
     event_list,
     events,
     explanations,
-    job_warnings,
     jobs,
     machines,
     plans,
@@ -42,7 +42,7 @@ Document: TypeAlias = dict[str, Any]
 POLL_SECONDS = 0.2
 
 
-class Client(Updates):
+class Client(Updates, TaskRecords):
     """One cell of a store.
 
     Threads may share a client: each call has a connection for itself. Every call returns the JSON document of the
@@ -97,15 +97,7 @@ class Client(Updates):
         """
         with self._connections.cell() as cell:
             cell.members()
-            specs = self._prepared(cell, jobs)
-            answers = list(submission.submit(cell, specs, _now_ms(), self._by, hold=hold))
-            rows = submission.submitted_json(specs, answers)
-            fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
-            return {
-                "cell": cell.name,
-                "jobs": rows,
-                "warnings": job_warnings.warnings(cell, fresh) + job_warnings.unserved(cell, fresh),
-            }
+            return self._submitted(cell, self._prepared(cell, jobs), hold=hold)
 
     def plan(self, *jobs: JobLike, scored: bool = False) -> Document:
         """Return where the tasks of jobs would be placed if they were submitted now; nothing is submitted."""
@@ -148,19 +140,20 @@ class Client(Updates):
             return explanations.explain_job(cell, record)
 
     def logs(
-        self, job: str, task: int = 0, *, group: str | None = None, generation: int | None = None,
-        stream: str = "stdout", tail: int | None = None,
+        self, job: str, task: int = 0, *, index: int | None = None, group: str | None = None,
+        generation: int | None = None, stream: str = "stdout", tail: int | None = None,
     ) -> Document:  # fmt: skip
         """Return the output of a task as ``text``: from its files on this computer, else its last output in the store.
 
         `group` is the name of a task group (None: the first), `generation` counts the updates that replaced its tasks
-        (None: the newest), `stream` stdout or stderr, `tail` a number of lines.
+        (None: the newest), `stream` stdout or stderr, `tail` a number of lines. `index` is the index of
+        the task in its array, instead of its number `task`.
         """
         from omega.live.task_log import TaskLog
 
         known("stream", stream, ("stdout", "stderr"))
         with self._connections.cell() as cell:
-            return TaskLog.of(cell, find_job(cell, job), task, group, stream, generation).as_json(tail)
+            return TaskLog.of(cell, find_job(cell, job), task, group, stream, generation, index).as_json(tail)
 
     def wait(self, job: str, timeout: float | None = None, *, retry: float = waiting.RETRY_SECONDS) -> Document:
         """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``. See ``omega job wait``.
@@ -368,7 +361,7 @@ class Client(Updates):
         def step() -> tuple[list[Document], bool]:
             with self._connections.cell() as cell:
                 entries, at_end = tail.read(cell)
-            return [each.as_json() for each in entries], at_end
+                return event_list.listed_json(cell, entries), at_end
 
         return step
 

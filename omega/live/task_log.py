@@ -12,6 +12,7 @@ from omega.live.agent.output import StreamReader, last_lines
 from omega.live.agent.places import all_places
 from omega.live.waiting import patiently
 from omega.queries.job_state import generations, group_names
+from omega.queries.task_names import TaskNames
 from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
@@ -39,13 +40,16 @@ class TaskLog:
 
     @classmethod
     def of(
-        cls, cell: "Queries", job: "Job", task: int, group: str | None, stream: str, generation: int | None = None
-    ) -> "TaskLog":
+        cls, cell: "Queries", job: "Job", task: int, group: str | None, stream: str, generation: int | None = None,
+        index: int | None = None,
+    ) -> "TaskLog":  # fmt: skip
         """Find the output of a task of the group of a name (None: the first), by default of its newest generation.
 
-        Refused when there is no such task.
+        With `index` that of the task with this index in the array. Refused when there is no such task.
         """
         number = _group(job, group, generation)
+        if index is not None:
+            task = TaskNames.of(job).task(job, number, index)
         if not 0 <= task < job.groups[number].indices:
             raise Refused(f"job {job.name}: has no task {task}; the last one is {job.groups[number].indices - 1}")
         log = cls(cell, job, number, task, stream)
@@ -58,12 +62,15 @@ class TaskLog:
         group = f", group {group_names(self.job)[self.group]}" if len(targets(self.job)) > 1 else ""
         all_of_it = generations(self.job)
         generation = f", generation {all_of_it[self.group]}" if max(all_of_it) > 1 else ""
-        return f"task {self.task} of {self.job.name}{group}{generation}"
+        names = TaskNames.of(self.job)
+        index = f" ({names.name(self.group, str(self.task))})" if names.is_array(self.group) else ""
+        return f"task {self.task}{index} of {self.job.name}{group}{generation}"
 
     def as_json(self, lines: int | None = None) -> dict[str, Any]:
         """Return the output, or its last lines, as plain values."""
         text = b"".join(self.new(lines)).decode(errors="replace")
         about = {"cell": self.cell.name, "job": self.job.id, "group": self.group, "task": self.task}
+        about |= TaskNames.of(self.job).as_json(self.group, str(self.task))
         about["generation"] = generations(self.job)[self.group]
         source = "files" if self.reader is not None else "store"
         return {**about, "stream": self.stream, "source": source, "cut_bytes": self.cut, "text": text}

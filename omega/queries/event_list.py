@@ -1,6 +1,6 @@
 """Parts of the log as lists of events: the first after a version, the last, and what comes next."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -8,6 +8,7 @@ from omega.cellstate.errors import Refused
 from omega.queries.events import CHUNK, Event, events, extent, since_time
 from omega.queries.job_history import MOST_TAIL, past
 from omega.queries.jobs import find_job
+from omega.queries.names import Names
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
@@ -82,6 +83,13 @@ def list_events(cell: "Queries", since: int | None, limit: int, wanted: Wanted) 
     first = _first(cell, max(since, kept.first - 1), kept.newest, limit, wanted)
     at = first[-1].version if first and len(first) >= limit else kept.newest
     return EventList(first, kept.first, at, gap)
+
+
+def listed_json(cell: "Queries", listed: Sequence[Event | Missing]) -> list[dict[str, Any]]:
+    """Return events and gaps as plain values; events of tasks of an array with the names and indices of the tasks."""
+    names = Names(cell)
+    names.read_tasks(each for each in listed if isinstance(each, Event))
+    return [each.as_json() | (names.tasks(each) if isinstance(each, Event) else {}) for each in listed]
 
 
 def _first(cell: "Queries", after: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:

@@ -13,6 +13,7 @@ from omega.queries.job_status import losses, waits_for
 from omega.queries.machines import find_machines
 from omega.queries.pool_standing import job_share, standing
 from omega.queries.room import DELAYABLE, PoolLimits, Room
+from omega.queries.task_names import TaskNames
 from omega.queries.working_copy import delayed_by, look_up, working_copy
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Explained:
         self.failure = failures.of(job.id, job.kind)
         self.delay: dict[str, Any] | None = None
         """Until when and at which level its scheduler delays it (`delay_json`)."""
-        self.groups = group_names(job)
+        self.groups, self.tasks = group_names(job), TaskNames.of(job)
         self.pool, self.share = standing(cell, job), job_share(cell, job)
 
     @classmethod
@@ -154,6 +155,7 @@ class Explained:
                 "group": part.group,
                 "name": self.groups[part.group],
                 "unplaced": part.unplaced,
+                **self.waiting(part),
                 "fits": part.fits,
                 "starts": part.starts,
                 "reason": str(part.reason),
@@ -187,6 +189,10 @@ class Explained:
             "past_reasons": past_reasons(self.cell, self.job.id),
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
         }
+
+    def waiting(self, part: "GroupExplanation") -> dict[str, Any]:
+        """Return the names and indices of the pending tasks of a group."""
+        return self.tasks.as_json(part.group, self.job.groups[part.group].waiting)
 
     def names_of(self, step: "DemandStep") -> list[str]:
         """Return the names of the machines that are listed with a demand."""

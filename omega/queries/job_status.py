@@ -14,6 +14,7 @@ from omega.queries.jobs import job_json
 from omega.queries.names import Names
 from omega.queries.pool_standing import job_share
 from omega.queries.room import Room
+from omega.queries.task_names import TaskNames
 from omega.schedulers.rolling import going, targets
 from omega.versions import UPDATING, present
 
@@ -90,7 +91,7 @@ class JobStatus:
     def as_json(self, now_ms: int) -> dict[str, Any]:
         """Return all of it as plain values."""
         cell, job, names, log = self.cell, self.job, self.machine_names, self.past
-        shards = mapreduce.progress(cell, job)
+        shards, called = mapreduce.progress(cell, job), TaskNames.of(job)
         return {
             "cell": cell.name,
             **job_json(job, self.room, now_ms),
@@ -103,6 +104,7 @@ class JobStatus:
                     "index": run.machine,
                     "group": run.group,
                     "tasks": run.tasks,
+                    **called.as_json(run.group, run.tasks),
                     "leaving": run.leaving,
                 }
                 for run in self.runs
@@ -153,12 +155,13 @@ def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
     """Return losses and retried failures (semantics 26) of tasks that have not ended; ``delay_ms`` is from now on."""
     if not any(group.losses for group in job.groups):
         return []
-    now, names = cell.store_ms(), group_names(job)
+    now, names, called = cell.store_ms(), group_names(job), TaskNames.of(job)
     return [
         {
             "group": number,
             "name": names[number],
             "tasks": loss.tasks,
+            **called.as_json(number, loss.tasks),
             "lost": loss.times,
             "failures": loss.retried.failures,
             "budget": group.budget,

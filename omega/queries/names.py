@@ -1,9 +1,10 @@
 """Names of jobs and machines by id and index."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omega.queries.events import Event
+from omega.queries.task_names import TaskNames
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
@@ -19,6 +20,7 @@ class Names:
         self._cell = cell
         self._jobs: dict[str, str] = {}
         self._machines: dict[int, str] = {}
+        self._tasks: dict[str, TaskNames] = {}
 
     def know(self, machines: Mapping[int, str]) -> None:
         """Add names of machines, by index."""
@@ -29,6 +31,12 @@ class Names:
         unknown = sorted({job_id for job_id in ids if job_id is not None and job_id not in self._jobs})
         jobs = self._cell.jobs_by_id(unknown)
         self._jobs |= {job_id: jobs[job_id].name if job_id in jobs else "" for job_id in unknown}
+
+    def read_tasks(self, events: Iterable[Event]) -> None:
+        """Read the specifications of the jobs of which events concern tasks, if they were not read yet."""
+        ids = {event.job for event in events if event.job is not None and "tasks" in event.more}
+        specs = self._cell.specs(sorted(ids - self._tasks.keys()))
+        self._tasks |= {job_id: TaskNames(spec.get("groups", ())) for job_id, spec in specs.items()}
 
     def add_event(self, event: Event) -> None:
         """Add the names in an event."""
@@ -46,6 +54,15 @@ class Names:
             self._jobs[job_id] = record.name if record else ""
         name = self._jobs[job_id]
         return f"{name} ({job_id[:SHORT]})" if name else job_id
+
+    def tasks(self, event: Event) -> dict[str, Any]:
+        """Return name and indices of an event's tasks as plain values; empty unless their group is an array."""
+        group, tasks = event.more.get("group"), event.more.get("tasks")
+        if event.job is None or group is None or tasks is None:
+            return {}
+        self.read_tasks([event])
+        names = self._tasks.get(event.job)
+        return names.as_json(group, tasks) if names and names.is_array(group) else {}
 
     def machine(self, index: int | None) -> str:
         """``m17``; its index when it is gone."""

@@ -4,12 +4,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from omega.arrays import index_text
 from omega.cellstate import ranges
 from omega.cellstate.digest import results as digest_results
 from omega.cellstate.digest.history import ENDS, FAILS, History, job_of
@@ -18,6 +17,7 @@ from omega.cellstate.digest.results import JobResults, TaskResult, field_of
 from omega.queries.events import extent
 from omega.queries.job_history import MOST_TAIL, reason_of
 from omega.queries.job_state import group_names
+from omega.queries.task_names import TaskNames
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -48,7 +48,7 @@ class TaskRow(NamedTuple):
         return int(found[1]) if found else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JobTasks:
     """The tasks of a job."""
 
@@ -59,24 +59,25 @@ class JobTasks:
         """Return those in a state (None: all)."""
         return JobTasks(self.job, [row for row in self.rows if state in (None, row.state)])
 
-    def spec(self, group: int) -> Mapping[str, Any]:
-        """Return the specification of a group."""
-        groups = self.job.spec.get("groups") or [{}] * len(self.job.groups)
-        return groups[group] if group < len(groups) else {}
+    @cached_property
+    def names(self) -> TaskNames:
+        """The names of the tasks."""
+        return TaskNames.of(self.job)
 
-    def called(self, row: TaskRow) -> str:
-        """Return the name of the tasks of a row: ``group[index]``."""
-        return f"{group_names(self.job)[row.group]}[{index_text(self.spec(row.group), row.tasks)}]"
+    def document(self, cell: "Queries", limit: int | None) -> dict[str, Any]:
+        """Return the first `limit` rows and the number of all as plain values."""
+        rows = self.as_json(self.machine_names(cell, limit), limit)
+        about = {"cell": cell.name, "job": self.job.id, "name": self.job.name, "rows": len(self.rows)}
+        return about | {"tasks": rows}
 
     def as_json(self, names: Mapping[int, str], limit: int | None = None) -> list[dict[str, Any]]:
         """Return the first `limit` rows as plain values; `names` are those of machines by index."""
         called = group_names(self.job)
         return [
             {
-                "name": self.called(row),
+                **self.names.as_json(row.group, row.tasks),
                 "group": called[row.group],
                 "tasks": row.tasks,
-                "indices": index_text(self.spec(row.group), row.tasks),
                 "state": row.state,
                 "exit_status": row.exit_status,
                 "reason": row.reason or None,

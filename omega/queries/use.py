@@ -3,19 +3,26 @@
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.digest.hours import COUNTS, HOUR_MS, KEPT_HOURS, Hour, Owner, Position, readable
+from omega.cellstate.errors import BadInput
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
 
+DAY_MS = 24 * HOUR_MS
 BY = ("user", "pool", "kind")
 
 
-def use(cell: "Queries", by: str, from_ms: int, to_ms: int) -> dict[str, Any]:
+def use(cell: "Queries", by: str, from_ms: int | None, to_ms: int | None, now_ms: int) -> dict[str, Any]:
     """Return the use of each user, pool or kind in the hours from `from_ms` to `to_ms`, as plain values.
 
-    Hours count as a whole. ``gaps`` are spans (ms) in which it is unknown what tasks held; ``counted_to_ms`` is the
-    time up to which the log was read, None before the first step of housekeeping.
+    Without them: the day before `now_ms`, up to `now_ms`. Hours count as a whole. ``gaps`` are spans (ms) in which it
+    is unknown what tasks held; ``counted_to_ms`` is the time up to which the log was read, None before the first step
+    of housekeeping. Raises BadInput.
     """
+    from_ms = now_ms - DAY_MS if from_ms is None else from_ms
+    to_ms = now_ms if to_ms is None else to_ms
+    if to_ms < from_ms:
+        raise BadInput("the end is before the begin; give an earlier begin")
     position = readable(Position.unpack, cell.digest_position(), Position())
     last = max(from_ms, min(to_ms - 1, position.at_ms or to_ms)) // HOUR_MS
     first = max(from_ms // HOUR_MS, last - KEPT_HOURS)

@@ -216,6 +216,7 @@ CRAWL_GROUPS = [
         "optional": False,
         "indices": 4,
         "superseded": False,
+        "generation": 1,
         "spec": {"command": ["sleep", "30"]},
     },
     {
@@ -226,6 +227,7 @@ CRAWL_GROUPS = [
         "optional": False,
         "indices": 1,
         "superseded": False,
+        "generation": 1,
         "spec": {},
     },
 ]

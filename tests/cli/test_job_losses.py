@@ -25,7 +25,8 @@ def test_a_delayed_task_and_one_that_failed(omega: Omega, cell: RedisCell) -> No
     assert (told["reason"], told["state"]) == ("LOST", "pending")
     (loss,) = told["losses"]
     assert 0 < loss.pop("delay_ms") <= 1_000
-    assert loss == {"group": 0, "name": "0", "tasks": "0", "lost": 1, "budget": 1}
+    named = {"group": 0, "name": "0", "tasks": "0", "task_name": "0[0]", "indices": "0"}
+    assert loss == named | {"lost": 1, "failures": 0, "budget": 1}
     assert "tasks 0 of group 0: lost 1 time of at most 1, delayed for" in omega.text("job", "why", "a")
     assert "tasks 0 of group 0: lost 1 time of at most 1" in omega.text("job", "status", "a")
     assert omega.json("job", "status", "a")["losses"][0]["lost"] == 1

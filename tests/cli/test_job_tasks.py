@@ -1,12 +1,17 @@
 """Tasks by index: their results, which outlive the log; jobs that are submitted again."""
 
+from collections.abc import Container
+
 import pytest
 
+from omega import Client
 from omega.cellstate.digest.step import digest
+from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import CommitRequest
+from omega.cellstate.replies import CommitRequest, Fact
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.queries.job_history import MOST_TAIL
 from tests.cli.conftest import Omega, join
 
 ARRAY = '{name: crawl, tasks: [{name: fetch, array: "10-20:2,40-43"}]}'
@@ -31,7 +36,7 @@ def crawl(omega: Omega, cell: RedisCell) -> str:
 
 def listed(omega: Omega, *words: str) -> list[tuple[str, str, int | None, str | None]]:
     rows = omega.json("job", "tasks", "crawl", *words)["tasks"]
-    return [(row["name"], row["state"], row["exit_status"], row["machine"]) for row in rows]
+    return [(row["task_name"], row["state"], row["exit_status"], row["machine"]) for row in rows]
 
 
 ALL = [
@@ -90,9 +95,111 @@ def test_a_whole_job_is_submitted_again(omega: Omega, cell: RedisCell, crawl: st
     assert omega.error("job", "rerun", "crawl", "--failed") == ("job crawl: no task failed; see omega job tasks crawl")
 
 
+def test_every_answer_has_the_indices_of_an_array(omega: Omega, crawl: str) -> None:
+    """Task 4 to 6 of the array are 18, 20 and 40."""
+    assert [run["task_name"] for run in omega.json("job", "status", "crawl")["runs"]] == ["fetch[18-20:2,40]"]
+    (row,) = [line for line in omega.text("job", "status", "-v", "crawl").splitlines() if line.endswith("running")]
+    assert row.split()[1:] == ["m1", "fetch", "18-20:2,40", "running"]
+    failed = omega.json("events", "--job", "crawl", "--kind", "failed")["events"]
+    assert [(each["tasks"], each["indices"], each["task_name"]) for each in failed] == [
+        ("1-2", "12-14:2", "fetch[12-14:2]")
+    ]
+    assert "2 tasks (fetch[12-14:2]) of crawl" in omega.text("events", "--job", "crawl", "--kind", "failed")
+    (group,) = omega.json("job", "why", "crawl")["groups"]
+    assert (group["indices"], group["task_name"]) == ("41-43", "fetch[41-43]")
+    assert "  pending: fetch[41-43]\n" in omega.text("job", "why", "crawl")
+
+
+def test_output_is_read_by_index(omega: Omega, crawl: str) -> None:
+    said = omega.json("job", "logs", "crawl", "--index", "20")
+    assert (said["task"], said["indices"], said["task_name"]) == (5, "20", "fetch[20]")
+    assert omega.error("job", "logs", "crawl", "--index", "11") == (
+        "job crawl: has no task with index 11; the last one is 43"
+    )
+    assert "task 5 (fetch[20]) of crawl" in omega.run("job", "logs", "crawl", "--index", "20").stderr
+    assert "exclude each other" in omega.run("job", "logs", "crawl", "--index", "20", "--task", "5", code=2).stderr
+
+
+def test_a_client_lists_tasks_runs_them_again_and_reads_use(omega: Omega, cell: RedisCell, crawl: str) -> None:
+    with Client(omega.url, cell.name, user="ada") as client:
+        assert client.tasks("crawl", state="failed") == omega.json("job", "tasks", "crawl", "--state", "failed")
+        assert client.tasks("crawl", limit=1)["rows"] == len(ALL)
+        failed = [each["task_name"] for each in client.events(kinds=["failed"], job="crawl")]
+        assert failed == ["fetch[12-14:2]"]
+        assert client.logs("crawl", index=20)["task"] == 5
+        answer = client.rerun("crawl", failed=True)["jobs"][0]
+        assert (answer["name"], answer["tasks"], answer["status"]) == ("crawl-rerun", 2, "submitted")
+        job = cell.job(answer["id"])
+        assert job is not None
+        assert job.spec["annotations"] == {"rerun_of": crawl}
+        digest(cell, LATER + 20_000)
+        (row,) = client.usage("kind", from_ms=LATER, to_ms=LATER + 60_000)["use"]
+        assert (row["kind"], row["started"], row["failed"]) == ("batch", 7, 2)
+        with pytest.raises(BadInput, match="earlier begin"):
+            client.usage(from_ms=2, to_ms=1)
+    with Client(omega.url, cell.name, user="bob") as client, pytest.raises(Refused, match="belongs to ada"):
+        client.rerun("crawl", failed=True)
+
+
+def test_a_gang_runs_again_with_at_most_its_tasks(omega: Omega, cell: RedisCell) -> None:
+    omega.json("job", "submit", "-", given="{name: g, gang: {min: 3}, tasks: [{count: 5}]}")
+    again = [omega.json("job", "rerun", "g", *words)["jobs"][0]["id"] for words in ((), ("--tasks", "1,4"))]
+    jobs = [cell.job(each) for each in again]
+    assert [job and job.gang_min for job in jobs] == [3, 2]
+
+
 def test_tasks_of_a_group_that_is_no_array_keep_their_numbers(omega: Omega, cell: RedisCell) -> None:
     omega.json("job", "submit", "-", given="{name: plain, tasks: [{count: 5}]}")
     answer = omega.json("job", "rerun", "plain", "--tasks", "1,3")["jobs"][0]
     job = cell.job(answer["id"])
     assert job is not None
     assert (job.groups[0].total, job.spec["groups"][0]["array"]) == (2, {"spans": [[1, 1, 1], [3, 3, 1]]})
+
+
+@pytest.mark.parametrize(
+    ("words", "least", "most"),
+    [
+        (("job", "status", "crawl"), 0, MOST_TAIL),
+        (("job", "tasks", "crawl"), 0, MOST_TAIL),
+        (("events", "--job", "crawl"), MOST_TAIL, 2 * MOST_TAIL),
+    ],
+)
+def test_a_question_about_a_job_reads_a_bounded_part_of_a_long_log(
+    omega: Omega,
+    cell: RedisCell,
+    crawl: str,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    least: int,
+    most: int,
+) -> None:
+    """Of 1,200 later versions, which concern another job: at most `most` before the digest, `least` after it."""
+    read: list[int] = []
+    facts = RedisCell.facts
+
+    def counted(self: RedisCell, since: int = 0, most: int = 1_000, kinds: Container[str] | None = None) -> list[Fact]:
+        found = facts(self, since, most, kinds)
+        read.append(len({fact.version for fact in found}))
+        return found
+
+    def digested() -> None:
+        while digest(cell, LATER + 20_000):
+            pass
+
+    digested()
+    other = omega.json("job", "submit", "-", given="{name: other, tasks: [{}]}")["jobs"][0]["id"]
+    for _ in range(600):
+        cell.hold(other, 1_000, "ada")
+        cell.release(other, 1_000, "ada")
+    monkeypatch.setattr(RedisCell, "facts", counted)
+    before = omega.json(*words)
+    assert 0 < sum(read) <= most
+    digested()
+    read.clear()
+    after = omega.json(*words)
+    assert sum(read) <= least
+    for answer in (before, after):
+        for name in ("version", "age_seconds"):
+            answer.pop(name, None)
+        answer.get("history", {}).pop("complete", None)
+    assert after == before
