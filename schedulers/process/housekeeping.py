@@ -16,7 +16,7 @@ MOST_CALLS = 10
 """Maximum number of calls of housekeeping between two heartbeats."""
 
 DIGEST_SECONDS = 0.06
-"""Processor time for the digest of the log between two heartbeats: 2 % of a scheduler with a lease of 10 s."""
+"""Processor time for the digest of the log between two heartbeats; after it no further step begins."""
 
 
 def housekeep(cell: Housekeeping, at_ms: int, by: str, most: int = MOST_RUNS) -> bool:
