@@ -76,6 +76,20 @@ def test_the_order_is_that_of_all_lanes(told: list[tuple[str, int, int]]) -> Non
     assert orders[0] == orders[1]
 
 
+@pytest.mark.parametrize("many", [0, 10**9])
+def test_a_lane_whose_rank_was_dropped_takes_its_new_place(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    monkeypatch.setattr(module, "MANY", many)
+    policy = ByPool()
+    ranks = Ranks(policy)
+    ready = Ready(ranks)
+    for pool in range(4):
+        ready.add(work(((1,), 1), name=f"j{pool}", order=pool, pool=f"p{pool}"))
+    first = ready.pop(0.0)
+    policy.numbers["p3"] = -1.0
+    ranks.forget_kin(["p3"])
+    assert [each.id for each in (first, ready.pop(0.0), ready.pop(0.0)) if each] == ["j0", "j3", "j1"]
+
+
 def epoch_of(**shares: float) -> Epoch:
     none = (0.0,)
     pools = {
