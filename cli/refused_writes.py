@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from omega.cellstate.refused_writes import said
 from omega.cli import render
+from omega.queries.cells import writes_json
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 def warn_of_refused_writes(cell: "Queries", *, as_json: bool) -> dict[str, str | None]:
     """Print the warning in text; return the field of the JSON document, None where the store takes writes."""
-    reason = cell.refuses_writes()
-    if reason and not as_json:
+    document = writes_json(cell)
+    if (reason := document["refuses_writes"]) and not as_json:
         render.warning(said(reason))
-    return {"refuses_writes": reason or None}
+    return document

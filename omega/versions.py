@@ -43,6 +43,12 @@ class Version(NamedTuple):
         )  # fmt: skip
 
 
+def number_of(job: Job) -> int:
+    """Return the number of a job's present version."""
+    number: int = (job.spec.get("version") or (1,))[0]
+    return number
+
+
 def present(job: Job) -> Version:
     """Return the version that a job has now, with its present numbers of tasks."""
     number, at_ms, by = job.spec.get("version") or (1, job.submitted_ms, job.submitter)

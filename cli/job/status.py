@@ -23,7 +23,7 @@ from omega.queries.names import Names
 from omega.queries.pool_standing import share_sentences
 from omega.queries.task_names import TaskNames
 from omega.schedulers.rolling import targets
-from omega.versions import present
+from omega.versions import number_of
 
 if TYPE_CHECKING:
     from omega.cellstate.consumption import Consumption
@@ -83,7 +83,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "gate": held_for(job) if reason == "HELD" else "",
             "submitted": f"{began} ({units.age((now_ms - job.submitted_ms) / 1000)} ago)",
             "modify index": job.modified,
-            "version": f"{number} · see omega job history {job.name}" if (number := present(job).number) > 1 else "",
+            "version": f"{number} · see omega job history {job.name}" if (number := number_of(job)) > 1 else "",
             "tasks": f"{counts(own_groups(job))['total']:,} · {ways}",
             "fair share": " · ".join(share_sentences(status.share)) if status.share else "",
             "history": _history(job, past),

@@ -136,8 +136,8 @@ class Client(Updates, TaskRecords):
         with self._connections.cell() as cell:
             record = find_job(cell, job)
             if machine is not None:
-                return explanations.explain_machine(cell, record, machine)
-            return explanations.explain_job(cell, record)
+                return explanations.explain_machine(cell, record, machine) | cells.writes_json(cell)
+            return explanations.explain_job(cell, record) | cells.writes_json(cell)
 
     def logs(
         self, job: str, task: int = 0, *, index: int | None = None, group: str | None = None,
@@ -304,13 +304,14 @@ class Client(Updates, TaskRecords):
     def schedulers(self, *, everybody: bool = False) -> Document:
         """Return the schedulers and their figures, with `everybody` also past ones. See ``omega scheduler list``."""
         with self._connections.cell() as cell:
-            return {"cell": cell.name, "schedulers": schedulers.describe(cell, everybody)}
+            found = schedulers.describe(cell, everybody)
+            return {"cell": cell.name, "schedulers": found} | cells.writes_json(cell)
 
     def cell_status(self) -> Document:
         """Return the figures of the cell. See ``omega cell status``."""
         with self._connections.cell() as cell:
             figures = cells.describe(cell, cell.kinds(), recently(cell, _now_ms()))
-            return {"cell": cell.name, "store": self._connections.shown_url} | figures
+            return {"cell": cell.name, "store": self._connections.shown_url} | figures | cells.writes_json(cell)
 
     def cells(self) -> Document:
         """Return the cells of the store. See ``omega cell list``."""

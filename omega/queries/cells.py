@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 TRANSACTIONS = ("transactions", "accepted", "conflicts")
 
 
+def writes_json(cell: "Queries") -> dict[str, Any]:
+    """Return why the store refuses writes (``refuses_writes``), None where it takes them."""
+    return {"refuses_writes": cell.refuses_writes() or None}
+
+
 def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:
     """Return the figures of a cell. Amounts are in the smallest units: millicores, MiB.
 

@@ -16,7 +16,7 @@ from omega.queries.pool_standing import job_share
 from omega.queries.room import Room
 from omega.queries.task_names import TaskNames
 from omega.schedulers.rolling import going, targets
-from omega.versions import UPDATING, present
+from omega.versions import UPDATING, number_of
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, Run
@@ -118,7 +118,7 @@ class JobStatus:
             "fair_share": self.share,
             "measured": asdict(self.measured),
             "spec": {name: value for name, value in job.spec.items() if name not in UPDATING},
-            "version": present(job).number,
+            "version": number_of(job),
             "update": self.update,
         }
 

@@ -48,6 +48,7 @@ class TestEmbeddedStore:
             "pid": up["pid"],
             "version": up["version"],
             "started": False,
+            "repaired": None,
         }
         assert self.omega.json("store", "stop") == {"url": up["url"], "stopped": True}
         assert self.omega.json("machine", "list")["total"] == 2

@@ -277,7 +277,7 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
         (0, "m0", "0-3", False),
         (1, "m0", "0", False),
     }
-    assert set(runs[0]) == {"placement", "machine", "index", "group", "tasks", "leaving"}
+    assert set(runs[0]) == {"placement", "machine", "index", "group", "tasks", "task_name", "indices", "leaving"}
     assert history.pop("first_placed_ms") > 0
     assert [event["kind"] for event in history.pop("events")] == ["submit", "place", "place"]
     assert history == {"attempts": 1, "conflicts": 0, "by": ["batch/0"], "complete": True, "lost": 0, "placed_again": 0}

@@ -185,7 +185,7 @@ def test_a_cell_that_is_up_says_where_to_stop_it(omega: Omega, cell: RedisCell) 
 
 
 def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
-    assert omega.json("scheduler", "list") == {"cell": omega.cell, "schedulers": []}
+    assert omega.json("scheduler", "list") == {"cell": omega.cell, "schedulers": [], "refuses_writes": None}
     membership = cell.register_scheduler("batch/0", "nonce", 60_000, 1)
     words = "jobs tasks transactions accepted conflicts queued blocked abandoned conflict_fraction busyness seconds"
     unknown = dict.fromkeys(f"{words} metrics heartbeat_at_ms pid host job_fields".split())
@@ -220,7 +220,7 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert " ".join(header.split()) == "scheduler state jobs tasks conflicts wait/p90 busy queued blocked abandoned"
     assert " ".join(row.split()) == "batch/0 live 1,200 31,000 50/1,300 (0.040) 20 ms/0.30 s 0.41 4 3 1"
     assert len(row) <= 100
-    counts = {"total": 1300, "accepted": 1250, "conflicts": 50, "conflict_fraction": 0.04}
+    counts = {"total": 1300, "accepted": 1250, "conflicts": 50, "conflict_fraction": 0.04, "of_schedulers": 1}
     assert omega.json("cell", "status")["transactions"] == counts
     cell.client.delete(f"omega:{{{cell.name}}}:lease:batch/0")
     assert omega.json("scheduler", "list")["schedulers"][0]["state"] == "lapsed"

@@ -39,8 +39,8 @@ def test_late_end_of_an_old_placement_has_no_effect(cell: AnyCell, member: Membe
     new = placement(cell, "a")
     version = cell.sync(member.position).position.version
     assert new != old
-    assert [end(cell, 0, old, how) for how in EndKind] == [0] * 6
-    assert [end(cell, 1, new, how) for how in EndKind] == [0] * 6, "it is not on that machine"
+    assert [end(cell, 0, old, how) for how in EndKind] == [0] * len(EndKind)
+    assert [end(cell, 1, new, how) for how in EndKind] == [0] * len(EndKind), "it is not on that machine"
     assert cell.sync(member.position).position.version == version
     assert counts(cell, "a") == (0, 1, 0, 0, 0)
     assert end(cell, 0, new, EndKind.FINISHED) == 1
