@@ -45,7 +45,7 @@ Redis Cluster.
     settling    string  the highest placement id of a cell just restored: none above it starts; expires
     shards:J    hash    shards of MapReduce job J: counts, workers, finishers; expires
     durations:N string  mean durations of MapReduce jobs named N; expires
-    directory:P string  id of the MapReduce job whose output directory is P, percent-encoded; expires
+    directories hash    output directory, percent-encoded → the MapReduce job that it belongs to, and an expiry
 """
 
 import re

@@ -198,13 +198,29 @@ def claim_outputs(cell: "JobStore", specs: "Sequence[JobSpec]", outputs: Mapping
     for spec in specs:
         if path := outputs.get(spec.id):
             holder = cell.claim_directory(path, spec.id, expire_ms=UNSENT_MS)
-            if holder is not None:
+            claimed += [] if holder else [(path, spec.id)]
+            why = f"overlaps that of the live job {holder}" if holder else ""
+            if not why and (reader := _reader(cell, specs, spec)):
+                why = f"is within {reader}"
+            if why:
                 for known, job_id in claimed:
                     cell.claim_directory(known, job_id, expire_ms=0)
-                raise Refused(
-                    f"job {spec.name}: output {path} is that of the live job {holder}; name another directory"
-                )
-            claimed.append((path, spec.id))
+                raise Refused(f"job {spec.name}: output {path} {why}; name another directory")
+
+
+def _reader(cell: "JobStore", specs: "Sequence[JobSpec]", own: "JobSpec") -> str:
+    """Return whose input contains the output of a job, of live jobs and of those of its submission; "" if no one's."""
+    from omega.mapreduce.plan import MapReducePlan
+
+    output = str(own.spec[PLAN]["output"])
+    live = cell.jobs_by_id(sorted(set(cell.directories().values()) - {spec.id for spec in specs})).values()
+    stored = cell.specs([job.id for job in live if not ended(job)])
+    others = [(f"the live job {job_id}", said) for job_id, said in stored.items()]
+    for name, said in [*others, *((f"job {spec.name}", spec.spec) for spec in specs if spec is not own)]:
+        plan = MapReducePlan.read(said)
+        if plan is not None and (root := plan.reads(output)):
+            return f"the input {root} of {name}"
+    return ""
 
 
 def submitted_json(specs: "Sequence[JobSpec]", answers: "Sequence[Submitted]") -> list[dict[str, Any]]:

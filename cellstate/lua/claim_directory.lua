@@ -1,25 +1,37 @@
 -- Claim the output directory of a MapReduce job, or give the claim up.
 --
--- KEYS   meta jobs directory
--- ARGV   dims job expire_ms unsent_ms
--- expire_ms: when the claim expires; 0 gives it up. unsent_ms: the longest time for which a claim holds whose job is not
--- stored: it is claimed just before the job is submitted.
--- Reply  {"ok"}, or {"held", id} with nothing done: the directory belongs to a live job
--- Types  directory: string of the directory's path that expires, the id of the job; jobs: hash
--- Rules  the claim of a job that has ended, or that is stored no longer, holds nobody; a repeated call is ok (14)
+-- KEYS   meta jobs directories
+-- ARGV   dims job path keeps ends_at now
+-- keeps: 1 claims the directory, 0 gives it up. ends_at: when the claim of a job that is not stored ends (ms, the server's
+-- clock), because a directory is claimed just before its job is submitted; 0 for a stored job. now is the server's time.
+-- Reply  {"ok"}, or {"held", id} with nothing done: the directory, one in it or one around it belongs to a live job
+-- Types  directories: hash, path (percent-encoded) → "job until"; jobs: hash
+-- Rules  the claim of a job that has ended, or that is stored no longer, holds nobody, and the next call removes it; a
+--        repeated call is ok (14)
 
 --@include lists listing binary ranges rows records
 
-local holder, keeps = redis.call('GET', directory_key), tonumber(expire_ms) > 0
-if keeps and holder and holder ~= job then
-  load_jobs({ holder })
+local function within(inner, outer) return inner == outer or sub(inner, 1, #outer + 1) == outer .. '/' end
+
+if keeps == '0' then
+  local found = redis.call('HGET', directories_key, path)
+  if found and match(found, '^(%S+) ') == job then redis.call('HDEL', directories_key, path) end
+  return { 'ok' }
+end
+local claims, holders, over = redis.call('HGETALL', directories_key), {}, {}
+for i = 2, #claims, 2 do holders[#holders + 1] = match(claims[i], '^(%S+) ') end
+load_jobs(holders)
+for i = 1, #claims, 2 do
+  local holder, ends = match(claims[i + 1], '^(%S+) (%d+)$')
   local j = J[holder]
-  local unsent = not j and redis.call('PTTL', directory_key) <= tonumber(unsent_ms)
-  if unsent or j and not j.was_complete then return { 'held', holder } end
+  if holder ~= job then
+    if j and j.was_complete or not j and tonumber(ends or 0) <= tonumber(now) then
+      over[#over + 1] = claims[i]
+    elseif within(claims[i], path) or within(path, claims[i]) then
+      return { 'held', holder }
+    end
+  end
 end
-if keeps then
-  redis.call('SET', directory_key, job, 'PX', expire_ms)
-elseif holder == job then
-  redis.call('DEL', directory_key)
-end
+redis.call('HSET', directories_key, path, job .. ' ' .. ends_at)
+for _, each in ipairs(over) do redis.call('HDEL', directories_key, each) end
 return { 'ok' }

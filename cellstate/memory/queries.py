@@ -298,6 +298,10 @@ class MemoryQueries(Cell):
         return [self.ledger.output[field] for field in fields]
 
     @override
+    def directories(self) -> dict[str, str]:
+        return {path: holder for path, (holder, _) in self.ledger.directories.items()}
+
+    @override
     def updates(self) -> dict[str, str]:
         return dict(sorted(self.ledger.rolling.items()))
 

@@ -3,6 +3,8 @@
 Functions over the ledger, the state of a cell in memory: its `tables` by job, and `learnt` by the name of a job.
 """
 
+from pathlib import PurePosixPath
+
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE, span_add, span_split
 from omega.cellstate.memory.records import ShardFailures, ShardTable
@@ -66,14 +68,20 @@ def claim_shard(ledger: Ledger, job_id: str, worker: Worker, maps: int, reduces:
 def claim_directory(ledger: Ledger, path: str, job_id: str, *, expire_ms: int) -> str | None:
     """Claim the output directory of a job, or give it up with 0; return the id of the live job that it belongs to."""
     ledger.unfold()
-    holder, sent = ledger.directories.get(path, (job_id, True))
     if not expire_ms:
-        if holder == job_id:
-            ledger.directories.pop(path, None)
+        if ledger.directories.get(path, ("",))[0] == job_id:
+            del ledger.directories[path]
         return None
-    j = ledger.J.get(holder)
-    if holder != job_id and (not sent if j is None else not j.complete):
-        return holder
+    own, over = PurePosixPath(path), list[str]()
+    for other, (holder, sent) in sorted(ledger.directories.items()):
+        if holder != job_id:
+            j = ledger.J.get(holder)
+            if sent if j is None else j.complete:
+                over.append(other)
+            elif own.is_relative_to(other) or PurePosixPath(other).is_relative_to(own):
+                return holder
+    for other in over:
+        del ledger.directories[other]
     ledger.directories[path] = job_id, expire_ms > UNSENT_MS
     return None
 

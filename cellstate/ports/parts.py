@@ -25,9 +25,12 @@ class ClaimDirectories(Protocol):
     def claim_directory(self, path: str, job_id: str, *, expire_ms: int) -> str | None:
         """Claim a directory for a job for `expire_ms`, or give it up with 0; return the id of the live job that has it.
 
-        None: it is the job's now. A job that has ended has none. The claim of a job that is not stored holds for
-        `UNSENT_MS`, the time that its submission may take.
+        A job has a directory with all that is in it. None: it is the job's now. A job that has ended has none. The
+        claim of a job that is not stored holds for `UNSENT_MS`, the time that its submission may take.
         """
+
+    def directories(self) -> dict[str, str]:
+        """Return the claimed directories and the ids of their jobs, which may have ended."""
 
 
 class JoinMachines(Protocol):

@@ -24,7 +24,7 @@ from omega.cellstate.redis.health_records import read_health_field
 from omega.cellstate.redis.machine_inspection import read_operator_field
 from omega.cellstate.redis.pool_inspection import read_pool_field
 from omega.cellstate.redis.reads import RedisReads
-from omega.cellstate.redis.shard_records import contradiction
+from omega.cellstate.redis.shard_records import contradiction, read_directory_field
 
 _TAG = re.compile(r"[a-z0-9]{10}")
 _SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+( \w+)?\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")
@@ -179,7 +179,8 @@ FIELDS: Mapping[str, Field] = {
     "lanenames": _lane_name, "pools": read_pool_field, "placed": _placed, "executors": _executor, "drains": _drain,
     "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "trees": _tree, "runs": _runs,
     "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving, "stats": _stats, "asleep": _asleep,
-    "output": _output, "updates": _update, "health": read_health_field, "operator": read_operator_field, **RECORDS,
+    "output": _output, "updates": _update, "health": read_health_field, "operator": read_operator_field,
+    "directories": read_directory_field, **RECORDS,
 }  # fmt: skip
 """Readers of hashes, one field at a time."""
 
@@ -389,9 +390,6 @@ class RedisInspection(RedisReads):
     def _inspect_shards(self, inspection: Inspection, job: str) -> None:
         fields = {name.decode(): value.decode() for name, value in self._hash(f"shards:{job}").items()}
         inspection.shards[job] = contradiction(fields)
-
-    def _inspect_directory(self, _: Inspection, path: str) -> None:
-        _want(self._command(self.client.pttl, f"{self._prefix}directory:{path}") != -1, "never expires")
 
     def _inspect_durations(self, _: Inspection, name: str) -> None:
         value: Any = self._command(self.client.get, f"{self._prefix}durations:{name}")

@@ -1,6 +1,6 @@
 """The shards of MapReduce jobs on a server: claimed, ended, counted."""
 
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from omega.cellstate import ranges
 from omega.cellstate.override import override
@@ -50,10 +50,18 @@ class RedisShards(RedisReads):
 
     @override
     def claim_directory(self, path: str, job_id: str, *, expire_ms: int) -> str | None:
-        values = {"dims": len(self.dimensions), "job": job_id, "expire_ms": expire_ms, "unsent_ms": UNSENT_MS}
-        own = {"directory": f"directory:{quote(path)}"}
-        _, *holder = self._run("claim_directory", values, own=own)
+        now = self.store_ms()
+        values = {
+            "dims": len(self.dimensions), "job": job_id, "path": quote(path), "keeps": int(expire_ms > 0),
+            "ends_at": 0 if expire_ms > UNSENT_MS else now + expire_ms, "now": now,
+        }  # fmt: skip
+        _, *holder = self._run("claim_directory", values)
         return holder[0].decode() if holder else None
+
+    @override
+    def directories(self) -> dict[str, str]:
+        fields = self._hash("directories").items()
+        return {unquote(path.decode()): value.decode().partition(" ")[0] for path, value in fields}
 
     @override
     def progress(self, job_id: str) -> Progress | None:

@@ -126,8 +126,6 @@ class MapReduceForm(JobForm):
         _check_directory("scratch", scratch)
         _check_memory(self.resources.get("memory"))
         numbers, files = self.input.ranges, _found(self.input.files)
-        for pattern in self.input.files:
-            _check_apart(output, pattern)
         plan = MapReducePlan(
             self.map.command,
             self.reduce.command,
@@ -137,7 +135,11 @@ class MapReduceForm(JobForm):
             str(scratch),
             files,
             numbers,
+            [_root(pattern) for pattern in self.input.files],
         )
+        if root := plan.reads(plan.output):  # its files would become input of the next run
+            pattern = next(each for each in self.input.files if _root(each)[0] == root)
+            raise BadInput(f"output: {output} is within the input {pattern}; name a directory outside it")
         if plan.maps > MOST_SHARDS:
             raise BadInput(f"input: {plan.maps} shards, the most is {MOST_SHARDS}; make shard larger")
         return plan
@@ -170,20 +172,13 @@ def _check_memory(amount: Any) -> None:
         )
 
 
-def _check_apart(output: Path, pattern: str) -> None:
-    """Raise BadInput when the output directory is part of the input: its files would become input of the next run."""
-    fixed, recursive = _root(pattern)
-    if output == fixed or (recursive and fixed in output.parents):
-        raise BadInput(f"output: {output} is within the input {pattern}; name a directory outside it")
-
-
-def _root(pattern: str) -> tuple[Path, bool]:
+def _root(pattern: str) -> tuple[str, bool]:
     """Return the directory that holds all files of a pattern, and whether directories below it belong to it as well."""
     path = Path(pattern).absolute()
     if not has_magic(pattern):
-        return path, False
+        return str(path), False
     at = next(i for i, part in enumerate(path.parts) if has_magic(part))
-    return Path(*path.parts[:at]), at < len(path.parts) - 1
+    return str(Path(*path.parts[:at])), at < len(path.parts) - 1
 
 
 def _matches(pattern: str) -> list[str]:

@@ -139,7 +139,7 @@ class ShardWorker:
         if not self.owns:
             claim = partial(self.cell.claim_directory, self.plan.output, self.job_id, expire_ms=KEPT_MS)
             if (other := self._patiently(claim)) is not None:
-                raise JobFailed(f"job {self.name}: output {self.plan.output} is that of the live job {other}")
+                raise JobFailed(f"job {self.name}: output {self.plan.output} overlaps that of the live job {other}")
             try:
                 holder = self.marker.take(live)
             except OSError as error:

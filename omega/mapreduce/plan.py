@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import accumulate
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from omega.cellstate import ranges
@@ -38,6 +38,8 @@ class MapReducePlan:
     scratch: str
     files: Sequence[tuple[str, int]] = ()
     numbers: str = ranges.EMPTY
+    roots: Sequence[tuple[str, bool]] = ()
+    """Where the files come from: each file or directory, and whether what is below its directories belongs to it."""
 
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> "MapReducePlan | None":
@@ -46,11 +48,18 @@ class MapReducePlan:
         if stored is None:
             return None
         fields = {name: value for name, value in stored.items() if name != "maps"}
-        return cls(**fields | {"files": [(path, size) for path, size in stored["files"]]})
+        roots = tuple((path, below) for path, below in stored.get("roots", ()))
+        return cls(**fields | {"files": [(path, size) for path, size in stored["files"]], "roots": roots})
 
     def write(self) -> dict[str, Any]:
         """Return the stored form, with the number of `maps` for schedulers."""
         return asdict(self) | {"maps": self.maps}
+
+    def reads(self, output: str) -> str:
+        """Return the root of the input that an output directory is part of, "" for none."""
+        there = PurePath(output)
+        around = [str(each) for each in (there, *there.parents)]
+        return next((root for root, below in self.roots if root in (around if below else around[:1])), "")
 
     @property
     def maps(self) -> int:

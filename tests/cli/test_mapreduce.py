@@ -149,9 +149,35 @@ def test_an_output_of_a_live_job_is_refused(omega: Omega, cell: RedisCell, tmp_p
     job_id = omega.json("job", "submit", "-", "--detach", given=json.dumps(first))["jobs"][0]["id"]
     both = json.dumps([{**about, "name": "third", "output": str(tmp_path / "other")}, second])
     said = omega.error("job", "submit", "-", "--detach", given=both)
-    assert said == f"job second: output {tmp_path / 'out'} is that of the live job {job_id}; name another directory"
+    assert (
+        said == f"job second: output {tmp_path / 'out'} overlaps that of the live job {job_id}; name another directory"
+    )
     assert cell.live_job_count() == 1, "none of a file is submitted when one is refused"
+    within = json.dumps({**about, "name": "within", "output": str(tmp_path / "out" / "a")})
+    assert f"overlaps that of the live job {job_id};" in omega.error("job", "submit", "-", "--detach", given=within)
     third = json.dumps({**about, "name": "third", "output": str(tmp_path / "other")})
     omega.json("job", "submit", "-", "--detach", given=third)
     omega.json("job", "stop", "first")
     assert omega.json("job", "submit", "-", "--detach", given=json.dumps(second))["jobs"][0]["status"] == "submitted"
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_an_output_within_the_input_of_another_job_is_refused(
+    omega: Omega, cell: RedisCell, tmp_path: Path, *, together: bool
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_text("a\n")
+    stage = {"command": ["cat"]}
+    about = {"kind": "mapreduce", "map": stage, "reduce": stage}
+    files = {"files": [f"{tmp_path}/in/**/*.txt"]}
+    reader = {**about, "name": "reader", "input": files, "output": str(tmp_path / "out")}
+    writer = {**about, "name": "writer", "input": {"ranges": "0-9"}, "output": str(tmp_path / "in" / "out")}
+    if not together:
+        omega.json("job", "submit", "-", "--detach", given=json.dumps(reader))
+    given = json.dumps([writer, reader] if together else writer)
+    said = omega.error("job", "submit", "-", "--detach", given=given)
+    assert f"output {tmp_path}/in/out is within the input {tmp_path}/in of " in said
+    assert cell.live_job_count() == (0 if together else 1)
+    if not together:
+        omega.json("job", "stop", "reader")
+    assert omega.json("job", "submit", "-", "--detach", given=json.dumps(writer))["jobs"][0]["status"] == "submitted"

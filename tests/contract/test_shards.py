@@ -339,11 +339,15 @@ def test_an_output_directory_belongs_to_one_live_job(cell: AnyCell) -> None:
     assert cell.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None
     assert cell.claim_directory("/data/ü out", "x", expire_ms=KEPT_MS) is None, "a repeated call"
     assert cell.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x"
-    assert cell.claim_directory("/data", "y", expire_ms=UNSENT_MS) is None
+    for around in ("/data", "/data/ü out/a/b"):
+        assert cell.claim_directory(around, "y", expire_ms=UNSENT_MS) == "x", "one contains the other"
+    assert cell.claim_directory("/data/ü", "y", expire_ms=UNSENT_MS) is None, "the same letters are no directory"
+    assert cell.directories() == {"/data/ü out": "x", "/data/ü": "y"}
     cell.claim_directory("/data/ü out", "y", expire_ms=0)
     assert cell.claim_directory("/data/ü out", "y", expire_ms=UNSENT_MS) == "x", "only its job gives it up"
     cell.stop("x", 1, "ada")
-    assert cell.claim_directory("/data/ü out", "y", expire_ms=KEPT_MS) is None, "it is released when its job has ended"
+    assert cell.claim_directory("/data", "y", expire_ms=KEPT_MS) is None, "it is released when its job has ended"
+    assert cell.directories() == {"/data/ü": "y", "/data": "y"}
 
 
 def test_a_directory_is_claimed_before_its_job_is_submitted(cell: AnyCell) -> None:

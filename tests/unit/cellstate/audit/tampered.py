@@ -25,7 +25,7 @@ UNSEEN: list[tuple[str, str]] = [
     (r"(asleep|wake) .*", "a hint to wake a scheduler; without it the scheduler looks again by itself"),
     (r"stats .*", "figures for people; a scheduler replaces them with each heartbeat"),
     (r"durations .*", "what earlier runs took: an estimate for new jobs, nothing follows from it"),
-    (r"directory .*", "the claim of an output directory, which a marker in the directory repeats; it expires"),
+    (r"directories .*", "claims of output directories, which markers in the directories repeat"),
     (r"lease key removed", "the same as a lease that expired"),
     (r"operator (key|field \d|field \d entry) removed", "what operators set of a machine is kept nowhere else"),
     (r"drains (key|field 0|field 0 word 0) (removed|changed)", "a deadline is kept nowhere else"),

@@ -76,6 +76,7 @@ def test_every_field(here: Path) -> None:
         str(here / "counts"),
         str(here / "counts/.scratch"),
         [(str(here / "texts/a.txt"), 1500), (str(here / "texts/b.txt"), 1000)],
+        roots=((str(here / "texts"), False),),
     )
     assert plan.maps == 3
 
