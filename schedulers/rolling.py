@@ -56,9 +56,9 @@ class Target:
 class Policy:
     """How a job is updated: maximum number of tasks of a group down at once, and when a new task counts as healthy.
 
-    A task must stay up for `healthy_after_ms`, in one attempt. With a `command`, which its agent runs from `grace_ms` after the start
-    on, it must be ready for that time: the command exits with 0. A task that is not ready is never ended for it. An
-    update without progress for `progress_deadline_ms` beyond that stops.
+    A task must stay up for `healthy_after_ms`, in one attempt. With a `command`, which its agent runs from `grace_ms`
+    after the start on, it must be ready for that time: the command exits with 0. A task that is not ready is never
+    ended for it. An update without progress for `progress_deadline_ms` beyond that stops.
     """
 
     max_down: int = 1

@@ -1,7 +1,8 @@
 """Reports of the health of an agent's tasks to the store, and the grants that come back (semantics, Health).
 
-The supervisor of a task writes what the health commands found, and when an attempt failed (task_health.py). The agent reports each change. It asks
-for a grant while a task is unhealthy, and passes a grant on; without the store's answer it passes none on.
+The supervisor of a task writes what the health commands found, and when an attempt failed (task_health.py). The agent
+reports each change. It asks for a grant while a task is unhealthy, and passes a grant on; without the store's answer it
+passes none on.
 """
 
 import json
