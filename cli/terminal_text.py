@@ -37,5 +37,5 @@ class TerminalText:
         text = self._held + self._decoder.decode(piece)
         begun = _BEGUN.search(text, max(0, len(text) - MOST_HELD))
         self._held = text[begun.start() :] if begun else ""
-        text = _SEQUENCE.sub("", text[: len(text) - len(self._held)])
-        return cleaned(_LINE_END.sub("\n", text), "\n\t")
+        text = _LINE_END.sub("\n", text[: len(text) - len(self._held)])  # first: a sequence may stand between two
+        return cleaned(_SEQUENCE.sub("", text), "\n\t")
