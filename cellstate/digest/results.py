@@ -21,14 +21,14 @@ CHUNK = 256
 """Tasks of a chunk."""
 MOST_CHUNKS = 4_096
 """Chunks of a job with results: its first million tasks of each group are within them, later ones have none."""
-NONE, RUNNING, FINISHED, FAILED, STOPPED, EVICTED, LOST = range(7)
-STATES = ("none", "running", "finished", "failed", "stopped", "evicted", "lost")
+NONE, RUNNING, FINISHED, FAILED, STOPPED, EVICTED, LOST, RETRIED = range(8)
+STATES = ("none", "running", "finished", "failed", "stopped", "evicted", "lost", "retried")
 
 
 class TaskResult(NamedTuple):
     """The last placement of a task: machine by index; start and end in ms, the end 0 while it runs.
 
-    `reason` is the number of the reason of a failed task in the job's history, else 0.
+    `reason` is the number of the reason of a failed or retried task in the job's history, else 0.
     """
 
     state: int
@@ -38,7 +38,8 @@ class TaskResult(NamedTuple):
 
 
 NOTHING = TaskResult(NONE)
-_STATE_OF = {name: state for state, name in enumerate(STATES)} | {"fail": FAILED, "retried": FAILED}
+_WITH_REASON = frozenset({FAILED, RETRIED})
+_STATE_OF = {name: state for state, name in enumerate(STATES)} | {"fail": FAILED}
 
 
 def pack_results(results: Sequence[TaskResult], base_ms: int) -> bytes:
@@ -54,7 +55,7 @@ def pack_results(results: Sequence[TaskResult], base_ms: int) -> bytes:
         before = start
         if state != RUNNING:
             _varint(out, max(0, end - start))
-        if state == FAILED:
+        if state in _WITH_REASON:
             _varint(out, reason)
     return bytes(out)
 
@@ -65,7 +66,7 @@ def unpack_results(record: bytes, base_ms: int) -> list[TaskResult]:
     numbers, before = _varints(record), base_ms
     for head in numbers:
         count, state = divmod(head, 8)
-        if state >= len(STATES) or len(results) + count >= CHUNK:
+        if len(results) + count >= CHUNK:
             raise ValueError(f"{head} is not the head of a run within {CHUNK} tasks")
         if state == NONE:
             results += [NOTHING] * (count + 1)
@@ -73,7 +74,7 @@ def unpack_results(record: bytes, base_ms: int) -> list[TaskResult]:
         machine, code = _next(numbers), _next(numbers)
         before += code // 2 if code % 2 == 0 else -(code // 2) - 1
         end = 0 if state == RUNNING else before + _next(numbers)
-        reason = _next(numbers) if state == FAILED else 0
+        reason = _next(numbers) if state in _WITH_REASON else 0
         results += [TaskResult(state, machine, (before, end), reason)] * (count + 1)
     return results
 

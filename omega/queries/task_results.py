@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
 
-STATES = ("pending", "running", "finished", "failed", "stopped", "evicted", "lost", "unknown")
-"""States of tasks. Evicted and lost ones are pending again, delayed, or not placed again; of unknown ones no result is
-kept."""
+STATES = ("pending", "running", "finished", "failed", "stopped", "evicted", "lost", "retried", "unknown")
+"""States of tasks. Evicted, lost and retried ones are pending again, delayed, or not placed again. No result is kept of
+unknown ones."""
 _EXIT = re.compile(r"exit (\d+)", re.ASCII)
 
 

@@ -4,7 +4,16 @@ from dataclasses import dataclass
 
 from omega.cellstate.digest.history import History
 from omega.cellstate.digest.hours import COUNTS, HOUR_MS, Hour, Owner, Position, Settled
-from omega.cellstate.digest.results import EVICTED, FAILED, FINISHED, NOTHING, RUNNING, TaskResult, unpack_results
+from omega.cellstate.digest.results import (
+    EVICTED,
+    FAILED,
+    FINISHED,
+    NOTHING,
+    RETRIED,
+    RUNNING,
+    TaskResult,
+    unpack_results,
+)
 from omega.cellstate.digest.step import digest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
@@ -224,7 +233,7 @@ def test_a_retried_task_failed_and_is_placed_again(cell: AnyCell, member: Member
     a.place("a", (0, 1), at=1_000)
     a.end(0, EndKind.RETRIED, 2_000, reason="exit 3")
     a.digest(3_000)
-    assert a.results("a") == [TaskResult(FAILED, 0, (T + 1_000, T + 2_000), 1)]
+    assert a.results("a") == [TaskResult(RETRIED, 0, (T + 1_000, T + 2_000), 1)]
     assert (a.use()["failed"], a.history("a").failures_of([0]), a.history("a").returned) == (1, {"exit 3": 1}, 1)
     before = a.use()["cpu"]
     a.digest(70_000)

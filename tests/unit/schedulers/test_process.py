@@ -14,6 +14,7 @@ from omega.queries.room import Room
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Ordering, Placement
 from omega.schedulers.process import scheduler as process
+from omega.schedulers.process.log import log
 from omega.schedulers.process.scheduler import HUNG_LEASES, SupervisedScheduler
 from omega.schedulers.sharing import owned
 from omega.schedulers.work import Work
@@ -274,7 +275,7 @@ def test_what_the_ordering_warns_of_is_logged_once_while_it_lasts(
     beating: Beating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged, said = list[str](), ["scaled"]
-    monkeypatch.setattr(process.log, "warning", lambda text, **_: logged.append(text))
+    monkeypatch.setattr(log, "warning", lambda text, **_: logged.append(text))
     monkeypatch.setattr(Ordering, "warnings", property(lambda _: tuple(said)))
     beating.beat()
     beating.beat()
