@@ -168,7 +168,7 @@ def test_both_paths_write_the_same_bytes(store_url: str, seed: int, resources: i
 
 def shown(answer: Any) -> str:
     """The text of an answer, with the jobs of a reply, which are read when they are asked for."""
-    return str((replace(answer, read_jobs=list), answer.jobs) if isinstance(answer, Reply) else answer)
+    return str((replace(answer, read_jobs=list), list(answer.jobs)) if isinstance(answer, Reply) else answer)
 
 
 def live_through(
