@@ -3,7 +3,7 @@
 from random import Random
 
 from omega.cellstate.constraints.grammar import prepare
-from omega.schedulers.placement.first_fit import FirstFit
+from omega.schedulers.placement.own_part import OwnPart
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.scheduler import Scheduler
@@ -14,8 +14,8 @@ BATCH_JOBS = 32
 
 
 def batch(seed: str = "0") -> Scheduler:
-    """Return a fast scheduler: randomised first fit, several jobs per round trip."""
-    return Scheduler("batch", placement=FirstFit(), jobs_per_call=BATCH_JOBS, follows_pools=True, rng=Random(seed))
+    """Return a fast scheduler: first fit in its own part of the machines, several jobs per round trip."""
+    return Scheduler("batch", placement=OwnPart(), jobs_per_call=BATCH_JOBS, follows_pools=True, rng=Random(seed))
 
 
 def service(seed: str = "0") -> Scheduler:
@@ -29,7 +29,7 @@ def service(seed: str = "0") -> Scheduler:
 
 def mapreduce(seed: str = "0") -> Scheduler:
     """Return a scheduler of elastic jobs: up to four times the requested workers while there is room (Omega §6)."""
-    placement, sizing = FirstFit(), RelativeSize()
+    placement, sizing = OwnPart(), RelativeSize()
     return Scheduler(
         "mapreduce", placement=placement, sizing=sizing, jobs_per_call=1, follows_pools=True, rng=Random(seed)
     )

@@ -49,7 +49,7 @@ class FirstFit:
         placed: list[Sequence[Claim]] = []
         size, window = 0, min(self.window, snapshot.size)
         works = _of_one_group(works) if snapshot.size else []
-        starts = sampler_of(rng)(snapshot.size, len(works))
+        starts = self._starts(snapshot.size, len(works), rng)
         while len(placed) < len(works) and size < most:
             at = len(placed)
             need, end = works[at].job.groups[0].need, at + 1
@@ -71,12 +71,16 @@ class FirstFit:
                 break
         return placed, size
 
+    def _starts(self, size: int, count: int, rng: Random) -> list[int]:
+        """Return the machines at which the search of each of `count` groups begins."""
+        return sampler_of(rng)(size, count)
+
     def _place_group(self, work: Work, group: int, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """Claim machines for the tasks of a group; none for a gang whose group does not fit as a whole."""
         need, left, size = work.job.groups[group].need, work.left[group], snapshot.size
         if not left or not size:
             return []
-        (start,) = sampler_of(rng)(size, 1)
+        (start,) = self._starts(size, 1, rng)
         machines, counts, left = snapshot.fill(need, left, start, min(self.window, size))
         if left and self._search(need, left, snapshot, start, machines, counts) and work.gang:
             snapshot.undo(snapshot.mark() - len(machines))

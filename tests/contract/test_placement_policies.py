@@ -11,9 +11,10 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
+from omega.schedulers.placement.own_part import OwnPart
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit, tightness
-from omega.schedulers.policies import machines_of
+from omega.schedulers.policies import Peers, machines_of
 from omega.schedulers.work import Work
 from omega.testing import PlacementContract, snapshot as copy, work
 from omega.testing.scenes import room
@@ -21,6 +22,20 @@ from omega.testing.scenes import room
 
 class TestFirstFit(PlacementContract):
     policies = (FirstFit(), FirstFit(window=0), FirstFit(window=3))
+
+
+def joined(number: int, members: int) -> OwnPart:
+    """The placement of one of several schedulers."""
+    policy = OwnPart()
+    others = {name: None for name in Peers._fields if name not in ("kind", "number", "members")}
+    policy.join(Peers(kind="batch", number=number, members=members, **others))  # type: ignore[arg-type]
+    return policy
+
+
+class TestOwnPart(PlacementContract):
+    """A scheduler alone, the last of several, and one of more schedulers than there are machines."""
+
+    policies = (OwnPart(), joined(2, 3), OwnPart(window=0), joined(70, 90))
 
 
 class TestRandomFit(PlacementContract):
@@ -43,6 +58,29 @@ class TestBestFit(PlacementContract):
 
 
 # What they prefer
+
+
+def test_schedulers_of_a_kind_choose_machines_of_their_own_part_while_these_have_room() -> None:
+    chosen: list[set[int]] = []
+    for number in range(4):
+        snapshot, policy = copy(*[(9, 9)] * 100), joined(number, 4)
+        claims = [policy.place(work(((1, 1), 3)), snapshot, Random(seed)) for seed in range(40)]
+        chosen.append({machine for each in claims for machine in machines_of(each)})
+    for number, machines in enumerate(chosen):
+        assert machines <= set(range(25 * number, 25 * (number + 1) + 1)), "the last one may fill up behind its part"
+        assert len(machines) > 15
+
+
+def test_a_scheduler_whose_part_is_full_goes_on_behind_it() -> None:
+    snapshot = copy(*[(0, 0)] * 50, *[(4, 4)] * 50)
+    assert sum(claim.count for claim in joined(0, 2).place(work(((1, 1), 200)), snapshot, Random(3))) == 200
+
+
+def test_a_scheduler_alone_chooses_as_first_fit() -> None:
+    one, other = copy(*[(2, 2)] * 30), copy(*[(2, 2)] * 30)
+    for seed in range(20):
+        asked = work(((1, 1), 2))
+        assert list(OwnPart().place(asked, one, Random(seed))) == list(FirstFit().place(asked, other, Random(seed)))
 
 
 def test_first_fit_begins_anywhere_so_that_two_schedulers_seldom_meet() -> None:
