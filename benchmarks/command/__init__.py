@@ -15,6 +15,10 @@ TABLE = {
         "Instructions of the server for a job, counted with valgrind.",
     ),
     "lists": ("benchmarks.command.queues:lists", "Time of pages of jobs and machines, and of the state of a cell."),
+    "questions": (
+        "benchmarks.command.queues:questions",
+        "Cost of commands in cells of a million running tasks and of 840,000 pending jobs.",
+    ),
     "place": ("benchmarks.command.place", "Time to place a job, cost of a sync, memory, fair shares."),
     "sync": ("benchmarks.command.place", "Alias of place."),
     "sim": (

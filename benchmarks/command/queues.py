@@ -1,10 +1,10 @@
-"""``omega bench blocked``, ``omega bench intake`` and ``omega bench lists``: cells with many jobs."""
+"""``omega bench blocked``, ``intake``, ``lists`` and ``questions``: cells with many jobs."""
 
 from typing import Any
 
 import click
 
-from benchmarks.command.harness import benchmark, machines_option, table
+from benchmarks.command.harness import Listed, benchmark, machines_option, table
 from omega.cli import render
 
 
@@ -80,3 +80,33 @@ def lists(document: dict[str, Any]) -> str:
     ]
     table(columns, document["questions"])
     return "{jobs:,} jobs, {machines:,} machines".format_map(document["chosen"])
+
+
+@click.command()
+@click.option(
+    "--cell-size",
+    "cells",
+    type=Listed(click.Choice(["small", "running", "pending"])),
+    metavar="SIZE,…",
+    help="small, running (100,000 machines, a million tasks), pending (840,000 jobs); default: all.",
+)
+@click.option("--times", type=click.IntRange(min=1), help="Processes of each command (default: 3).")
+@click.option("--verify", is_flag=True, default=None, help="Measure omega cell verify too, which takes minutes.")
+@benchmark("questions")
+def questions(document: dict[str, Any]) -> str:
+    """Measure what commands cost in large cells.
+
+    Medians of processor time of the command and of the server, and of resident memory. Each command is a process of
+    its own; the first row of a cell only connects and pings.
+    """
+    columns = [
+        ("cell", "cell"),
+        ("command", "command"),
+        (">client cpu ms", "client_cpu_ms"),
+        (">beyond ping", "beyond_ping_ms"),
+        (">server cpu ms", "server_cpu_ms"),
+        (">MiB", "resident_mib"),
+        (">exit", "code"),
+    ]
+    table(columns, document["commands"])
+    return f"{document['chosen']['times']} processes of each command"
