@@ -13,6 +13,7 @@ from omega.cellstate.digest.hours import Position
 from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.model import Described, Job, Run
 from omega.cellstate.replies import KindUse, Rows
+from omega.cellstate.sums import Shape
 
 
 class Damage(NamedTuple):
@@ -127,6 +128,11 @@ class Inspection:
     """The version of the pools of the published epoch, and what the machines of each tree had."""
     settings: dict[int, MachineSettings] = field(default_factory=dict)
     """What operators set of machines."""
+    shapes: dict[Shape, int] = field(default_factory=dict)
+    over: list[int] = field(default_factory=list)
+    """Machines that held more than they had at their last change."""
+    recent: dict[str, float] = field(default_factory=dict)
+    """Jobs by the index of submissions, and their position in it."""
     drains: set[int] = field(default_factory=set)
     """Machines with a deadline for their tasks."""
     mailboxes: dict[int, Sequence[tuple[int, int, str, str]]] = field(default_factory=dict)

@@ -10,6 +10,7 @@ Redis Cluster.
     static      hash    index → name and attributes (MessagePack)
     trees       hash    index → number of the machine's pool tree, "-" for none; missing until it is assigned
     names       hash    machine name → index
+    shapes      hash    "state simulated capacity…" → how many machines are so; "over" → indices (cellstate/sums.py)
     executors   hash    executor name → number: even when it runs commands, odd when it simulates
     serving     hash    number of a live executor → its name
     jobs        hash    job id → job record (cellstate/schema.py)
@@ -20,6 +21,7 @@ Redis Cluster.
     lanenames   hash    name of a lane → its number
     pools       hash    settings of pools and trees; what pools that carry limits hold (cellstate/pools/records.py)
     epoch       hash    the published fair shares, and what they were computed from (cellstate/pools/epoch_records.py)
+    recent      zset    job id → number of its submission, for lists that begin with the newest jobs
     done        list    "id version" of finished jobs, oldest first: the version in which each ended
     times       list    "version ms", the server's clock at some versions, oldest first
     history     hash    job id → what of the log concerned it, in a bounded record (cellstate/digest/history.py)
@@ -59,7 +61,9 @@ CONVERTERS = dict.fromkeys((2, 4, 5), "633b9d4")
 
 META = frozenset(
     {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
-     "keep_jobs", "keep_ms", "lanes", "limits", "ticks", "pools"}
+     "keep_jobs", "keep_ms", "lanes", "limits", "ticks", "pools", "tasks_total", "tasks_finished", "tasks_failed",
+     "tasks_stopped", "jobs_held", "jobs_halted", "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped",
+     "jobs_abandoned"}
 )  # fmt: skip
 """The fields of ``meta``; all but ``resources`` and ``ticks`` are numbers."""
 

@@ -8,11 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from omega.cellstate.audit.lanes import lanes_follow_from_jobs
-from omega.cellstate.audit.outliving import (
-    accounts_hold_what_lanes_hold,
-    records_belong_to_jobs,
-    results_follow_from_jobs,
-)
+from omega.cellstate.audit.outliving import OUTLIVING
 from omega.cellstate.audit.pool_invariants import (
     epoch_follows_from_log,
     machines_are_in_their_trees,
@@ -21,6 +17,7 @@ from omega.cellstate.audit.pool_invariants import (
 from omega.cellstate.audit.reading import CellState
 from omega.cellstate.audit.register import ChangedMachine, JobFacts, Register
 from omega.cellstate.audit.rules import Violation
+from omega.cellstate.audit.sums import sums_follow_from_records
 from omega.cellstate.inspection import Inspection
 from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, MachineState, runs_commands
 
@@ -394,5 +391,5 @@ DIRECTORIES: tuple[Directory, ...] = (
     queues_are_in_order, members_follow_from_log, limits_follow_from_log, lanes_follow_from_jobs,
     pools_follow_from_jobs_and_log,
     machines_are_in_their_trees, epoch_follows_from_log, changes_follow_from_log, counters_are_reached, facts_agree,
-    others_agree, records_belong_to_jobs, results_follow_from_jobs, accounts_hold_what_lanes_hold,
+    others_agree, *OUTLIVING, sums_follow_from_records,
 )  # a table # fmt: skip

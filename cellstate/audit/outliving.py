@@ -78,3 +78,7 @@ def accounts_hold_what_lanes_hold(inspection: Inspection, cell_state: CellState,
 
 def _has_read_all(inspection: Inspection, cell_state: CellState) -> bool:
     return inspection.records.position.version == inspection.version == cell_state.version
+
+
+OUTLIVING = records_belong_to_jobs, results_follow_from_jobs, accounts_hold_what_lanes_hold
+"""The checks of these records."""

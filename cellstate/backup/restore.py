@@ -6,13 +6,15 @@ from typing import Any
 import redis
 
 from omega.cellstate import keys, ranges
-from omega.cellstate.backup import CHUNK, NAMES, Backup, StoredKey, Told
+from omega.cellstate.backup import CHUNK, NAMES, RECENT, SHAPES, Backup, StoredKey, Told
 from omega.cellstate.backup.upgrade import upgraded
 from omega.cellstate.ports import StoredCell
-from omega.cellstate.redis.records import read_runs
+from omega.cellstate.redis.job_records import read_order
+from omega.cellstate.redis.records import read_row, read_runs
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import translate
 from omega.cellstate.store import unread_cell
+from omega.cellstate.sums import shape_fields
 
 META = "meta"
 AHEAD = {"placements": 1_000_000, "incarnations": 1_000}
@@ -71,7 +73,8 @@ def write(client: Any, prefix: str, backup: Backup, told: Told) -> None:
         for chunk in _chunks([word for pair in records.items() for word in pair]):
             client.hset(prefix + name, items=chunk)
             told(len(chunk) // 2)
-    for name, key in backup.small.items():
+    small = backup.small | rebuilt(backup)
+    for name, key in small.items():
         if name != META:
             _write_key(client, prefix + name, key, told)
     for start in range(0, len(backup.log), CHUNK):
@@ -83,6 +86,16 @@ def write(client: Any, prefix: str, backup: Backup, told: Told) -> None:
         told(len(entries))
     for executor in backup.fields("executors").values():
         client.rpush(f"{prefix}box:{executor.decode()}", "!")  # a mark to read everything
+
+
+def rebuilt(backup: Backup) -> dict[str, StoredKey]:
+    """Return the keys that follow from machines and jobs: the index of submissions, machines by shape."""
+    size = len(backup.resources)
+    rows = (read_row(record, size) for record in backup.bulk["machines"].values())
+    shapes = [word.encode() for pair in shape_fields(rows, size).items() for word in pair]
+    orders = [word for job, record in backup.bulk["jobs"].items() for word in (job, b"%d" % read_order(record))]
+    keys_ = {RECENT: StoredKey("zset", orders), SHAPES: StoredKey("hash", shapes)}
+    return {name: key for name, key in keys_.items() if key.items}
 
 
 def counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:

@@ -7,8 +7,9 @@ from omega.cellstate.backup import Backup
 from omega.cellstate.errors import Unsuitable
 from omega.cellstate.pools import Pools, PoolTree
 from omega.cellstate.pools.records import leaf_rows, state_of, unpack_pool, unpack_trees
-from omega.cellstate.redis.job_records import LINKS_AT, decode
+from omega.cellstate.redis.job_records import LINKS_AT, decode, read_head
 from omega.cellstate.schema import FIXED, bare
+from omega.cellstate.sums import totals_of
 
 
 def pools_name_trees(backup: Backup) -> None:
@@ -44,6 +45,14 @@ def to_7(backup: Backup) -> None:
     names_lead_to_ended_jobs(backup)
 
 
+def sums_are_kept(backup: Backup) -> None:
+    """Schema 8: the counters have sums over tasks and jobs. They begin with the jobs that are kept."""
+    size, meta = len(backup.resources), backup.small["meta"]
+    heads = (read_head(job.decode(), record, size) for job, record in backup.bulk["jobs"].items())
+    for name, total in totals_of(heads).items():
+        meta.items.extend((name.encode(), b"%d" % total))
+
+
 def with_minimum(record: bytes) -> bytes:
     """Return a job's record of schema 7 as schema 8 has it: no gang has a minimum, its number follows `submitted`."""
     before = FIXED[: [field.name for field in FIXED].index("gang_min")]
@@ -52,12 +61,13 @@ def with_minimum(record: bytes) -> bytes:
 
 
 def to_8(backup: Backup) -> None:
-    """Convert to schema 8: records of jobs have the minimum of a gang.
+    """Convert to schema 8: records of jobs have the minimum of a gang, counters sums over them.
 
     What operators set of machines is on record from now on (``operator``); the digest of the log begins with a gap.
     """
     jobs = backup.bulk["jobs"]
     jobs.update({job: with_minimum(record) for job, record in jobs.items()})
+    sums_are_kept(backup)
 
 
 STEPS: dict[int, Callable[[Backup], None]] = {6: to_7, 7: to_8}

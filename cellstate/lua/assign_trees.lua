@@ -1,6 +1,6 @@
 -- Assign machines to pool trees. Tasks of jobs of another tree are pending again, and leave their machine.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools trees changes log done history results housekeeping static
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools trees changes log done recent history results housekeeping static
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by version | triples
 -- version: that of the pools by which the caller chose the trees. A triple is the index of a machine, the name and opaque
@@ -11,7 +11,7 @@
 --        of another tree, whoever changes formulas or attributes. A machine whose attributes changed since they were read
 --        is left out. A repeated call changes nothing (semantics 14).
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish links placements losses tasks
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses tasks
 
 if (redis.call('HGET', pools_key, 'version') or '0') ~= version then return { 'overtaken' } end
 local wanted, described, chosen = {}, {}, {}

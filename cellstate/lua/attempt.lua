@@ -1,13 +1,13 @@
 -- Record attempts at jobs that placed nothing: the first wait of these jobs is over, also for other schedulers.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping
 -- ARGV   dims tag at by | jobs
 -- Reply  {"ok", number of jobs that changed}
 -- Types  as in commit.lua
 -- Rules  a job that has begun or ended stays unchanged (semantics 14), and so does a job of which something was placed
 --        since the attempt: the note of an attempt comes later than the attempt
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
 
 -- Whether all tasks of a job are unplaced.
 local function is_whole(j)

@@ -2,7 +2,7 @@
 -- snapshot lacks and with its next jobs. This script is the specification of a conflict.
 --
 -- KEYS   meta machines runs jobs specs lanes changes log schedulers lease pools trees | box:* pending:* wake:* asleep, and what only the general
---        form needs: placed jobnames kinds lanenames done housekeeping
+--        form needs: placed jobnames kinds lanenames done recent history results housekeeping
 -- ARGV   dims tag at member incarnation number since since_tag request basis | transactions
 -- request: "most owned kind lanes" of the intake (parts/intake.lua), empty for none.
 -- basis: for the log, the version on which the transactions were decided, and when that began.
@@ -26,10 +26,10 @@ local kinds_key = named.kinds
 if last ~= number then
   --@include fast_path/place
 end
-if not named.placed then return { 'keys', 'done', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed' } end
+if not named.placed then return { 'keys', 'done', 'history', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed', 'recent', 'results' } end
 local placed_key, jobnames_key, lanenames_key, done_key, housekeeping_key =
   named.placed, named.jobnames, named.lanenames, named.done, named.housekeeping
---@include numbers rows delta answer listing counters announce ranges records done pools lanes publish links placements losses tasks shares
+--@include numbers rows delta answer listing counters announce ranges records done pools lanes totals publish links placements losses tasks shares
 
 local NONE = {}
 local read_transactions

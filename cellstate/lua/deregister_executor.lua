@@ -1,6 +1,6 @@
 -- Deregister an executor that leaves or whose lease expired: tasks on its machines are lost and pending again, once.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping names executors agents serving lease
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping shapes names executors agents serving lease
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now member incarnation name reaped step | machines
 -- now: the server's time in ms.
@@ -14,7 +14,7 @@
 -- Types  names, executors, agents, serving: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 2 (leaving tasks of an executor without a lease have ended), 17, 23; begins with a deletion (13)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish links placements losses tasks serving leases
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes links placements losses tasks serving leases
 
 local record = redis.call('HGET', agents_key, member)
 if not record or (match(record, '^%d+ %S+') and match(record, '^%d+') or '0') ~= incarnation then return { 'ok', 0, 0 } end
@@ -53,6 +53,7 @@ local function give_up(index)
   local state = m[STATE] == UP and OFFLINE or m[STATE]
   if m[STATE] ~= state then
     touch(m, 1)
+    shapes.leave(m)
     m[STATE] = state
     fact(with_values(format('machine %s state %d', index, state), m))
   end
@@ -75,5 +76,6 @@ if #touched > 0 then meta.transactions = meta.transactions + 1 end
 if began or #touched > 0 then
   end_waits()
   publish(at, by, true)
+  shapes.write()
 end
 return { 'ok', 1, count }

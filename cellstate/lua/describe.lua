@@ -1,6 +1,6 @@
 -- Change the attributes of a machine if it still has those that the caller read.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping static trees operator | wake:* asleep
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping static trees operator | wake:* asleep
 -- ARGV   dims tag at by index before after count set_before set_after
 -- before, after: name and opaque attributes, as stored; count: number of attributes after the change. set_before,
 -- set_after: attributes that an operator set, as `operator` has them: join.lua keeps them.
@@ -10,7 +10,7 @@
 --        drained: a snapshot that reads the entry fetches the attributes again, whatever else changed. The machine is in
 --        no tree until it was assigned anew (assign_trees.lua).
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish operator
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish operator
 
 load_machines({ index })
 local m = M[index]

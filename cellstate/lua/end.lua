@@ -1,7 +1,7 @@
 -- End tasks: finished, failed, failed and to be placed again (retried), lost, stopped, or evicted for another reason than a claim; acknowledge the end of leaving
 -- tasks. A placement id other than the live one has no effect (semantics 1).
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now | endings
 -- now: the server's time in ms. Equal endings are grouped: their words "how tasks job reason", their number, and
 -- machine and placement of each. how: finished failed retried lost evicted stopped left; tasks: ranges, or "*" for the whole run;
@@ -15,7 +15,7 @@
 do
   --@include fast_path/end
 end
---@include rows done listing counters announce ranges records pools lanes publish links placements losses tasks
+--@include rows done listing counters announce ranges records pools lanes totals publish links placements losses tasks
 
 -- The endings as lists: machine, placement, how, tasks, job and reason of each.
 local machines, placed_as, hows, parts, jobs_of, reasons = {}, {}, {}, {}, {}, {}

@@ -1,6 +1,6 @@
 -- Publish the fair shares of an epoch; only the first publication of a number has an effect.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping epoch
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping epoch
 -- ARGV   dims tag at by number version pools_version now period digest totals shares leaves
 -- version: of the cell when it was read; now: the server's time in ms; period: minimum length of an epoch in ms;
 -- totals: "tN words;…", what each tree has some of whose pools lend in part only (parts/pools.lua).
@@ -9,7 +9,7 @@
 -- Types  epoch: hash; others as in commit.lua
 -- Rules  semantics 34; a record that is no epoch, of another type too, is replaced by an epoch of any number (37)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
 
 local function digits(text) return text and match(text, '^%d+$') and tonumber(text) end
 local kind = redis.call('TYPE', epoch_key).ok

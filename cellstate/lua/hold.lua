@@ -2,7 +2,7 @@
 -- schedulers as a new one, unless something else holds it. A person or the gate of the job's scheduler holds it; a person
 -- releases it from both, and no gate holds it again.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | pending:* wake:*
 -- ARGV   dims tag at by job action check reason
 -- action: "hold" or "release" of a person, "gate" or "pass" of a gate; check: the modify index the caller read, "-" for
 -- any; reason: why the gate holds it, "" for other actions.
@@ -10,7 +10,7 @@
 -- Types  as in commit.lua
 -- Rules  a state that the job has already changes nothing (semantics 14)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish links
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links
 
 load_jobs({ job })
 local j = J[job]

@@ -1,7 +1,7 @@
 -- Housekeeping, which any live scheduler does in bounded calls: end tasks of stopped and abandoned jobs; queue lost tasks
 -- again when their delay is over; record the last placement id once per minute.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now most
 -- now: the server's time in ms; most: maximum number of runs ended in one call (about 10 µs of the server's time each).
 -- Reply  {"ok", tasks ended, tasks queued again, 1 when more is due now else 0}, or {"keys", name…} with nothing done
@@ -9,7 +9,7 @@
 --        commit.lua
 -- Rules  semantics 24, 26; a repeated call changes nothing (14); begins with a deletion (13)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish links placements losses tasks
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses tasks
 
 --@const JOBS 100, TICK_MS 60000, WEEK_MS 604800000
 local ids = redis.call('ZRANGEBYSCORE', housekeeping_key, '-inf', now, 'LIMIT', 0, JOBS)

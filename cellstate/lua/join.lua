@@ -1,6 +1,6 @@
 -- Add machines to the cell, or bring removed ones back under their name, perhaps with another capacity.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping names static trees executors serving drains operator
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping shapes names static trees executors serving drains operator
 --        | box:* wake:* asleep
 -- ARGV   dims tag at by executor | triples
 -- A triple is "name capacity*R", the machine's opaque attributes, and what an operator set of it, which both respect;
@@ -15,7 +15,7 @@
 --        than it now has is over (5).
 --        A machine that is there already just so changes nothing (14). Other attributes: as in describe.lua.
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish sums serving operator
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes sums serving operator
 
 local owner, known_owner = number_of(executor)
 local state = lives(owner) and UP or OFFLINE
@@ -79,6 +79,7 @@ for i, name in ipairs(names) do
     local m = M[index]
     if m[STATE] == GONE then m[NUMBER] = math.max(m[NUMBER], meta.transactions) end
     touch(m, 1)
+    shapes.leave(m)
     m[STATE], m[EXECUTOR] = state_of(m), owner
     if m[STATE] ~= DRAINED then rejoined[#rejoined + 1] = index end
     set_capacity(m, capacities[i])
@@ -87,7 +88,7 @@ for i, name in ipairs(names) do
     local m = machine_of(index, '', next_index, meta.transactions, state, owner)
     set_capacity(m, capacities[i])
     for d = 1, R do m[USED + d] = 0 end
-    next_index, seen[name], M[index] = next_index + 1, index, m
+    next_index, seen[name], M[index], m.shape = next_index + 1, index, m, false
     touch(m, 1)
     named_rows[#named_rows + 1] = name
     named_rows[#named_rows + 1] = index
@@ -116,5 +117,6 @@ if #touched > 0 then
   in_chunks('HDEL', drains_key, rejoined)
   meta.transactions, freed = meta.transactions + 1, true
   publish(at, by, false, before)
+  shapes.write()
 end
 return answering({ 'ok', format('%d', meta.version), format('%d', owner) }, indices)

@@ -1,13 +1,13 @@
 -- Set the limits on all jobs of a kind together (semantics 9).
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping | wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | wake:*
 -- ARGV   dims tag at by kind limits
 -- limits: "max_jobs lowest highest max*R", "-" for none.
 -- Reply  {"ok", version}
 -- Types  as in commit.lua
 -- Rules  equal limits change nothing (14); only a kind with limits has a record, which begins with what its lanes hold
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
 
 load_kinds({ kind })
 local k, words = K[kind], {}

@@ -1,6 +1,6 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping executors serving drains operator | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping shapes executors serving drains operator | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now index action change
 -- now: the server's time in ms.
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone. Tasks of a machine that becomes down or gone are pending
@@ -13,7 +13,7 @@
 -- Types  executors, serving, operator: hash; others as in commit.lua
 -- Rules  semantics 2, 5, 8, 23, 31; idempotent (14)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish sums links placements losses tasks serving operator
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes sums links placements losses tasks serving operator
 
 load_machines({ index })
 local m = M[index]
@@ -33,6 +33,7 @@ local function set_state()
   if m[STATE] == to_state then return 0 end
   local count = 0
   touch(m, 1)
+  shapes.leave(m)
   m[STATE] = to_state
   if to_state ~= DRAINED then redis.call('HDEL', drains_key, index) end
   if to_state == GONE then redis.call('HDEL', operator_key, index) end
@@ -92,6 +93,7 @@ local function shrink()
   if #order == 0 and capacity_of(m) == format(AMOUNTS, unpack(capacity)) then return 0 end
   local count = 0
   touch(m, 1)
+  shapes.leave(m)
   for d = 1, R do m[CAPACITY + d] = capacity[d] end
   local amounts = string.gsub(format(AMOUNTS, unpack(capacity)), ' ', ',')
   fact(with_values('machine ' .. index .. ' capacity ' .. sub(amounts, 2), m))
@@ -127,5 +129,6 @@ if #touched > 0 then
   meta.transactions, freed = meta.transactions + 1, true
   end_waits()
   publish(at, by, change ~= '0')
+  shapes.write()
 end
 return { 'ok', format('%d', meta.version), count }

@@ -1,6 +1,6 @@
 -- Change the pools of a cell, by compare-and-set on the version of the last change.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools trees changes log done history results housekeeping | wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools trees changes log done recent history results housekeeping | wake:*
 -- ARGV   dims tag at by check state gone closed moved bounds lines | field value…
 -- check: the version that was read, "*" to replace a record that cannot be read, whatever its type; state: 0 none configured, 1 configured, 2 some carry limits or lend in part, or trees
 -- divide the machines; gone: fields to delete; closed: pools (as in lanes) that hold no jobs afterwards; moved: pools whose
@@ -12,7 +12,7 @@
 -- Rules  a pool that moves takes its running tasks along: what pools hold is summed anew from the lanes. Where jobs or
 --        machines may be in another tree, no machine is in a tree until it was assigned anew (assign_trees.lua).
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
 
 if check ~= '*' then
   local version = redis.call('HGET', pools_key, 'version') or '0'

@@ -1,6 +1,6 @@
 -- Register an agent under its name: a new incarnation, unless this nonce already has the name.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping names executors agents serving lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping names executors agents serving lease
 -- ARGV   dims tag at member name nonce lease_ms
 -- member is "agent/NAME", the name of its executor; name is that of its machine.
 -- Reply  {"ok", incarnation}, {"taken"} when a live agent has the name, {"lapsed", incarnation} when the tasks
@@ -9,7 +9,7 @@
 -- Rules  counter + nonce: resending is idempotent, and an agent that crashed resumes its tasks with the nonce on its
 --        disk (semantics 15); an agent lives exactly while its lease holds (17)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish serving leases
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish serving leases
 
 local held, incarnation = holder(agents_key)
 if held == 'taken' then return { 'taken' } end

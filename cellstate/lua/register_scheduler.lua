@@ -1,12 +1,12 @@
 -- Register a scheduler under its name: a new incarnation, unless this nonce already has the name.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping schedulers lease
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping schedulers lease
 -- ARGV   dims tag at member nonce lease_ms
 -- Reply  {"ok", incarnation} or {"taken"} when a live scheduler has the name
 -- Types  lease: string that expires; others as in commit.lua
 -- Rules  counter + nonce, resending is idempotent (semantics 15)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish leases
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish leases
 
 local held, incarnation = holder(schedulers_key)
 if held == 'taken' then return { 'taken' } end

@@ -2,7 +2,7 @@
 -- running ones, newest index first, which are stopped and leave. A job with waiting tasks arrives at its schedulers as a
 -- new one: a gang that fitted nowhere may fit now.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by job check step most stops | groups
 -- A group is "number total seen placed". check: the modify index the caller read, "-" for any; step "1": a process
 -- asks, no person, so the modify index stays; seen, placed: the total and the placed tasks the caller read, "-" for
@@ -16,7 +16,7 @@
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish links placements losses tasks
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses tasks
 
 load_jobs({ job })
 local j = J[job]

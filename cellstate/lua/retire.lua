@@ -1,6 +1,6 @@
 -- Delete finished jobs that are older than the cell keeps them. Schedulers call this periodically.
 --
--- KEYS   meta jobs specs jobnames done history results times
+-- KEYS   meta jobs specs jobnames done recent history results times
 -- ARGV   now most
 -- now: milliseconds since 1970 by the server's clock, read with TIME just before; most: entries examined in one call.
 -- Reply  {number of deleted jobs}

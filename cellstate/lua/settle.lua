@@ -1,6 +1,6 @@
 -- End an update of a job: it is complete, or it stopped because its new tasks fail.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping updates
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping updates
 -- ARGV   dims tag at by job reason
 -- reason: why it stopped; "" when the update is complete.
 -- Reply  {"ok", 1 when this changed anything, else 0}
@@ -8,7 +8,7 @@
 -- Rules  without an update in progress nothing changes (semantics 14); the record of an update is deleted, without a fact,
 --        once its job is no longer kept
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish
 
 if redis.call('HEXISTS', jobs_key, job) == 0 then
   redis.call('HDEL', updates_key, job)

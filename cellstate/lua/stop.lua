@@ -1,14 +1,14 @@
 -- Stop or abandon a job: its unplaced tasks end at once, later claims get the verdict unknown. The job enters the
 -- housekeeping set, so that its running tasks are ended in bounded calls whichever process asked or died (semantics 4, 24).
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping | pending:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | pending:*
 -- ARGV   dims tag at by job state check keep
 -- state: 2 stopped, 3 abandoned; keep "1": running tasks of an abandoned job continue (stopping the job later ends them);
 -- check: the modify index the caller read, "-" for any.
 -- Reply  {"ok", record} with the job's record afterwards, {"unknown"}, {"moved", record}, or {"keys", name…}
 -- Types  as in commit.lua
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish links
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links
 
 load_jobs({ job })
 local j = J[job]

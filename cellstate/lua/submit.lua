@@ -1,6 +1,6 @@
 -- Submit jobs. The same job again under its id changes nothing.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | pending:* wake:*
 -- ARGV   dims tag at by | jobs
 -- A job is four words: its id; its record as it is to be, but for what the store numbers and counts (order, lane, modified,
 -- submitted; links are those that hold it back, parts/links.lua); the name of its lane, which has its kind, precedence,
@@ -14,7 +14,7 @@
 -- Types  as in commit.lua
 -- Rules  pending tasks are ranges, not records (semantics 21); begins with HSET (13).
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish links
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links
 
 local asked, ids, jobnames = {}, {}, {}
 for i = fixed_args + 1, #ARGV, 4 do
@@ -199,7 +199,7 @@ for i, a in ipairs(asked) do
 end
 
 if #fresh > 0 then
-  local rows, opaque, named_rows = {}, {}, {}
+  local rows, opaque, named_rows, listed = {}, {}, {}, {}
   for i, a in ipairs(fresh) do
     a.submitter = by
     a.state, a.submitted, a.links = a.links == '' and ACTIVE or HELD, tonumber(at), a.links .. a.awaited_by
@@ -210,6 +210,8 @@ if #fresh > 0 then
       opaque[#opaque + 1] = a.spec
     end
     pend[#pend + 1] = a
+    listed[2 * i - 1], listed[2 * i] = format('%d', a.order), a.id
+    lanes.totals.enter(a)
     local who = a.name == a.id and 'submits ' .. a.id or 'submit ' .. a.id .. ' ' .. a.name
     fact(format('%s %s %d %d', who, a.kind, a.precedence, a.unplaced))
     for id in gmatch(a.links, '<([^<>+*]+)') do fact('awaited ' .. id .. ' ' .. a.id) end
@@ -221,7 +223,9 @@ if #fresh > 0 then
   store(jobs_key, rows)
   store(specs_key, opaque)
   store(jobnames_key, named_rows)
+  in_chunks('ZADD', recent_key, listed)
   write_pending()
   announce(lanes.write(), at, by)
+  lanes.totals.write()
 end
 return answering({ 'ok', format('%d', meta.version) }, answers)

@@ -2,7 +2,7 @@
 -- moves tasks from the old groups to the new ones (resize.lua), a few at a time. The number of a group names the same
 -- tasks permanently, so old groups stay in the record.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done history results housekeeping updates | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping updates | pending:* wake:*
 -- ARGV   dims tag at by job check most commands whose spec | groups
 -- spec: what only schedulers and executors read, of all groups. A group is the record of one without tasks
 -- (cellstate/schema.py); most: groups a job may have; commands: 1 when tasks of the job then run commands, else 0; whose:
@@ -13,7 +13,7 @@
 -- Types  updates: hash; others as in commit.lua
 -- Rules  a job that has this spec already is left as it is (semantics 14)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes publish links
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links
 
 load_jobs({ job })
 local j = J[job]

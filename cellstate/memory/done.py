@@ -4,6 +4,9 @@ from itertools import islice, takewhile
 
 from omega.cellstate.memory.digest import forget_records
 from omega.cellstate.memory.ledger import Ledger
+from omega.cellstate.memory.port_values import job_of
+from omega.cellstate.pages import head_of
+from omega.cellstate.sums import totals_of
 
 
 def retire_excess(ledger: Ledger) -> None:
@@ -28,6 +31,7 @@ def forget(ledger: Ledger, count: int) -> int:
         else:
             del ledger.J[j.id]
             forget_records(ledger, j.id)
+            ledger.forgotten.update(totals_of([head_of(job_of(ledger, j, spec=False))]))
             if ledger.names.get(j.name) == j.id:  # a newer job of that name keeps it
                 del ledger.names[j.name]
             gone += 1

@@ -4,7 +4,7 @@ The modules beside it hold the rules: functions over a ledger, one module for ea
 write under these names what the scripts write under keys (cellstate/keys.py).
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from itertools import count as counting, repeat
 from typing import Any
@@ -71,6 +71,8 @@ class Ledger:
         self.incarnations = self.lane_serials = 0
         self.stamp = self.base = self.redescribed = 0
         self.diverged = False
+        # Totals of finished jobs that are no longer kept (cellstate/sums.py).
+        self.forgotten = Counter[str]()
         # The time of this call (ms), for losses.
         self.lost_at = 0
         # Whether any job ever waited for another.

@@ -32,6 +32,7 @@ from omega.cellstate.memory.port_values import described_of, job_of, machine_of,
 from omega.cellstate.memory.records import KindRow, limits_of
 from omega.cellstate.memory.shards import finishers, progress
 from omega.cellstate.memory.start import may_start
+from omega.cellstate.memory.sums import sums
 from omega.cellstate.model import Described, Job, Machine, MachineState
 from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
@@ -76,6 +77,7 @@ class MemoryQueries(Cell):
     pool_use = over_ledger(pool_use)
     demands = over_ledger(demands_of)
     epoch_mark = over_ledger(epoch_mark)
+    sums = over_ledger(sums)
     progress = over_ledger(progress)
     finishers = over_ledger(finishers)
     undigested = over_ledger(undigested)
@@ -97,6 +99,10 @@ class MemoryQueries(Cell):
     @override
     def kinds(self) -> dict[str, KindUse]:
         return self._kinds(lambda k: not k.unrestricted or k.jobs > 0)
+
+    @override
+    def limited_kinds(self) -> dict[str, KindUse]:
+        return self._kinds(lambda k: not k.unrestricted)
 
     def _kinds(self, wanted: Callable[[KindRow], bool]) -> dict[str, KindUse]:
         rows = (k for _, k in sorted(self.ledger.K.items()) if wanted(k))
@@ -126,6 +132,14 @@ class MemoryQueries(Cell):
     def machine_index(self, name: str) -> int | None:
         """Return the index of a machine by its name."""
         return self.ledger.indices.get(name)
+
+    @override
+    def machine_indices(self, names: Sequence[str]) -> dict[str, int]:
+        return {name: self.ledger.indices[name] for name in names if name in self.ledger.indices}
+
+    @override
+    def indices_of_prefix(self, prefix: str, most: int) -> list[int]:
+        return sorted(index for name, index in self.ledger.indices.items() if name.startswith(prefix))[:most]
 
     @override
     def job(self, job_id: str) -> Job | None:
@@ -166,6 +180,10 @@ class MemoryQueries(Cell):
         self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
     ) -> JobPage:  # fmt: skip
         return page_of(self.jobs(), most, before, keep, user)
+
+    @override
+    def newest_ids(self, most: int) -> list[str]:
+        return [j.id for j in sorted(self.ledger.J.values(), key=lambda j: -j.order)[:most]]
 
     def job_id(self, name: str) -> str | None:
         """Return the id of the live job of a name."""

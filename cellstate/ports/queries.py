@@ -15,6 +15,7 @@ from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.replies import EpochMark, Fact, KindUse, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Progress, ShardDurations
+from omega.cellstate.sums import CellSums
 from omega.cellstate.transaction import Intake, Position
 
 
@@ -59,6 +60,12 @@ class MachineQueries(Protocol):
 
     def machine_index(self, name: str) -> int | None:
         """Return the index of a machine by its name."""
+
+    def machine_indices(self, names: Sequence[str]) -> dict[str, int]:
+        """Return the indices of machines by name, also of gone ones; unknown names are left out."""
+
+    def indices_of_prefix(self, prefix: str, most: int) -> list[int]:
+        """Return the indices of at most `most` machines whose names begin so, also of gone ones; scans all names."""
 
     def machines_of(self, executor: str) -> list[tuple[int, MachineState]]:
         """Index and state of every machine of an executor, gone ones included, by index."""
@@ -132,6 +139,9 @@ class JobQueries(Protocol):
 
         Only jobs that `keep` accepts and that `user` submitted. The page's `before` begins the next page.
         """
+
+    def newest_ids(self, most: int) -> list[str]:
+        """Return the ids of the `most` jobs that were submitted last, the newest first."""
 
     def job_count(self) -> int:
         """How many jobs are kept."""
@@ -236,6 +246,9 @@ class Queries(Audited, Protocol):
     def kinds(self) -> Mapping[str, KindUse]:
         """Return limits and use of each kind that has limits or placed tasks."""
 
+    def limited_kinds(self) -> Mapping[str, KindUse]:
+        """Return limits and use of each kind that has limits."""
+
     def pools(self) -> Pools:
         """Return the pools that operators configured."""
 
@@ -253,6 +266,9 @@ class Queries(Audited, Protocol):
 
     def log_length(self) -> int:
         """How many versions are in the log."""
+
+    def sums(self) -> CellSums:
+        """Return sums over all machines and jobs, of one version; the store keeps them."""
 
     def counters(self) -> dict[str, int]:
         """Return the cell's version, floor and other counters; a missing one is 0."""

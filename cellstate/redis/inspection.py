@@ -21,7 +21,7 @@ from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import Arguments
 from omega.cellstate.redis.digest_inspection import RECORDS
 from omega.cellstate.redis.health_records import read_health_field
-from omega.cellstate.redis.machine_inspection import read_operator_field
+from omega.cellstate.redis.machine_inspection import read_operator_field, read_shape_field, read_static_field
 from omega.cellstate.redis.pool_inspection import read_pool_field
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.shard_records import contradiction, read_directory_field
@@ -80,13 +80,6 @@ def _job(inspection: Inspection, field: str, value: bytes) -> None:
 
 def _name(inspection: Inspection, field: str, value: bytes) -> None:
     inspection.machine_names[field] = _number(value)
-
-
-def _static(inspection: Inspection, field: str, value: bytes) -> None:
-    name, _, packed = value.partition(b"\n")
-    attributes = records.unpack(packed)
-    _want(all(isinstance(word, str) for pair in attributes.items() for word in pair), "attributes are not text")
-    inspection.described[_number(field)] = name.decode(), tuple(sorted(attributes.items()))
 
 
 def _tree(inspection: Inspection, field: str, value: bytes) -> None:
@@ -177,10 +170,10 @@ def _lane_name(inspection: Inspection, field: str, value: bytes) -> None:
 
 FIELDS: Mapping[str, Field] = {
     "lanenames": _lane_name, "pools": read_pool_field, "placed": _placed, "executors": _executor, "drains": _drain,
-    "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "static": _static, "trees": _tree, "runs": _runs,
+    "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "trees": _tree, "runs": _runs,
     "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving, "stats": _stats, "asleep": _asleep,
-    "output": _output, "updates": _update, "health": read_health_field, "operator": read_operator_field,
-    "directories": read_directory_field, **RECORDS,
+    "output": _output, "updates": _update, "health": read_health_field, "static": read_static_field,
+    "operator": read_operator_field, "shapes": read_shape_field, "directories": read_directory_field, **RECORDS,
 }  # fmt: skip
 """Readers of hashes, one field at a time."""
 
@@ -301,8 +294,14 @@ class RedisInspection(RedisReads):
         _want(not versions or versions[-1] <= self.counters()["version"], f"{versions[-1:]} is a later version")
 
     def _inspect_housekeeping(self, inspection: Inspection, _: str) -> None:
-        for job, at_ms in self._command(self.client.zrange, self._prefix + "housekeeping", 0, -1, withscores=True):
-            inspection.chores[job.decode()] = at_ms
+        inspection.chores = self._scores("housekeeping")
+
+    def _inspect_recent(self, inspection: Inspection, _: str) -> None:
+        inspection.recent = self._scores("recent")
+
+    def _scores(self, key: str) -> dict[str, float]:
+        members = self._command(self.client.zrange, self._prefix + key, 0, -1, withscores=True)
+        return {member.decode(errors="replace"): score for member, score in members}
 
     def _inspect_pending(self, inspection: Inspection, kind: str) -> None:
         for member, score in self._command(self.client.zrange, f"{self._prefix}pending:{kind}", 0, -1, withscores=True):

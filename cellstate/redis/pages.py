@@ -6,13 +6,13 @@ from omega.cellstate.model import Job, Machine, MachineState
 from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.redis import job_records, records
-from omega.cellstate.redis.reads import RedisReads
+from omega.cellstate.redis.sums import RedisSums
 
 _CHUNK = 5_000
 """Jobs per read: a few milliseconds of the server's time."""
 
 
-class RedisPages(RedisReads):
+class RedisPages(RedisSums):
     """Lists that are read in pages: the records of all jobs are scanned, only those of a page are read in full."""
 
     def _job_records(self) -> dict[bytes, bytes]:
@@ -41,6 +41,8 @@ class RedisPages(RedisReads):
     def job_page(
         self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
     ) -> JobPage:  # fmt: skip
+        if keep is None and user is None and most is not None:
+            return self._newest_page(most, before)
         rows = self._ordered(self._job_records()) if keep is None else self._kept(self._job_records(), keep)
         rows.sort(reverse=True)
         if user is not None:
@@ -50,6 +52,27 @@ class RedisPages(RedisReads):
         jobs = [job for _, job in self._with_specs(shown)]
         left = len(older) - len(shown)
         return JobPage(len(rows), jobs[::-1], shown[-1][0] if shown and left else None, left)
+
+    def _newest_page(self, most: int, before: int | None) -> JobPage:
+        """Return a page of all jobs by the index of submissions: it costs the same in a cell of any number of jobs."""
+        key, below = self._prefix + "recent", "+inf" if before is None else f"({before}"
+        with self.client.pipeline() as pipe:
+            pipe.zcard(key)
+            pipe.zcount(key, "-inf", below)
+            pipe.zrevrangebyscore(key, below, "-inf", 0, most, withscores=True)
+            total, older, found = self._command(pipe.execute)
+        orders = {job_id.decode(): int(order) for job_id, order in found}
+        stored = self._fields("jobs", list(orders))
+        rows = [(orders[job_id], job_id, record) for job_id, record in stored if record]
+        jobs = [job for _, job in self._with_specs(rows)]
+        left = older - len(orders)
+        return JobPage(total, jobs[::-1], min(orders.values()) if orders and left else None, left)
+
+    def newest_ids(self, most: int) -> list[str]:
+        """Return the ids of the jobs that were submitted last, the newest first."""
+        return [
+            job_id.decode() for job_id in self._command(self.client.zrevrange, self._prefix + "recent", 0, most - 1)
+        ]
 
     def _ordered(self, jobs: Mapping[bytes, bytes]) -> list[tuple[int, str, bytes]]:
         """Return order of submission, id and record of each job."""

@@ -1,5 +1,6 @@
 """Reads of a cell on a server: machines, jobs, members, facts. Nothing here changes anything."""
 
+import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import RedisCalls
 from omega.cellstate.refused_writes import why_writes_are_refused
 from omega.cellstate.replies import Fact, KindUse
+from omega.cellstate.sums import TOTALS
 from omega.cellstate.transaction import Basis, Intake, Position
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 _CHUNK = 10_000
 """Approximate number of machines per chunk of a full read: 3 ms of the server's time."""
+_NO_COUNTERS = TOTALS | {"resources", "ticks"}
+"""The fields of ``meta`` that `counters` leaves out."""
 
 
 class RedisReads(RedisCalls):
@@ -123,6 +127,10 @@ class RedisReads(RedisCalls):
                 uses[kind] = known._replace(jobs=known.jobs + jobs, used=total)
         return dict(sorted(uses.items()))
 
+    @override
+    def limited_kinds(self) -> dict[str, KindUse]:
+        return dict(sorted(self._kinds(self._hash("kinds").items()).items()))
+
     def _kinds(self, kinds: Iterable[tuple[bytes, bytes]]) -> dict[str, KindUse]:
         return dict(self._readable("kinds", kinds, _kind, len(self.dimensions)))
 
@@ -162,6 +170,16 @@ class RedisReads(RedisCalls):
         """Return the index of a machine by its name."""
         index = self._command(self.client.hget, self._prefix + "names", name)
         return None if index is None else int(index)
+
+    @override
+    def machine_indices(self, names: Sequence[str]) -> dict[str, int]:
+        return {name: int(index) for name, index in self._fields("names", names) if index is not None}
+
+    @override
+    def indices_of_prefix(self, prefix: str, most: int) -> list[int]:
+        pattern = re.sub(r"([\\*?\[\]])", r"\\\1", prefix) + "*"
+        scan = self.client.hscan_iter(self._prefix + "names", match=pattern, count=_CHUNK)
+        return sorted(int(index) for _, index in self._command(list, islice(scan, most)))
 
     @override
     def runs(self, indices: Sequence[int]) -> list[Run]:
@@ -304,7 +322,7 @@ class RedisReads(RedisCalls):
 
     def counters(self) -> dict[str, int]:
         """Return the cell's version, floor and other counters; a missing one is 0."""
-        stored = (each for each in self._hash("meta").items() if each[0] not in (b"resources", b"ticks"))
+        stored = (each for each in self._hash("meta").items() if each[0].decode() not in _NO_COUNTERS)
         counters = dict.fromkeys(("version", "floor", "placements", "arrivals", "transactions", "jobs", "lanes"), 0)
         return counters | dict(self._readable("meta", stored, int))
 

@@ -2,7 +2,7 @@
 
 A header line ``-- KEYS   meta machines | box:*`` fixes the order of the keys and allows more behind the
 bar; ``-- ARGV   dims at | texts`` does the same for arguments. The loader writes the matching local
-variables in front of the script, so positions cannot drift between Lua and Python.
+variables in front of the script, so positions cannot drift between Lua and Python. Rare keys (`RARE`) get no variable.
 
 ``--@include records fast_path/end`` stands for ``lua/parts/records.lua`` and ``lua/fast_path/end.lua``; ``--@schema``
 for the codec of jobs' records, ``--@fields`` for its constants alone and ``--@texts`` for lines that find the texts of
@@ -23,6 +23,8 @@ from omega.cellstate import keys as cell_keys, schema
 
 READING = ("changed_records", "sync")
 """The scripts that readers run."""
+RARE = frozenset({"history", "recent", "results"})
+"""Keys that few calls use. Their place is written into the text in place of a local variable, which costs nothing."""
 _FOLDER = files("omega.cellstate") / "lua"
 _CONSTANT = re.compile(r"([A-Z_]+) (\d+)")
 
@@ -81,6 +83,13 @@ def _chosen(names: tuple[str, ...]) -> Callable[[Mapping[str, object]], Iterable
     return itemgetter(*names) if len(names) > 1 else lambda values: [values[name] for name in names]
 
 
+def _with_rare_keys(text: str, common: list[str], rare: list[str]) -> str:
+    """Name the rare keys by their place, and those that the header lacks by what a call adds (parts/named.lua)."""
+    places = {name: f"KEYS[{place}]" for place, name in enumerate(rare, len(common) + 1)}
+    variable = re.compile(r"\b(" + "|".join(sorted(RARE)) + r")_key\b")
+    return variable.sub(lambda match: places.get(match[1], f"named.{match[1]}"), text)
+
+
 def _locals(names: list[str], suffix: str, table: str) -> str:
     if not names:
         return ""
@@ -107,10 +116,12 @@ def script(name: str) -> Script:
     if name != "create" and not _CHECKING.search(source):
         source = _CHECK + source
     keys, arguments = _header(source, "KEYS"), _header(source, "ARGV")
+    common, rare = [key for key in keys if key not in RARE], [key for key in keys if key in RARE]
+    keys = common + rare
     text = (
-        _locals(keys, "_key", "KEYS")
+        _locals(common, "_key", "KEYS")
         + _locals(arguments, "", "ARGV")
         + f"local fixed_keys, fixed_args = {len(keys)}, {len(arguments)}\n"
-        + _with_constants(_include(source))
+        + _with_constants(_with_rare_keys(_include(source), common, rare))
     )
     return Script(name, text, sha1(text.encode(), usedforsecurity=False).hexdigest(), tuple(keys), tuple(arguments))

@@ -93,6 +93,8 @@ class World:
             "lanes": cell.lanes(),
             "lane rows": self.lane_rows(),
             "kinds": cell.kinds(),
+            "sums": cell.sums(),
+            "newest": (cell.newest_ids(3), [job.id for job in cell.job_page(3, 5).jobs], cell.job_page(2)[2:]),
             "pools": (cell.pools(), cell.pool_use(), cell.epoch()),
             "facts": cell.facts(most=100_000),
             "members": cell.members(),

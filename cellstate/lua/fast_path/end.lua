@@ -55,6 +55,7 @@ repeat -- the fast path
   local version = counters[1] + 0
   -- Numbers of tasks by their text; where each ending stands, and the one before it of the same job.
   local counts, sizes, ats, before, low = { 'ok', version }, {}, {}, {}, (counters[2] or 0) + 0
+  local tasks_finished, tasks_failed, jobs_failed = 0, 0, 0
   --@include fast_path/ends
   if #list == 0 then return counts end
   local done, rows_of_jobs, placing = {}, {}, false
@@ -76,6 +77,13 @@ repeat -- the fast path
   redis.call('HDEL', meta_key, '-')
   local count_text, placements_text = format('%d', (counters[3] or 0) + 1), nil
   --@include fast_path/write
+  -- As parts/totals.lua counts.
+  local sums = {}
+  if tasks_finished > 0 then sums.tasks_finished = tasks_finished end
+  if tasks_failed > 0 then sums.tasks_failed = tasks_failed end
+  if jobs_failed > 0 then sums.jobs_failed = jobs_failed end
+  if #done > jobs_failed then sums.jobs_finished = #done - jobs_failed end
+  for field, change in pairs(sums) do redis.call('HINCRBY', meta_key, field, change) end
   local asleep = named.asleep and redis.call('HKEYS', named.asleep) or {}
   for i = 1, #asleep do
     local key = named['wake:' .. asleep[i]]

@@ -38,6 +38,7 @@ if over then
   t_of[T_LIVE] = t_of[T_LIVE] - 1
   lines[#lines + 1] = 'done ' .. id .. " DONE"
   done[#done + 1] = id
+  if j[J_FAILED] > 0 then jobs_failed = jobs_failed + 1 end
 end
 rows_of_jobs[2 * t - 1], rows_of_jobs[2 * t] = id, char(0, over and DONE or ACTIVE, j[J_BEGUN])
   .. sub(record, LEAVING_AT - 1, group + COUNTS_AT + 2) .. char(placed, j[J_FINISHED], j[J_FAILED])

@@ -18,7 +18,11 @@ while ARGV[i] do
         sizes[part] = count
       end
       j[J_PLACED], j[word] = j[J_PLACED] - count, j[word] + count
-      if word == J_FAILED then j[J_BEGUN] = 1 end
+      if word == J_FAILED then
+        j[J_BEGUN], tasks_failed = 1, tasks_failed + count
+      else
+        tasks_finished = tasks_finished + count
+      end
       ats[n], before[n], j[J_ENDED] = at, j[J_ENDED], n
       local now1, now2, value = machines[q - M_FIRST] - amounts[1] * count, machines[q - M_SECOND] - amounts[2] * count, nil
       if machines[q] == 0 then

@@ -51,6 +51,7 @@ do
     in_chunks('HDEL', specs_key, gone)
     in_chunks('HDEL', jobnames_key, free)
     forget_records(gone)
+    in_chunks('ZREM', recent_key, gone)
     redis.call('LTRIM', done_key, #ids, -1)
     in_chunks('RPUSH', done_key, back)
     return #gone

@@ -161,6 +161,7 @@ local function write_jobs()
         settled[#settled + 1] = j.id
       end
     end
+    lanes.totals.count(j)
     rows[2 * i - 1], rows[2 * i] = j.id, write_job(j)
   end
   store(jobs_key, rows)
@@ -271,5 +272,6 @@ do
     end
     if pools.limited then pools.write() end
     announce((before or '') .. records .. lanes.write(), at, by, ...)
+    lanes.totals.write()
   end
 end

@@ -8,7 +8,9 @@ import pytest
 import omega.cellstate
 from omega.cellstate import keys
 from omega.cellstate.redis import scripts
+from omega.cellstate.redis.cell import GENERAL_KEYS
 from omega.cellstate.redis.scripts import script
+from tests.architecture import lua
 
 FOLDER = Path(omega.cellstate.__file__).parent / "lua"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.lua"))
@@ -28,9 +30,22 @@ def test_every_script_loads(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_key_is_given_by_its_name(name: str) -> None:
     """No position is counted by hand: what a script calls is one of its named keys or was asked for."""
-    source = script(name).text.split("local fixed_keys", 1)[1]
+    source = scripts._include((FOLDER / f"{name}.lua").read_text())
     assert not re.search(r"KEYS\[\d", source)
     assert not re.search(r"ARGV\[\d", source)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_script_has_the_rare_keys_that_it_names(name: str) -> None:
+    """A name without a variable would be read as a global one, an error in the middle of the writes of a script."""
+    loaded = script(name)
+    source, rest = lua.without_comments(loaded.text), scripts.RARE.intersection(loaded.keys)
+    assert not re.search(r"\b(" + "|".join(scripts.RARE) + r")_key\b", source)
+    for place in re.findall(r"KEYS\[(\d+)\]", source):
+        assert loaded.keys[int(place) - 1] in rest
+    for key in set(re.findall(r"\bnamed\.([a-z]+)\b", source)) & scripts.RARE:
+        assert name == "commit", f"{key} is not in its header"
+        assert key in GENERAL_KEYS
 
 
 def test_every_part_is_used() -> None:

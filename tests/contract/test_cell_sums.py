@@ -1,0 +1,93 @@
+"""Sums of a cell that the store keeps: machines by shape, jobs and tasks by state (cellstate/sums.py)."""
+
+from omega.cellstate.audit import verify
+from omega.cellstate.model import JobState, MachineSpec, MachineState
+from omega.cellstate.pages import Counts
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.sums import CellSums, Shape
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from tests.contract.conftest import AnyCell, Make, Member, job
+
+
+def counted(cell: AnyCell) -> CellSums:
+    """The sums, which the audit and a reading of all records confirm."""
+    sums, heads = cell.sums(), cell.job_heads()
+    assert verify(cell).violations == ()
+    for name in ("placed", "unplaced"):
+        assert getattr(sums.tasks, name) == sum(getattr(head.counts, name) for head in heads)
+    machines = cell.machines()
+    assert sum(sums.shapes.values()) == len(machines)
+    assert sums.over == sum(machine.over for machine in machines)
+    return sums
+
+
+def jobs(sums: CellSums) -> dict[str, int]:
+    return {word: count for word, count in sums.jobs.items() if count}
+
+
+def test_jobs_and_tasks_are_counted_by_state(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", count=4), job("b", count=2), job("c", count=3)], 0, "ada")
+    cell.submit([job("h", count=5)], 0, "ada", held=True)
+    assert jobs(counted(cell)) == {"pending": 3, "held": 1}
+    member.place("a", (0, 2), (1, 1))
+    member.place("b", (0, 1), (1, 1))
+    assert jobs(counted(cell)) == {"pending": 1, "running": 2, "held": 1}
+    first, second = (run for run, _, _ in cell.jobs_by_id(["b"])["b"].groups[0].runs)
+    cell.end([TaskEnd(0, first, EndKind.FINISHED), TaskEnd(1, second, EndKind.FAILED, "*", "exit 3")], 1, "e0")
+    assert jobs(counted(cell)) == {"pending": 1, "running": 1, "held": 1, "failed": 1}
+    cell.hold("a", 1, "ada")
+    assert jobs(counted(cell)) == {"pending": 1, "held": 2, "failed": 1}
+    cell.release("a", 1, "ada")
+    cell.stop("a", 1, "ada")
+    cell.stop("c", 1, "ada", JobState.ABANDONED)
+    sums = counted(cell)
+    assert jobs(sums) == {"held": 1, "failed": 1, "stopped": 1, "abandoned": 1}
+    assert sums.tasks == Counts(total=14, unplaced=5, placed=3, finished=1, failed=1, stopped=4)
+    cell.resize("h", {0: 2}, 1, "ada")
+    assert counted(cell).tasks.total == 11
+
+
+def test_jobs_that_are_no_longer_kept_stay_in_the_sums(make: Make) -> None:
+    cell = make(keep_jobs=1).cell
+    cell.register_executor("x", "n", 60_000, 0)
+    cell.join("x", [MachineSpec("m0", (4, 8))], 0)
+    member = Member(cell)
+    for number in range(4):
+        cell.submit([job(f"j{number}", count=1)], 0, "ada")
+        member.place(f"j{number}", (0, 1))
+        run = cell.jobs_by_id([f"j{number}"])[f"j{number}"].groups[0].runs[0][0]
+        cell.end([TaskEnd(0, run, EndKind.FINISHED)], 1, "x")
+    sums = counted(cell)
+    assert (sums.stored, jobs(sums), sums.tasks.finished) == (1, {"finished": 4}, 4)
+    assert cell.newest_ids(10) == ["j3"]
+
+
+def test_machines_are_counted_by_shape(make: Make) -> None:
+    cell = make(Dimensions(("cpu",))).cell
+    cell.register_executor("x", "n", 60_000, 0)
+    cell.join("x", [MachineSpec("big", (8,)), MachineSpec("small", (2,))], 0)
+    before = counted(cell).shapes
+    big = cell.machine_index("big")
+    assert big is not None
+    simulated = next(shape.simulated for shape in before if shape.capacity == (8,))
+    assert before[Shape(MachineState.UP, simulated, (8,))] >= 1
+    cell.set_machine_state(big, MachineState.DRAINED, 1, "ada")
+    assert counted(cell).shapes[Shape(MachineState.DRAINED, simulated, (8,))] == 1
+    cell.set_machine_state(big, MachineState.GONE, 1, "ada")
+    assert sum(counted(cell).shapes.values()) == sum(before.values()) - 1
+    cell.join("x", [MachineSpec("big", (8,))], 1)
+    cell.submit([job("wide", count=8, need=(1,))], 0, "ada")
+    Member(cell).place("wide", (big, 8))
+    cell.join("x", [MachineSpec("big", (4,))], 2)
+    assert counted(cell).over == 1
+
+
+def test_a_page_of_the_newest_jobs_begins_where_the_last_one_ended(cell: AnyCell) -> None:
+    cell.submit([job(f"j{number}") for number in range(7)], 0, "ada")
+    first = cell.job_page(3)
+    assert ([each.id for each in first.jobs], first.total, first.left) == (["j4", "j5", "j6"], 7, 4)
+    second = cell.job_page(3, first.before)
+    assert ([each.id for each in second.jobs], second.total, second.left) == (["j1", "j2", "j3"], 7, 1)
+    last = cell.job_page(3, second.before)
+    assert ([each.id for each in last.jobs], last.before, last.left) == (["j0"], None, 0)
+    assert cell.newest_ids(2) == ["j6", "j5"]
