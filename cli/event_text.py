@@ -16,6 +16,8 @@ LONGEST_NAMES = 60
 """Letters of the names of tasks in a sentence; longer ones are left out."""
 MOST_JOBS = 3
 """Maximum number of jobs listed by name; of more only the count is printed."""
+MOST_NAMED = 100
+"""Events of a version whose machines and jobs are read together."""
 _VERBS = {kind: kind for kind in (*ENDINGS, "left")}
 _VERBS["retried"] = "used up its restarts"
 _VERBS |= {"submit": "submitted", "stop": "stopped", "abandon": "abandoned", "hold": "held", "release": "released"}
@@ -43,6 +45,8 @@ def sentences(events: Iterable[Event], names: Names) -> Iterator[tuple[list[Even
         same = list(of_version)
         for event in same:
             names.add_event(event)
+        names.read_machines(event.machine for event in same[:MOST_NAMED])
+        names.read_jobs(event.job for event in same[:MOST_NAMED])
         yield same, " · ".join(_sentences(same, names))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.cellstate.errors import Refused, StoreError
+from omega.cellstate.model import MachineState
 from omega.cellstate.refused_writes import said
 from omega.cli import render, units
 from omega.cli.app import App
@@ -17,6 +18,7 @@ from omega.cli.scheduler_choice import further
 from omega.client.defaults import DEFAULT_CELL
 from omega.live.simulated import DEFAULT_EXECUTOR
 from omega.queries.failures import NewFailures
+from omega.queries.fleet import Fleet
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import StoredCell
@@ -50,8 +52,9 @@ def _join(cell: "StoredCell", machines: int, cpu: str, memory: str, attributes: 
     from omega.live.simulated.executor import SimulatedExecutor
 
     capacity = cell.dimensions.parse_capacity({"cpu": cpu, "memory": memory})
-    there = {machine.name for machine in cell.machines()}
     wanted = [MachineSpec(f"m{number}", capacity, attributes_of(attributes, number)) for number in range(machines)]
+    indices = cell.machine_indices([machine.name for machine in wanted])
+    there = {machine.name for machine in cell.machines_at(sorted(indices.values()))}
     SimulatedExecutor(cell, DEFAULT_EXECUTOR, time.time).join(
         [machine for machine in wanted if machine.name not in there]
     )
@@ -60,10 +63,10 @@ def _join(cell: "StoredCell", machines: int, cpu: str, memory: str, attributes: 
 def _simulated(cell: "StoredCell", *, expected: bool) -> bool:
     """Return whether to run simulated machines; warns about machines of an earlier run."""
     try:
-        number = cell.executor_number(DEFAULT_EXECUTOR)
+        machines = cell.machines_of(DEFAULT_EXECUTOR)
     except Refused:
         return False
-    count = sum(machine.executor == number for machine in cell.machines())
+    count = sum(state is not MachineState.GONE for _, state in machines)
     if count and not expected:
         there = f"cell {cell.name}: has {units.count(count, 'machine')} that are simulated and run no commands"
         render.warning(f"{there}; remove them with omega machine remove, or choose another cell with --cell")
@@ -179,7 +182,7 @@ def up(
             group.start(member)
         group.wait_ready(cell)
         pids = {member: process.pid for member, process in group.members.items()}
-        count = len(cell.machines())
+        count = Fleet(cell.sums()).total
         if app.as_json:
             render.json_line({"store": app.shown_url, "cell": name, "machines": count, "processes": pids})
         else:

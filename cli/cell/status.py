@@ -42,6 +42,8 @@ def _show(
     cell: "Queries", store: str, summary: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: Recently
 ) -> None:
     machines, jobs, tasks = dict(summary["machines"]), dict(summary["jobs"]), dict(summary["tasks"])
+    total, stored = jobs.pop("total"), jobs.pop("stored")
+    kept = "" if stored == total else f" · {stored:,} kept"
     use = [
         f"{name} {units.percent(each['allocated'], each['capacity'])} "
         f"({units.amount(name, each['allocated'])} of {units.amount(name, each['capacity'])})"
@@ -54,7 +56,7 @@ def _show(
             + ("" if summary["exact"] else " · approximate: the cell changed while it was read"),
             "machines": f"{machines.pop('total'):,} · {_by_word(machines, 'up')}",
             "in use": " · ".join(use),
-            "jobs": f"{jobs.pop('total'):,} · {_by_word(jobs, 'pending', 'running')}",
+            "jobs": f"{total:,} · {_by_word(jobs, 'pending', 'running')}" + kept,
             "tasks": f"{tasks.pop('total'):,} · {_by_word(tasks, 'pending', 'placed')}",
             "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in summary["pending"].items())
             or "nothing",

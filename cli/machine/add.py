@@ -74,7 +74,8 @@ def command(
 
 def _fresh(cell: "OperatorStore", specs: "Sequence[MachineSpec]") -> "list[MachineSpec]":
     """Return those that are not there. Duplicate when one is there with other amounts or attributes."""
-    known = {machine.name: machine for machine in cell.machines()}
+    indices = cell.machine_indices([spec.name for spec in specs])
+    known = {machine.name: machine for machine in cell.machines_at(sorted(indices.values()))}
     for spec in specs:
         there = known.get(spec.name)
         if there is not None and (there.capacity, dict(there.attributes)) != (spec.capacity, dict(spec.attributes)):

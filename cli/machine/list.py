@@ -8,14 +8,14 @@ import click
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
-from omega.queries import machines
+from omega.queries import fleet, machines
 from omega.queries.recent import KINDS, NAMES, recently
 
 MOST_ROWS = 50
 
 
 @click.command()
-@click.option("--state", type=click.Choice(machines.STATES), help="List only machines in this state.")
+@click.option("--state", type=click.Choice(fleet.STATES), help="List only machines in this state.")
 @click.option(
     "--limit",
     type=click.IntRange(1),

@@ -23,7 +23,7 @@ def details(monitor: Monitor, overview: Overview, identity: str) -> tuple[str, l
     name = rest.partition(" ")[0]
     if kind == "job":
         job, runs = monitor.job(name)
-        return f"job {job.name} ({job.id})", _job(overview, job, runs)
+        return f"job {job.name} ({job.id})", _job(monitor, overview, job, runs)
     if kind == "machine":
         machine = next((each for each in overview.machines if str(each.index) == name), None)
         if machine is None:
@@ -52,9 +52,9 @@ def _pool(overview: Overview, line: PoolLine) -> list[str]:
     return lines
 
 
-def _job(overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
+def _job(monitor: Monitor, overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
     why = next((each.reason for each in overview.queue if each.job.id == job.id), "")
-    names = {machine.index: machine.name for machine in overview.machines}
+    monitor.names.read_machines(run.machine for run in runs[:MOST_RUNS])
     groups, least = group_names(job), f" of at least {job.gang_min:,}" if job.gang_min else ""
     lines = [
         f"state        {state(job)}" + (f" · {why}: {MEANING[why]}" if why else ""),
@@ -71,7 +71,7 @@ def _job(overview: Overview, job: Job, runs: Sequence[Run]) -> list[str]:
         )
     lines += ["", f"runs         {len(runs):,}"]
     lines += [
-        f"  {names.get(run.machine, str(run.machine)):<16} {groups[run.group]:<10} {run.tasks}"
+        f"  {monitor.names.machine(run.machine):<16} {groups[run.group]:<10} {run.tasks}"
         + (" leaving" if run.leaving else "")
         for run in runs[:MOST_RUNS]
     ]

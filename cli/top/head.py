@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from omega.cli import units
 from omega.cli.event_text import clock
 from omega.cli.top.bars import bar, curve, cut
-from omega.queries.machines import utilisation
 from omega.queries.overview import Overview
 
 if TYPE_CHECKING:
@@ -42,19 +41,18 @@ def _title(overview: Overview, width: int, said: str) -> "Text":
 
 
 def _machines(overview: Overview) -> str:
-    states = overview.states
+    states = overview.ranked.states
     up = f"{states['up']:,} up" + (f" ({states['full']:,} full)" if states["full"] else "")
     parts = [up, *(f"{states[word]:,} {word}" for word in ("over", "drained", "down", "offline") if states[word])]
     waiting = ", ".join(f"{depth:,} {kind}" for kind, depth in sorted(overview.depths.items()) if depth)
-    return f"{units.count(len(overview.machines), 'machine')}: {', '.join(parts)} · queued jobs: {waiting or 'none'}"
+    return f"{units.count(overview.ranked.count, 'machine')}: {', '.join(parts)} · queued jobs: {waiting or 'none'}"
 
 
 def _use(overview: Overview, width: int) -> "list[Text]":
     """Return a line for each resource: bar, share, amounts, history."""
     from rich.text import Text
 
-    names = overview.dimensions.names
-    use = utilisation(names, overview.machines)
+    names, use = overview.dimensions.names, overview.ranked.utilisation
     told = {
         name: f"{units.percent(each['allocated'], each['capacity']):>5}  "
         f"{units.amount(name, int(each['allocated']))} of {units.amount(name, int(each['capacity']))}"

@@ -6,7 +6,6 @@ from omega.cellstate.model import Machine
 from omega.cli import render
 from omega.cli.top.head import head
 from omega.cli.top.panes import EMPTY, panes
-from omega.queries.machines import utilisation
 from omega.queries.overview import TROUBLE, Overview, SchedulerRates, condition, fullness, listed_json, trouble
 
 MACHINE_STATES = ("up", "drained", "down", "offline", "over", "full")
@@ -36,7 +35,7 @@ def show(overview: Overview) -> None:
 
 def document(overview: Overview) -> dict[str, Any]:
     """Return a frame as plain values; amounts in the smallest units, times in milliseconds since 1970 or in seconds."""
-    states = {"total": len(overview.machines)} | {word: overview.states[word] for word in MACHINE_STATES}
+    states = {"total": overview.ranked.count} | {word: overview.ranked.states[word] for word in MACHINE_STATES}
     return {
         "cell": overview.cell,
         "store": overview.store,
@@ -45,7 +44,7 @@ def document(overview: Overview) -> dict[str, Any]:
         "exact": overview.exact,
         "refuses_writes": overview.refuses_writes or None,
         "machines": states,
-        "utilisation": utilisation(overview.dimensions.names, overview.machines),
+        "utilisation": overview.ranked.utilisation,
         "rates": {
             "tasks_placed_per_second": overview.rates.placed,
             "evicted_per_second": overview.rates.evicted,

@@ -153,8 +153,9 @@ def _machines(overview: Overview) -> Pane:
         TopColumn("changes", lambda each: f"{each.number:,}", lambda each: -each.number, right=True, weight=1),
         TopColumn("attributes", attributes, weight=1, least=10),
     )
-    bad = overview.states["full"] + overview.states["down"] + overview.states["offline"] + overview.states["over"]
-    note = f"{len(overview.machines):,}" + (f", {bad:,} full or worse" if bad else "")
+    bad = sum(overview.ranked.states[word] for word in ("full", "down", "offline", "over"))
+    note = f"{overview.ranked.count:,}" + (f", {bad:,} full or worse" if bad else "")
+    note += f" ({len(overview.machines):,} shown)" if len(overview.machines) < overview.ranked.count else ""
     return Pane("machines", columns, overview.machines, lambda each: f"machine {each.index}", note)
 
 

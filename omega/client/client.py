@@ -22,6 +22,7 @@ from omega.queries import (
     event_list,
     events,
     explanations,
+    fleet,
     jobs,
     machines,
     plans,
@@ -244,7 +245,7 @@ class Client(Updates, TaskRecords):
 
         ``next`` of the answer is the `after` of the next page, None on the last one. See ``omega machine list``.
         """
-        known("state", state, machines.STATES)
+        known("state", state, fleet.STATES)
         positive(limit=limit)
         with self._connections.cell() as cell:
             return machines.list_machines(cell, machines.page(cell, state, limit, after))

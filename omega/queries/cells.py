@@ -1,19 +1,17 @@
 """Figures of a whole cell."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import OmegaError
-from omega.cellstate.model import JobState
 from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Dimensions
-from omega.queries.job_state import counts, head_state, tally
-from omega.queries.machines import machine_states, rows_of, utilisation_of
+from omega.queries.fleet import Fleet
+from omega.queries.job_state import STATES, counts
 from omega.queries.recent import Recently
 
 if TYPE_CHECKING:
-    from omega.cellstate.pages import JobHead
     from omega.cellstate.ports import Queries
 
 TRANSACTIONS = ("transactions", "accepted", "conflicts")
@@ -27,25 +25,26 @@ def writes_json(cell: "Queries") -> dict[str, Any]:
 def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:
     """Return the figures of a cell. Amounts are in the smallest units: millicores, MiB.
 
-    All machines and jobs are counted, none is sampled: machines as arrays, jobs in short. ``exact``: whether all
-    figures are of ``version``; a cell that changes while it is read gives an approximate summary. Transactions are
-    those of the present processes of the schedulers that are on record, each since its start (``of_schedulers``).
+    Machines, jobs and tasks are sums that the store keeps, all of ``version``; no record of them is read. Jobs and
+    tasks that ended count from the creation of the cell; ``stored`` jobs are those that are kept. ``exact``: whether
+    the other figures are of that version too; a cell that changes while it is read gives an approximate summary.
+    Transactions are those of the present processes of the schedulers that are on record, each since its start
+    (``of_schedulers``).
     """
-    before = cell.counters()["version"]
-    rows, heads, members = rows_of(cell), cell.job_heads(), cell.members()
-    names, figures = cell.dimensions.names, cell.figures().values()
+    sums, members, names = cell.sums(), cell.members(), cell.dimensions.names
+    fleet, figures = Fleet(sums), cell.figures().values()
     total, accepted, conflicts = (sum(each.get(name, 0) for each in figures) for name in TRANSACTIONS)
-    depths, version = dict(sorted(cell.queue_depths().items())), cell.counters()["version"]
+    tasks = counts([sums.tasks])
     return {
-        "version": version,
-        "exact": version == before,
+        "version": sums.version,
+        "exact": cell.counters()["version"] == sums.version,
         "resources": list(names),
-        "machines": machine_states(rows, len(names)),
-        "utilisation": utilisation_of(names, rows),
-        "jobs": {"total": len(heads)} | tally(map(head_state, heads)),
-        "tasks": counts([head.counts for head in heads]),
-        "demand": _demand(names, heads),
-        "pending": depths,
+        "machines": fleet.states(),
+        "utilisation": fleet.utilisation(names),
+        "jobs": {"total": sum(sums.jobs.values()), "stored": sums.stored} | {word: sums.jobs[word] for word in STATES},
+        "tasks": tasks,
+        "demand": {"tasks": tasks["pending"]} | dict(zip(names, sums.wanted, strict=True)),
+        "pending": dict(sums.pending),
         "schedulers": {
             "live": sorted(member for member, (_, alive, _) in members.items() if alive),
             "lapsed": sorted(member for member, (_, alive, _) in members.items() if not alive),
@@ -60,12 +59,6 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) ->
         "recent": {"seconds": past.seconds, **past.as_json()},
         "limits": {kind: limits_json(cell.dimensions, use) for kind, use in kinds.items()},
     }
-
-
-def _demand(names: Sequence[str], heads: "Iterable[JobHead]") -> dict[str, int]:
-    waiting = [head for head in heads if head.state in (JobState.ACTIVE, JobState.HELD) and head.counts.unplaced]
-    needs = {name: sum(head.wanted[i] for head in waiting) for i, name in enumerate(names)}
-    return {"tasks": sum(head.counts.unplaced for head in waiting)} | needs
 
 
 def kinds_of(cell: "Queries", kind: str | None) -> dict[str, "KindUse"]:
@@ -122,7 +115,7 @@ def list_cells(names: Iterable[str], connect: "Callable[[str], Queries]") -> lis
         except OmegaError as error:
             row["note"] = str(error)
         else:
-            row["resources"], row["machines"] = list(cell.dimensions.names), len(rows_of(cell))
+            row["resources"], row["machines"] = list(cell.dimensions.names), Fleet(cell.sums()).total
             row["jobs"] = cell.live_job_count()
             row["schedulers"] = sum(alive for _, alive, _ in cell.members().values())
         cells.append(row)

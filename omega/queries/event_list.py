@@ -13,6 +13,8 @@ from omega.queries.names import Names
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
 
+FEW = 2
+"""Versions read first: a call of a busy scheduler has hundreds of events."""
 WINDOW = 2_000
 """Versions read at once when the last events are searched for."""
 Wanted: TypeAlias = Callable[[Event], bool]
@@ -105,11 +107,11 @@ def _first(cell: "Queries", after: int, newest: int, limit: int, wanted: Wanted)
 def _last(cell: "Queries", oldest: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:
     """Return the last `limit` events, found by going back window by window."""
     last: list[Event] = []
-    width = 50
+    width = FEW
     while newest > oldest and len(last) < limit:
         last = [*filter(wanted, events(cell, max(oldest, newest - width), newest)), *last]
         newest -= width
-        width = min(WINDOW, 2 * width)
+        width = min(WINDOW, 4 * width)
     start = max(0, len(last) - limit)
     while 0 < start < len(last) and last[start - 1].version == last[start].version:
         start -= 1

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 CHUNK = 1_000
 """Versions read at once: a few milliseconds of the server's time."""
+FEW = 4
+"""Versions read to learn a time of the log."""
 ENDINGS = ("finished", "failed", "retried", "lost", "evicted", "stopped")
 UNREADABLE = "unreadable"
 """The kind of an event with an unreadable fact."""
@@ -76,7 +78,7 @@ def since_time(cell: "Queries", at_ms: int, kept: Extent) -> int:
     low, high = kept.first - 1, kept.newest
     while high - low > CHUNK // 4:
         middle = (low + high) // 2
-        facts = cell.facts(middle, CHUNK // 4)
+        facts = cell.facts(middle, FEW) or cell.facts(middle, CHUNK // 4)
         if facts and facts[0].at_ms < at_ms:
             low = middle
         else:

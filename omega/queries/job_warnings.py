@@ -5,8 +5,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from omega.cellstate.resources import format_amount
+from omega.queries.fleet import Fleet
 from omega.queries.job_state import ended
-from omega.queries.room import PoolLimits, Room
+from omega.queries.room import PoolLimits
 from omega.queries.wording import amounts, count, listing
 from omega.queries.working_copy import as_work, kinds_of, look_up, working_copy
 
@@ -61,13 +62,13 @@ class _Warnings:
     """Reads jobs and machines once for any number of jobs."""
 
     def __init__(self, cell: "Queries", specs: "Sequence[JobSpec]") -> None:
-        self.cell, self.specs, self.room = cell, specs, Room(cell)
+        self.cell, self.specs, self.fleet = cell, specs, Fleet(cell.sums())
         self._pool_limits = PoolLimits(cell)
 
     def all(self) -> list[_Warning]:
         """Return every warning, job by job."""
         lines: list[_Warning] = []
-        kinds = self.cell.kinds()
+        kinds = self.cell.limited_kinds()
         gangs: dict[Hashable, int] = {}
         for spec in self.specs:
             unplaceable = [*self._sizes(spec), *self._demands(spec), *self._limits(spec, kinds.get(spec.kind))]
@@ -103,17 +104,17 @@ class _Warnings:
 
     def _sizes(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Task groups that no machine which is up could ever hold."""
-        if not self.room.machines:
+        if not self.fleet.up:
             yield _Warning(spec.name, f"no machine of cell {self.cell.name} is up; it stays pending until one is")
             return
         for i, group in enumerate(spec.groups):
-            lack = self.room.largest_lack(group.need)
+            lack = self.fleet.largest_lack(group.need, self.cell.dimensions.names)
             if lack == "together":
                 need = amounts(self.cell.dimensions, group.need)
                 yield _Warning(spec.name, f"no single machine has {need} together; it stays pending", _group(spec, i))
             elif lack is not None:
                 need = format_amount(lack, group.need[self.cell.dimensions.names.index(lack)])
-                most = format_amount(lack, self.room.largest(lack))
+                most = format_amount(lack, self.fleet.largest(self.cell.dimensions.names.index(lack)))
                 text = f"wants {need} {lack} a task, the largest machine has {most}; it stays pending"
                 yield _Warning(spec.name, text, _group(spec, i))
 
@@ -124,7 +125,7 @@ class _Warnings:
 
         work = as_work(spec)
         wants = [demands(work.job, group) for group in range(len(spec.groups))]
-        if all(each is NONE for each in wants) or not self.room.machines:
+        if all(each is NONE for each in wants) or not self.fleet.up:
             return
         look_up(self.cell, self.empty, [work])
         for i, each in enumerate(wants):
@@ -164,7 +165,7 @@ class _Warnings:
 
     def _simulated(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Warn about a job with commands in a cell of simulated machines only."""
-        if as_work(spec).job.commands and self.room.machines and bool(self.empty.simulated.all()):
+        if as_work(spec).job.commands and self.fleet.up and self.fleet.all_simulated:
             yield _Warning(
                 spec.name,
                 "it runs commands and all machines are simulated, so it stays pending; start an agent with omega "
@@ -173,11 +174,14 @@ class _Warnings:
 
     def _gang(self, spec: "JobSpec", known: dict[Hashable, int]) -> Iterator[_Warning]:
         """Warn about a gang that would not fit in an empty cell."""
+        from omega.schedulers.constraints.demands import NONE, demands
         from omega.schedulers.constraints.explanation import explain
 
         work, least = as_work(spec), spec.gang_min or spec.total
         shape = work.shape()
-        if shape not in known and len(known) < MOST_GANGS:
+        if len(spec.groups) == 1 and demands(work.job, 0) is NONE:
+            known[shape] = min(spec.total, self.fleet.room(spec.groups[0].need))
+        elif shape not in known and len(known) < MOST_GANGS:
             look_up(self.cell, self.empty, [work])
             known[shape] = sum(part.fits for part in explain(work, self.empty).parts)
         fits = known.get(shape, least)

@@ -1,4 +1,4 @@
-"""Capacity and free resources of the machines that are up, in numbers that explain why a job is pending.
+"""Free resources of the machines that are up, in numbers that explain why a job is pending.
 
 A cell of few machines is read without numpy, whose import takes longer than the rest of `omega job list`.
 """
@@ -23,18 +23,7 @@ UNBOUNDED = 10**9
 
 
 class MachineRoom(Protocol):
-    """Answers about the `up` machines that are up."""
-
-    up: int
-    some_offline: bool
-    all_simulated: bool
-    """Whether every machine that is up is simulated."""
-
-    def largest(self, resource: int) -> int:
-        """Return the largest capacity of a machine in a resource, 0 without machines."""
-
-    def holds(self, need: Resources) -> bool:
-        """Return whether a machine has the capacity for a task."""
+    """Answers about the free resources of the machines that are up."""
 
     def room(self, need: Resources) -> int:
         """Return the number of tasks that fit into the free resources, one kind of task alone."""
@@ -53,17 +42,6 @@ class FewMachines(MachineRoom):
 
     def __init__(self, machines: "Sequence[Machine]") -> None:
         self._up = [machine for machine in machines if machine.state is MachineState.UP]
-        self.up = len(self._up)
-        self.some_offline = any(machine.state is MachineState.OFFLINE for machine in machines)
-        self.all_simulated = all(machine.executor % 2 == 1 for machine in self._up)
-
-    @override
-    def largest(self, resource: int) -> int:
-        return max((machine.capacity[resource] for machine in self._up), default=0)
-
-    @override
-    def holds(self, need: Resources) -> bool:
-        return any(all(map(int.__ge__, machine.capacity, need)) for machine in self._up)
 
     @override
     def room(self, need: Resources) -> int:
@@ -80,19 +58,7 @@ class ManyMachines(MachineRoom):
 
     def __init__(self, snapshot: "Snapshot", size: int) -> None:
         up = snapshot.rows[:, snapshot.rows[2] == MachineState.UP]
-        self._capacity: Any = up[4 : 4 + size].T
-        self._free: Any = self._capacity - up[4 + size :].T
-        self.up = len(self._capacity)
-        self.some_offline = bool((snapshot.rows[2] == MachineState.OFFLINE).any())
-        self.all_simulated = bool(snapshot.simulated[snapshot.up].all())
-
-    @override
-    def largest(self, resource: int) -> int:
-        return int(self._capacity[:, resource].max()) if self.up else 0
-
-    @override
-    def holds(self, need: Resources) -> bool:
-        return bool((self._capacity >= need).all(axis=1).any())
+        self._free: Any = (up[4 : 4 + size] - up[4 + size :]).T
 
     @override
     def room(self, need: Resources) -> int:

@@ -1,13 +1,14 @@
 """Machines: one by its name, pages of them, sums over all of them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import MachineState
-from omega.cellstate.resources import SLOTS, UNBOUNDED, Dimensions
+from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Position
+from omega.queries.fleet import Fleet, shares
 from omega.queries.recent import Recently, states_since
 from omega.queries.wording import listing
 
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
     from omega.cellstate.replies import Rows
 
-STATES = ("up", "drained", "down", "offline", "over")
 MOST_DIGITS = 16
+MOST_COMPLETED = 1_000
+"""Machines whose names are read for completion, and of those whose names begin with a text."""
 
 
 def state_word(machine: "Machine") -> str:
@@ -31,15 +33,13 @@ def find_machines(cell: "Queries", asked: Sequence[str]) -> "list[Machine]":
     Raises Refused for the first that is unknown or ambiguous.
     """
     machines: dict[int, Machine] = {}
-    everything: list[Machine] | None = None
     for text in asked:
         index = cell.machine_index(text)
         if index is None and text.isdecimal() and len(text) < MOST_DIGITS:
             index = int(text)
         machine = next(iter(cell.machines_at([index])), None) if index is not None else None
         if machine is None:
-            everything = cell.machines() if everything is None else everything
-            near = [each for each in everything if each.name.startswith(text)]
+            near = cell.machines_at(cell.indices_of_prefix(text, MOST_COMPLETED))
             if len(near) != 1:
                 raise Refused(_unknown(cell.name, text, [each.name for each in near]))
             machine = near[0]
@@ -56,13 +56,15 @@ def _unknown(cell: str, text: str, near: Sequence[str]) -> str:
 
 def names_and_states(cell: "Queries") -> "Iterator[tuple[str, str]]":
     """Yield the names of machines with their states, for completion."""
-    return ((machine.name, state_word(machine)) for machine in cell.machines())
+    machines = cell.machines_at(range(min(MOST_COMPLETED, cell.machine_count())))
+    return ((machine.name, state_word(machine)) for machine in machines)
 
 
 class MachinePage(NamedTuple):
     """A page of a list of machines, by index; `total` is the length of the list.
 
-    The next page begins after index `after`, None on the last page; `left` counts the machines after this one.
+    The next page begins after index `after`, None on the last page; `left` counts the machines after this one, on a
+    later page with those that are gone.
     """
 
     total: int
@@ -85,6 +87,8 @@ def rows_of(cell: "Queries") -> "Rows":
 
 def page(cell: "Queries", state: str | None = None, most: int | None = None, after: int | None = None) -> MachinePage:
     """Return the first `most` machines (None: all) in a state, or all, whose index is above `after`."""
+    if state is None and most is not None:
+        return _first_machines(cell, most, after)
     rows = rows_of(cell)
     if state == "over":
         rows = rows[_over(rows, len(cell.dimensions))]
@@ -94,6 +98,21 @@ def page(cell: "Queries", state: str | None = None, most: int | None = None, aft
     shown = [int(index) for index in indices[:most]]
     left = len(indices) - len(shown)
     return MachinePage(len(rows), cell.machines_at(shown), shown[-1] if shown and left else None, left)
+
+
+def _first_machines(cell: "Queries", most: int, after: int | None) -> MachinePage:
+    """Return a page of all machines by index, which reads as many as it shows; gone ones in between are read too."""
+    total, end = Fleet(cell.sums()).total, cell.machine_count()
+    shown: list[Machine] = []
+    at = 0 if after is None else after + 1
+    while at < end and len(shown) <= most:
+        width = min(end - at, 2 * most)
+        shown += cell.machines_at(range(at, at + width))
+        at += width
+    more, shown = len(shown) > most, shown[:most]
+    last = shown[-1].index if shown and more else None
+    left = 0 if last is None else min(total - len(shown), end - last - 1)  # with those that are gone
+    return MachinePage(total, shown, last, left)
 
 
 def _over(rows: "Rows", size: int) -> Any:
@@ -111,36 +130,12 @@ def list_machines(cell: "Queries", page: MachinePage, recent: Recently | None = 
     return {"cell": cell.name, "total": page.total, "next": page.after, "machines": rows}
 
 
-def machine_states(rows: "Rows", size: int) -> dict[str, int]:
-    """Return how many machines there are, in each state, and how many hold more than their capacity."""
-    states = {state.name.lower(): int((rows[:, 2] == state).sum()) for state in MachineState}
-    return {"total": len(rows)} | {word: states.get(word, int(_over(rows, size).sum())) for word in STATES}
-
-
-def utilisation_of(names: Sequence[str], rows: "Rows") -> dict[str, dict[str, float]]:
-    """Return the utilisation of these machines, as `utilisation` does of a snapshot."""
-    there, size = rows[(rows[:, 2] == MachineState.UP) | (rows[:, 2] == MachineState.DRAINED)], len(names)
-    sums = [int(amount) for amount in there[:, 4:].sum(axis=0)]
-    return _shares(names, sums[:size], sums[size:])
-
-
 def utilisation(names: Sequence[str], machines: "Sequence[Machine]") -> dict[str, dict[str, float]]:
     """Return the share in use of machines that are up or drained, by resource; others offer nothing."""
     there = [machine for machine in machines if machine.state in (MachineState.UP, MachineState.DRAINED)]
     capacity = [sum(machine.capacity[i] for machine in there) for i in range(len(names))]
     allocated = [sum(machine.allocated[i] for machine in there) for i in range(len(names))]
-    return _shares(names, capacity, allocated)
-
-
-def _shares(names: Sequence[str], capacity: Iterable[int], allocated: Iterable[int]) -> dict[str, dict[str, float]]:
-    return {
-        name: {
-            "allocated": used,
-            "capacity": has,
-            "fraction": used / has if has and not (name == SLOTS and has >= UNBOUNDED) else 0.0,
-        }
-        for name, has, used in zip(names, capacity, allocated, strict=True)
-    }
+    return shares(names, capacity, allocated)
 
 
 def tasks_on(runs: "Sequence[Run]") -> Mapping[int, int]:

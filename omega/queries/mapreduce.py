@@ -27,7 +27,8 @@ def progress(cell: "Queries", job: "Job") -> "Progress | None":
 
 def machine_names(cell: "Queries", shards: "Progress") -> dict[int, str]:
     """Return the names of the machines on which shards fail."""
-    return {machine.index: machine.name for machine in cell.machines()} if shards.failing else {}
+    failing = sorted(machine for machine, _ in shards.failing)
+    return {machine.index: machine.name for machine in cell.machines_at(failing)}
 
 
 def as_json(shards: "Progress", names: Mapping[int, str]) -> dict[str, Any]:

@@ -1,46 +1,44 @@
 """Periodic reads of a cell for a live view: changed machines, pending and running jobs, the end of the log."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.errors import Refused
-from omega.cellstate.model import BUCKETS, Job, Machine, MachineState
-from omega.cellstate.pages import JobHead
+from omega.cellstate.model import BUCKETS, Job
 from omega.cellstate.pools import Epoch
-from omega.cellstate.replies import PendingJob, Reply
+from omega.cellstate.replies import PendingJob
 from omega.cellstate.transaction import Ask, Intake
 from omega.queries.events import Event, event
-from omega.queries.job_state import head_state
-from omega.queries.machines import utilisation
+from omega.queries.job_state import state
 from omega.queries.names import Names
 from omega.queries.overview import (
     ListedJob,
     Overview,
     PoolLine,
-    Rank,
     Rates,
     SchedulerRates,
     VersionEvents,
-    rank,
-    states,
 )
 from omega.queries.pool_shares import order, starving_pools, status
+from omega.queries.ranked_machines import ranked
 from omega.queries.room import Room
 from omega.queries.schedulers import description
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import Run
+    from omega.cellstate.model import Machine, Run
     from omega.cellstate.ports import Queries
 
 MOST_WAITING = 200
 """Maximum number of pending jobs of each kind that are read, the earliest arrivals."""
 MOST_RUNNING = 200
-"""Maximum number of running jobs that are read, the newest."""
-JOBS_PER_READ = 20_000
-"""Number of jobs per which the interval of reads of the running jobs grows by one read."""
+"""Maximum number of running jobs that are shown."""
+MOST_SEARCHED = 2_000
+"""Number of newest jobs among which running ones are looked for."""
+MOST_MACHINES = 1_000
+"""Maximum number of machines that are shown, those that most want attention."""
 MOST_VERSIONS = 1_000
 """Maximum number of versions of the log per read; older ones of a cell that changes faster are skipped."""
 MOST_CHANGES = 200
@@ -91,8 +89,6 @@ class Monitor:
         """Read `cell`; `store` is the printed name of its store, `tell` formats events."""
         self.cell, self.store, self.names, self._tell = cell, store, Names(cell), tell
         self._snapshot = ArraySnapshot(len(cell.dimensions))
-        self._machines: dict[int, Machine] = {}
-        self._ranks: dict[int, Rank] = {}
         self._members: dict[str, _Past] = {}
         self._seen: int | None = None
         self._read_ms = 0
@@ -102,7 +98,6 @@ class Monitor:
         self._epoch: Epoch | None = None
         self._running: tuple[Mapping[str, int], list[Job]] = (Counter(), [])
         self._running_version = -1
-        self._reads_left = 0
 
     def read(self, now_ms: int) -> Overview:
         """Return the cell as it is at `now_ms`. Raises StoreError, and Refused when the cell does not exist."""
@@ -111,13 +106,13 @@ class Monitor:
         depths = self.cell.queue_depths()
         pending = self._follow([kind for kind, depth in depths.items() if depth])
         known, uses = self.cell.members(), self.cell.kinds()
-        ranks = sorted(self._ranks.values())
-        machines = [self._machines[index] for _, _, index in ranks]
+        machines = ranked(self.cell, self._snapshot, MOST_MACHINES)
+        self.names.know({machine.index: machine.name for machine in machines.first})
         room = Room.of(self._snapshot, self.cell, uses, known)
         queue = [ListedJob(each.arrival, each.job, room.reason(each.job)) for each in pending]
-        live, running = self._read_running()
+        live, running = self._read_running(room, machines.first)
         rates = self._read_log(now_ms)
-        self._keep_history(machines, rates)
+        self._keep_history(machines.utilisation, rates)
         return Overview(
             self.cell.name,
             self.store,
@@ -125,7 +120,6 @@ class Monitor:
             now_ms,
             self._snapshot.position.version,
             machines,
-            states(ranks, machines),
             [self._member(*each) for each in sorted(known.items())],
             sorted(queue, key=lambda each: each.position),
             [ListedJob(-job.order, job, "") for job in reversed(running)],
@@ -175,7 +169,7 @@ class Monitor:
         """Bring the machines up to date; returns the first pending jobs of the kinds."""
         everywhere = "1" * BUCKETS
         pending: list[PendingJob] = []
-        self._apply(self.cell.sync(self._snapshot.position))
+        self._snapshot.apply(self.cell.sync(self._snapshot.position))
         self._snapshot.lanes.learn(self.cell.lanes(self._snapshot.lanes.unknown()))
         for kind in kinds:
             lanes = sorted(
@@ -183,49 +177,24 @@ class Monitor:
             )
             asks = tuple(Ask(lane, 0, MOST_WAITING) for lane in lanes[:MOST_WAITING])
             reply = self.cell.sync(self._snapshot.position, Intake(kind, asks, MOST_WAITING, everywhere))
-            self._apply(reply)
+            self._snapshot.apply(reply)
             pending += reply.jobs
         return pending
 
-    def _apply(self, reply: Reply) -> None:
-        self._snapshot.apply(reply)
-        if reply.full:
-            self._machines, self._ranks = {}, {}
-        rows = {int(row[0]): row for row in reply.rows.tolist()}
-        fresh = [
-            index
-            for index, row in rows.items()
-            if index not in self._machines or self._machines[index].state != row[2]  # it may have joined again
-        ]
-        static = dict(zip(fresh, self.cell.described(fresh), strict=True))
-        size = len(self.cell.dimensions)
-        for index, (_, number, state, executor, *amounts) in rows.items():
-            before = self._machines.pop(index, None)
-            self._ranks.pop(index, None)
-            if state == MachineState.GONE:
-                continue
-            name, attributes = (static[index][0], dict(static[index][1])) if index in static else _static(before)
-            capacity, allocated = tuple(amounts[:size]), tuple(amounts[size:])
-            machine = Machine(index, name, number, MachineState(state), executor, capacity, allocated, attributes)
-            self._machines[index], self._ranks[index] = machine, rank(machine)
-        self.names.know({index: self._machines[index].name for index in fresh if index in self._machines})
+    def _read_running(self, room: Room, machines: "Sequence[Machine]") -> "tuple[Mapping[str, int], list[Job]]":
+        """Return how many jobs are in each state, and running ones: of the newest jobs, then of the shown machines.
 
-    def _read_running(self) -> "tuple[Mapping[str, int], list[Job]]":
-        """Return how many jobs are in each state, and the newest running ones."""
-        version = self._snapshot_version
-        if self._reads_left > 0 or version == self._running_version:
-            self._reads_left = max(0, self._reads_left - 1)
+        So it costs the same whatever the number of jobs.
+        """
+        version, states = self._snapshot.position.version, room.fleet.sums.jobs
+        if version == self._running_version:
             return self._running
-        found = Counter[str]()
-
-        def runs(head: JobHead) -> bool:
-            word = head_state(head)
-            found[word] += 1
-            return word == "running"
-
-        page = self.cell.job_page(MOST_RUNNING, keep=runs)
-        self._running, self._running_version = (found, page.jobs), version
-        self._reads_left = found.total() // JOBS_PER_READ
+        found = _running(self.cell.jobs_by_id(self.cell.newest_ids(MOST_SEARCHED)))
+        if len(found) < min(states["running"], MOST_RUNNING):
+            there = {run.job for run in self.cell.runs([each.index for each in machines[:MOST_RUNNING]])}
+            found |= _running(self.cell.jobs_by_id(sorted(there - found.keys())[:MOST_SEARCHED]))
+        newest = sorted(found.values(), key=lambda job: job.order)[-MOST_RUNNING:]
+        self._running, self._running_version = (states, newest), version
         return self._running
 
     @property
@@ -276,15 +245,14 @@ class Monitor:
         kept = {change.first.version: change for change in (*self._attention, *self._changes)}
         return tuple(change for _, change in sorted(kept.items(), reverse=True))
 
-    def _keep_history(self, machines: list[Machine], rates: Rates) -> None:
-        use = utilisation(self.cell.dimensions.names, machines)
+    def _keep_history(self, use: Mapping[str, Mapping[str, float]], rates: Rates) -> None:
         now = {name: each["fraction"] for name, each in use.items()} | {"placed": rates.placed}
         for name, value in now.items():
             self._past.setdefault(name, deque(maxlen=HISTORY)).append(value)
 
 
-def _static(machine: Machine | None) -> tuple[str, Mapping[str, str]]:
-    return (machine.name, machine.attributes) if machine is not None else ("", {})
+def _running(jobs: Mapping[str, Job]) -> dict[str, Job]:
+    return {job_id: job for job_id, job in jobs.items() if state(job) == "running"}
 
 
 def _rates(events: list[Event], seconds: float) -> Rates:

@@ -38,6 +38,12 @@ class Names:
         specs = self._cell.specs(sorted(ids - self._tasks.keys()))
         self._tasks |= {job_id: TaskNames(spec.get("groups", ())) for job_id, spec in specs.items()}
 
+    def read_machines(self, indices: Iterable[int | None]) -> None:
+        """Read the unknown names of machines, 4,000 per call; one that is gone has only its index."""
+        unknown = sorted({index for index in indices if index is not None and index not in self._machines})
+        known = {machine.index: machine.name for machine in self._cell.machines_at(unknown)}
+        self._machines |= {index: known.get(index, f"machine {index}") for index in unknown}
+
     def add_event(self, event: Event) -> None:
         """Add the names in an event."""
         if event.kind == "submit" and event.job:
@@ -68,7 +74,5 @@ class Names:
         """``m17``; its index when it is gone."""
         if index is None:
             return "?"
-        if index not in self._machines:
-            self._machines |= {machine.index: machine.name for machine in self._cell.machines()}
-            self._machines.setdefault(index, f"machine {index}")
+        self.read_machines([index])
         return self._machines[index]

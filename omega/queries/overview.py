@@ -1,6 +1,5 @@
 """A cell at one moment, as `omega.queries.monitor` reads it for a live view."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -79,6 +78,16 @@ class PoolLine:
 
 
 @dataclass(frozen=True, slots=True)
+class RankedMachines:
+    """Sums over all machines, and the first ones by trouble, fullness and index."""
+
+    count: int
+    states: Mapping[str, int]
+    utilisation: Mapping[str, Mapping[str, float]]
+    first: list[Machine]
+
+
+@dataclass(frozen=True, slots=True)
 class Overview:
     """A cell at `at_ms`."""
 
@@ -87,10 +96,8 @@ class Overview:
     dimensions: Dimensions
     at_ms: int
     version: int
-    machines: Sequence[Machine]
-    """In the order of their `rank`."""
-    states: Mapping[str, int]
-    """Number of machines by state (`states`)."""
+    ranked: RankedMachines
+    """Sums over the machines, and those that most want attention."""
     members: Sequence[SchedulerRates]
     queue: Sequence[ListedJob]
     """The first jobs with pending tasks of each kind, in order of arrival."""
@@ -111,6 +118,11 @@ class Overview:
     """The pools in the order of their tree, as in the published epoch; none before the first one."""
     exact: bool = True
     """Whether all figures are of `version`: a cell that changed while it was read gives approximate ones."""
+
+    @property
+    def machines(self) -> Sequence[Machine]:
+        """The machines that most want attention, first by `trouble`, then the fuller ones, then by index."""
+        return self.ranked.first
 
     @property
     def shown_jobs(self) -> Sequence[ListedJob]:
@@ -136,22 +148,6 @@ TROUBLE = {"down": 0, "offline": 0, "full": 2, "drained": 3, "up": 4}
 def trouble(machine: Machine) -> int:
     """How much a machine wants attention: down and offline first, then over, full, drained, up."""
     return TROUBLE.get(condition(machine), 1)
-
-
-Rank = tuple[int, float, int]
-
-
-def rank(machine: Machine) -> Rank:
-    """What machines are listed by: the trouble they are in, then the fuller first, then their index."""
-    return trouble(machine), -fullness(machine), machine.index
-
-
-def states(ranks: Sequence[Rank], machines: Sequence[Machine]) -> "Counter[str]":
-    """How many machines are up, full (these are up as well), over, drained and down."""
-    counts = Counter(machine.state.name.lower() for machine in machines)
-    counts["full"] = sum(each[0] == TROUBLE["full"] for each in ranks)
-    counts["over"] = sum(each[0] == 1 for each in ranks)
-    return counts
 
 
 def listed_json(each: ListedJob, now_ms: int) -> dict[str, Any]:

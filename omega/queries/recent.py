@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
 
 LATELY_SECONDS = 900
-MOST_VERSIONS = 5_000
-"""Versions of the log that are read: some 0.2 s."""
+MOST_VERSIONS = 1_000
+"""Versions of the log that are read: some 0.05 s."""
 MOST_SEARCHED = 10_000
 """Newest versions of the log that are searched for the begin of a state: some 0.2 s."""
 WINDOW = 2_000

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.resources import Resources
 from omega.queries.failures import Failures
+from omega.queries.fleet import Fleet
 from omega.queries.job_state import ended
 from omega.queries.machine_room import MachineRoom, ManyMachines, machine_room
 from omega.queries.working_copy import Members, delayed_by, latest, look_up
@@ -56,7 +57,8 @@ class Room:
     """Capacity and free resources of a cell's machines, to explain why a job is pending."""
 
     cell: "Queries"
-    _machines: MachineRoom | None = None
+    _free: MachineRoom | None = None
+    _fleet: Fleet | None = None
     _kinds: "Mapping[str, KindUse] | None" = None
     _failures: Failures | None = None
     _delayed: Mapping[str, tuple[int, str]] = field(default_factory=dict)
@@ -82,13 +84,13 @@ class Room:
         return self._pending(job)
 
     def _pending(self, job: Job) -> str:
-        machines = self._read()
+        fleet = self.fleet
         if self._demanding(job):
             return self._explained(job)
         waiting = [group for group in job.groups if group.unplaced]
-        if not machines.up:
-            return "NO_EXECUTOR" if machines.some_offline else "NO_MACHINE"
-        if job.commands and machines.all_simulated:
+        if not fleet.up:
+            return "NO_EXECUTOR" if fleet.some_offline else "NO_MACHINE"
+        if job.commands and fleet.all_simulated:
             return "SIMULATED"
         if any(self.largest_lack(group.need) is not None for group in waiting):
             return "TOO_LARGE"
@@ -123,17 +125,21 @@ class Room:
     @classmethod
     def of(cls, snapshot: "Snapshot", cell: "Queries", kinds: "Mapping[str, KindUse]", members: Members) -> "Room":
         """Return the room of a cell for a caller that has a working copy, and has read the rest as well."""
-        machines = ManyMachines(snapshot, len(cell.dimensions))
-        failures, delayed = Failures(cell, members), delayed_by(members)
-        return cls(cell, _machines=machines, _kinds=kinds, _failures=failures, _delayed=delayed, _snapshot=snapshot)
+        free = ManyMachines(snapshot, len(cell.dimensions))
+        failures, delayed, fleet = Failures(cell, members), delayed_by(members), Fleet(cell.sums())
+        return cls(
+            cell, _free=free, _fleet=fleet, _kinds=kinds, _failures=failures, _delayed=delayed, _snapshot=snapshot
+        )
 
-    def _read(self) -> MachineRoom:
-        if self._machines is None:
-            self._machines = machine_room(self.cell)
-            self._kinds = self.cell.kinds()
+    @property
+    def fleet(self) -> Fleet:
+        """The machines by shape; limits and schedulers are read with them. Their free resources are read by `room`."""
+        if self._fleet is None:
+            self._fleet = Fleet(self.cell.sums())
+            self._kinds = self.cell.limited_kinds()
             members = self.cell.members()
             self._failures, self._delayed = Failures(self.cell, members), delayed_by(members)
-        return self._machines
+        return self._fleet
 
     def _demanding(self, job: Job) -> bool:
         """Return whether it demands more than room, known from its record alone."""
@@ -171,22 +177,16 @@ class Room:
     def largest_lack(self, need: Resources) -> str | None:
         """The name of a resource of which no single machine that is up has enough; ``together`` when only jointly."""
         if need not in self._lacks:
-            machines = self._read()
-            lacks = (name for i, name in enumerate(self.cell.dimensions.names) if need[i] > machines.largest(i))
-            self._lacks[need] = next(lacks, None if machines.holds(need) else "together")
+            self._lacks[need] = self.fleet.largest_lack(need, self.cell.dimensions.names)
         return self._lacks[need]
 
-    @property
-    def machines(self) -> int:
-        """How many machines are up."""
-        return self._read().up
-
-    def largest(self, name: str) -> int:
-        """Return the most any machine that is up has of a resource."""
-        return self._read().largest(self.cell.dimensions.names.index(name))
-
     def room(self, need: Resources) -> int:
-        """How many tasks of this need the machines that are up still hold, one kind of task alone."""
+        """How many tasks of this need the machines that are up still hold, one kind of task alone.
+
+        Only the free amounts of all machines tell.
+        """
         if need not in self._room:
-            self._room[need] = self._read().room(need)
+            if self._free is None:
+                self._free = machine_room(self.cell)
+            self._room[need] = self._free.room(need)
         return self._room[need]

@@ -33,7 +33,7 @@ def housekeep(cell: Housekeeping, at_ms: int, by: str, most: int = MOST_RUNS) ->
     cell.assign_trees(at_ms, by)
     over = [machine for machine, left in cell.deadlines().items() if left <= 0]
     if over:
-        states = {machine.index: machine.state for machine in cell.machines()}
+        states = {machine.index: machine.state for machine in cell.machines_at(over)}
         for machine in over:
             if states.get(machine) is MachineState.DRAINED:
                 empty(cell, machine, at_ms, by)

@@ -116,6 +116,7 @@ def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
         "utilisation": {name: {"allocated": 0, "capacity": 0, "fraction": 0.0} for name in ("cpu", "memory")},
         "jobs": {
             "total": 0,
+            "stored": 0,
             "pending": 0,
             "running": 0,
             "held": 0,
@@ -257,13 +258,14 @@ def test_a_summary_of_a_cell_that_changes_is_marked_approximate(
     omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert omega.json("cell", "status")["exact"] is True
-    heads = RedisCell.job_heads
+    sums = RedisCell.sums
 
     def changing(own: RedisCell) -> object:
+        answer = sums(own)
         own.submit([JobSpec("late", "late", "batch", (TaskGroup((1, 1), 1, 5),))], 0, "ada")
-        return heads(own)
+        return answer
 
-    monkeypatch.setattr(RedisCell, "job_heads", changing)
+    monkeypatch.setattr(RedisCell, "sums", changing)
     assert omega.json("cell", "status")["exact"] is False
-    monkeypatch.setattr(RedisCell, "job_heads", heads)
+    monkeypatch.setattr(RedisCell, "sums", sums)
     assert "approximate" not in omega.text("cell", "status")

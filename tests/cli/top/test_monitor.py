@@ -79,6 +79,7 @@ def test_running_jobs_are_listed_newest_first(cell: RedisCell) -> None:
     monitor = Monitor(cell, "store", sentences)
     seen = monitor.read(10_000)
     assert ([each.job.name for each in seen.running], seen.jobs["running"]) == (["b", "a"], 2)
+    assert seen.jobs == cell.sums().jobs
     assert [each.job.name for each in seen.queue] == ["b", "c"]
     place(cell, me, 3, "c", 1, 1)
     assert [each.job.name for each in monitor.read(11_000).running] == ["c", "b", "a"]

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 from math import inf
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from omega.cellstate.model import GroupStatus, Job, Machine, MachineState
@@ -12,7 +14,8 @@ from omega.cli.top.bars import bar, curve, cut
 from omega.cli.top.details import details
 from omega.cli.top.head import head
 from omega.cli.top.panes import Pane, chosen, fit, panes
-from omega.queries.overview import ListedJob, Overview, PoolLine, Rates, SchedulerRates, condition, rank, states
+from omega.queries.overview import ListedJob, Overview, PoolLine, RankedMachines, Rates, SchedulerRates, condition
+from omega.queries.ranked_machines import ranked
 
 
 def machine(index: int, cpu: int, memory: int = 0, state: MachineState = MachineState.UP) -> Machine:
@@ -46,14 +49,24 @@ MACHINES = [
     machine(4, 0, state=MachineState.DRAINED),
     machine(5, 2000),
 ]
+
+
+def as_ranked(machines: list[Machine]) -> RankedMachines:
+    """The machines as `top` ranks them, from the rows of a snapshot."""
+    rows = [(m.index, m.number, m.state, m.executor, *m.capacity, *m.allocated) for m in machines]
+    snapshot = SimpleNamespace(dimensions=2, rows=np.array(rows, dtype=np.int64).T)
+    named = {m.index: (m.name, tuple(m.attributes.items())) for m in machines}
+    cell = SimpleNamespace(dimensions=Dimensions(), described=lambda indices: [named[index] for index in indices])
+    return ranked(cell, snapshot, 1_000)  # type: ignore[arg-type]
+
+
 OVERVIEW = Overview(
     "default",
     "unix:///store.sock",
     Dimensions(),
     61_000,
     1234,
-    sorted(MACHINES, key=rank),
-    states([rank(each) for each in MACHINES], MACHINES),
+    as_ranked(MACHINES),
     [SchedulerRates(FIGURES, 0.5, 0.1, (0.1, 0.5))],
     [waiting(1, "crawl"), waiting(2, "shop", 100)],
     [],

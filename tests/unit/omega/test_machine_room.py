@@ -10,7 +10,9 @@ from omega.cellstate.replies import CommitRequest
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.queries import machine_room as module
+from omega.queries.fleet import Fleet
 from omega.queries.machine_room import FewMachines, ManyMachines, machine_room
+from omega.queries.machines import utilisation
 from omega.queries.room import Room
 from omega.queries.working_copy import working_copy
 
@@ -44,9 +46,15 @@ def random_cell(seed: int) -> MemoryCell:
 def test_both_forms_agree(seed: int) -> None:
     cell = random_cell(seed)
     few, many = FewMachines(cell.machines_at(range(cell.machine_count()))), ManyMachines(working_copy(cell), 2)
-    assert (few.up, few.some_offline, few.all_simulated) == (many.up, many.some_offline, many.all_simulated)
-    assert [few.largest(i) for i in (0, 1)] == [many.largest(i) for i in (0, 1)]
-    assert [few.holds(need) for need in NEEDS] == [many.holds(need) for need in NEEDS]
+    fleet, machines = Fleet(cell.sums()), cell.machines()
+    up = [machine for machine in machines if machine.state is MachineState.UP]
+    assert (fleet.up, fleet.total) == (len(up), len(machines))
+    assert fleet.some_offline == any(machine.state is MachineState.OFFLINE for machine in machines)
+    assert fleet.all_simulated == all(machine.executor % 2 for machine in up)
+    assert [fleet.largest(i) for i in (0, 1)] == [max((m.capacity[i] for m in up), default=0) for i in (0, 1)]
+    fits = [any(all(map(int.__ge__, machine.capacity, need)) for machine in up) for need in NEEDS]
+    assert [fleet.holds(need) for need in NEEDS] == fits
+    assert fleet.utilisation(("cpu", "memory")) == utilisation(("cpu", "memory"), machines)
     assert [few.room(need) for need in NEEDS] == [many.room(need) for need in NEEDS]
 
 
