@@ -6,7 +6,8 @@
 --@const J_WAS 11, J_ENDED 12, LONG 200
 --@include fast_path/state
 
-local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema', 'limits')
+local counters = redis.call('HMGET', meta_key, 'version', 'floor', 'transactions', 'pools', 'keep_jobs', 'schema', 'limits',
+  'tasks_finished', 'jobs_finished')
 if counters[6] and counters[6] ~= "SCHEMA" then return redis.error_reply('SCHEMA another') end
 local fast, limits, pools_limited = true, counters[7] and counters[7] ~= '0', counters[4] == "POOLS_LIMITED"
 if pools_limited and ARGV[fixed_args + 1] or #ARGV - fixed_args > LONG then
@@ -76,14 +77,13 @@ repeat -- the fast path
   counts[2] = version
   redis.call('HDEL', meta_key, '-')
   local count_text, placements_text = format('%d', (counters[3] or 0) + 1), nil
-  --@include fast_path/write
   -- As parts/totals.lua counts.
-  local sums = {}
-  if tasks_finished > 0 then sums.tasks_finished = tasks_finished end
-  if tasks_failed > 0 then sums.tasks_failed = tasks_failed end
-  if jobs_failed > 0 then sums.jobs_failed = jobs_failed end
-  if #done > jobs_failed then sums.jobs_finished = #done - jobs_failed end
-  for field, change in pairs(sums) do redis.call('HINCRBY', meta_key, field, change) end
+  local sums, finished = {}, #done - jobs_failed
+  if tasks_finished > 0 then sums[1], sums[2] = 'tasks_finished', format('%d', (counters[8] or 0) + tasks_finished) end
+  if finished > 0 then sums[#sums + 1], sums[#sums + 2] = 'jobs_finished', format('%d', (counters[9] or 0) + finished) end
+  --@include fast_path/write
+  if tasks_failed > 0 then redis.call('HINCRBY', meta_key, 'tasks_failed', tasks_failed) end
+  if jobs_failed > 0 then redis.call('HINCRBY', meta_key, 'jobs_failed', jobs_failed) end
   local asleep = named.asleep and redis.call('HKEYS', named.asleep) or {}
   for i = 1, #asleep do
     local key = named['wake:' .. asleep[i]]

@@ -62,7 +62,7 @@ repeat -- the fast path
     --@include fast_path/job
   end
   if not fast then break end
-  local by, placing, count_text, placements_text = member, true, nil, nil
+  local by, placing, count_text, placements_text, sums = member, true, nil, nil, nil
   if placed_jobs > 0 then
     count_text, placements_text = format('%d', (counters[5] or 0) + placed_jobs), format('%d', placements)
   end

@@ -1,5 +1,6 @@
 -- Write machines, jobs, lanes and queues; then the entries of the change list and the log. `jobs`: ids and
--- records; `by`: author; `count_text`, `placements_text`: the counters of transactions and placements, where they change. What is one is written without a list.
+-- records; `by`: author; `count_text`, `placements_text`: the counters of transactions and placements, where they change;
+-- `sums`: fields of parts/totals.lua and their values. What is one is written without a list.
 local records
 do
   local n, list, texts, p = #touched, nil, nil, touched[1]
@@ -59,8 +60,8 @@ if version % TRIM_EVERY == 0 then
 end
 if placements_text then
   redis.call('HSET', meta_key, 'version', version_text, 'transactions', count_text, 'placements', placements_text)
-elseif count_text then
-  redis.call('HSET', meta_key, 'version', version_text, 'transactions', count_text)
+elseif sums then
+  redis.call('HSET', meta_key, 'version', version_text, 'transactions', count_text, unpack(sums))
 else
   redis.call('HSET', meta_key, 'version', version_text)
 end
