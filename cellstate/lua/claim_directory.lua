@@ -13,18 +13,15 @@
 
 local function within(inner, outer) return inner == outer or sub(inner, 1, #outer + 1) == outer .. '/' end
 
-if keeps == '0' then
-  local found = redis.call('HGET', directories_key, path)
-  if found and match(found, '^(%S+) ') == job then redis.call('HDEL', directories_key, path) end
-  return { 'ok' }
-end
 local claims, holders, over = redis.call('HGETALL', directories_key), {}, {}
 for i = 2, #claims, 2 do holders[#holders + 1] = match(claims[i], '^(%S+) ') end
 load_jobs(holders)
 for i = 1, #claims, 2 do
   local holder, ends = match(claims[i + 1], '^(%S+) (%d+)$')
   local j = J[holder]
-  if holder ~= job then
+  if holder == job then
+    if keeps == '0' and claims[i] == path then over[#over + 1] = path end
+  elseif keeps == '1' then
     if j and j.was_complete or not j and tonumber(ends or 0) <= tonumber(now) then
       over[#over + 1] = claims[i]
     elseif within(claims[i], path) or within(path, claims[i]) then
@@ -32,6 +29,6 @@ for i = 1, #claims, 2 do
     end
   end
 end
-redis.call('HSET', directories_key, path, job .. ' ' .. ends_at)
+if keeps == '1' then redis.call('HSET', directories_key, path, job .. ' ' .. ends_at) end
 for _, each in ipairs(over) do redis.call('HDEL', directories_key, each) end
 return { 'ok' }

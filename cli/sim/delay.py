@@ -35,7 +35,7 @@ def command(
     result = {
         "skips": found,
         "wait": wait_share(found, machines, slots),
-        "locality": job_locality(tasks, machines, replicas, found),
+        "locality": job_locality(tasks, machines, replicas, skips=found),
         "last_task": predicted_locality(replicas / machines, found),
     }
     if app.as_json:

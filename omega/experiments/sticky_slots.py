@@ -27,7 +27,7 @@ TOLERANCE = 0.05
 CLUSTER = SlotCluster(reduce_slots=0, out_of_band=True, waits=(10.0, 10.0))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sticky:
     """Locality and completion (seconds) of so many concurrent jobs, without and with delay."""
 
@@ -76,7 +76,10 @@ def sticky(jobs: int, seed: int, maps: int = 360, cluster: SlotCluster = CLUSTER
         SlotSimulation(cluster, specs, ordering=FewestRunning(), placement=placement, seed=seed).run()
         for placement in (lambda _: FirstFit(), delayed(again=cluster.heartbeat))
     )
-    return Sticky(jobs, plain.local, late.local, plain.ended, late.ended, cluster.penalty)
+    return Sticky(
+        jobs=jobs, without=plain.local, with_delay=late.local, seconds_without=plain.ended, seconds_with=late.ended,
+        penalty=cluster.penalty,
+    )  # fmt: skip
 
 
 def _seconds(maps: int, rng: Random) -> Sequence[float]:

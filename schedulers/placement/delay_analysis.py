@@ -17,7 +17,7 @@ def predicted_locality(share: float, skips: int) -> float:
     return float(1 - (1 - share) ** skips)
 
 
-def job_locality(tasks: int, machines: int, replicas: int, skips: int) -> float:
+def job_locality(tasks: int, machines: int, replicas: int, *, skips: int) -> float:
     """Return the expected share of local tasks of a job whose tasks have `replicas` each on machines of their own.
 
     With K tasks left, a machine has data of one of them with the probability 1 − (1 − R/M)^K.

@@ -282,10 +282,8 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
     assert [event["kind"] for event in history.pop("events")] == ["submit", "place", "place"]
     assert history == {"attempts": 1, "conflicts": 0, "by": ["batch/0"], "complete": True, "lost": 0, "placed_again": 0}
     text = omega.text("job", "status", "crawl-1")
-    assert "crawl (crawl-1) · batch · precedence 100" in text
-    assert "5 · 5 running" in text
-    assert "1 transaction by batch/0, 0 conflicts · first placed after" in text
-    assert "cpu 500m, memory 256Mi" in text
+    shown = ("crawl (crawl-1) · batch · precedence 100", "5 · 5 running", "cpu 500m, memory 256Mi")
+    assert all(each in text for each in (*shown, "1 transaction by batch/0, 0 conflicts · first placed after"))
 
 
 def test_a_job_is_found_by_id_prefix_or_name(omega: Omega, cell: RedisCell) -> None:

@@ -19,14 +19,14 @@ def test_the_values_of_the_paper() -> None:
 def test_locality_by_the_tasks_left_with_620_machines(left: int, expected: float) -> None:
     share = 1 - (1 - 3 / 620) ** left
     assert predicted_locality(share, 270) == pytest.approx(expected, abs=0.005)
-    assert job_locality(10, 620, 3, 270) == pytest.approx(0.96, abs=0.005)
+    assert job_locality(10, 620, 3, skips=270) == pytest.approx(0.96, abs=0.005)
 
 
 @pytest.mark.parametrize("locality", [0.5, 0.8, 0.95, 0.99])
 @pytest.mark.parametrize(("tasks", "machines", "replicas"), [(3, 50, 3), (20, 100, 3), (200, 1_000, 1)])
 def test_the_skips_suffice_for_the_locality(locality: float, tasks: int, machines: int, replicas: int) -> None:
     skips = skips_needed(locality, tasks, machines, replicas)
-    assert job_locality(tasks, machines, replicas, skips) >= locality - 0.005
+    assert job_locality(tasks, machines, replicas, skips=skips) >= locality - 0.005
 
 
 def test_it_agrees_with_slots_drawn_at_random() -> None:
@@ -39,7 +39,7 @@ def test_it_agrees_with_slots_drawn_at_random() -> None:
             found = next((task for offer in offers for task in data if offer in task), None)
             local += found is not None
             data.remove(data[0] if found is None else found)
-    assert local / (jobs * tasks) == pytest.approx(job_locality(tasks, machines, replicas, skips), abs=0.02)
+    assert local / (jobs * tasks) == pytest.approx(job_locality(tasks, machines, replicas, skips=skips), abs=0.02)
 
 
 @pytest.mark.parametrize(

@@ -95,17 +95,7 @@ def furnish(town: Town) -> None:
     cell.set_machine_attributes(index, {"rack": "r2"}, 10, "ada")
     cell.submit([job("words", TaskGroup((10, 10), 2, 5, {"command": ["true"], "name": "w"}))], 11, "ada")
     assert town.commit("words", Claim(index, 0, 2)) == 2
-    worker = Worker(index, town.run_of("words", index), 0)
-    for phase, failed_ms in (("map", 11), ("map", None), ("reduce", None)):
-        cell.claim_shard("words", worker, 1, 1, 99_999)
-        cell.end_shard("words", "words-name", worker, phase, 0, 20, failed_ms=failed_ms)
-    cell.claim_directory("/data/words", "words", expire_ms=600_000)
-    cell.submit([job("counts", SMALL)], 12, "ada")
-    assert town.commit("counts", Claim(index, 0, 2)) == 2
-    worker = Worker(index, town.run_of("counts", index), 0)
-    cell.claim_shard("counts", worker, 3, 2, 12)
-    cell.end_shard("counts", "counts-name", worker, "map", 0, 20)
-    cell.claim_shard("counts", worker, 3, 2, 12)
+    shards(town, index)
     cell.update("words", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")
     cell.settle("words", "new tasks fail", 13, "batch/0")
     cell.update("held", [TaskGroup((20, 20), 1, 5)], {"groups": [{}, {"command": ["false"]}]}, 13, "ada")
@@ -148,6 +138,21 @@ def furnish(town: Town) -> None:
     while digest(cell, cell.store_ms()):
         pass
     town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)
+
+
+def shards(town: Town, index: int) -> None:
+    """Two jobs share their work by shards on a machine; one has claimed its output directory."""
+    cell, worker = town.cell, Worker(index, town.run_of("words", index), 0)
+    for phase, failed_ms in (("map", 11), ("map", None), ("reduce", None)):
+        cell.claim_shard("words", worker, 1, 1, 99_999)
+        cell.end_shard("words", "words-name", worker, phase, 0, 20, failed_ms=failed_ms)
+    cell.claim_directory("/data/words", "words", expire_ms=600_000)
+    cell.submit([job("counts", SMALL)], 12, "ada")
+    assert town.commit("counts", Claim(index, 0, 2)) == 2
+    worker = Worker(index, town.run_of("counts", index), 0)
+    cell.claim_shard("counts", worker, 3, 2, 12)
+    cell.end_shard("counts", "counts-name", worker, "map", 0, 20)
+    cell.claim_shard("counts", worker, 3, 2, 12)
 
 
 def assert_shares(town: Town) -> None:

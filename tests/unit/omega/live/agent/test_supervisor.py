@@ -32,15 +32,10 @@ def order(tmp_path: Path) -> Order:
             "environment": {"PATH": os.environ["PATH"]},
             "directory": str(tmp_path / "work"),
             "restart": {"attempts": 0, "delay_ms": 10, "factor": 2.0},
-            "time_limit_ms": 0,
-            "grace_ms": 200,
-            "log_bytes": 1 << 20,
-            "memory_bytes": 0,
-            "cgroup": "",
             "lease": str(tmp_path / "lease"),
-            "incarnation": 5,
+            "cgroup": "",
             "user": None,
-        }
+        } | {"time_limit_ms": 0, "grace_ms": 200, "log_bytes": 1 << 20, "memory_bytes": 0, "incarnation": 5}
         (tmp_path / "lease").write_text(" ".join(str(lease_file.now() + seconds) for seconds in lease) + " 5")
         (tmp_path / "order.json").write_text(json.dumps(said | more))
         return tmp_path
