@@ -138,7 +138,7 @@ class _Warnings:
         from omega.schedulers.constraints.locality import is_local, notes
 
         work = as_work(spec)
-        if is_local(work.job) and self.room.machines:
+        if is_local(work.job) and self.fleet.total:
             look_up(self.cell, self.empty, [work])
             for i in range(len(spec.groups)):
                 yield from (_Warning(spec.name, text, _group(spec, i)) for text in notes(work.job, i, self.empty))

@@ -171,7 +171,7 @@ class Room:
 
     def delay(self, job: Job) -> tuple[int, str] | None:
         """Return until when (ms since 1970) and at which level its scheduler delays a job; None if it does not."""
-        self._read()
+        _ = self.fleet  # delays are read with it
         return self._delayed.get(job.id)
 
     def largest_lack(self, need: Resources) -> str | None:
