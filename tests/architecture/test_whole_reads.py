@@ -57,6 +57,7 @@ READS = {
 """File, function and method of each read of all machines or jobs, and why."""
 IN_SCRIPTS = {
     ("changed_records.lua", "kinds_key"): "kinds with limits are few",
+    ("claim_directory.lua", "directories_key"): "output directories of MapReduce jobs that are being written",
     ("digest.lua", "usage_key"): "the hours that are kept, when a new one begins",
     ("health.lua", "health_key"): "grants for unhealthy tasks, which live for seconds",
     ("limit.lua", "lanes_key"): "at most 32,000 lanes; an operator sets the first limit of a kind",
