@@ -82,6 +82,11 @@ def fair(s: Any, work: float, busy: float) -> float:
     return float(s.repeat * (reached + 8.0 + busy * s.calm_seconds + 30 * work))
 
 
+def questions(s: Any, work: float, busy: float) -> float:
+    """Each cell: it is filled, and each command is started several times; an estimate that was not calibrated."""
+    return float(len(s.cells) * (60 + 20 * s.times) * work * (1 + busy))
+
+
 def everything(s: Any, work: float, busy: float) -> float:
     """The sum of its parts."""
     return sum(BY_MODULE[module](settings, work, busy) for module, settings in s.parts())
@@ -97,6 +102,7 @@ BY_MODULE: dict[str, Estimate] = {
     "instructions": instructions,
     "sim": sim,
     "fair": fair,
+    "questions": questions,
     "everything": everything,
 }
 

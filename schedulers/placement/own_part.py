@@ -5,6 +5,7 @@ The part is a preference. A scheduler whose part has no room goes on behind it, 
 
 from dataclasses import dataclass, field
 from random import Random
+from typing import ClassVar
 
 from omega.cellstate.override import override
 from omega.schedulers.draws import sampler_of
@@ -22,6 +23,8 @@ class OwnPart(FirstFit):
 
     _part: list[int] = field(default_factory=lambda: [0, 1], init=False, repr=False, compare=False)
     """Number of the scheduler among its kind, and how many they are."""
+
+    reads: ClassVar[tuple[str, ...]] = ()
 
     def join(self, peers: Peers) -> None:
         """Record the number of the scheduler and of its peers."""

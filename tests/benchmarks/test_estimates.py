@@ -10,7 +10,20 @@ from types import SimpleNamespace
 import pytest
 
 import benchmarks
-from benchmarks import blocked, commit, conflict, everything, fair, instructions, intake, launch, lists, place, sim
+from benchmarks import (
+    blocked,
+    commit,
+    conflict,
+    everything,
+    fair,
+    instructions,
+    intake,
+    launch,
+    lists,
+    place,
+    questions,
+    sim,
+)
 from benchmarks.estimates import BY_MODULE, estimate, unit
 
 DEFAULTS = {
@@ -23,6 +36,7 @@ DEFAULTS = {
     "intake": intake.Settings(),
     "lists": lists.Settings(),
     "place": place.Settings(),
+    "questions": questions.Settings(),
     "sim": sim.Settings(),
 }
 

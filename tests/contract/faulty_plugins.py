@@ -73,7 +73,8 @@ FAULTS = (
     Fault("wall clock instead of snapshot.now", DELAY, "snapshot.now", "__import__('time').time()"),
     Fault("waits for ever", DELAY, "if not near or snapshot.now >= since + self.wait:", "if not near:"),
     Fault("waits from the first job on", DELAY, 'work.notes.setdefault("delay"', 'self.__dict__.setdefault("delay"'),
-    Fault("reads names that are not fetched", CHOICES, "reads_attributes = True", "reads_attributes = False"),
+    Fault("reads names that are not fetched", CHOICES, "reads_attributes = True", "reads_attributes = False",
+          unnoticed="the names are fetched for every job that waits for its data"),
     # Preemptions
     Fault("evicts any precedence", YOUNGEST, " or each.precedence >= precedence", ""),
     Fault("evicts its own precedence", PRECEDENCE, "each.precedence < below", "each.precedence <= below"),
