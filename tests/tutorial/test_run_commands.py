@@ -60,7 +60,7 @@ def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeyp
     assert up.wait(60) == 0
     up.stdout.close()
     cell = RedisCell.open(connect(store_url), "at-home")
-    assert (cell.members(), cell.agents(), cell.machines()) == ({}, {}, [])
+    assert (cell.members(), cell.agents(), [each.online for each in cell.machines()]) == ({}, {}, [False])
     assert omega.json("cell", "verify")["ok"]
     cell.delete()
     cell.close()
