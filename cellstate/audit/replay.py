@@ -118,7 +118,7 @@ class Replay:
                 job.fewest = job.placed if job.fewest is None else min(job.fewest, job.placed)
         for job_id in self._victims:
             job = self.jobs[job_id]
-            job.torn.add(job.placed + self._ended[job_id])
+            job.torn.add(job.placed and job.placed + self._ended[job_id])
         for evictor, placement in self._evictors.items():
             if evictor not in self._placers:
                 self.say(5, f"evicted for {evictor}, which placed nothing", f"placement {placement}")
