@@ -126,7 +126,8 @@ def test_up_starts_a_failing_scheduler_again_with_growing_delays(omega: Omega, c
                 assert process.poll() is None, err
                 said = [line for line in err if "own/0" in line]
         finally:
-            process.kill()
+            process.terminate()  # ends its members too, as a kill would not
+            process.wait(60)
     assert all(line.startswith(begin) for line in said), err
     delays = [line.rpartition("; ")[2] for line in said]
     assert delays[:3] == ["starts again in 1.0 s", "starts again in 2.0 s", "starts again in 4.0 s"]

@@ -160,9 +160,12 @@ def test_a_store_out_of_reach_is_named_and_the_cell_is_none_the_worse(store_url:
     with pytest.raises(Unreachable) as refusal:
         RedisCell.connect(nowhere, "cell")
     assert str(refusal.value) == line
-    group = ProcessSupervisor(nowhere, "cell", tmp_path)
-    assert refused_start(group, "batch/0") == f"error: {line}"
-    assert refused_start(group, "simulated/any") == f"error: {line}"
+    with ProcessSupervisor(nowhere, "cell", tmp_path) as group:
+        for member in ("batch/0", "simulated/any"):
+            group.start(member)
+            waits = waited_for_store(member, line)[:1]
+            until(lambda: words_of(group, member) == waits, f"{member} waits for the store")  # noqa: B023 - at once
+            assert group.members[member].poll() is None
 
 
 def test_a_cell_written_by_a_newer_omega_is_left_alone(store_url: str, tmp_path: Path) -> None:
