@@ -40,7 +40,8 @@ _KNOWS_SETINFO = (7, 2)
 """A server before 7.2 fails to start with a rule for ``client|setinfo``."""
 _READS = (
     "multi", "exec", "scan", "type", "exists", "pttl", "get", "hget", "hgetall", "hkeys", "hlen", "hmget", "hscan",
-    "lindex", "llen", "lrange", "smembers", "xlen", "xrange", "xrevrange", "zcard", "zrange", "zrangebyscore", "zscore",
+    "lindex", "llen", "lrange", "smembers", "xlen", "xrange", "xrevrange", "zcard", "zcount", "zrange", "zrangebyscore",
+    "zrevrange", "zrevrangebyscore", "zscore",
 )  # fmt: skip
 _DIRECT: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("blmove", "del", "hdel", "hset", "rpush"),

@@ -88,7 +88,8 @@ def test_logs(omega: Omega, at_home: Agent, tmp_path: Path, monkeypatch: pytest.
     assert omega.text("job", "logs", "talk") == "one\ntwo\nthree\n"
     assert omega.text("job", "logs", "talk", "--tail", "2") == "two\nthree\n"
     assert omega.text("job", "logs", "talk", "--follow", "--stderr") == "wrong\n"
-    found = {"cell": omega.cell, "job": job, "group": 0, "task": 0, "generation": 1, "stream": "stdout", "cut_bytes": 0}
+    found = {"cell": omega.cell, "job": job, "group": 0, "task": 0, "indices": "0", "task_name": "0[0]"}
+    found |= {"generation": 1, "stream": "stdout", "cut_bytes": 0}
     assert omega.json("job", "logs", job) == found | {"source": "files", "text": "one\ntwo\nthree\n"}
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "elsewhere"))
     assert omega.json("job", "logs", job, "--tail", "1") == found | {"source": "store", "text": "three\n"}

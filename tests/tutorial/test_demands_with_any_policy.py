@@ -11,6 +11,7 @@ from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.transaction import Outcome, Transaction
 from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.schedulers.dry_run import DryRun
+from omega.schedulers.preemption.hadoop import HadoopPreemption
 from omega.schedulers.scheduler import Scheduler
 from tests.tutorial.policies import schedulers
 from tests.unit.schedulers.rig import Rig
@@ -113,6 +114,8 @@ def test_live(found: str) -> None:
 @pytest.mark.parametrize("found", [name for name, each in FOUND.items() if each.preemption.evicts])
 def test_live_in_room_that_evictions_make(found: str) -> None:
     scheduler = FOUND[found].fresh("evicts")
+    if isinstance(scheduler.preemption, HadoopPreemption):
+        scheduler.preemption.fair_timeout = 0.0  # its default of 600 s is longer than this test
     rig = live(scheduler)
     low = demanding(scheduler.kind, "low", 24)
     assert sum(run(rig, [low])["low"].values()) == 24

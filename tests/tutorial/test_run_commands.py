@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from omega.cellstate.model import MachineState
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from tests.cli.conftest import Omega
@@ -60,7 +61,7 @@ def test_omega_up_runs_what_is_asked_for(store_url: str, tmp_path: Path, monkeyp
     assert up.wait(60) == 0
     up.stdout.close()
     cell = RedisCell.open(connect(store_url), "at-home")
-    assert (cell.members(), cell.agents(), [each.online for each in cell.machines()]) == ({}, {}, [False])
+    assert (cell.members(), cell.agents(), [each.state for each in cell.machines()]) == ({}, {}, [MachineState.OFFLINE])
     assert omega.json("cell", "verify")["ok"]
     cell.delete()
     cell.close()
