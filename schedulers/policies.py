@@ -6,7 +6,7 @@ construction.
 """
 
 from abc import abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from random import Random
@@ -269,6 +269,22 @@ def _places_all(kind: type[Placement]) -> bool:
     """Return whether a class has `place_all`, and inherits it no further than it inherits `place`."""
     owners = [name for each in kind.__mro__ for name in ("place_all", "place") if name in vars(each)]
     return owners[:1] == ["place_all"]
+
+
+def place_all_before(
+    inner: Placement,
+    stop: Callable[[Work], bool],
+    works: Sequence[Work],
+    snapshot: Snapshot,
+    rng: Random,
+    most: int,
+) -> tuple[list[Sequence[Claim]], int]:
+    """Return what `place_all` of a wrapped placement returns for the jobs before the first that `stop` names."""
+    together = as_places_all(inner)
+    if together is None:
+        return [], 0
+    first = next((number for number, work in enumerate(works) if stop(work)), len(works))
+    return together.place_all(works[:first], snapshot, rng, most)
 
 
 def claims_of(policy: Placement | Preemption, claims: Sequence[Claim] | None) -> Sequence[Claim]:

@@ -13,7 +13,7 @@ from omega.schedulers.constraints.enforcing import demanding, enforced
 from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement
-from omega.schedulers.policies import Placement, applies_constraints, as_places_all, claims_of
+from omega.schedulers.policies import Placement, applies_constraints, claims_of, place_all_before
 from omega.schedulers.work import Work
 
 
@@ -53,13 +53,7 @@ class Constrained:
         self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
     ) -> tuple[list[Sequence[Claim]], int]:
         """Return the claims of the first jobs without demands, as far as the inner placement places jobs together."""
-        inner = as_places_all(self.inner)
-        if inner is None:
-            return [], 0
-        for number, work in enumerate(works):
-            if demanding(work, snapshot):
-                return inner.place_all(works[:number], snapshot, rng, most)
-        return inner.place_all(works, snapshot, rng, most)
+        return place_all_before(self.inner, lambda work: demanding(work, snapshot), works, snapshot, rng, most)
 
     def _narrowed(self, work: Work, snapshot: Snapshot, rng: Random, masks: dict[int, Mask | None]) -> Sequence[Claim]:
         """Place group by group, each on its own narrowed snapshot."""

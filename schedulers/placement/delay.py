@@ -21,7 +21,7 @@ from omega.schedulers.placement.constrained import within_constraints
 from omega.schedulers.placement.delay_rule import DelayReset, DelayRule, Waiting
 from omega.schedulers.placement.domains import places_of
 from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.policies import Placement, as_places_all, claims_of, declared, with_wrapped
+from omega.schedulers.policies import Placement, claims_of, declared, place_all_before, with_wrapped
 from omega.schedulers.work import Work
 
 NOTE = "omega.delay"
@@ -77,8 +77,7 @@ class Delay(Placement):
 
     @override
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
-        job = work.job
-        if not (job.spec and is_local(job)):
+        if not _has_locality(work):
             return self.inner.place(work, snapshot, rng)
         wants = {group: wants for group, left in enumerate(work.left) if left and (wants := self.wants(work, group))}
         if not wants:
@@ -89,13 +88,7 @@ class Delay(Placement):
         self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
     ) -> tuple[list[Sequence[Claim]], int]:
         """Return the claims of the first jobs without locality, as far as the inner placement places jobs together."""
-        inner = as_places_all(self.inner)
-        if inner is None:
-            return [], 0
-        for number, work in enumerate(works):
-            if work.job.spec and is_local(work.job):
-                return inner.place_all(works[:number], snapshot, rng, most)
-        return inner.place_all(works, snapshot, rng, most)
+        return place_all_before(self.inner, _has_locality, works, snapshot, rng, most)
 
 
 class _Attempt:
@@ -230,6 +223,10 @@ class _Attempt:
             self.left[group] -= claim.count
             self.places[claim.machine] = self.places.get(claim.machine, 0) + claim.count
         return placed
+
+
+def _has_locality(work: Work) -> bool:
+    return bool(work.job.spec) and is_local(work.job)
 
 
 def within_locality(placement: Placement) -> Placement:
