@@ -133,6 +133,8 @@ class Inspection:
     """Machines that held more than they had at their last change."""
     recent: dict[str, float] = field(default_factory=dict)
     """Jobs by the index of submissions, and their position in it."""
+    waiters: dict[str, float] = field(default_factory=dict)
+    """Jobs that wait for others, as the key lists them, and their scores."""
     drains: set[int] = field(default_factory=set)
     """Machines with a deadline for their tasks."""
     mailboxes: dict[int, Sequence[tuple[int, int, str, str]]] = field(default_factory=dict)

@@ -22,6 +22,7 @@ Redis Cluster.
     pools       hash    settings of pools and trees; what pools that carry limits hold (cellstate/pools/records.py)
     epoch       hash    the published fair shares, and what they were computed from (cellstate/pools/epoch_records.py)
     recent      zset    job id → number of its submission, for lists that begin with the newest jobs
+    waiters     zset    "job number waiter", all of score 0: jobs that wait for another to end, by number of submission
     done        list    "id version" of finished jobs, oldest first: the version in which each ended
     times       list    "version ms", the server's clock at some versions, oldest first
     history     hash    job id → what of the log concerned it, in a bounded record (cellstate/digest/history.py)

@@ -331,7 +331,7 @@ class Job:
     """Why its scheduler's gate holds it, "" for not; whether a person released it: then no gate holds it again."""
     after: tuple[After, ...] = ()
     """Jobs that it still waits for; for a job stopped because of them, those that can no longer satisfy it."""
-    awaited: tuple[str, ...] = ()
+    awaited: bool = False
     """Ids of the jobs that wait for it."""
     begun: bool = False
     """Whether its first wait is over: nothing was placed at an attempt, or tasks were taken off again unfinished."""

@@ -46,7 +46,7 @@ CHANGING = (
     Field("leaving", "?", "tasks of it are leaving a machine", seen=Seen.OWN),
     Field("size", "2", "number of groups", seen=Seen.DECLARED),
     Field("modified", "8", "version of the last change by a person", seen=Seen.OWN),
-    Field("links", "T", "jobs that it waits for and that wait for it (lua/parts/links.lua)", seen=Seen.OWN),
+    Field("links", "T", "jobs that it waits for; whether jobs wait for it (lua/parts/links.lua)", seen=Seen.OWN),
 )
 """Fields of a job that change after its submission."""
 

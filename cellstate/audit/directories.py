@@ -17,7 +17,7 @@ from omega.cellstate.audit.pool_invariants import (
 from omega.cellstate.audit.reading import CellState
 from omega.cellstate.audit.register import ChangedMachine, JobFacts, Register
 from omega.cellstate.audit.rules import Violation
-from omega.cellstate.audit.sums import sums_follow_from_records
+from omega.cellstate.audit.sums import sums_follow_from_records, waiters_follow_from_jobs
 from omega.cellstate.inspection import Inspection
 from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, MachineState, runs_commands
 
@@ -159,10 +159,10 @@ def jobs_follow_from_log(inspection: Inspection, cell_state: CellState, register
 
 
 def _strange_links(job: Job, entry: JobFacts) -> Iterator[str]:
-    named = {wait.job for wait in job.after} - entry.waits_ever, set(job.awaited) - entry.awaited_by
-    for verb, strange in zip(("waits for", "is awaited by"), named, strict=True):
-        if strange:
-            yield f"{verb} {sorted(strange)}, which the log does not have"
+    if strange := {wait.job for wait in job.after} - entry.waits_ever:
+        yield f"waits for {sorted(strange)}, which the log does not have"
+    if job.awaited and not entry.awaited_by:
+        yield "is awaited, by the log by no job"
 
 
 def _unlike(job: Job, entry: JobFacts) -> Iterator[str]:
@@ -229,11 +229,13 @@ def specifications_belong_to_jobs(inspection: Inspection, cell_state: CellState,
 
 
 def housekeeping_has_work(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
-    """4: every stopped job with running tasks is due for housekeeping, and no deleted job is."""
+    """4: stopped jobs with running tasks and awaited jobs that ended are due for housekeeping, no deleted job is."""
     for job in cell_state.jobs.values():
         running = any(group.placed for group in job.groups)
         if job.state is JobState.STOPPED and running and job.id not in inspection.chores:
             yield Violation(4, "is stopped with running tasks and missing in the housekeeping set", f"job {job.id}")
+        if job.awaited and job.state in _ENDED and not (running or job.unplaced) and job.id not in inspection.chores:
+            yield Violation(4, "has ended, and nothing releases the jobs that wait for it", f"job {job.id}")
         due = [loss.due_ms for group in job.groups for loss in group.losses if loss.due_ms]
         retried = any(loss.retried.failures for group in job.groups for loss in group.losses)
         longest = LONGEST_RETRY_MS if retried else LONGEST_MS
@@ -387,8 +389,8 @@ def others_agree(inspection: Inspection, _: CellState, __: Register) -> Iterator
 DIRECTORIES: tuple[Directory, ...] = (
     records_are_readable, machines_are_listed, machines_are_as_operators_set_them,
     chunks_hold_runs, executors_are_numbered, jobs_follow_from_log,
-    finished_jobs_are_listed, specifications_belong_to_jobs, housekeeping_has_work, losses_are_counted,
-    queues_are_in_order, members_follow_from_log, limits_follow_from_log, lanes_follow_from_jobs,
+    finished_jobs_are_listed, specifications_belong_to_jobs, housekeeping_has_work, waiters_follow_from_jobs,
+    losses_are_counted, queues_are_in_order, members_follow_from_log, limits_follow_from_log, lanes_follow_from_jobs,
     pools_follow_from_jobs_and_log,
     machines_are_in_their_trees, epoch_follows_from_log, changes_follow_from_log, counters_are_reached, facts_agree,
     others_agree, *OUTLIVING, sums_follow_from_records,

@@ -188,7 +188,7 @@ def states_fit_counts(cell_state: CellState) -> Iterator[Violation]:
 
 
 def waits_are_mutual(cell_state: CellState) -> Iterator[Violation]:
-    """4: a job is held exactly while a person holds it or it waits; the jobs it waits for are live and list it."""
+    """4: a job is held exactly while a person holds it or it waits; the jobs that it waits for know of waiting jobs."""
     for job in cell_state.jobs.values():
         where = f"job {job.id}"
         if job.state in _OPEN and (job.state is JobState.HELD) != bool(job.held or job.gate or job.after):
@@ -196,10 +196,10 @@ def waits_are_mutual(cell_state: CellState) -> Iterator[Violation]:
             yield Violation(4, f"is {job.state.name.lower()} and held back by {why}", where)
         for wait in job.after if job.state is JobState.HELD else ():
             awaited = cell_state.jobs.get(wait.job)
-            if awaited is None or job.id not in awaited.awaited:
-                yield Violation(4, f"waits for {wait.job}, which does not know of it", where)
-            elif not any(group.unplaced or group.placed for group in awaited.groups):
-                yield Violation(4, f"waits for {wait.job}, which has ended", where)
+            if awaited is None or not awaited.awaited:
+                ended = awaited and not any(group.unplaced or group.placed for group in awaited.groups)
+                how = "has ended" if ended else "does not know of it"
+                yield Violation(4, f"waits for {wait.job}, which {how}", where)
 
 
 def queues_hold_pending_jobs(cell_state: CellState) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""The sums that the store keeps against machines and jobs (invariant 6 of the audit)."""
+"""The sums and indexes that the store keeps against machines and jobs (invariant 6 of the audit)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from omega.cellstate.audit.reading import CellState
 from omega.cellstate.audit.register import Register
 from omega.cellstate.audit.rules import Violation
 from omega.cellstate.inspection import Inspection
-from omega.cellstate.model import MachineState
+from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.pages import head_of
 from omega.cellstate.sums import TOTALS, Shape, totals_of
 
@@ -36,6 +36,20 @@ def sums_follow_from_records(inspection: Inspection, cell_state: CellState, _: R
             )
             yield Violation(6, what, f"recent {job_id}")
     yield from _totals(inspection, cell_state)
+
+
+def waiters_follow_from_jobs(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
+    """4: the jobs that wait for others are listed under these, and no others are."""
+    expected = {
+        f"{wait.job} {job.order:014} {job.id}"
+        for job in cell_state.jobs.values() if job.state is JobState.HELD for wait in job.after
+    }  # fmt: skip
+    for member in sorted(expected ^ inspection.waiters.keys()):
+        what = "is not listed, and its job waits" if member in expected else "is listed, and no job waits so"
+        yield Violation(4, what, f"waiters {member}")
+    for member, score in inspection.waiters.items():
+        if score:
+            yield Violation(4, f"has the score {score}, not 0", f"waiters {member}")
 
 
 def _totals(inspection: Inspection, cell_state: CellState) -> Iterator[Violation]:

@@ -1,15 +1,17 @@
 """Restoring a backup to a store."""
 
+import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import redis
 
 from omega.cellstate import keys, ranges
-from omega.cellstate.backup import CHUNK, NAMES, RECENT, SHAPES, Backup, StoredKey, Told
+from omega.cellstate.backup import CHUNK, NAMES, RECENT, SHAPES, WAITERS, Backup, StoredKey, Told
 from omega.cellstate.backup.upgrade import upgraded
+from omega.cellstate.model import JobState
 from omega.cellstate.ports import StoredCell
-from omega.cellstate.redis.job_records import read_order
+from omega.cellstate.redis.job_records import decode, has_links, read_order
 from omega.cellstate.redis.records import read_row, read_runs
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import translate
@@ -89,13 +91,24 @@ def write(client: Any, prefix: str, backup: Backup, told: Told) -> None:
 
 
 def rebuilt(backup: Backup) -> dict[str, StoredKey]:
-    """Return the keys that follow from machines and jobs: the index of submissions, machines by shape."""
+    """Return the keys that follow from machines and jobs: the index of submissions, machines by shape, waits."""
     size = len(backup.resources)
     rows = (read_row(record, size) for record in backup.bulk["machines"].values())
     shapes = [word.encode() for pair in shape_fields(rows, size).items() for word in pair]
     orders = [word for job, record in backup.bulk["jobs"].items() for word in (job, b"%d" % read_order(record))]
-    keys_ = {RECENT: StoredKey("zset", orders), SHAPES: StoredKey("hash", shapes)}
+    waits = [word for job, record in backup.bulk["jobs"].items() for word in waiters_of(job.decode(), record, size)]
+    keys_ = {
+        RECENT: StoredKey("zset", orders), SHAPES: StoredKey("hash", shapes), WAITERS: StoredKey("zset", waits),
+    }  # fmt: skip
     return {name: key for name, key in keys_.items() if key.items}
+
+
+def waiters_of(job: str, record: bytes, size: int) -> Iterator[bytes]:
+    """Yield the members of ``waiters`` for a job, each with its score (lua/parts/links.lua)."""
+    if has_links(record) and (fields := decode(record, size))["state"] == JobState.HELD:
+        for awaited in dict.fromkeys(re.findall(r"<(\w[^<>+]*)", fields["links"])):
+            yield f"{awaited} {fields['order']:014} {job}".encode()
+            yield b"0"
 
 
 def counters(backup: Backup, before: Mapping[str, int]) -> dict[str, bytes]:

@@ -1,5 +1,6 @@
 """Records of an older schema converted to the present one: what `omega store restore` and `migrate` share."""
 
+import re
 from collections.abc import Callable
 
 from omega.cellstate import keys
@@ -60,13 +61,23 @@ def with_minimum(record: bytes) -> bytes:
     return record[:at] + bytes(2) + record[at:]
 
 
+def waiters_apart(record: bytes) -> bytes:
+    """Return a job's record with whether jobs wait for it, in place of these jobs, whose records say so too."""
+    start = LINKS_AT + 4
+    end = start + int.from_bytes(record[LINKS_AT:start], "little")
+    links = re.sub(rb">\w[^<>]*", b"", record[start:end])
+    if len(links) < end - start:
+        links += b">*"
+    return record[:LINKS_AT] + len(links).to_bytes(4, "little") + links + record[end:]
+
+
 def to_8(backup: Backup) -> None:
-    """Convert to schema 8: records of jobs have the minimum of a gang, counters sums over them.
+    """Convert to schema 8: records of jobs have the minimum of a gang, not the jobs that wait, counters sums over them.
 
     What operators set of machines is on record from now on (``operator``); the digest of the log begins with a gap.
     """
     jobs = backup.bulk["jobs"]
-    jobs.update({job: with_minimum(record) for job, record in jobs.items()})
+    jobs.update({job: waiters_apart(with_minimum(record)) for job, record in jobs.items()})
     sums_are_kept(backup)
 
 

@@ -1,6 +1,6 @@
 -- Assign machines to pool trees. Tasks of jobs of another tree are pending again, and leave their machine.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools trees changes log done recent history results housekeeping static
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools trees changes log done recent history results housekeeping waiters static
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by version | triples
 -- version: that of the pools by which the caller chose the trees. A triple is the index of a machine, the name and opaque
@@ -40,7 +40,6 @@ for _, index in ipairs(mine) do
   touch(m, 1)
   fact(with_values('machine ' .. index .. ' tree ' .. chosen[index], m))
 end
-store(trees_key, rows)
 for _, index in ipairs(mine) do
   local m = M[index]
   for placement, id in gmatch(m.runs, ' (%d+):([^:]+):') do
@@ -50,9 +49,11 @@ for _, index in ipairs(mine) do
     end
   end
 end
+lack = end_waits()
+if lack then return lack end
+store(trees_key, rows)
 if #mine > 0 then
   meta.transactions, freed = meta.transactions + 1, true
-  end_waits()
   publish(at, by, false)
 end
 return { 'ok', #mine, count }

@@ -2,7 +2,7 @@
 -- snapshot lacks and with its next jobs. This script is the specification of a conflict.
 --
 -- KEYS   meta machines runs jobs specs lanes changes log schedulers lease pools trees | box:* pending:* wake:* asleep, and what only the general
---        form needs: placed jobnames kinds lanenames done recent history results housekeeping
+--        form needs: placed jobnames kinds lanenames done recent history results housekeeping waiters
 -- ARGV   dims tag at member incarnation number since since_tag request basis | transactions
 -- request: "most owned kind lanes" of the intake (parts/intake.lua), empty for none.
 -- basis: for the log, the version on which the transactions were decided, and when that began.
@@ -26,7 +26,7 @@ local kinds_key = named.kinds
 if last ~= number then
   --@include fast_path/place
 end
-if not named.placed then return { 'keys', 'done', 'history', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed', 'recent', 'results' } end
+if not named.placed then return { 'keys', 'done', 'history', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed', 'recent', 'results', 'waiters' } end
 local placed_key, jobnames_key, lanenames_key, done_key, housekeeping_key =
   named.placed, named.jobnames, named.lanenames, named.done, named.housekeeping
 --@include numbers rows delta answer listing counters announce ranges records done pools lanes totals publish links placements losses tasks shares
@@ -81,7 +81,6 @@ local function load(transactions, machines, ids, evicting)
     load_jobs_on(evicting)
     load_strict_gangs()
   end
-  load_awaiting()
   load_kinds_of_jobs()
   if shares.used then shares.load(transactions) end
   if pools.limited then
@@ -395,6 +394,7 @@ if lack then return lack end
 
 local answers = {}
 for i = 1, #transactions do answers[i] = decide(transactions[i], i) end
-end_waits()
+lack = end_waits()
+if lack then return lack end
 publish(at, member, false, '', 'basis', basis)
 return answer(concat(answers, ';'), meta.version, meta.floor, meta.arrivals)

@@ -1,6 +1,6 @@
 -- Deregister an executor that leaves or whose lease expired: tasks on its machines are lost and pending again, once.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping shapes names executors agents serving lease
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters shapes names executors agents serving lease
 --        | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now member incarnation name reaped step | machines
 -- now: the server's time in ms.
@@ -29,24 +29,12 @@ for _, index in ipairs(wanted) do
   if M[index] and M[index][EXECUTOR] == owner then mine[#mine + 1] = index end
 end
 load_jobs_on(mine)
-load_awaiting()
 load_kinds_of_jobs()
 local lack = #mine > 0 and lacking()
 if lack then return lack end
 
-redis.call('HDEL', meta_key, '-')
 local began = step == 'begin' or step == 'whole'
-if began then
-  redis.call('HDEL', serving_key, format('%d', owner))
-  redis.call('DEL', lease_key)
-  fact((reaped == '1' and 'lapse ' or 'leave ') .. member .. ' ' .. incarnation)
-end
-if step == 'begin' then
-  redis.call('HSET', agents_key, member, incarnation .. ' ' .. LAPSING .. (match(record, ' %d+$') or ' 0'))
-elseif step ~= 'part' then
-  redis.call('HDEL', agents_key, member)
-end
-
+if began then fact((reaped == '1' and 'lapse ' or 'leave ') .. member .. ' ' .. incarnation) end
 lost_at = tonumber(now)
 local function give_up(index)
   local m, count = M[index], 0
@@ -72,9 +60,20 @@ end
 
 local count = 0
 for _, index in ipairs(mine) do count = count + give_up(index) end
+lack = end_waits()
+if lack then return lack end
+redis.call('HDEL', meta_key, '-')
+if began then
+  redis.call('HDEL', serving_key, format('%d', owner))
+  redis.call('DEL', lease_key)
+end
+if step == 'begin' then
+  redis.call('HSET', agents_key, member, incarnation .. ' ' .. LAPSING .. (match(record, ' %d+$') or ' 0'))
+elseif step ~= 'part' then
+  redis.call('HDEL', agents_key, member)
+end
 if #touched > 0 then meta.transactions = meta.transactions + 1 end
 if began or #touched > 0 then
-  end_waits()
   publish(at, by, true)
   shapes.write()
 end

@@ -1,7 +1,7 @@
 -- End tasks: finished, failed, failed and to be placed again (retried), lost, stopped, or evicted for another reason than a claim; acknowledge the end of leaving
 -- tasks. A placement id other than the live one has no effect (semantics 1).
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now | endings
 -- now: the server's time in ms. Equal endings are grouped: their words "how tasks job reason", their number, and
 -- machine and placement of each. how: finished failed retried lost evicted stopped left; tasks: ranges, or "*" for the whole run;
@@ -67,7 +67,8 @@ for i = 1, #machines do
 end
 if any then
   meta.transactions = meta.transactions + 1
-  end_waits()
+  lack = end_waits()
+  if lack then return lack end
   publish(at, by, true)
 end
 return answering({ 'ok', format('%d', meta.version) }, counts)

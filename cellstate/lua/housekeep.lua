@@ -1,7 +1,7 @@
 -- Housekeeping, which any live scheduler does in bounded calls: end tasks of stopped and abandoned jobs; queue lost tasks
--- again when their delay is over; record the last placement id once per minute.
+-- again when their delay is over; release jobs that wait for ended ones; record the last placement id once per minute.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now most
 -- now: the server's time in ms; most: maximum number of runs ended in one call (about 10 µs of the server's time each).
 -- Reply  {"ok", tasks ended, tasks queued again, 1 when more is due now else 0}, or {"keys", name…} with nothing done
@@ -37,8 +37,6 @@ for i, run in ipairs(runs) do machines[i] = run[2] end
 load_machines(machines)
 --@include ready
 
-redis.call('HDEL', meta_key, '-')
-
 -- The last placement id by the minute, newest first: gives the age of each placement (losses.lua, Cell.placed_by).
 -- Entries up to a week old are kept; of those older than 16 minutes the first of each 2, 4, 8 … minutes, at most an
 -- eighth of their age.
@@ -73,18 +71,22 @@ local function requeue_due(j)
   return count
 end
 
-tick()
-local ended, queued_again, done = 0, 0, {}
+local ended, queued_again, done, resumed = 0, 0, {}, {}
 for _, run in ipairs(runs) do ended = ended + end_tasks(M[run[2]], run[1], '*', 'stopped', '-', 1) end
 for _, id in ipairs(ids) do
   local j = J[id]
   if j and j.state <= HELD then queued_again = queued_again + requeue_due(j) end
+  if j and j.was_complete and waiters.wait_for(j) then resumed[#resumed + 1] = j end
   if not j or (j.state <= HELD and j.delayed or j.placed) == 0 then done[#done + 1] = id end
 end
+local resuming = #resumed > 0
+lack = end_waits(resumed)
+if lack then return lack end
+redis.call('HDEL', meta_key, '-')
+tick()
 in_chunks('ZREM', housekeeping_key, done)
-if ended + queued_again > 0 then
+if ended + queued_again > 0 or resuming then
   if ended > 0 then meta.transactions = meta.transactions + 1 end
-  end_waits()
   publish(at, by, true)
 end
-return { 'ok', ended, queued_again, more and 1 or 0 }
+return { 'ok', ended, queued_again, (more or waiters.more) and 1 or 0 }

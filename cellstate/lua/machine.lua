@@ -1,6 +1,6 @@
 -- Change one machine: its state (up, drained, down, gone) or its capacity.
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping shapes executors serving drains operator | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters shapes executors serving drains operator | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by now index action change
 -- now: the server's time in ms.
 -- action "state": change is 0 up, 1 drained, 2 down, 3 gone. Tasks of a machine that becomes down or gone are pending
@@ -35,8 +35,6 @@ local function set_state()
   touch(m, 1)
   shapes.leave(m)
   m[STATE] = to_state
-  if to_state ~= DRAINED then redis.call('HDEL', drains_key, index) end
-  if to_state == GONE then redis.call('HDEL', operator_key, index) end
   fact(with_values(format('machine %s state %d', index, to_state), m))
   if to_state == DOWN or to_state == GONE then
     local serves = lives(m[EXECUTOR])
@@ -116,6 +114,12 @@ if not count then
 end
 local excess = action == 'capacity' and too_much(touched)
 if excess then return { 'sum', excess } end
+lack = end_waits()
+if lack then return lack end
+if action == 'state' and m.touched then
+  if to_state ~= DRAINED then redis.call('HDEL', drains_key, index) end
+  if to_state == GONE then redis.call('HDEL', operator_key, index) end
+end
 if action == 'capacity' then
   local amounts, attributes = set_by_operator(index)
   local kept, d = asked(), 0
@@ -127,7 +131,6 @@ if action == 'capacity' then
 end
 if #touched > 0 then
   meta.transactions, freed = meta.transactions + 1, true
-  end_waits()
   publish(at, by, change ~= '0')
   shapes.write()
 end

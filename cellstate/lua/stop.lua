@@ -1,7 +1,7 @@
 -- Stop or abandon a job: its unplaced tasks end at once, later claims get the verdict unknown. The job enters the
 -- housekeeping set, so that its running tasks are ended in bounded calls whichever process asked or died (semantics 4, 24).
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | pending:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | pending:*
 -- ARGV   dims tag at by job state check keep
 -- state: 2 stopped, 3 abandoned; keep "1": running tasks of an abandoned job continue (stopping the job later ends them);
 -- check: the modify index the caller read, "-" for any.
@@ -16,7 +16,6 @@ if not j then return { 'unknown' } end
 local kept = j.state == ABANDONED and state == '2' and j.placed > 0 and not redis.call('ZSCORE', housekeeping_key, job)
 if j.state > HELD and not kept then return { 'ok', write_job(j) } end
 if overtaken(j, check) then return { 'moved', write_job(j) } end
-load_awaiting()
 local lack = lacking()
 if lack then return lack end
 local stopped = stop_unplaced(j)
@@ -24,6 +23,7 @@ j.state = tonumber(state)
 if j.state == ABANDONED then touch_job(j) else modify(j) end -- no user abandons a job
 if keep == '1' or j.placed == 0 then settled = { job } else chores = { 0, job } end
 fact(format('%s %s %d', j.state == ABANDONED and 'abandon' or 'stop', job, stopped))
-end_waits()
+lack = end_waits()
+if lack then return lack end
 publish(at, by, true)
 return { 'ok', write_job(j) }

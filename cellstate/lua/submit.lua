@@ -1,6 +1,6 @@
 -- Submit jobs. The same job again under its id changes nothing.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | pending:* wake:*
 -- ARGV   dims tag at by | jobs
 -- A job is four words: its id; its record as it is to be, but for what the store numbers and counts (order, lane, modified,
 -- submitted; links are those that hold it back, parts/links.lua); the name of its lane, which has its kind, precedence,
@@ -86,7 +86,7 @@ if meta.pools > 0 then
   end
 end
 
-local answers, fresh, by_id, by_name = {}, {}, {}, {}
+local answers, fresh, by_id, by_name, waiting = {}, {}, {}, {}, {}
 
 -- The unmet dependencies of a new job; nil and the answer when the job is refused: it waits for a job that does not exist,
 -- or that ended in another state than required.
@@ -162,14 +162,14 @@ local function enter(a)
   meta.jobs = meta.jobs + 1
   a.order = meta.jobs
   for id in gmatch(a.links, '<([^<>+*]+)') do
-    if by_id[id] then
-      by_id[id].awaited_by = by_id[id].awaited_by .. '>' .. a.id
-    else
-      J[id].links = J[id].links .. '>' .. a.id
-      touch_job(J[id])
+    local other = by_id[id] or J[id]
+    waiting[#waiting + 1], waiting[#waiting + 2] = '0', waiters.member(id, a)
+    if not waiters.wait_for(other) then
+      other.links = other.links .. '>*'
+      if not by_id[id] then touch_job(other) end
     end
   end
-  a.awaited_by = ''
+  a.state = a.links == '' and ACTIVE or HELD
   by_id[a.id], by_name[a.name] = a, a.id
   fresh[#fresh + 1] = a
 end
@@ -202,7 +202,7 @@ if #fresh > 0 then
   local rows, opaque, named_rows, listed = {}, {}, {}, {}
   for i, a in ipairs(fresh) do
     a.submitter = by
-    a.state, a.submitted, a.links = a.links == '' and ACTIVE or HELD, tonumber(at), a.links .. a.awaited_by
+    a.submitted = tonumber(at)
     rows[2 * i - 1], rows[2 * i] = a.id, write_job(a)
     named_rows[2 * i - 1], named_rows[2 * i] = a.name, a.name ~= a.id and a.id or ''
     if a.spec ~= '' then
@@ -224,6 +224,7 @@ if #fresh > 0 then
   store(specs_key, opaque)
   store(jobnames_key, named_rows)
   in_chunks('ZADD', recent_key, listed)
+  in_chunks('ZADD', waiters_key, waiting)
   write_pending()
   announce(lanes.write(), at, by)
   lanes.totals.write()

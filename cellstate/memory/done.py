@@ -21,12 +21,12 @@ def retire_excess(ledger: Ledger) -> None:
 def forget(ledger: Ledger, count: int) -> int:
     """Delete the oldest `count` finished jobs; return their number.
 
-    A job with leaving tasks moves to the end: tasks placed in their room need its amounts (2).
+    A job with leaving tasks moves to the end: tasks placed in their room need its amounts (2). So does an awaited one.
     """
     gone = 0
     for _ in range(count):
         j, since = ledger.done.popleft()
-        if any(g.leaving for g in j.groups):
+        if j.awaited or any(g.leaving for g in j.groups):
             ledger.done.append((j, since))
         else:
             del ledger.J[j.id]

@@ -16,6 +16,8 @@ JOBS, TICK_MS, WEEK_MS = 100, 60_000, 604_800_000
 def housekeep(ledger: Ledger, at_ms: int, by: str, most: int = 1_000) -> Housekept:
     """End tasks of stopped and abandoned jobs, at most `most` runs; queue lost tasks again (semantics 24, 26).
 
+    Release jobs that wait for ended ones.
+
     `at_ms` stands for the server's time.
     """
     ledger.unfold()
@@ -33,17 +35,20 @@ def housekeep(ledger: Ledger, at_ms: int, by: str, most: int = 1_000) -> Houseke
         end_tasks(ledger, ledger.M[index], placement, None, EndKind.STOPPED, "-", ledger.stamp)
         for placement, index in runs[:most]
     )
-    queued = 0
+    queued, resumed = 0, list[JobRow]()
     for job_id in ids:
         j = ledger.J.get(job_id)
         if j is not None and j.state <= JobState.HELD:
             queued += requeue_due(ledger, j, at_ms)
+        if j is not None and j.complete and j.awaited:
+            resumed.append(j)
         if j is None or not (j.delayed if j.state <= JobState.HELD else j.placed):
             ledger.due.pop(job_id, None)
-    if ended + queued:
+    if ended + queued or resumed:
         ledger.transactions += bool(ended)
-        publish(ledger, at_ms, by)
-    return Housekept(ended, queued, more=len(runs) > most or len(ids) == JOBS)
+        publish(ledger, at_ms, by, ended_before=resumed)
+    more = len(runs) > most or len(ids) == JOBS or bool(ledger.releasing)
+    return Housekept(ended, queued, more=more)
 
 
 def tick(ledger: Ledger, now: int) -> None:

@@ -95,7 +95,8 @@ def enter(ledger: Ledger, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
     for wait in spec.after:
         if not ledger.J[wait.job].complete:
             j.waits.append(f"{wait.job}{'+' if wait.any_end else ''}")
-            ledger.J[wait.job].awaited.append(j.id)
+            ledger.J[wait.job].awaited = True
+            ledger.waiters.setdefault(wait.job, {})[j.id] = None
             ledger.waited = True
     if j.waits:
         j.state = JobState.HELD

@@ -77,6 +77,8 @@ class Ledger:
         self.lost_at = 0
         # Whether any job ever waited for another.
         self.waited = False
+        # The jobs that wait for a job, in the order of their submission.
+        self.waiters: dict[str, dict[str, None]] = {}
 
     def _create_records(self, dimensions: int) -> None:
         self.M: dict[int, MachineRow] = {}
@@ -170,6 +172,8 @@ class Ledger:
         self.changed_jobs: list[JobRow] = []
         self.pend: list[JobRow] = []
         self.retired: list[JobRow] = []
+        # Jobs that ended and of whose waiters some are not released yet.
+        self.releasing: list[str] = []
         self.gained: list[JobRow] = []
         # Strict gangs that lost a member to an eviction in this call.
         self.strict: list[JobRow] = []

@@ -1,9 +1,15 @@
 """Reasons that hold jobs of the twin back, and their end; ``lua/parts/links.lua``."""
 
+from collections.abc import Iterable
+from itertools import islice
+
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE
 from omega.cellstate.memory.records import JobRow
 from omega.cellstate.model import JobState
+
+RELEASES = 200
+"""Jobs that one call releases or stops because others ended."""
 
 
 def modify(ledger: Ledger, j: JobRow) -> None:
@@ -46,23 +52,44 @@ def give_up(ledger: Ledger, j: JobRow, awaited: JobRow) -> None:
     ledger.fact("stop", j.id, count, f"after:{awaited.id}")
 
 
-def end_waits(ledger: Ledger) -> None:
-    """End the waits of jobs for jobs that ended in this call: they are released or stopped."""
-    todo = list(ledger.changed_jobs)
+def end_waits(ledger: Ledger, before: Iterable[JobRow]) -> None:
+    """End the waits of jobs for jobs that ended in this call, or `before` it: they are released or stopped.
+
+    At most RELEASES of them; housekeeping continues.
+    """
+    left, met = RELEASES, list[tuple[str, str]]()
+    todo = [*before, *(j for j in ledger.changed_jobs if not (j.complete or j.unplaced or j.placed or j.delayed))]
     for j in todo:
-        if j.unplaced or j.placed or j.delayed:
-            continue
-        well = finished(j)
-        for other in (ledger.J[job_id] for job_id in j.awaited if job_id in ledger.J):
-            end_wait(ledger, other, j, todo, well=well)
-        j.awaited = []
+        if not j.complete:  # it waits no longer, however it ended
+            met += [(wait.rstrip("+"), j.id) for wait in j.waits]
+        if j.awaited and left:
+            ids = list(islice(ledger.waiters.get(j.id, ()), left))
+            release_waiters(ledger, j, ids, todo)
+            met += [(j.id, job_id) for job_id in ids]
+            j.awaited, left = len(ids) == left, left - len(ids)
+            if not j.awaited:
+                ledger.touch_job(j)
+        if j.awaited:
+            ledger.releasing.append(j.id)
+    for job_id, waiter in met:
+        waiters = ledger.waiters.get(job_id, {})
+        waiters.pop(waiter, None)
+        if not waiters:
+            ledger.waiters.pop(job_id, None)
+
+
+def release_waiters(ledger: Ledger, j: JobRow, ids: Iterable[str], todo: list[JobRow]) -> None:
+    """Release or stop jobs that wait for one that ended."""
+    well = finished(j)
+    for job_id in ids:
+        end_wait(ledger, ledger.J[job_id], j, todo, well=well)
 
 
 def end_wait(ledger: Ledger, other: JobRow, j: JobRow, todo: list[JobRow], *, well: bool) -> None:
-    """Process the end of a job for one that waits, or waited, for it."""
-    met = {f"{j.id}+", j.id}
-    if other.state is not JobState.HELD or met.isdisjoint(other.waits):
+    """Process the end of a job for one that waits for it."""
+    if other.state is not JobState.HELD:  # stopped by this call, because of another job
         return
+    met = {f"{j.id}+", j.id}
     never = j.id in other.waits and not well
     ledger.touch_job(other)
     other.waits = [wait for wait in other.waits if wait not in met or (never and wait == j.id)]

@@ -16,7 +16,7 @@ def job_of(ledger: Ledger, j: JobRow, *, spec: bool = True, runs: bool = True) -
     return Job(
         id=j.id, name=j.name, kind=j.kind.name, precedence=j.precedence, order=j.order, state=j.state, gang=j.gang,
         gang_min=j.gang_min, submitted_ms=j.submitted, groups=[_group(g, g.runs if runs else {}) for g in j.groups],
-        spec=j.spec if spec else {}, modified=j.modified, held="*" in j.waits, awaited=tuple(j.awaited),
+        spec=j.spec if spec else {}, modified=j.modified, held="*" in j.waits, awaited=j.awaited,
         after=tuple(After(wait.rstrip("+"), wait[-1] == "+") for wait in j.waits if wait[0] not in "*!"),
         gate=gate_of(j), released=j.released,
         begun=j.begun, lane=j.lane.number, commands=j.commands, submitter=j.submitter

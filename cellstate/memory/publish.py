@@ -4,11 +4,14 @@ Every changing call raises the version by one and records, under that version, i
 Facts and messages are kept as tuples and converted to text when they are read.
 """
 
+from collections.abc import Iterable
+
 from omega.cellstate.memory.done import retire_excess
 from omega.cellstate.memory.lanes import count_in_lane, enqueue, leave_lane, remove, write_lanes
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.links import end_waits
 from omega.cellstate.memory.losses import note_due
+from omega.cellstate.memory.records import JobRow
 from omega.cellstate.model import JobState
 from omega.cellstate.replies import ANY_JOB
 from omega.cellstate.transaction import Basis
@@ -17,10 +20,13 @@ MAILBOX_MOST = 20_000
 """Entries of a mailbox: the messages of a call."""
 
 
-def write_jobs(ledger: Ledger) -> None:
-    """End waits, complete jobs without remaining tasks, update which jobs are pending and when lost tasks are due."""
+def write_jobs(ledger: Ledger, before: Iterable[JobRow]) -> None:
+    """End waits, complete jobs without remaining tasks, update which jobs are pending and when lost tasks are due.
+
+    `before`: jobs that ended before this call and that others still wait for.
+    """
     if ledger.waited:
-        end_waits(ledger)
+        end_waits(ledger, before)
     for j in ledger.changed_jobs:
         if ledger.counted and not j.complete:
             count_in_lane(ledger, j)
@@ -39,6 +45,7 @@ def write_jobs(ledger: Ledger) -> None:
         elif j.arrival and not pending:
             remove(ledger, j)
     note_due(ledger)
+    ledger.due |= dict.fromkeys(ledger.releasing, 0)
 
 
 def write_pending(ledger: Ledger) -> None:
@@ -112,9 +119,9 @@ def catch_up(ledger: Ledger) -> None:
         ledger.behind = 0
 
 
-def publish(ledger: Ledger, at: int, by: str, basis: Basis | None = None) -> None:
+def publish(ledger: Ledger, at: int, by: str, basis: Basis | None = None, ended_before: Iterable[JobRow] = ()) -> None:
     """Write everything."""
-    write_jobs(ledger)
+    write_jobs(ledger, ended_before)
     if ledger.pend:
         write_pending(ledger)
     if ledger.left_lanes:

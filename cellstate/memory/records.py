@@ -122,7 +122,7 @@ class JobRow:
     `arrival`: its place in the queue of its lane, 0 when it is not pending; `call`: the call that last
     touched it; `returned`: that call put tasks back; `modified`: its modify index; `waits`: what holds it back,
     "*" for a person, "!" and a reason for its gate, a job's id, with "+" however that ends; `released`: by a person
-    from its gate; `awaited`: ids of the jobs that wait for it; `begun`: tasks of it were placed and taken off again;
+    from its gate; `awaited`: jobs wait for it; `begun`: tasks of it were placed and taken off again;
     `lossy`: tasks of it were lost; `commands`: its tasks run commands.
     """
 
@@ -139,10 +139,9 @@ class JobRow:
         self.order = self.submitted = self.arrival = self.placed = self.unplaced = 0
         self.call = self.modified = self.gang_min = 0
         self.delayed = 0
-        self.begun = self.commands = self.complete = self.lossy = self.released = self.returned = False
+        self.awaited = self.begun = self.commands = self.complete = self.lossy = self.released = self.returned = False
         self.lane: LaneRow
         self.waits: list[str] = []
-        self.awaited: list[str] = []
 
     @property
     def whole(self) -> bool:

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 _new = tuple.__new__
 """Makes pending jobs, without a call of their class."""
-GENERAL_KEYS = ("done", "history", "housekeeping", "jobnames", "kinds", "lanenames", "placed", "recent", "results")
+GENERAL_KEYS = ("done", "history", "housekeeping", "jobnames", "kinds", "lanenames", "placed", "recent", "results",
+                "waiters")  # a table # fmt: skip
 """Keys of a commit that only its general path needs."""
 GENERAL_CALLS = 64
 """Commits that give these keys after one that needed them: where limits hold each one needs them."""

@@ -299,6 +299,9 @@ class RedisInspection(RedisReads):
     def _inspect_recent(self, inspection: Inspection, _: str) -> None:
         inspection.recent = self._scores("recent")
 
+    def _inspect_waiters(self, inspection: Inspection, _: str) -> None:
+        inspection.waiters = self._scores("waiters")
+
     def _scores(self, key: str) -> dict[str, float]:
         members = self._command(self.client.zrange, self._prefix + key, 0, -1, withscores=True)
         return {member.decode(errors="replace"): score for member, score in members}

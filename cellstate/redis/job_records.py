@@ -224,13 +224,13 @@ def _losses(rest: str) -> tuple[TaskLoss, ...]:
     )
 
 
-_Links = tuple[bool, tuple[After, ...], tuple[str, ...], str, bool]
+_Links = tuple[bool, tuple[After, ...], bool, str, bool]
 
 
 def _links(text: str) -> _Links:
-    """Read ``<ID…>ID…`` (lua/parts/links.lua): held, jobs it waits for, jobs that wait for it, its gate, released."""
+    """Read ``<ID…>*`` (lua/parts/links.lua): held, jobs it waits for, whether jobs wait for it, its gate, released."""
     links = re.findall("[<>][^<>]+", text)
-    if "".join(links) != text:
+    if "".join(links) != text or any(link[0] == ">" and link not in (">!", ">*") for link in links):
         raise ValueError(f"{text!r} is not a list of links")
     waits = [link[1:] for link in links if link[0] == "<"]
     after = tuple(After(name.rstrip("+"), name[-1] == "+") for name in waits if name[0] not in "*!")
@@ -238,7 +238,7 @@ def _links(text: str) -> _Links:
     return (
         "*" in waits,
         after,
-        tuple(link[1:] for link in links if link[0] == ">" and link != ">!"),
+        ">*" in links,
         gate,
         ">!" in links,
     )
@@ -261,7 +261,7 @@ def _wanted(section: _Section) -> str:
 
 _HEAD = Struct(f"<B{_wanted(_CHANGING)}{_CODES[_CHANGING.texts[0]]}{_wanted(_FIXED)}{_CODES[_FIXED.texts[0]]}")
 """The form, the wanted numbers with the length of the links between them, the length of the lane: without links."""
-_UNLINKED: _Links = False, (), (), "", False
+_UNLINKED: _Links = False, (), False, "", False
 LINKS_AT = 1 + _CHANGING.numbers.size
 _AFTER_NAME = _FIXED.names[_FIXED.names.index("name") + 1 :]
 _LANE_AT, _read_head, _new = _HEAD.size, _HEAD.unpack_from, object.__new__
@@ -343,9 +343,14 @@ BUCKET_AT, ORDER_AT, SUBMITTED_AT = (
 """Where the numbers of a job stand in its record, those of the fixed section in a record without links."""
 
 
+def has_links(record: bytes) -> bool:
+    """Return whether something holds a job back, or jobs wait for it."""
+    return record[LINKS_AT : LINKS_AT + 4] != bytes(4)
+
+
 def name_span(record: bytes) -> tuple[int, int]:
     """Return where the name begins and ends in a record without links. Raises ValueError for one with links."""
-    if record[LINKS_AT : LINKS_AT + 4] != bytes(4):
+    if has_links(record):
         raise ValueError("a record with links")
     at = _LANE_AT + record[_LANE_AT - 1]
     return at + 1, at + 1 + record[at]

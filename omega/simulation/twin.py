@@ -295,8 +295,8 @@ class SimulatedTwin(MemoryCell):
         """Complete a job after its last task."""
         ledger = self._ledger
         if ledger.keep_jobs or ledger.done or j.arrival or j.awaited or len(j.groups) > 1 or j.groups[0].leaving:
-            ledger.changed_jobs, ledger.pend, ledger.retired = [j], [], []
-            write_jobs(ledger)
+            ledger.changed_jobs, ledger.pend, ledger.retired, ledger.releasing = [j], [], [], []
+            write_jobs(ledger, ())
             if ledger.pend:
                 write_pending(ledger)
             if ledger.left_lanes:

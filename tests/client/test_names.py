@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 from omega.cellstate.errors import Refused
-from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.model import After, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.replies import CommitRequest
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.client.client import Client
 from omega.queries.jobs import find_job
 
@@ -24,6 +27,18 @@ def calls_of(cell: RedisCell, what: Any) -> dict[str, int]:
     what()
     after = counted()
     return {name: calls - before.get(name, 0) for name, calls in after.items() if calls > before.get(name, 0)}
+
+
+def test_only_the_end_of_an_awaited_job_reads_the_jobs_that_wait(cell: RedisCell) -> None:
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((1, 1), 2),))], 0, "ada")
+    cell.submit([JobSpec(f"w{i}", f"w{i}", "batch", GROUPS, after=(After("a"),)) for i in range(9)], 0, "ada")
+    cell.register_executor("m", "nonce", 60_000, 0)
+    cell.join("m", [MachineSpec("m", (10, 10))], 0)
+    member = cell.register_scheduler("batch/0", "nonce", 60_000, 0)
+    placing = CommitRequest(member, 1, [Transaction("a", (Claim(0, 0, 2),))], Position(), 0)
+    assert "cmdstat_zrangebylex" not in calls_of(cell, lambda: cell.commit(placing))
+    assert "cmdstat_zrangebylex" not in calls_of(cell, lambda: cell.end([TaskEnd(0, 1, EndKind.FINISHED, "0")], 1, "m"))
+    assert calls_of(cell, lambda: cell.end([TaskEnd(0, 1, EndKind.FINISHED)], 1, "m"))["cmdstat_zrangebylex"] == 1
 
 
 @pytest.fixture

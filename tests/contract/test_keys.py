@@ -8,6 +8,7 @@ import pytest
 from omega.cellstate import keys
 from omega.cellstate.digest.step import digest
 from omega.cellstate.health import HealthOf, HealthReport, HealthState
+from omega.cellstate.model import After
 from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.replies import CommitRequest
@@ -41,6 +42,7 @@ def used(make: Make) -> RedisStand:
     stand.cell.report_health(HealthReport(job="healthy", machine=0, tasks=[state]), 0)
     stand.cell.client.set(stand.key("settling"), 0, px=60_000)
     stand.cell.submit([job("mine", kind="mine", spec={"user": "ada"})], 0, "ada")
+    stand.cell.submit([job("waiter", after=(After("mine"),))], 0, "ada")
     stand.cell.submit([job("wide", (0, 0), 300)], 0, "ada")
     Member(stand.cell, "batch/8").place("wide", (0, 300))
     put(stand.cell, Pool("a"))

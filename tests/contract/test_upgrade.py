@@ -182,25 +182,32 @@ def test_a_cell_at_work_is_not_migrated(client: Any, older: str) -> None:
     assert client.hget(keys.prefix(older) + "meta", "schema") == b"%d" % OLD
 
 
-def without_minimums(client: Any, name: str) -> None:
-    """Write the jobs of a cell as versions before schema 8 did: gangs had no minimum."""
+def before_schema_8(client: Any, name: str) -> None:
+    """Write the jobs of a cell as before schema 8: gangs had no minimum, a record had the jobs that wait for it."""
+    waiters = {key.split()[0]: key.split()[2] for key in client.zrange(f"{keys.prefix(name)}waiters", 0, -1)}
     jobs = f"{keys.prefix(name)}jobs"
     for job, record in client.hgetall(jobs).items():
         at = 42 + int.from_bytes(record[15:19], "little")  # behind the links and 23 bytes of fixed numbers
         assert record[at : at + 2] == bytes(2)
-        client.hset(jobs, job, record[:at] + record[at + 2 :])
+        older = record[:at] + record[at + 2 :]
+        if job in waiters:
+            assert older[15:21] == b"\x02\0\0\0>*"
+            older = older[:15] + bytes([1 + len(waiters[job]), 0, 0, 0]) + b">" + waiters[job] + older[21:]
+        client.hset(jobs, job, older)
+    client.delete(f"{keys.prefix(name)}waiters")
 
 
-def test_gangs_of_schema_7_have_no_minimum(client: Any, older: str) -> None:
+def test_gangs_of_schema_7_have_no_minimum_and_waiting_jobs_are_apart(client: Any, older: str) -> None:
     cell = RedisCell.open(client, older)
     groups = (TaskGroup((1, 1), 2, 100), TaskGroup((1, 1), 1, 100))
     cell.submit([JobSpec("g", "g", "batch", groups, gang=Gang.STRICT, after=(After("id"),))], AT, "ada")
     before = cell.jobs()
     client.hset(f"{keys.prefix(older)}meta", "schema", 7)
-    without_minimums(client, older)
+    before_schema_8(client, older)
     assert migrate(client, older, AT, "ada") == 7
     migrated = RedisCell.open(client, older)
     assert migrated.jobs() == before
+    assert [job.awaited for job in before] == [True, False]
     assert {job.gang_min for job in before} == {0}
     assert verify(migrated).ok
 
@@ -213,7 +220,7 @@ def test_a_cell_of_schema_6_names_the_trees_of_its_pools(client: Any, older: str
     before = {name: value.partition(b"@")[0] for name, value in now.items() if name[:1] == b"c"}
     client.hset(prefix + "pools", mapping=before)
     client.hset(prefix + "meta", mapping={"pools": 1, "schema": 6})
-    without_minimums(client, older)
+    before_schema_8(client, older)
     client.delete(prefix + "trees")
     assert migrate(client, older, AT, "ada") == 6
     assert client.hgetall(prefix + "pools") == now
@@ -266,7 +273,7 @@ def test_names_of_ended_jobs_lead_to_the_newest_after_schema_6(client: Any) -> N
     assert expected == {"n": "b", "m": "m", "live": "c"}
     client.hdel(f"{keys.prefix(name)}jobnames", "n", "m")
     client.hset(f"{keys.prefix(name)}meta", "schema", 6)
-    without_minimums(client, name)
+    before_schema_8(client, name)
     assert migrate(client, name, AT, "ada") == 6
     migrated = RedisCell.open(client, name)
     assert migrated.job_names() == expected

@@ -3,6 +3,7 @@
 import pytest
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.memory.links import RELEASES
 from omega.cellstate.model import After, JobSpec, JobState, MachineState, TaskGroup
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Verdict
@@ -36,12 +37,12 @@ def test_a_waiting_job_is_not_placed_and_is_released_by_the_end_of_the_other(cel
     submit(cell, "a")
     assert submit(cell, "b", ("a", OK)) == "new"
     assert (kept(cell, "b").state, kept(cell, "b").held, kept(cell, "b").after) == (JobState.HELD, False, (After("a"),))
-    assert kept(cell, "a").awaited == ("b",)
+    assert kept(cell, "a").awaited is True
     assert member.place("b", (0, 1)).claims == ((0, Verdict.UNKNOWN),)
     before = arrivals(cell)[-1][0]
     cell.members()
     end(cell, member, "a")
-    assert (kept(cell, "b").state, kept(cell, "b").after, kept(cell, "a").awaited) == (JobState.ACTIVE, (), ())
+    assert (kept(cell, "b").state, kept(cell, "b").after, kept(cell, "a").awaited) == (JobState.ACTIVE, (), False)
     assert arrivals(cell, before) == [(before + 1, "b")]
     assert cell.wait_for_work("batch/0", 0.01)
     assert member.place("b", (0, 2)).accepted
@@ -175,7 +176,8 @@ def test_a_job_that_is_not_there_cannot_be_waited_for(cell: AnyCell) -> None:
 def test_jobs_of_one_call_may_wait_for_earlier_ones_only(cell: AnyCell) -> None:
     chain = [job("a"), job("b", after=(After("a"),)), job("c", after=(After("b"), After("a")))]
     assert [answer.status for answer in cell.submit(chain, 0, "ada")] == ["new"] * 3
-    assert (kept(cell, "a").awaited, kept(cell, "b").awaited) == (("b", "c"), ("c",))
+    assert [kept(cell, name).awaited for name in "abc"] == [True, True, False]
+    assert [kept(cell, name).after for name in "bc"] == [(After("a"),), (After("b"), After("a"))]
     circle = [job("x", after=(After("y"),)), job("y", after=(After("x"),))]
     assert [answer.status for answer in cell.submit(circle, 0, "ada")] == ["after", "after"]
 
@@ -183,7 +185,7 @@ def test_jobs_of_one_call_may_wait_for_earlier_ones_only(cell: AnyCell) -> None:
 def test_the_same_again_is_the_same(cell: AnyCell) -> None:
     submit(cell, "a")
     assert [submit(cell, "b", ("a", OK)) for _ in range(2)] == ["new", "same"]
-    assert kept(cell, "a").awaited == ("b",)
+    assert kept(cell, "a").awaited is True
 
 
 def test_optional_tasks_that_are_dropped_do_not_count(cell: AnyCell, member: Member) -> None:
@@ -199,3 +201,28 @@ def test_optional_tasks_that_are_dropped_do_not_count(cell: AnyCell, member: Mem
 def test_waits_are_named_by_ids(cell: AnyCell) -> None:
     with pytest.raises(BadInput, match="waits for at most 1000 jobs, named by their ids"):
         job("a", after=(After("no id"),))
+
+
+@pytest.mark.parametrize(("wait", "then"), [(OK, "stopped"), (ANY, "active")])
+def test_jobs_that_many_wait_for_release_them_in_steps(cell: AnyCell, wait: bool, then: str) -> None:
+    submit(cell, "a")
+    waiting = [job(f"w{i:03}", after=(After("a", wait),)) for i in range(RELEASES + 30)]
+    chain = [job("x", after=(After("w000", ANY), After(waiting[-1].id, ANY)))]
+    cell.submit([*waiting, *chain], 0, "ada")
+    cell.stop("w001", 1, "ada")
+    version = cell.counters()["version"]
+    cell.stop("a", 1, "ada")
+    known = states(cell)  # few ended jobs are kept, also the one with jobs to release
+    assert [known.get(each.id, "stopped") for each in waiting[2 : RELEASES + 1]] == [then] * (RELEASES - 1)
+    assert {known[each.id] for each in waiting[RELEASES + 1 :]} == {"held"}
+    assert (kept(cell, "a").awaited, [*cell.chores()]) == (True, ["a", "w000"] if wait is OK else ["a"])
+    assert submit(cell, "late", ("a", ANY)) == "new"
+    assert states(cell)["late"] == "active"
+    assert not cell.housekeep(2, "batch/0").more
+    assert (kept(cell, "a").awaited, [*cell.chores()]) == (False, [])
+    assert cell.counters()["version"] == version + 3
+    ended = states(cell)
+    assert {ended.get(each.id, "stopped") for each in waiting[2:]} == {then}
+    assert ended["x"] == ("active" if wait is OK else "held")
+    assert not cell.housekeep(3, "batch/0").more
+    assert cell.counters()["version"] == version + 3, "nothing is left to release"

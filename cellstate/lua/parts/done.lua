@@ -30,14 +30,22 @@ do
     in_chunks('HDEL', results_key, fields)
   end
 
-  -- Delete the jobs of the first entries of the list; jobs with leaving tasks are moved to its end instead.
+  -- Whether a job that ended is kept: tasks of it are leaving, or jobs that wait for it are being released.
+  local function is_needed(record)
+    if byte(record, LEAVING_AT) == 1 then return true end
+    local a, b, c = byte(record, LINKS_AT, LINKS_AT + 2)
+    local length = a + 256 * b + 65536 * c
+    return length > 0 and find(sub(record, LINKS_AT + 4, LINKS_AT + 3 + length), '>*', 1, true) ~= nil
+  end
+
+  -- Delete the jobs of the first entries of the list; jobs that are still needed are moved to its end instead.
   -- Returns the number of deleted jobs.
   function forget(oldest)
     local ids, gone, back, names, free = {}, {}, {}, {}, {}
     for i = 1, #oldest do ids[i] = match(oldest[i], '^%S+') end
     local records = fetch(jobs_key, ids)
     for i = 1, #ids do
-      if records[i] and string.byte(records[i], LEAVING_AT) == 1 then
+      if records[i] and is_needed(records[i]) then
         back[#back + 1] = oldest[i]
       else
         gone[#gone + 1] = ids[i]

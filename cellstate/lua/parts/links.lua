@@ -1,7 +1,9 @@
 -- What may change of a job after its submission: its modify index, its dependencies, the totals of its groups.
 -- links is "<*" (a user holds it), "<!REASON" (the gate of its scheduler holds it), ">!" (a user released it from that),
--- "<ID" (waits until that job finished), "<ID+" (until it ended in any state), ">ID" (that job waits for this one), in any
--- order.
+-- "<ID" (waits until that job finished), "<ID+" (until it ended in any state), ">*" (jobs wait for this one), in any
+-- order. The key `waiters` has the jobs that wait for others, in the order of their submission: it is read when a job ends.
+
+--@const RELEASES 200
 
 -- A change by a user: the modify index becomes the version of this call.
 local function modify(j)
@@ -38,21 +40,11 @@ end
 
 local function optional(g) return g[OPTIONAL] == 1 end
 
--- Read the jobs that wait for those read so far, transitively: a call that may end jobs releases or stops them.
-local function load_awaiting()
-  local ids
-  repeat
-    ids = {}
-    for _, j in pairs(J) do
-      if j and find(j.links, '>', 1, true) then
-        for id in gmatch(j.links, '>(%w[^<>]*)') do
-          if J[id] == nil then ids[#ids + 1] = id end
-        end
-      end
-    end
-    load_jobs(ids)
-  until #ids == 0
-end
+-- Whether jobs wait for a job, or a release of these is under way.
+function waiters.wait_for(j) return find(j.links, '>*', 1, true) ~= nil end
+
+-- The member of `waiters` for a job that waits for another.
+function waiters.member(awaited, j) return format('%s %014d %s', awaited, j.order, j.id) end
 
 -- Whether a job without remaining tasks finished: no task failed, and it was not stopped.
 local function finished(j)
@@ -83,31 +75,66 @@ local function give_up(j, awaited)
   fact(format('stop %s %d after:%s', j.id, count, awaited))
 end
 
--- Release or stop the jobs that wait for jobs that ended in this call, transitively. Called after all other changes of the
--- call.
-local function end_waits()
-  local todo = {}
-  for i, j in ipairs(changed_jobs) do todo[i] = j end
-  for _, j in ipairs(todo) do
-    if j.unplaced == 0 and j.placed == 0 and j.delayed == 0 and not j.was_complete and find(j.links, '>', 1, true) then
-      local well = finished(j)
-      for id in gmatch(j.links, '>(%w[^<>]*)') do
-        local other = J[id]
-        if other and other.state == HELD and (has_link(other, '<' .. j.id) or has_link(other, '<' .. j.id .. '+')) then
-          drop_link(other, '<' .. j.id .. '+')
-          if well then drop_link(other, '<' .. j.id) end
-          if has_link(other, '<' .. j.id) then
-            give_up(other, j.id)
-            todo[#todo + 1] = other
-          elseif not waits(other) then
-            set_free(other)
-            fact('release ' .. id .. ' ' .. j.id)
-          else
-            fact('met ' .. id .. ' ' .. j.id)
-          end
-        end
-      end
-      j.links = string.gsub(j.links, '>%w[^<>]*', '')
+local end_waits
+do
+  local met = waiters.met
+
+  -- A job that ended waits no longer, however it ended.
+  local function leave_waits(j)
+    for id in gmatch(j.links, '<(%w[^<>+]*)') do met[#met + 1] = waiters.member(id, j) end
+  end
+
+  -- End the wait of a job for one that ended.
+  local function end_wait(other, j, well, todo)
+    local link = '<' .. j.id
+    drop_link(other, link .. '+')
+    if well then drop_link(other, link) end
+    if has_link(other, link) then
+      give_up(other, j.id)
+      todo[#todo + 1] = other
+    elseif not waits(other) then
+      set_free(other)
+      fact('release ' .. other.id .. ' ' .. j.id)
+    else
+      fact('met ' .. other.id .. ' ' .. j.id)
     end
+  end
+
+  -- Release or stop at most `most` of the jobs that wait for one that ended. Returns their number.
+  local function release_waiters(j, most, todo)
+    local members = redis.call('ZRANGEBYLEX', waiters_key, '[' .. j.id .. ' ', '(' .. j.id .. '!', 'LIMIT', 0, most)
+    local ids, well = {}, finished(j)
+    for i, member in ipairs(members) do ids[i] = match(member, '%S+$') end
+    load_jobs(ids)
+    for i, id in ipairs(ids) do
+      local other = J[id]
+      met[#met + 1] = members[i]
+      if other and other.state == HELD and (has_link(other, '<' .. j.id) or has_link(other, '<' .. j.id .. '+')) then
+        end_wait(other, j, well, todo)
+      end
+    end
+    if #ids < most then drop_link(j, '>*') end
+    return #ids
+  end
+
+  -- Release or stop jobs that wait for jobs that ended in this call, transitively, or before it (`todo`): RELEASES of them,
+  -- and housekeeping the others. After all other changes of the call, before its first write. Returns as lacking().
+  function end_waits(todo)
+    local left, i = RELEASES, 1
+    todo = todo or {}
+    for _, j in ipairs(changed_jobs) do
+      if j.links ~= '' and j.unplaced == 0 and j.placed == 0 and j.delayed == 0 and not j.was_complete then todo[#todo + 1] = j end
+    end
+    while todo[i] do
+      local j = todo[i]
+      if not j.was_complete then leave_waits(j) end
+      if left > 0 and waiters.wait_for(j) then left = left - release_waiters(j, left, todo) end
+      if waiters.wait_for(j) then
+        waiters.more = true
+        chores[#chores + 1], chores[#chores + 2] = '0', j.id
+      end
+      i = i + 1
+    end
+    return left < RELEASES and lacking()
   end
 end

@@ -6,6 +6,8 @@ pools.limited = meta.pools == POOLS_LIMITED
 local pend, unpend, retired = {}, {}, {}
 -- Members of the housekeeping set that this call adds, each after its score, and removes.
 local chores, settled = {}, {}
+-- Jobs that wait for others (links.lua): the waits that this call ends; more: jobs that it ended have further waiters.
+local waiters = { met = {}, more = false }
 -- Whether room was freed, or a machine was added or changed: blocked jobs may fit now.
 local freed = false
 -- Jobs of which this call placed tasks: blocked jobs may wait for them.
@@ -263,6 +265,7 @@ do
     write_pending()
     in_chunks('ZREM', housekeeping_key, settled)
     in_chunks('ZADD', housekeeping_key, chores)
+    in_chunks('ZREM', waiters_key, waiters.met)
     notify_blocked()
     write_mailboxes()
     if #retired > 0 then

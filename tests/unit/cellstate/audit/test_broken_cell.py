@@ -97,7 +97,7 @@ RECORDS: list[tuple[str, int, str, str, Edit]] = [
     ("waits_are_mutual", 4, "job next", "waits for last, which does not know of it",
      lambda t: t.job("last", links="")),
     ("waits_are_mutual", 4, "job next", "waits for done, which has ended",
-     lambda t: t.job("next", links="<done").job("done", links=">next")),
+     lambda t: t.job("next", links="<done")),
     ("queues_hold_pending_jobs", 4, "job part", "queued under no kind",
      lambda t: t.queue("batch", "part", None)),
     ("queues_hold_pending_jobs", 4, "job gang", "not under no kind",

@@ -59,7 +59,7 @@ def fact(town: Town, before: str, after: str) -> None:
         ),
         (lambda t: losses(t, lambda m: f"~{m[1]}:1:{m[3]}:"), "job lossy", "was lost 1 times, by the log from 2 to 2"),
         (total_of_a_tree, "pools field t1", r"has \[41, None\], by the epoch \[40, None\]"),
-        (lambda t: t.job("two", links=">both>nobody"), "job two", r"is awaited by \['nobody'\], which the log"),
+        (lambda t: t.job("high", links=">*"), "job high", "is awaited, by the log by no job"),
         (lambda t: t.job("done", links="<nobody"), "job done", r"waits for \['nobody'\], which the log"),
         (lambda t: t.put("epoch", "by", "batch/1"), "epoch", r"'batch/1'\) \(number, .*\), by the log .*'batch/0'"),
         (lambda t: t.put("epoch", "published", 1), "epoch", "1, 'batch/0'"),
