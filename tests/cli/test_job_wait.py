@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from shutil import rmtree
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from omega.cellstate.model import JobSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cli.job.progress_text import ProgressText
 from omega.live import waiting as watch
 from tests.cli.conftest import Omega, eventually, join, scheduler
 from tests.conftest import absent, find_server, socket_directory, wait_for
@@ -80,7 +82,13 @@ def test_wait_for_nobody(omega: Omega) -> None:
 
 def test_a_job_that_is_forgotten_meanwhile(omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
     submit(cell, "old")
-    threading.Timer(0.1, lambda: cell.client.hdel(f"omega:{{{cell.name}}}:jobs", "id-old")).start()
+    jobs_of = watch.watch
+
+    def late(*arguments: Any) -> Any:
+        cell.client.hdel(f"omega:{{{cell.name}}}:jobs", "id-old")
+        return jobs_of(*arguments)
+
+    monkeypatch.setattr(watch, "watch", late)
     said = omega.error("job", "wait", "old")
     assert said == f"job id-old: ended long ago, cell {cell.name} does not keep it any more"
 
@@ -137,7 +145,13 @@ def test_follow_many_ends_with_a_table_and_their_fate(omega: Omega, at_work: Cal
 def test_follow_says_why_a_job_waits(omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omega.cli.job.follow.EXPLAIN_MS", 50)
     join(cell, 1)
-    threading.Timer(0.4, lambda: cell.stop(next(iter(cell.job_names().values())), 1, "ada")).start()
+    pending = ProgressText.pending
+
+    def last(*arguments: Any) -> list[str]:
+        cell.stop(next(iter(cell.job_names().values())), 1, "ada")
+        return pending(*arguments)
+
+    monkeypatch.setattr(ProgressText, "pending", last)
     lines = omega.run("job", "run", "--name", "a", "--follow", code=1).stdout.splitlines()
     assert lines[1].endswith("1 task pending: no scheduler of its kind is live; start one with omega scheduler run")
     assert lines[2].endswith("  1 stopped")

@@ -27,7 +27,7 @@ from omega.schedulers.process.signals import leave_signals
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
 """The beginning of a line of a log (schedulers/process/log.py)."""
-STARTING_SECONDS = 20.0
+STARTING_SECONDS = 60.0
 LEAVING_SECONDS = 10.0
 FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS = 1.0, 60.0
 """Time after which a member that ended is started again: the first time, and at most. Each further time doubles it."""
