@@ -4,15 +4,14 @@ Machines with equal attributes share a *profile*; each attribute is a *column* o
 absent. A scheduler without jobs that ask for attributes never reads any.
 """
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import nan
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from omega.cellstate.constraints.expressions import number_of
 from omega.cellstate.model import MACHINE, Described, MachineState, Pairs
 
 MOST_KEPT = 256
@@ -20,13 +19,7 @@ MOST_KEPT = 256
 
 Codes = NDArray[np.int32]
 
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 Kept = TypeVar("Kept")
-
-
-def number_of(text: str) -> float:
-    """Return the number in an attribute's value, NaN when it is none."""
-    return float(text) if _NUMBER.fullmatch(text) else nan
 
 
 @dataclass(slots=True)

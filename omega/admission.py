@@ -42,7 +42,7 @@ def _installed(_: str | None) -> list[tuple[str, Callable[["JobSpec"], Any]]]:
 
 def _ask(name: str, admit: Callable[["JobSpec"], Any], spec: "JobSpec") -> "JobSpec":
     from omega.cellstate.model import JobSpec
-    from omega.schedulers.failing import RAISED, said_at
+    from omega.schedulers.foreign_errors import RAISED, said_at
 
     where = f"job {spec.name}: admission {name}"
     try:

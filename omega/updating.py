@@ -6,8 +6,8 @@ from typing import Any
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, TaskGroup
-from omega.schedulers.resizing import PLAN
 from omega.schedulers.rolling import Target, counted, going, targets
+from omega.schedulers.sizing.model import PLAN
 from omega.versions import UPDATING, next_fields
 
 KEPT = ("kind", "precedence", "gang", "gang_min")

@@ -27,8 +27,18 @@ from pydantic.errors import PydanticUserError
 
 from omega.cellstate.errors import BadInput
 from omega.schedulers import registry
+from omega.schedulers.gates import Gate
+from omega.schedulers.policies import Ordering, Placement, Preemption, Sizing
 from omega.schedulers.scheduler import Scheduler
 
+PROTOCOLS: Mapping[str, type] = {
+    "ordering": Ordering,
+    "placement": Placement,
+    "preemption": Preemption,
+    "sizing": Sizing,
+    "gate": Gate,
+}
+"""The axes of a decision, and the base of each axis's policies."""
 POLICY = "policy"
 FORMER_NAMES = {"batch": "jobs_per_call"}
 """Fields of a Scheduler that older files call by another name."""
@@ -64,7 +74,7 @@ def _words(hint: Any) -> list[str]:
 
 def axis_of(hint: Any) -> str | None:
     """Return the axis of policies that a field takes; None for other fields."""
-    return next((axis for axis, protocol in registry.PROTOCOLS.items() if hint is protocol), None)
+    return next((axis for axis, protocol in PROTOCOLS.items() if hint is protocol), None)
 
 
 def parameters(of: Any) -> list[Parameter]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, fetch
-from omega.schedulers.failing import RAISED, as_one_line
+from omega.schedulers.failing import as_one_line
+from omega.schedulers.foreign_errors import RAISED
 from omega.schedulers.gates import Hold
 from omega.schedulers.loop import Arrived, Commit, Committed, Effect, Receive, Sync, Think, attempts
 from omega.schedulers.preemption.victims import Victim

@@ -8,26 +8,22 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
-from sysconfig import get_paths
 from traceback import walk_tb
 from typing import NamedTuple, Protocol
 
 from omega.cellstate.errors import OmegaError
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
+from omega.schedulers.foreign_errors import RAISED, said
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.policies import Ordering, Placement, PlacesAll, Preemption, Sizing, with_wrapped
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.work import Work
 
-RAISED = (Exception, SystemExit)
-"""Errors that concern one job only; a policy may call `sys.exit`."""
 FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
 """Seconds after which a job is tried again: after the first error, and at most. Each further error doubles them."""
 MOST_JOBS = 256
 """Maximum number of jobs that are reported, those with the latest errors."""
-MOST_TEXT = 300
-"""Maximum length of an error's text in characters."""
 
 
 class HasPolicies(Protocol):
@@ -75,20 +71,7 @@ def policy_error(error: BaseException, *policies: object) -> OmegaError:
         if name and file in files:
             place = last
     where = f"policy {name} ({place or last})" if name else f"scheduler ({last})"
-    return PolicyError(f"{where}: {_said(error)}")
-
-
-def said_at(error: BaseException) -> str:
-    """Return an error in one line with the innermost place outside of the installed packages: ``mine.py:14: …``."""
-    foreign = tuple(path for name, path in get_paths().items() if name in ("stdlib", "purelib", "platlib"))
-    places = [(frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__)][1:]
-    own = [f"{file}:{line}: " for file, line in places if not file.startswith((*foreign, "<frozen"))]
-    return f"{own[-1] if own else ''}{_said(error)}"
-
-
-def _said(error: BaseException) -> str:
-    said = str(error).partition("\n")[0][:MOST_TEXT]
-    return f"{type(error).__name__}{': ' if said else ''}{said}"
+    return PolicyError(f"{where}: {said(error)}")
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import Job, JobState
 from omega.cellstate.plain_text import plain_reason
 from omega.cellstate.ports import SchedulerStore
-from omega.schedulers.failing import RAISED, FailingJobs, policy_error
+from omega.schedulers.failing import FailingJobs, policy_error
+from omega.schedulers.foreign_errors import RAISED
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.work import Work

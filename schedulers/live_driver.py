@@ -26,10 +26,9 @@ from omega.schedulers.outcomes import ConflictRate, accepted_by_machine, rebase
 from omega.schedulers.queue.intake import MOST_FILLS, Intakes
 from omega.schedulers.resizing import Measure, Resize, measure, resize
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sharing import owned
+from omega.schedulers.sharing import LEASE_MS, owned
 from omega.schedulers.work import keeps_running
 
-LEASE_MS = 5_000
 IDLE_SECONDS = 1.0
 """Interval of polls by an idle scheduler: a client that freed room may not have notified it."""
 SHORT_SECONDS = 0.05

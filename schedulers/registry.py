@@ -6,29 +6,20 @@ packages: their names with commas between, or nothing for Omega's own entries al
 """
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import BadInput
-from omega.schedulers.failing import RAISED, said_at
-from omega.schedulers.gates import Gate
-from omega.schedulers.policies import Ordering, Placement, Preemption, Sizing
-from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.foreign_errors import RAISED, said_at
 
-PROTOCOLS: Mapping[str, type] = {
-    "ordering": Ordering,
-    "placement": Placement,
-    "preemption": Preemption,
-    "sizing": Sizing,
-    "gate": Gate,
-}
-"""The axes of a decision, and the base of each axis's policies."""
+if TYPE_CHECKING:
+    from omega.schedulers.scheduler import Scheduler
+
 SCHEDULERS = "schedulers"
-AXES = (SCHEDULERS, *PROTOCOLS, "admission")
+AXES = (SCHEDULERS, "ordering", "placement", "preemption", "sizing", "gate", "admission")
 OWN = "omega-scheduler"
 RESTRICT = "OMEGA_PLUGINS"
 
@@ -95,7 +86,7 @@ def imported(target: str, what: str) -> Any:
     return target_object
 
 
-def scheduler(name: str, seed: str = "0") -> Scheduler:
+def scheduler(name: str, seed: str = "0") -> "Scheduler":
     """Return an idle scheduler by its registered name or by ``module:attribute``.
 
     The target is an `omega.Scheduler`, or a function of a seed that returns one. Raises BadInput.
@@ -105,8 +96,10 @@ def scheduler(name: str, seed: str = "0") -> Scheduler:
     return made(offer(SCHEDULERS, name).load(), name, seed)
 
 
-def made(target: Any, name: str, seed: str) -> Scheduler:
+def made(target: Any, name: str, seed: str) -> "Scheduler":
     """Return a target as an idle scheduler with random numbers from `seed`. Raises BadInput."""
+    from omega.schedulers.scheduler import Scheduler  # noqa: PLC0415 - numpy; agents and completion only list names
+
     want = "want an omega.Scheduler, or a function of a seed that returns one"
     if not isinstance(target, Scheduler) and not callable(target):
         raise BadInput(f"scheduler {name!r}: is a {type(target).__name__}; {want}")

@@ -16,15 +16,13 @@ from omega.cellstate.resources import Resources
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.policies import Sizing
-from omega.schedulers.sizing.model import Phase, Profile, Totals
+from omega.schedulers.sizing.model import PLAN, Phase, Profile, Totals
 
 LOOK_SECONDS = 1.0
 REST_SECONDS = 10.0
 """Time without further surplus for a job after surplus workers found no machine although the sums had room."""
 MOST_WAITING = 20
 """Maximum number of pending jobs per other kind that are read."""
-PLAN = "mapreduce"
-"""Field of a job's spec with its numbers of ``maps`` and ``reduces``."""
 
 TotalsOf = Mapping[str, Mapping[int, int]]
 """New totals by job and task group."""

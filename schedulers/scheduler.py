@@ -10,7 +10,8 @@ from omega.cellstate.replies import PendingJob, jobs_of
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import ClaimColumns, Detection, Mode, Outcome, Transaction, Verdict
 from omega.schedulers.constraints.fetching import Fetch, wanted
-from omega.schedulers.failing import RAISED, FailingJobs, place_together, set_aside
+from omega.schedulers.failing import FailingJobs, place_together, set_aside
+from omega.schedulers.foreign_errors import RAISED
 from omega.schedulers.gates import Gate, HeldJobs
 from omega.schedulers.instruments import Instrument, announce, report_blocked
 from omega.schedulers.job_fields import JobField, declared
@@ -43,7 +44,6 @@ from omega.schedulers.work import Work
 
 CALL_CLAIMS = 2_000
 """Claims after which a call to the store takes no further job: about 30 ms of the server's time."""
-
 _PLACED, _ACTIVE = Verdict.PLACED, JobState.ACTIVE  # read once: each access is as slow as a call
 _ACCEPTED = frozenset({Verdict.PLACED})
 _SEEN_BY_POLICIES = frozenset({"ordering", "placement", "preemption", "sizing", "peers", "retry_policy"})

@@ -11,6 +11,9 @@ from hashlib import blake2b
 
 from omega.cellstate.model import BUCKETS
 
+LEASE_MS = 5_000
+"""Lease of a scheduler: the time after which the others take over the jobs of one that was killed."""
+
 
 def _weight(member: str, bucket: int) -> bytes:
     return blake2b(f"{bucket}@{member}".encode(), digest_size=8).digest()

@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from omega.cellstate.attributes import number_of
-from omega.cellstate.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value
+from omega.cellstate.constraints.expressions import All, Compare, Either, Expression, Has, Not, OneOf, Value, number_of
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MACHINE, Described, Job
 from omega.cellstate.replies import Fact

@@ -11,7 +11,6 @@ from omega.cellstate.inspection import Inspection
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.pools import Pools, PoolTree
 from omega.cellstate.pools.lending import Lender, Lent, bounds as bounds_of, keep, keepers, lending_trees
-from omega.cellstate.pools.membership import trees_of
 from omega.cellstate.pools.records import (
     digest,
     leaf_field,
@@ -168,6 +167,8 @@ def machines_are_in_their_trees(
         for index in sorted(assigned):
             yield Violation(6, f"is in tree {assigned[index]}, and trees divide no machines", f"machine {index}")
         return
+    from omega.cellstate.pools.membership import trees_of  # noqa: PLC0415 - numpy; few cells have several trees
+
     indices = sorted(inspection.described)
     selected = trees_of(pools, [inspection.described[index] for index in indices])
     for index, number in zip(indices, selected, strict=True):

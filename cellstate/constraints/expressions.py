@@ -1,12 +1,20 @@
 """A constraint as a tree of plain values."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import nan
 
 Value = str | float
 """Quoted text is compared with an attribute's text, a number with an attribute's number."""
 SHOWN = 60
 """Maximum number of characters of a constraint in a message."""
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+
+
+def number_of(text: str) -> float:
+    """Return the number in an attribute's value, NaN when it is none."""
+    return float(text) if _NUMBER.fullmatch(text) else nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def import_(app: App, *, file: Path, version: int | None, evict: bool) -> None:
 @click.pass_obj
 def export(app: App) -> None:
     """Print all pools and trees as YAML that omega pool import reads, with their version."""
-    from omega.pools.file import as_document, dump
+    from omega.pools.form import as_document, dump
 
     pools = app.open().pools()
     if app.as_json:

@@ -62,10 +62,13 @@ def show(document: Mapping[str, Any]) -> None:
 def watch(app: App, *, every: float, seconds: float | None, figures: Path | None) -> None:
     """Print the pools again whenever shares, usage or settings changed; with --json one document per line."""
     from omega.queries.pool_shares import pools_json
-    from omega.queries.pool_watch import PoolWatch
 
     cell = app.open()
-    watched = None if figures is None else PoolWatch(cell, app.now_ms())
+    watched = None
+    if figures is not None:
+        from omega.queries.pool_watch import PoolWatch
+
+        watched = PoolWatch(cell, app.now_ms())
     until = None if seconds is None else time.monotonic() + seconds
     before: object = None
     with suppress(*([KeyboardInterrupt] if watched else [])):

@@ -53,7 +53,7 @@ def command(
     if unread:
         render.warning(f"pool {name}: {unread}")
     if app.as_json:
-        from omega.pools.file import settings_of
+        from omega.pools.form import settings_of
 
         document = settings_of(after, name)
         document |= {"number": pool.number, "over": too_much, "evicted": evicted, "not_in_effect": unread}

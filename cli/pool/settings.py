@@ -18,7 +18,7 @@ YES, NO = ("true", "yes", "on"), ("false", "no", "off")
 
 def amounts(given: Mapping[str, str], known: Amounts, dimensions: Dimensions, each: Setting) -> Amounts:
     """Return amounts with the given ones replaced; the value none removes one."""
-    from omega.pools.file import amounts as parsed, limits
+    from omega.pools.form import amounts as parsed, limits
 
     what = f"--{each.option}"
     if each.names:

@@ -17,7 +17,7 @@ from omega.cli.pool import settings
 def command(app: App, *, name: str) -> None:
     """Show the settings, shares and volume of a pool."""
     from omega.pools.effects import weight_line
-    from omega.pools.file import settings_of
+    from omega.pools.form import settings_of
     from omega.queries.pool_shares import not_in_effect, pools_json
 
     cell = app.open()

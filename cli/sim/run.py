@@ -112,7 +112,8 @@ def command(
             bars.update(bar, completed=round(100 * part))
 
         if own:
-            from omega.schedulers.failing import RAISED, as_one_line
+            from omega.schedulers.failing import as_one_line
+            from omega.schedulers.foreign_errors import RAISED
             from omega.trial import run
 
             with as_one_line(*own, errors=RAISED):

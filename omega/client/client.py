@@ -273,7 +273,7 @@ class Client(Updates, TaskRecords):
 
     def export_pools(self) -> Document:
         """Return pools and trees as `import_pools` takes them. See ``omega pool export``."""
-        from omega.pools.file import as_document
+        from omega.pools.form import as_document
 
         with self._connections.cell() as cell:
             return as_document(cell.pools())
@@ -284,14 +284,14 @@ class Client(Updates, TaskRecords):
         Raises Overtaken when the pools are not of `version`, or else of the version that the document names, if any;
         BadInput and Refused as ``omega pool import`` does.
         """
-        from omega.pools import changes, file
+        from omega.pools import changes, file, form
 
         with self._connections.cell() as cell:
             cell.members()
             wanted, named = file.from_values(document, cell.dimensions)
             known = named if version is None else version
             _, after = changes.change(cell, lambda _: wanted, _now_ms(), self._by, known)
-            return file.as_document(after)
+            return form.as_document(after)
 
     def plan_pools(self, document: Mapping[str, Any]) -> Document:
         """Return the fair shares before and after an import of a document. See ``omega pool plan``."""

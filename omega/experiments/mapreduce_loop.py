@@ -11,8 +11,8 @@ import numpy as np
 
 from omega.experiments.mapreduce import POLICIES, PolicyResult
 from omega.schedulers.placement.random_fit import RandomFit
-from omega.schedulers.resizing import PLAN
 from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sizing.model import PLAN
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.changing import ChangingWorld
 from omega.workload.mapreduce import split, submitted

@@ -154,7 +154,7 @@ PoolPath = Annotated[str, AfterValidator(_pool_path)]
 class Strict(BaseModel):
     """Base of all models: unknown fields are refused, and types are strict: ``count: "5"`` is no number."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", defer_build=True, strict=True, populate_by_name=True)
 
 
 class Wait(Strict):

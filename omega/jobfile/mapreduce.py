@@ -15,7 +15,7 @@ from omega.cellstate.model import BUDGET, TaskGroup
 from omega.cellstate.resources import parse_amount, parse_bytes
 from omega.jobfile.form import MOST_TASKS, Amount, Constraint, Duration, JobForm, Need, Restart, Strict, Tasks
 from omega.mapreduce.plan import MapReducePlan
-from omega.schedulers.resizing import PLAN
+from omega.schedulers.sizing.model import PLAN
 
 LEAST_MEMORY_MIB = 96
 """Memory of a worker itself, which its commands and the sorting of a shard are added to."""

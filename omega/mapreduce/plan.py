@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from omega.cellstate import ranges
-from omega.schedulers.resizing import PLAN
+from omega.schedulers.sizing.model import PLAN
 
 BLOCK = 1 << 20
 

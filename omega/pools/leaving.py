@@ -10,7 +10,6 @@ from omega.cellstate.fairness import leaf_of
 from omega.cellstate.lanes import Lane
 from omega.cellstate.model import Described, Gang, merged
 from omega.cellstate.pools import Pools
-from omega.cellstate.pools.membership import trees_of
 from omega.cellstate.pools.records import moved
 
 if TYPE_CHECKING:
@@ -48,6 +47,8 @@ def text_of(leaving: Counter[str]) -> str:
 
 def _on(cell: "Queries", pools: Pools, described: Mapping[int, Described]) -> Counter[str]:
     """Count the tasks of other trees on some machines; a strict gang leaves as a whole."""
+    from omega.cellstate.pools.membership import trees_of  # noqa: PLC0415 - numpy; few cells have several trees
+
     trees = dict(zip(described, trees_of(pools, list(described.values())), strict=True))
     runs = [run for run in cell.runs(sorted(described)) if not run.leaving]
     jobs = cell.jobs_by_id(sorted({run.job for run in runs}))

@@ -135,7 +135,8 @@ class _Warnings:
 
     def _locality(self, spec: "JobSpec") -> Iterator[_Warning]:
         """Warn about parts of a locality without effect, such as machines that are not there."""
-        from omega.schedulers.constraints.locality import is_local, notes
+        from omega.schedulers.constraints.locality import is_local
+        from omega.schedulers.constraints.locality_levels import notes
 
         work = as_work(spec)
         if is_local(work.job) and self.fleet.total:

@@ -24,10 +24,10 @@ from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.policies import Placement
-from omega.schedulers.resizing import PLAN
 from omega.schedulers.retrying import RetryPolicy
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import rendezvous
+from omega.schedulers.sizing.model import PLAN
 from omega.schedulers.work import Work
 from omega.simulation.architectures import Monolithic, Partitioned, Shared, parts
 from omega.simulation.changing import ChangingWorld

@@ -19,7 +19,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.advice import warnings
 from omega.schedulers.constraints.demands import Demands, demands
 from omega.schedulers.constraints.evaluation import related, tree_machines
-from omega.schedulers.constraints.locality import notes
+from omega.schedulers.constraints.locality_levels import notes
 from omega.schedulers.constraints.reasons import FOR_GOOD, Reason
 from omega.schedulers.limits import (
     Limited,

@@ -15,7 +15,8 @@ from omega.cellstate.override import override
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.constraints.evaluation import permitted
-from omega.schedulers.constraints.locality import FIELD, Locality, is_local, levels, locality
+from omega.schedulers.constraints.locality import FIELD, Locality, is_local, locality
+from omega.schedulers.constraints.locality_levels import levels
 from omega.schedulers.fitting import fitting
 from omega.schedulers.placement.constrained import within_constraints
 from omega.schedulers.placement.delay_rule import DelayReset, DelayRule, Waiting

@@ -10,9 +10,8 @@ from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
 from typing import Any
 
-import structlog
-
 from omega.cellstate.errors import BadInput
+from omega.cellstate.override import override
 from omega.cellstate.plain_text import escaped
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -20,16 +19,21 @@ FORMATS = ("text", "json")
 NAME = "omega"
 
 
-def _for_logging(_: Any, __: str, said: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    """Pass an event to the standard library: the event as message, the fields as extra."""
-    return {"msg": said.pop("event"), "extra": {"said": dict(said)}}
+class _WithFields(logging.LoggerAdapter[logging.Logger]):
+    """Takes the fields of an event as keywords and passes them on as extra."""
+
+    @override
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        passed = {name: kwargs.pop(name) for name in _OF_LOGGING if name in kwargs}
+        return msg, {**passed, "extra": {"said": {**(self.extra or {}), **kwargs}}}
+
+    def bind(self, **fields: Any) -> "_WithFields":
+        """Return a log that adds these fields to each event."""
+        return _WithFields(self.logger, fields)
 
 
-log = structlog.wrap_logger(
-    logging.getLogger(NAME),
-    wrapper_class=structlog.stdlib.BoundLogger,
-    processors=[structlog.stdlib.filter_by_level, _for_logging],
-)
+_OF_LOGGING = ("exc_info", "stack_info", "stacklevel")
+log = _WithFields(logging.getLogger(NAME))
 """``log.info("joined", member="batch/0")``."""
 
 

@@ -26,7 +26,7 @@ from omega.cellstate.server import server_info
 from omega.cellstate.store import connect_cell
 from omega.schedulers.failing import FailingJobs, as_one_line
 from omega.schedulers.instruments import Figures
-from omega.schedulers.live_driver import LEASE_MS, LiveDriver
+from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.policies import Asserting
 from omega.schedulers.process.diary import Diary
 from omega.schedulers.process.endpoint import METRICS, endpoint
@@ -39,7 +39,7 @@ from omega.schedulers.process.signals import leave_signals
 from omega.schedulers.process.store_wait import await_store, once_there
 from omega.schedulers.rolling import Rollouts
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sharing import owned
+from omega.schedulers.sharing import LEASE_MS, owned
 
 NEVER = float("inf")
 HUNG_LEASES = 2

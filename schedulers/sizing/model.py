@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from omega.cellstate.resources import Resources
 
+PLAN = "mapreduce"
+"""Field of a job's spec with its numbers of ``maps`` and ``reduces``."""
 UNBOUNDED = 1 << 40
 """Room for workers that need no resource."""
 

@@ -9,9 +9,8 @@ from omega.experiments.mapreduce import POLICIES, evaluate
 from omega.experiments.mapreduce_loop import looped, speedups
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.policies import Sizing
-from omega.schedulers.resizing import PLAN
 from omega.schedulers.scheduler import Scheduler
-from omega.schedulers.sizing.model import Phase
+from omega.schedulers.sizing.model import PLAN, Phase
 from omega.schedulers.sizing.policies import AsAsked, MaxParallelism, RelativeSize
 from omega.simulation import Settings, Simulation
 from omega.simulation.changing import ChangingWorld

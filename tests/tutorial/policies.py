@@ -12,6 +12,7 @@ from typing import Any
 
 from omega.cellstate.errors import BadInput
 from omega.schedulers import registry
+from omega.schedulers.composition import PROTOCOLS
 from omega.schedulers.scheduler import Scheduler
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,7 +79,7 @@ def schedulers() -> dict[str, Scheduler]:
 
 def _of_policy(kind: type, axis: str = "") -> Iterator[Scheduler]:
     """A scheduler with this policy; none for a class that is no policy or needs parameters."""
-    axis = axis or next((name for name, base in registry.PROTOCOLS.items() if base in kind.__mro__), "")
+    axis = axis or next((name for name, base in PROTOCOLS.items() if base in kind.__mro__), "")
     if axis:
         own = Scheduler("mine")
         try:

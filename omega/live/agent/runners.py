@@ -12,7 +12,7 @@ from omega.live.agent.task_start import MARK
 from omega.live.runners.runner import Runner, RunnerCommand, RunnerTask
 from omega.schedulers import registry
 from omega.schedulers.constraints.demands import runner_attribute
-from omega.schedulers.failing import RAISED, said_at
+from omega.schedulers.foreign_errors import RAISED, said_at
 from omega.schedulers.process.log import log
 
 AXIS = "runner"

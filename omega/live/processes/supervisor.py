@@ -21,9 +21,9 @@ from omega.live.agent.task_start import STORE_FD, giving
 from omega.live.processes.bound import BOUND
 from omega.live.processes.record import ProcessRecord
 from omega.live.secrets import without_store
-from omega.schedulers.live_driver import LEASE_MS
 from omega.schedulers.process.endpoint import METRICS, parse
 from omega.schedulers.process.signals import leave_signals
+from omega.schedulers.sharing import LEASE_MS
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
 """The beginning of a line of a log (schedulers/process/log.py)."""

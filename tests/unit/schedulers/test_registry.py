@@ -8,6 +8,7 @@ import pytest
 
 from omega.cellstate.errors import BadInput
 from omega.schedulers import registry
+from omega.schedulers.composition import PROTOCOLS
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.scheduler import Scheduler
@@ -54,6 +55,7 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_comes_with_omega_is_offered_like_the_rest() -> None:
+    assert (registry.SCHEDULERS, *PROTOCOLS, "admission") == registry.AXES
     assert {"batch", "service"} <= set(registry.offers("schedulers"))
     for axis in registry.AXES:
         for name, offer in registry.offers(axis).items():

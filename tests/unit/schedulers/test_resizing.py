@@ -9,8 +9,9 @@ from omega.cellstate.shards import TRIES, Worker
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.schedulers.policies import Sizing
 from omega.schedulers.presets import mapreduce
-from omega.schedulers.resizing import LOOK_SECONDS, PLAN, REST_SECONDS
+from omega.schedulers.resizing import LOOK_SECONDS, REST_SECONDS
 from omega.schedulers.scheduler import Scheduler
+from omega.schedulers.sizing.model import PLAN
 from omega.schedulers.sizing.policies import AsAsked, GlobalCap, MaxParallelism, RelativeSize
 from tests.unit.schedulers.rig import Rig, spec
 

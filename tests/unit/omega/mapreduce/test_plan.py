@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from omega.mapreduce.plan import MapReducePlan, Piece
-from omega.schedulers.resizing import PLAN
+from omega.schedulers.sizing.model import PLAN
 
 lines = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"")), max_size=12)
 texts = st.tuples(lines, st.booleans()).map(lambda both: b"\n".join(both[0]) + (b"\n" if both[1] and both[0] else b""))

@@ -18,7 +18,8 @@ from omega.cellstate.pools.rules import check
 from omega.cellstate.resources import Dimensions
 from omega.cli.pool import settings as options
 from omega.cli.pool.set import command
-from omega.pools.file import as_document, from_values
+from omega.pools.file import from_values
+from omega.pools.form import as_document
 
 DIMENSIONS = Dimensions(("cpu", "memory"))
 GROUPS = {"integral": Integral, "preemption": PreemptionSettings}

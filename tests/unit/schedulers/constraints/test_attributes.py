@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.attributes import MOST_KEPT, Attributes, number_of
+from omega.cellstate.attributes import MOST_KEPT, Attributes
+from omega.cellstate.constraints.expressions import number_of
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.replies import Reply
