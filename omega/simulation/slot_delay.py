@@ -10,7 +10,7 @@ from omega.schedulers.constraints.locality import Locality
 from omega.schedulers.placement.delay import Delay
 from omega.schedulers.placement.delay_rule import DelayReset
 from omega.schedulers.work import Work
-from omega.simulation.slot_jobs import SlotJob
+from omega.simulation.slot_jobs import MAP, SlotJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,13 @@ class SlotDelay(Delay):
         if wants is None:
             return None
         return _BlocksLeft(wants.machines, wants.where, wants.domains, wants.waits, self.jobs[work.id])
+
+    def takes_slot(self, job: SlotJob, kind: int, machine: int, now: float) -> bool:
+        """Return whether a job takes a free slot of a machine, with the outcome of `place` on that machine alone.
+
+        Only for an inner placement that takes every slot.
+        """
+        return kind != MAP or self.takes(job.work, MAP, job.blocks.level(machine), job.waits, now)
 
     @override
     def levels(self, wants: Locality, snapshot: Snapshot) -> Sequence[Mask]:

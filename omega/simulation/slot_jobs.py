@@ -1,6 +1,6 @@
 """Jobs of a simulated slot cluster: maps that read replicated blocks, reduces, and which blocks are left where."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from random import Random
 
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import GroupStatus, Job
+from omega.cellstate.usage import Account
 from omega.schedulers.work import Work
 
 MAP, REDUCE = 0, 1
@@ -21,15 +22,15 @@ NODE, RACK, ANYWHERE = 0, 1, 2
 class SlotJobSpec:
     """A job: the machines with a replica of each block that a map reads; times in seconds.
 
-    `seconds` are those of each map with its block on its machine; `reduce_seconds` follow the last map.
+    `seconds` are those of each map with its block on its machine. `reduces` are those of each reduce, after the last
+    map.
     """
 
     name: str
     blocks: Sequence[Sequence[int]]
     seconds: Sequence[float]
     _: KW_ONLY
-    reduces: int = 0
-    reduce_seconds: float = 0.0
+    reduces: Sequence[float] = ()
     at: float = 0.0
     pool: str = ""
     precedence: int = 0
@@ -37,7 +38,7 @@ class SlotJobSpec:
     def __post_init__(self) -> None:
         if not self.blocks or len(self.blocks) != len(self.seconds):
             raise BadInput(f"job {self.name}: {len(self.blocks)} blocks, {len(self.seconds)} times; want one each")
-        if min(self.seconds) <= 0 or self.reduce_seconds < 0 or self.reduces < 0 or self.at < 0:
+        if min(self.seconds) <= 0 or min(self.reduces, default=0) < 0 or self.at < 0:
             raise BadInput(f"job {self.name}: negative numbers, or a map of 0 s")
 
 
@@ -46,61 +47,76 @@ class Blocks:
     """The blocks of a job that no map reads yet, by machine and rack; random order by `rng`."""
 
     at: Sequence[Sequence[int]]
-    racks: NDArray[np.intp]
+    racks: Sequence[int]
     """The rack of each machine."""
     rng: Random
-    by_machine: NDArray[np.int64] = field(init=False)
+    by_machine: list[int] = field(init=False)
     """Number of blocks on each machine."""
-    by_rack: NDArray[np.int64] = field(init=False)
-    _lists: dict[tuple[int, int], list[int]] = field(init=False)
-    """By level and machine or rack: blocks, with those that were taken since."""
-    _taken: set[int] = field(default_factory=set)
+    by_rack: list[int] = field(init=False)
+    _on: dict[int, list[int]] = field(init=False)
+    """Blocks by machine, with those that were taken since; `_near` by rack, `_all` in the whole cluster."""
+    _near: list[list[int]] = field(init=False)
+    _all: list[int] = field(init=False)
+    _racks: list[Sequence[int]] = field(init=False)
+    """The racks with a replica of each block."""
+    _left: bytearray = field(init=False)
+    """1 for each block that no map reads yet."""
 
     def __post_init__(self) -> None:
-        self.by_machine = np.zeros(len(self.racks), dtype=np.int64)
-        self.by_rack = np.zeros(int(self.racks.max()) + 1, dtype=np.int64)
-        self._lists = {}
-        for block in self.rng.sample(range(len(self.at)), len(self.at)):
-            self._lists.setdefault((ANYWHERE, 0), []).append(block)
+        racks, near = self.racks, 1 + max(self.racks)
+        self.by_machine, self.by_rack = [0] * len(racks), [0] * near
+        self._on, self._near, self._left = {}, [[] for _ in range(near)], bytearray(b"\1" * len(self.at))
+        self._racks = [tuple({racks[machine] for machine in block}) for block in self.at]
+        self._all = self.rng.sample(range(len(self.at)), len(self.at))
+        for block in self._all:
             for machine in self.at[block]:
-                self._lists.setdefault((NODE, machine), []).append(block)
-            for rack in self._racks_of(block):
-                self._lists.setdefault((RACK, rack), []).append(block)
-            self._count(block, 1)
-
-    def _racks_of(self, block: int) -> list[int]:
-        return sorted({int(self.racks[machine]) for machine in self.at[block]})
-
-    def _count(self, block: int, sign: int) -> None:
-        for machine in self.at[block]:
-            self.by_machine[machine] += sign
-        for rack in self._racks_of(block):
-            self.by_rack[rack] += sign
+                self.by_machine[machine] += 1
+                self._on.setdefault(machine, []).append(block)
+            for rack in self._racks[block]:
+                self.by_rack[rack] += 1
+                self._near[rack].append(block)
 
     def masks(self) -> list[NDArray[np.bool_]]:
         """Return the machines with a block, and those in a rack with one."""
-        return [self.by_machine > 0, (self.by_rack > 0)[self.racks]]
+        return [np.array(self.by_machine) > 0, np.array([self.by_rack[rack] > 0 for rack in self.racks])]
+
+    def level(self, machine: int) -> int:
+        """Return the level of the nearest block of a machine."""
+        return NODE if self.by_machine[machine] else RACK if self.by_rack[self.racks[machine]] else ANYWHERE
 
     def take(self, machine: int) -> tuple[int, int]:
         """Take the nearest block for a map on a machine; return it and its level. There must be one."""
-        for level, place in ((NODE, machine), (RACK, int(self.racks[machine])), (ANYWHERE, 0)):
-            blocks = self._lists.get((level, place), [])
-            while blocks:
-                block = blocks.pop()
-                if block not in self._taken:
-                    self._taken.add(block)
-                    self._count(block, -1)
-                    return block, level
-        raise IndexError(machine)
+        level, left = self.level(machine), self._left
+        blocks = self._on[machine] if level == NODE else self._all
+        if level == RACK:
+            blocks = self._near[self.racks[machine]]
+        while True:
+            block = blocks.pop()
+            if left[block]:
+                break
+        left[block] = 0
+        for each in self.at[block]:
+            self.by_machine[each] -= 1
+        for rack in self._racks[block]:
+            self.by_rack[rack] -= 1
+        return block, level
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SlotJob:
     """A job in the simulation."""
 
     spec: SlotJobSpec
     work: Work
     blocks: Blocks
+    waits: Sequence[float]
+    """How long (seconds) its maps prefer machines with blocks, then their racks."""
+    early: float
+    """The number of its maps with which its reduces may start: no more than these have not ended."""
+    account: Account
+    """What it holds and wants."""
+    lane: Hashable = None
+    """Its lane, as the ordering names it."""
     levels: list[int] = field(default_factory=lambda: [0, 0, 0])
     """Number of maps launched at each level."""
     offers: int = 0
@@ -108,10 +124,14 @@ class SlotJob:
     maps_left: int = 0
     """Maps that have not ended."""
     reduces_left: int = 0
-    waiting: list[int] = field(default_factory=list)
-    """The machines of reduces that wait for the last map."""
+    waiting: list[tuple[int, float]] = field(default_factory=list)
+    """Machine and time (seconds) of each reduce that waits for the last map."""
     ended: float | None = None
     """When its last task ended (seconds)."""
+
+    def wants(self, kind: int) -> bool:
+        """Return whether it wants a slot of a kind."""
+        return self.work.left[kind] > 0 and (kind == MAP or self.maps_left <= self.early)
 
     @property
     def local(self) -> float:
@@ -120,9 +140,9 @@ class SlotJob:
         return self.levels[NODE] / launched if launched else 0.0
 
 
-def job_of(spec: SlotJobSpec, order: int, racks: NDArray[np.intp], waits: Sequence[float], seed: str) -> SlotJob:
-    """Return a job; `waits` are the seconds for which its maps prefer machines with blocks, then their racks."""
-    tasks = ((MAP, (1, 0), len(spec.blocks)), (REDUCE, (0, 1), spec.reduces))
+def work_of(spec: SlotJobSpec, order: int, waits: Sequence[float]) -> Work:
+    """Return the job of a scheduler; `waits` are the seconds for which its maps wait for blocks, then for racks."""
+    tasks = ((MAP, (1, 0), len(spec.blocks)), (REDUCE, (0, 1), len(spec.reduces)))
     groups = [
         GroupStatus(need=need, total=count, unplaced=count, waiting=f"0-{count - 1}" if count else "-")
         for _, need, count in tasks
@@ -135,5 +155,4 @@ def job_of(spec: SlotJobSpec, order: int, racks: NDArray[np.intp], waits: Sequen
     )  # fmt: skip
     work = Work.of(job)
     work.ended = [0, 0]
-    blocks = Blocks(spec.blocks, racks, Random(f"{seed}/blocks/{spec.name}"))
-    return SlotJob(spec, work, blocks, maps_left=len(spec.blocks), reduces_left=spec.reduces)
+    return work

@@ -5,13 +5,14 @@ goes to the first job by the ordering whose placement takes it. A map without it
 times as long. Ordering and placement are those of a scheduler; the placement sees the machine of the offer alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from array import array
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from operator import sub
 from random import Random
 
 import numpy as np
-from numpy.typing import NDArray
 
 from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.errors import BadInput
@@ -23,10 +24,13 @@ from omega.schedulers.ordering.hadoop import HadoopFair
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Ordering, Placement
 from omega.simulation.engine import Engine, microseconds
-from omega.simulation.slot_jobs import MAP, NODE, REDUCE, SlotJob, SlotJobSpec, job_of
+from omega.simulation.slot_delay import SlotDelay
+from omega.simulation.slot_jobs import MAP, NODE, REDUCE, Blocks, SlotJob, SlotJobSpec, work_of
+from omega.simulation.slot_queue import SlotQueue
 
 NEEDS = ((1, 0), (0, 1))
 """The slots of a map and of a reduce."""
+NOTHING = (0, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,35 +80,51 @@ class SlotSimulation:
         """`placement` makes the placement of the jobs, which it gets by name and may read while they run."""
         _check(cluster, jobs)
         self.cluster, self.engine = cluster, Engine()
-        self.ordering = HadoopFair() if ordering is None else ordering
-        self.racks: NDArray[np.intp] = np.arange(cluster.machines) % cluster.racks
-        self.jobs = {
-            spec.name: job_of(spec, order, self.racks, cluster.waits, str(seed)) for order, spec in enumerate(jobs)
-        }
-        for job in self.jobs.values():
-            self.engine.at(microseconds(job.spec.at), self._submit, job)
-        self.placement, self._rng = placement(self.jobs), Random(f"{seed}/placement")
         self.snapshot = ArraySnapshot(len(NEEDS))
         self.snapshot.pools, self.snapshot.resources = cluster.pools, ("map_slots", "reduce_slots")
         self._free = [[cluster.map_slots, cluster.reduce_slots] for _ in range(cluster.machines)]
         self._versions = 0
-        self.snapshot.apply(self._reply(range(cluster.machines), full=True))
+        self._restate(range(cluster.machines), full=True)
         self.snapshot.usage.capacity = self.snapshot.total()
-        self._queued: dict[str, SlotJob] = {}
-        self._hash = blake2b(digest_size=16)
-        self.launched = 0
+        self._stale: dict[int, None] = {}
+        """Machines whose state the snapshot lacks."""
+        self._racks = [machine % cluster.racks for machine in range(cluster.machines)]
+        self.jobs = {spec.name: self._job(spec, order, str(seed)) for order, spec in enumerate(jobs)}
+        for job in self.jobs.values():
+            self.engine.at(microseconds(job.spec.at), self._submit, job)
+        self.queue = SlotQueue(HadoopFair() if ordering is None else ordering)
+        self.placement, self._rng = placement(self.jobs), Random(f"{seed}/placement")
+        self._takes = self._decision()
+        self._hash, self._noted = blake2b(digest_size=16), array("q")
+        self.launched, self._unfinished = 0, len(self.jobs)
         first = Random(f"{seed}/heartbeats")
-        for machine in range(cluster.machines):
-            self.engine.at(microseconds(first.uniform(0.0, cluster.heartbeat)), self._heartbeat, machine)
+        self._interval = microseconds(cluster.heartbeat)
+        self._beats = [microseconds(first.uniform(0.0, cluster.heartbeat)) for _ in range(cluster.machines)]
+        """The time of each machine's next heartbeat with free slots (microseconds)."""
+        self._expected = [True] * cluster.machines
+        """Whether this heartbeat is due; a machine without a free slot has nothing to offer."""
+        for machine, time in enumerate(self._beats):
+            self.engine.at(time, self._heartbeat, machine)
+
+    def _job(self, spec: SlotJobSpec, order: int, seed: str) -> SlotJob:
+        cluster, work = self.cluster, work_of(spec, order, self.cluster.waits)
+        blocks, maps = Blocks(spec.blocks, self._racks, Random(f"{seed}/blocks/{spec.name}")), len(spec.blocks)
+        early, account = maps - cluster.slow_start * maps, self.snapshot.usage.account(work.whose)
+        return SlotJob(
+            spec, work, blocks, cluster.waits, early, account, maps_left=maps, reduces_left=len(spec.reduces)
+        )
 
     def run(self) -> "SlotSimulation":
         """Simulate until all jobs have ended; return itself."""
         self.engine.run()
+        self._update()
         return self
 
     @property
     def digest(self) -> str:
         """A hash over all launches and ends, in order."""
+        self._hash.update(self._noted.tobytes())
+        self._noted = array("q")
         return self._hash.hexdigest()
 
     @property
@@ -121,48 +141,43 @@ class SlotSimulation:
     # Events
 
     def _submit(self, job: SlotJob) -> None:
-        self._queued[job.spec.name] = job
-        self._wants(job, MAP, len(job.spec.blocks))
-        self._wants(job, REDUCE, job.spec.reduces)
+        for kind, count in ((MAP, len(job.spec.blocks)), (REDUCE, len(job.spec.reduces))):
+            self.snapshot.usage.change(job.work.whose, NOTHING, tuple(count * amount for amount in NEEDS[kind]))
+        self.queue.join(job)
 
     def _heartbeat(self, machine: int) -> None:
-        if any(job.ended is None for job in self.jobs.values()):
-            self.engine.at(self.engine.now + microseconds(self.cluster.heartbeat), self._heartbeat, machine)
+        self._expected[machine] = False
+        self._beats[machine] = self.engine.now + self._interval
         self._offer_slots(machine)
+        if self._unfinished:
+            self._expect(machine)
+
+    def _expect(self, machine: int) -> None:
+        """Make a machine with free slots offer them with its next heartbeat."""
+        if self._expected[machine] or not any(self._free[machine]):
+            return
+        late = self.engine.now - self._beats[machine]
+        if late > 0:  # heartbeats passed while it had nothing to offer
+            self._beats[machine] -= -late // self._interval * self._interval
+        self._expected[machine] = True
+        self.engine.at(self._beats[machine], self._heartbeat, machine)
 
     def _offer_slots(self, machine: int) -> None:
+        free, queue = self._free[machine], self.queue
         for kind in (MAP, REDUCE):
-            while self._free[machine][kind] and self._offer(machine, kind):
+            while free[kind] and queue.wanted(kind) and self._offer(machine, kind):
                 pass
 
     def _offer(self, machine: int, kind: int) -> bool:
         """Offer a free slot to the jobs in order; return whether one took it."""
-        snapshot = self.snapshot
-        snapshot.now = self.engine.seconds
-        self.ordering.observe(snapshot, snapshot.now)
-        only = np.arange(snapshot.size) == machine
-        for job in self._in_order(kind):
-            work, left = job.work, [0, 0]
-            left[kind] = 1
+        snapshot, now, takes = self.snapshot, self.engine.seconds, self._takes
+        snapshot.now = now
+        for job in self.queue.in_order(kind, snapshot, now):
             job.offers += kind == MAP
-            claims = self.placement.place(replace(work, left=left), snapshot.narrow(only), self._rng)
-            if len(claims):
-                snapshot.launch()
+            if takes(job, kind, machine, now):
                 self._launch(job, machine, kind)
                 return True
         return False
-
-    def _in_order(self, kind: int) -> Iterator[SlotJob]:
-        ordering = self.ordering
-        wanting = [job for job in self._queued.values() if job.work.left[kind] and self._may_start(job, kind)]
-        places = [
-            (ordering.rank(ordering.lane(job.work)), ordering.key(job.work), job.work.job.order, job) for job in wanting
-        ]
-        return (job for *_, job in sorted(places, key=lambda place: place[:3]))
-
-    def _may_start(self, job: SlotJob, kind: int) -> bool:
-        ended = len(job.spec.blocks) - job.maps_left
-        return kind == MAP or ended >= self.cluster.slow_start * len(job.spec.blocks)
 
     def _launch(self, job: SlotJob, machine: int, kind: int) -> None:
         work, now = job.work, self.engine.now
@@ -170,21 +185,23 @@ class SlotSimulation:
         work.placed += 1
         self.launched += 1
         self._free[machine][kind] -= 1
-        self.snapshot.land(self._reply((machine,)))
-        self._holds(job, kind, 1)
+        self._stale[machine] = None
+        need = NEEDS[kind]
+        self.snapshot.usage.move(job.account, had=NOTHING, held=need, wanted_before=need, wanted=NOTHING)
+        self.queue.change(job)
         block = -1
         if kind == MAP:
             block, level = job.blocks.take(machine)
             job.levels[level] += 1
             seconds = job.spec.seconds[block] * (1.0 if level == NODE else self.cluster.penalty)
             self.engine.at(now + microseconds(seconds), self._map_ended, (job, machine))
-        elif job.maps_left:
-            job.waiting.append(machine)
         else:
-            self._reduce(job, machine)
-        self._note(now, work.job.order, machine, kind, block)
-        if not any(work.left):
-            del self._queued[job.spec.name]
+            seconds = job.spec.reduces[work.left[REDUCE]]
+            if job.maps_left:
+                job.waiting.append((machine, seconds))
+            else:
+                self._reduce(job, machine, seconds)
+        self._noted.extend((now, work.job.order, machine, kind, block))
 
     def _map_ended(self, ended: tuple[SlotJob, int]) -> None:
         job, machine = ended
@@ -192,11 +209,11 @@ class SlotSimulation:
         self._end(job, machine, MAP)
         if not job.maps_left:
             waiting, job.waiting = job.waiting, []
-            for each in waiting:
-                self._reduce(job, each)
+            for each, seconds in waiting:
+                self._reduce(job, each, seconds)
 
-    def _reduce(self, job: SlotJob, machine: int) -> None:
-        self.engine.at(self.engine.now + microseconds(job.spec.reduce_seconds), self._reduce_ended, (job, machine))
+    def _reduce(self, job: SlotJob, machine: int, seconds: float) -> None:
+        self.engine.at(self.engine.now + microseconds(seconds), self._reduce_ended, (job, machine))
 
     def _reduce_ended(self, ended: tuple[SlotJob, int]) -> None:
         job, machine = ended
@@ -204,49 +221,54 @@ class SlotSimulation:
         self._end(job, machine, REDUCE)
 
     def _end(self, job: SlotJob, machine: int, kind: int) -> None:
-        job.work.ended = [count + (group == kind) for group, count in enumerate(job.work.ended)]
+        work, need = job.work, NEEDS[kind]
+        work.ended = [count + (group == kind) for group, count in enumerate(work.ended)]
         self._free[machine][kind] += 1
-        self.snapshot.apply(self._reply((machine,)))
-        self._holds(job, kind, -1)
+        self._stale[machine] = None
+        self.snapshot.usage.move(job.account, had=need, held=NOTHING, wanted_before=NOTHING, wanted=NOTHING)
+        self.queue.change(job)
         if not (job.maps_left or job.reduces_left):
             job.ended = self.engine.seconds
-        self._note(self.engine.now, job.work.job.order, machine, -1 - kind)
+            self._unfinished -= 1
+        self._noted.extend((self.engine.now, work.job.order, machine, -1 - kind))
         if self.cluster.out_of_band:
             self._offer_slots(machine)
+        self._expect(machine)
 
-    # The snapshot
+    # Decisions
 
-    def _reply(self, machines: Sequence[int], *, full: bool = False) -> Reply:
-        """Return the state of machines as a store would."""
+    def _decision(self) -> Callable[[SlotJob, int, int, float], bool]:
+        """Return what decides whether a job takes a slot: without a search of machines where the placement can."""
+        placement = self.placement
+        if type(placement) is FirstFit:
+            return lambda *_: True
+        if type(placement) is SlotDelay and type(placement.inner) is FirstFit:
+            return placement.takes_slot
+        return self._places
+
+    def _places(self, job: SlotJob, kind: int, machine: int, now: float) -> bool:
+        """Return whether a placement finds room for a task on a machine alone."""
+        self._update()
+        snapshot, left = self.snapshot, [0, 0]
+        left[kind] = 1
+        mark, only = snapshot.mark(), np.arange(snapshot.size) == machine
+        claims = self.placement.place(replace(job.work, left=left), snapshot.narrow(only), self._rng)
+        snapshot.undo(mark)
+        return bool(len(claims))
+
+    def _update(self) -> None:
+        """Give the snapshot the state of the machines that changed."""
+        if self._stale:
+            self._restate([*self._stale])
+            self._stale.clear()
+
+    def _restate(self, machines: Sequence[int], *, full: bool = False) -> None:
+        """Apply the state of machines, as a store would report it."""
         self._versions += 1
-        self.snapshot.forget_freed()
         slots = self.cluster.map_slots, self.cluster.reduce_slots
-        rows = [
-            (
-                m,
-                self._versions,
-                MachineState.UP,
-                0,
-                *slots,
-                *(has - free for has, free in zip(slots, self._free[m], strict=True)),
-            )
-            for m in machines
-        ]
-        return Reply(Position(self._versions, "slots"), full=full, rows=np.array(rows, dtype=np.int64))
-
-    def _wants(self, job: SlotJob, kind: int, count: int) -> None:
-        wanted = tuple(count * amount for amount in NEEDS[kind])
-        self.snapshot.usage.change(job.work.whose, (0, 0), wanted)
-
-    def _holds(self, job: SlotJob, kind: int, sign: int) -> None:
-        """Count a task as held and no longer wanted, or with -1 as ended."""
-        need, none = NEEDS[kind], (0, 0)
-        self.snapshot.usage.change(job.work.whose, need, none, sign)
-        if sign > 0:
-            self.snapshot.usage.change(job.work.whose, none, need, -1)
-
-    def _note(self, *numbers: int) -> None:
-        self._hash.update(np.array(numbers, dtype=np.int64).tobytes())
+        rows = [(m, self._versions, MachineState.UP, 0, *slots, *map(sub, slots, self._free[m])) for m in machines]
+        self.snapshot.forget_freed()
+        self.snapshot.apply(Reply(Position(self._versions, "slots"), full=full, rows=np.array(rows, dtype=np.int64)))
 
 
 def _check(cluster: SlotCluster, jobs: Sequence[SlotJobSpec]) -> None:

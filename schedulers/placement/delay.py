@@ -39,6 +39,22 @@ class _Waits:
     offers: dict[int, tuple[float, frozenset[int]]] = field(default_factory=dict)
     """By group, the machines whose offers were counted since a time (seconds)."""
 
+    def waiting(self, group: int, reset: DelayReset) -> Waiting:
+        """Return how far a group has waited, or its whole job."""
+        key = -1 if reset is DelayReset.JOB else group
+        found = self.of.get(key)
+        if found is None:
+            found = self.of[key] = Waiting()
+        return found
+
+
+def _waits(work: Work) -> _Waits:
+    """Return the state of a job."""
+    state: _Waits | None = work.notes.get(NOTE)
+    if state is None:
+        state = work.notes[NOTE] = _Waits()
+    return state
+
 
 @dataclass(frozen=True, slots=True)
 class Delay(Placement):
@@ -54,6 +70,8 @@ class Delay(Placement):
     skips: tuple[int, ...] | None = None
     reset: DelayReset = DelayReset.TASK
     again: float = 3.0
+    rule: DelayRule = field(init=False, repr=False, compare=False)
+    """The rule by which levels are passed."""
 
     reads: ClassVar[tuple[str, ...]] = (FIELD,)
 
@@ -62,11 +80,7 @@ class Delay(Placement):
             raise BadInput(f"skips: {list(self.skips)} is not allowed; want numbers of at least 0")
         if not self.again > 0:
             raise BadInput(f"again: {self.again} is not allowed; want more than 0 seconds")
-
-    @property
-    def rule(self) -> DelayRule:
-        """The rule by which levels are passed."""
-        return DelayRule(self.skips, self.reset)
+        object.__setattr__(self, "rule", DelayRule(self.skips, self.reset))
 
     def wants(self, work: Work, group: int) -> Locality | None:
         """Return where the data of a group are and how long it waits; None when it has none."""
@@ -85,6 +99,21 @@ class Delay(Placement):
             return self.inner.place(work, snapshot, rng)
         return _Attempt(self, work, snapshot, rng, wants).claims()
 
+    def takes(self, work: Work, group: int, level: int, waits: Sequence[float], now: float) -> bool:
+        """Return whether a task of a group takes room that is offered at a level, at a time (seconds).
+
+        For callers that offer single slots and count what is taken: with the outcome of `place` on a cell of that room
+        alone, without a search of machines. Each refused offer counts.
+        """
+        waiting = _waits(work).waiting(group, self.reset)
+        rule = self.rule
+        if level > rule.reached(waiting, waits, now)[0]:
+            rule.refused(waiting, now)
+            if level > rule.reached(waiting, waits, now)[0]:
+                return False
+        rule.launched(waiting, level)
+        return True
+
     def place_all(
         self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
     ) -> tuple[list[Sequence[Claim]], int]:
@@ -99,7 +128,7 @@ class _Attempt:
         self.delay, self.work, self.snapshot, self.rng, self.wants = delay, work, snapshot, rng, wants
         self.rule, self.left, self.places = delay.rule, list(work.left), dict(places_of(work, snapshot))
         self.masks = {group: delay.levels(each, snapshot) for group, each in wants.items()}
-        self.waits: _Waits = work.notes.setdefault(NOTE, _Waits())
+        self.waits = _waits(work)
         self._count_launch()
         self.allowed = {group: self._reached(group)[0] for group in wants}
 
@@ -133,7 +162,7 @@ class _Attempt:
     # Waits
 
     def _waiting(self, group: int) -> Waiting:
-        return self.waits.of.setdefault(-1 if self.delay.reset is DelayReset.JOB else group, Waiting())
+        return self.waits.waiting(group, self.delay.reset)
 
     def _reached(self, group: int) -> tuple[int, float]:
         return self.rule.reached(self._waiting(group), self.wants[group].waits, self.snapshot.now)

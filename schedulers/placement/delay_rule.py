@@ -7,6 +7,7 @@ Level 0 is the machines with the data, the last level any machine. A job passes 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
 
 class DelayReset(Enum):
@@ -53,11 +54,11 @@ class DelayRule:
                 if waiting.skips < passed:
                     break
                 level += 1
-            return level, float("inf")
+            return level, inf
         if since is None:
             while level < last and waits[level] <= 0:
                 level += 1
-            return level, float("inf")
+            return level, inf
         until = since
         while level < last:
             until += waits[level]
