@@ -71,8 +71,8 @@ def instructions(s: Any, work: float, _: float) -> float:
 
 
 def sim(s: Any, work: float, busy: float) -> float:
-    """A day on 1,000 machines, one on 10,000, and the rows to compare, a day for each seed."""
-    parts = {"speed": s.repeat * (320 if s.large else 60), "agreement": 115 * s.seeds}
+    """A day on 1,000 machines, one on 10,000, the rows to compare, a day for each seed, and 800,000 tasks of slots."""
+    parts = {"speed": s.repeat * (320 if s.large else 60), "agreement": 115 * s.seeds, "slots": s.repeat * 800}
     return float(busy * s.calm_seconds + sum(parts.get(part, 0) for part in s.parts) * work)
 
 

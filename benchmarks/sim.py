@@ -10,12 +10,13 @@ from typing import Any
 from benchmarks.agreement import ARCHITECTURES, DETECTIONS, MODES, case, day, find_day, measure_row, rows, timings
 from benchmarks.computer import computer, wait_calm
 from benchmarks.launch import Document, launch, progress
+from benchmarks.slots import measure_slots
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.simulation import Result, Settings as Run, Simulation
 from omega.workload.workload import Arrival, Workload, stream
 
-PARTS = ("speed", "agreement")
+PARTS = ("speed", "agreement", "slots")
 DAY = 86_400.0
 LARGE = {"batch": (60_665, 3.26), "service": (87, 2.46)}
 """Jobs of a day on 10,000 machines and tasks per job, as in the authors' large example."""
@@ -25,7 +26,7 @@ LARGE = {"batch": (60_665, 3.26), "service": (87, 2.46)}
 class Settings:
     """What to measure. `results` and `workload` are files: without them cases/results.json and `find_day`."""
 
-    parts: Sequence[str] = PARTS
+    parts: Sequence[str] = PARTS[:2]
     seeds: int = 10
     repeat: int = 3
     large: bool = True
@@ -60,15 +61,18 @@ def measure(settings: Settings) -> Document:
         raise BadInput(f"part {', '.join(sorted(unknown))}: there is {', '.join(PARTS)}")
     results = Path(settings.results) if settings.results else case("results.json")
     workload = None
-    if settings.workload or find_day() or not ("speed" in settings.parts and settings.large):
+    needs_day = not {"speed", "agreement"}.isdisjoint(settings.parts)
+    if needs_day and (settings.workload or find_day() or not ("speed" in settings.parts and settings.large)):
         workload = day(Path(settings.workload) if settings.workload else None)
-    else:
+    elif needs_day:
         progress("sim: only the large day is measured: the one to compare is not here, name it with --workload")
-        settings = replace(settings, parts=("speed",))
+        settings = replace(settings, parts=[part for part in settings.parts if part != "agreement"])
     document: Document = {"computer": computer()}
     wait_calm(settings.calm_seconds)
     if "speed" in settings.parts:
         document["speed"] = list(_speeds(settings, workload, results))
+    if "slots" in settings.parts:
+        document["slots"] = list(measure_slots(settings.repeat))
     if "agreement" in settings.parts and workload is not None:
         found = list(_agreement(settings, workload, results))
         figures = [figure for row in found for figure in row["figures"]]

@@ -242,7 +242,8 @@ class Work:
     def holds(self, group: int) -> int:
         """Return how many tasks of a group run, as far as known."""
         status = self.job.groups[group]
-        placed = status.placed + max(0, status.ready - self.left[group])
+        new = status.ready - self.left[group]
+        placed = status.placed + new if new > 0 else status.placed
         return placed - self.ended[group] if self.ended else placed
 
     def learn(self, placed: Sequence[int]) -> bool:

@@ -115,15 +115,17 @@ class SlotJob:
     """The number of its maps with which its reduces may start: no more than these have not ended."""
     account: Account
     """What it holds and wants."""
+    done: list[int]
+    """Tasks that ended, by group."""
+    maps_left: int
+    """Maps that have not ended."""
+    reduces_left: int
     lane: Hashable = None
     """Its lane, as the ordering names it."""
     levels: list[int] = field(default_factory=lambda: [0, 0, 0])
     """Number of maps launched at each level."""
     offers: int = 0
     """Number of free map slots that it was offered."""
-    maps_left: int = 0
-    """Maps that have not ended."""
-    reduces_left: int = 0
     waiting: list[tuple[int, float]] = field(default_factory=list)
     """Machine and time (seconds) of each reduce that waits for the last map."""
     ended: float | None = None
@@ -153,6 +155,4 @@ def work_of(spec: SlotJobSpec, order: int, waits: Sequence[float]) -> Work:
         id=spec.name, name=spec.name, kind="batch", precedence=spec.precedence, order=order,
         submitted_ms=round(spec.at * 1000), groups=groups, spec=fields,
     )  # fmt: skip
-    work = Work.of(job)
-    work.ended = [0, 0]
-    return work
+    return Work.of(job)

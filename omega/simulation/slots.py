@@ -107,12 +107,11 @@ class SlotSimulation:
             self.engine.at(time, self._heartbeat, machine)
 
     def _job(self, spec: SlotJobSpec, order: int, seed: str) -> SlotJob:
-        cluster, work = self.cluster, work_of(spec, order, self.cluster.waits)
-        blocks, maps = Blocks(spec.blocks, self._racks, Random(f"{seed}/blocks/{spec.name}")), len(spec.blocks)
-        early, account = maps - cluster.slow_start * maps, self.snapshot.usage.account(work.whose)
-        return SlotJob(
-            spec, work, blocks, cluster.waits, early, account, maps_left=maps, reduces_left=len(spec.reduces)
-        )
+        waits, maps, reduces = self.cluster.waits, len(spec.blocks), len(spec.reduces)
+        work, early = work_of(spec, order, waits), maps - self.cluster.slow_start * maps
+        blocks = Blocks(spec.blocks, self._racks, Random(f"{seed}/blocks/{spec.name}"))
+        work.ended = done = [0, 0]
+        return SlotJob(spec, work, blocks, waits, early, self.snapshot.usage.account(work.whose), done, maps, reduces)
 
     def run(self) -> "SlotSimulation":
         """Simulate until all jobs have ended; return itself."""
@@ -138,6 +137,11 @@ class SlotSimulation:
         launched = [sum(job.levels[level] for job in self.jobs.values()) for level in range(3)]
         return launched[NODE] / sum(launched)
 
+    @property
+    def offers(self) -> int:
+        """Free slots that were offered to a job, and taken or refused by it."""
+        return sum(job.offers + len(job.spec.reduces) - job.work.left[REDUCE] for job in self.jobs.values())
+
     # Events
 
     def _submit(self, job: SlotJob) -> None:
@@ -154,7 +158,8 @@ class SlotSimulation:
 
     def _expect(self, machine: int) -> None:
         """Make a machine with free slots offer them with its next heartbeat."""
-        if self._expected[machine] or not any(self._free[machine]):
+        maps, reduces = self._free[machine]
+        if self._expected[machine] or not (maps or reduces):
             return
         late = self.engine.now - self._beats[machine]
         if late > 0:  # heartbeats passed while it had nothing to offer
@@ -222,7 +227,7 @@ class SlotSimulation:
 
     def _end(self, job: SlotJob, machine: int, kind: int) -> None:
         work, need = job.work, NEEDS[kind]
-        work.ended = [count + (group == kind) for group, count in enumerate(work.ended)]
+        job.done[kind] += 1
         self._free[machine][kind] += 1
         self._stale[machine] = None
         self.snapshot.usage.move(job.account, had=need, held=NOTHING, wanted_before=NOTHING, wanted=NOTHING)

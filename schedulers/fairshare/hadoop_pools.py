@@ -96,8 +96,10 @@ class HadoopPools:
         Below 1 the pool is below its minimum share. Once it has its minimum of one resource it no longer is: what its
         tasks need little of would otherwise let it take the whole cell.
         """
-        ratios = [held[d] / least for d, least in self.minimum(leaf).items() if least > 0]
-        return max(ratios) if ratios else None
+        minimum = self._minimums.get(leaf)
+        if not minimum:
+            return None
+        return max((held[d] / least for d, least in minimum.items() if least > 0), default=None)
 
     def fair_shares(self, usage: Usage) -> dict[str, tuple[float, ...]]:
         """Return the fair share of each leaf pool with use or demand, as amounts.

@@ -18,6 +18,8 @@ from omega.schedulers.work import Work
 
 PRIORITIES = 5
 """Priorities of Hadoop: very low, low, normal, high, very high; precedences 0 to 4, and 4 above that."""
+_TIMES = tuple(2.0**priority for priority in range(PRIORITIES))
+"""By which each priority multiplies the weight of a job."""
 _BELOW_MINIMUM = -2.0
 """Added to the ratio (0 to 1) of a pool below its minimum share: it comes before all others."""
 
@@ -63,14 +65,17 @@ class HadoopFair(Ordering):
         ratio = self._pools.minimum_ratio(leaf, held)
         if ratio is not None and ratio < 1.0:
             return _BELOW_MINIMUM + ratio
-        shares = (has / most for has, most in zip(held, usage.capacity, strict=True) if most)
-        return max(shares, default=0.0) / self._pools.weight(leaf)
+        share = 0.0
+        for has, most in zip(held, usage.capacity, strict=True):
+            if most and has > share * most:
+                share = has / most
+        return share / self._pools.weight(leaf)
 
     @override
     def key(self, work: Work) -> float:
         if self._pools.is_fifo(leaf_of(*work.whose)):
             return -float(priority(work))
-        return running(work) / (weight_of(work.job.spec) * 2.0 ** priority(work))
+        return running(work) / (weight_of(work.job.spec) * _TIMES[priority(work)])
 
     @override
     def kin(self, lane: Hashable) -> Hashable:
@@ -115,4 +120,5 @@ def priority(work: Work) -> int:
 
 def running(work: Work) -> int:
     """Return how many tasks of a job run, with those that its next attempt may place."""
-    return sum(work.holds(group) for group in range(len(work.left))) + sum(work.admitted or ())
+    count = sum(map(work.holds, range(len(work.left))))
+    return count + sum(work.admitted) if work.admitted else count

@@ -105,14 +105,7 @@ class Delay(Placement):
         For callers that offer single slots and count what is taken: with the outcome of `place` on a cell of that room
         alone, without a search of machines. Each refused offer counts.
         """
-        waiting = _waits(work).waiting(group, self.reset)
-        rule = self.rule
-        if level > rule.reached(waiting, waits, now)[0]:
-            rule.refused(waiting, now)
-            if level > rule.reached(waiting, waits, now)[0]:
-                return False
-        rule.launched(waiting, level)
-        return True
+        return self.rule.takes(_waits(work).waiting(group, self.reset), level, waits, now)
 
     def place_all(
         self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int

@@ -67,6 +67,17 @@ class DelayRule:
             level += 1
         return level, until
 
+    def takes(self, waiting: Waiting, level: int, waits: Sequence[float], now: float) -> bool:
+        """Return whether one offer at a level is taken at a time (seconds), and record the launch or the refusal."""
+        if level > waiting.level and level > self.reached(waiting, waits, now)[0]:
+            began = waiting.since
+            self.refused(waiting, now)
+            # Unless the refusal was the last one of a level, or the first one, it changes nothing.
+            if (self.skips is None and began is not None) or level > self.reached(waiting, waits, now)[0]:
+                return False
+        self.launched(waiting, level)
+        return True
+
     def refused(self, waiting: Waiting, now: float, offers: int = 1) -> None:
         """Record that a job refused so many offers of free room at a time (seconds)."""
         waiting.skips += offers

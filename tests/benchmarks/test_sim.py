@@ -9,6 +9,7 @@ import pytest
 from benchmarks import sim
 from benchmarks.agreement import case, day, rows
 from benchmarks.sim import LARGE, Settings, large_day, measure
+from benchmarks.slots import SlotCase, measure_slots
 from omega.cellstate.errors import BadInput
 
 
@@ -55,6 +56,16 @@ def test_the_large_day_is_as_large_as_theirs() -> None:
     assert len(found.machines) == 10_000
     assert len(found.arrivals) == sum(jobs for jobs, _ in LARGE.values())
     assert found.tasks == pytest.approx(198_113, rel=0.02)
+
+
+def test_slots_are_measured_in_both_forms_of_delay() -> None:
+    rows: list[dict[str, Any]] = list(measure_slots(1, SlotCase(machines=10, jobs=4, tasks=20, pools=2)))
+    assert [(row["form"], row["durations"]) for row in rows] == [
+        (form, durations) for durations in ("own", "equal") for form in ("D", "W1, W2")
+    ]
+    assert all(row["tasks"] == 160 and row["tasks_per_second"] > 0 for row in rows)
+    assert all(1 <= row["attempts_per_launch"] < 4 for row in rows)
+    assert rows[0]["digest"] != rows[2]["digest"], "other durations"
 
 
 def test_what_cannot_be_measured(tmp_path: Path) -> None:
