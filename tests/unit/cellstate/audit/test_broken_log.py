@@ -68,6 +68,8 @@ FACTS: list[tuple[int, str, str, Edit]] = [
      lambda t: t.replace_fact("gang 0 2-3", "gang 0 2")),
     (2, "gang gang", "evicted some of its tasks and left 2 placed",
      lambda t: [t.end("gang", 4, EndKind.EVICTED, "*", "drain"), t.job("gang", gang=2)]),
+    (2, "gang gang", "evicted some of its tasks and left 2 placed",
+     lambda t: [t.end("gang", 4, EndKind.EVICTED, "*", "drain"), t.job("gang", gang=2, gang_min=3)]),
 ]  # fmt: skip
 
 
@@ -77,6 +79,12 @@ def test_a_broken_fact_is_reported(town: Town, invariant: int, where: str, what:
     report = verify(town.cell)
     assert not report.ok
     assert spoken(report, invariant, where, what), report.violations
+
+
+def test_a_strict_gang_that_keeps_its_minimum_is_not_torn(town: Town) -> None:
+    town.end("gang", 4, EndKind.EVICTED, "*", "drain")
+    town.job("gang", gang=2, gang_min=2)
+    assert not spoken(verify(town.cell), 2, "gang gang", "evicted some of its tasks")
 
 
 def test_a_restored_cell_goes_on_with_the_ids_that_its_backup_had(town: Town) -> None:
