@@ -16,6 +16,7 @@ from omega.cellstate.replies import Reply
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, Position
 from omega.schedulers.constraints.enforcing import enforced
+from omega.schedulers.placement.arranging import arranged
 from omega.schedulers.placement.constrained import within_constraints
 from omega.schedulers.policies import Placement, as_places_all, declares, machines_of, read_by
 from omega.schedulers.work import Work
@@ -140,9 +141,10 @@ class PlacementContract:
             found.until, before, left, unchanged = 0.0, room(copy), list(found.left), Unchanged(copy)
             mark = copy.mark()
             with watched():
-                claims = policy.place(found, copy, Random(seed))
+                claims = _claims(policy, found, copy, Random(seed))
             unchanged.check("place")
             assert found.left == left, "the job is not the policy's to change"
+            assert not claims or sum(claim.count for claim in claims) >= found.least, "fewer than a gang's minimum"
             assert room(copy) == less(before, uses(claims, found, copy)), "exactly the claims are deducted"
             assert copy.mark() - mark == len(claims), "one snapshot.take for each claim"
             decisions.append(list(claims))
@@ -163,11 +165,11 @@ class PlacementContract:
     def _waits_for_nothing(self, policy: Placement, found: Work, copy: Snapshot) -> None:
         """A job that is not placed now, and would be later, is tried again only if `work.until` is set."""
         mark, copy.now = copy.mark(), copy.now + 1e6
-        claims = policy.place(found, copy, Random(1)) if found.remaining else ()
+        claims = _claims(policy, found, copy, Random(1)) if found.remaining else ()
         copy.undo(mark)
         assert not claims, "a delayed job is tried again only at work.until: set it to the end of the delay"
         missing = [found.need(group) for group, left in enumerate(found.left) if left]
-        if self.greedy and missing and not found.gang:
+        if self.greedy and missing and not found.least:
             self._nothing_fits(missing, room(copy), copy.size)
 
     def test_some_scene_exercises_it(self) -> None:
@@ -321,6 +323,11 @@ class PlacementContract:
             for need, free in (((0, 3), (0, 9)), ((3, 0), (9, 0))):
                 claims = policy.place(work((need, 3)), snapshot(free), Random(1))
                 assert sum(claim.count for claim in claims) == 3
+
+
+def _claims(policy: Placement, found: Work, copy: Snapshot, rng: Random) -> Sequence[Claim]:
+    """Return what a policy claims for a job; for a gang with a minimum as schedulers ask it."""
+    return arranged(policy, found, copy, rng) if found.job.gang_min else policy.place(found, copy, rng)
 
 
 def _taken(left: Sequence[int], before: Sequence[int]) -> list[int]:

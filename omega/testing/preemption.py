@@ -15,7 +15,7 @@ from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement, Preemption, declares
-from omega.schedulers.work import Work
+from omega.schedulers.work import Work, together
 from omega.testing.purity import Unchanged, fresh, watched
 from omega.testing.residents import JOB, CellWithResidents
 from omega.testing.sampled_fields import sampled
@@ -53,7 +53,7 @@ class PreemptionContract:
 
     def _decided(self, policy: Preemption, placement: Placement, world: World) -> Sequence[Claim]:
         """Let a policy decide in a world, commit the claims, and check what became of them."""
-        scene, work = world.made()
+        scene, work = _made(world)
         snapshot = self._snapshot(scene, work, policy, world.now)
         before = room(snapshot)
         claims = self._place(policy, placement, scene, snapshot, work)
@@ -166,7 +166,7 @@ class PreemptionContract:
 
     def _answer(self, policy: Preemption, world: World) -> list[Claim]:
         """Return the claims of a policy in a world."""
-        scene, work = world.made()
+        scene, work = _made(world)
         return list(
             self._place(policy, ServicePlacement(), scene, self._snapshot(scene, work, policy, world.now), work)
         )
@@ -189,6 +189,12 @@ class PreemptionContract:
         work = scene.wanting([((1, 1), 1)], gang=Gang.NO, precedence=0, demands={}, user="bob", **self._some_fields())
         for policy in self.each():
             assert policy.suspects(work, scene.snapshot(work, looked=False), Random(1)) is None
+
+
+def _made(world: World) -> tuple[CellWithResidents, Work]:
+    """Return the cell and the job of a world; of a gang with a minimum what schedulers evict for, as a gang."""
+    scene, work = world.made()
+    return scene, together(work)
 
 
 def _of_job(scene: CellWithResidents) -> Run:

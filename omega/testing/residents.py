@@ -62,9 +62,11 @@ class CellWithResidents:
         where: Sequence[tuple[int, int]],
         precedence: int,
         gang: Gang,
+        least: int = 0,
         **fields: Any,
     ) -> str:
-        self.cell.submit([JobSpec(name, name, "batch", tuple(groups), precedence, gang, fields)], 0, "ada")
+        spec = JobSpec(name, name, "batch", tuple(groups), precedence, gang, fields, gang_min=least)
+        self.cell.submit([spec], 0, "ada")
         claims = tuple(Claim(machine, 0, count) for machine, count in where)
         if claims:
             self.commit(Transaction(name, claims, Mode.GANG if gang else Mode.INCREMENTAL))
@@ -90,14 +92,16 @@ class CellWithResidents:
         precedence: int = MIDDLE,
         demands: dict[str, Any],
         running: Sequence[tuple[int, int]] = (),
+        least: int = 0,
         **fields: Any,
     ) -> Work:
         """Return the job that wants room: `demands` of each group, `fields` of the job file.
 
-        `running`: so many tasks of its first group run on a machine already, as far as there is room.
+        `least`: the minimum of a gang, 0 for all of its tasks. `running`: so many tasks of its first group run on a
+        machine already, as far as there is room.
         """
         asked = [TaskGroup(need, count, 0, demands) for need, count in groups]
-        self._running(JOB, asked, running, precedence, gang, **fields)
+        self._running(JOB, asked, running, precedence, gang, least=least, **fields)
         record = self.cell.job(JOB)
         assert record is not None
         return Work.of(record)

@@ -99,6 +99,8 @@ class World:
         if self.demanding:
             demands |= DEMANDS[self.seed // len(RESOURCES) % len(DEMANDS)]
         gang = rng.choice((Gang.NO, Gang.NO, Gang.YES))
+        total = sum(count for _, count in groups)
+        least = total - 1 if gang and total > 1 and self.seed % 2 else 0
         before = [(0, 1)] if not gang and groups[0][1] > 1 and rng.random() < 0.3 else []
         fields: dict[str, Any] = {
             "user": user,
@@ -106,7 +108,7 @@ class World:
             "expected_duration": rng.choice((1, 60, 900)),
         }
         fields |= rng.choice(self.fields)
-        return scene.wanting(groups, gang=gang, demands=demands, running=before, **fields)
+        return scene.wanting(groups, gang=gang, least=least, demands=demands, running=before, **fields)
 
 
 def _need(rng: Random, size: int, *, most: int) -> Resources:
