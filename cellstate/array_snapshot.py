@@ -213,7 +213,10 @@ class ArraySnapshot(Snapshot):
             for room, base in zip(self._room, self._base, strict=True):
                 room[index] = base[index]
             self._retake(set(index.tolist()))
-        self.apply(reply)
+        try:
+            self.apply(reply)
+        finally:
+            self.usage.landed()
 
     def forget(self) -> None:
         """Drop every claim with an outcome that stays unknown (a new incarnation)."""

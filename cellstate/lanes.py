@@ -106,16 +106,14 @@ class Lanes:
             for number in list(self.states):
                 self._forget(number)
             self._empty.clear()
-        states, middle = self.states, 4 + size
-        for row in {row[0]: row for row in rows.tolist()}.values():
-            number, serial, pending, arrival = row[0] - BASE, row[1], row[2], row[3]
-            wanted, held = tuple(row[4:middle]), tuple(row[middle:])
+        states, move, columns = self.states, self._usage.move, list(zip(*rows.tolist(), strict=True))
+        amounts = (zip(*each, strict=True) for each in (columns[4 : 4 + size], columns[4 + size :]))
+        for index, serial, pending, arrival, wanted, held in zip(*columns[:4], *amounts, strict=True):
+            number = index - BASE
             state = states.get(number)
             if state is not None and state.serial == serial and pending:
                 if state.account is not None:
-                    self._usage.move(
-                        state.account, had=state.held, held=held, wanted_before=state.wanted, wanted=wanted
-                    )
+                    move(state.account, had=state.held, held=held, wanted_before=state.wanted, wanted=wanted)
                 state.pending, state.arrival, state.wanted, state.held = pending, arrival, wanted, held
                 continue
             self._latest = max(self._latest, serial)

@@ -13,7 +13,6 @@ _AXES: dict[str, Callable[[Whose], str]] = {
     "user": lambda whose: whose[1],
     "pool": lambda whose: whose[0],
     "leaf": lambda whose: leaf_of(*whose),
-    "all": lambda _: "",
 }
 """What amounts are summed by, and the name under which an account counts."""
 _TWO = 2
@@ -24,7 +23,7 @@ _UNUSED = 1_000
 class Account:
     """What one user's jobs in one pool hold and want; `held` includes this scheduler's own claims."""
 
-    __slots__ = ("held", "lanes", "stated", "sums", "touched", "wanted", "wants", "whose")
+    __slots__ = ("held", "landing", "lanes", "stated", "sums", "wanted", "wants", "whose")
 
     def __init__(self, whose: Whose, dimensions: int) -> None:
         """Create with zero amounts."""
@@ -33,10 +32,11 @@ class Account:
         self.stated: tuple[Resources, Resources] = (0,) * dimensions, (0,) * dimensions
         """What `Usage.state` set."""
         self.sums = [self.held]
-        """Its own list, and the sums in which what is held counts."""
+        """Its own list, and the other sums in which what is held counts; an only account's is that of its leaf pool."""
         self.wants = [self.wanted]
-        """Its own list, and the sums in which what is wanted counts."""
-        self.touched = False
+        """The same for what is wanted."""
+        self.landing: Resources | None = None
+        """Claims that were validated; they count until what the store counts is known."""
         self.lanes = 0
         """Number of lanes of a snapshot whose amounts count here."""
 
@@ -63,12 +63,19 @@ class Usage:
         self._nothing: Resources = (0,) * dimensions
         self._accounts: dict[Whose, Account] = {}
         self._held: dict[str, dict[str, list[int]]] = {}
+        self._total: list[int] = [0] * dimensions
+        """What all jobs hold, without the last changes."""
+        self._changes: list[Sequence[int]] = []
         self._wants: dict[str, list[int]] | None = None
         """What leaf pools want, from the first query on."""
+        self._alone: dict[str, Account] = {}
+        """By leaf pool an account whose own list is the sum of what the leaf pool holds: it is the only one."""
+        self._wanting_alone: dict[str, Account] = {}
         self._unused = 0
         self.generation = 0
         """How often sums were rebuilt: a sum that `sum_of_leaf` returned before is no longer updated."""
-        self._touched: list[Account] = []
+        self._touched = set[Account]()
+        self._landing: list[Account] = []
         self._open: list[Booking] = []
         self._flights: list[list[Booking]] = []
         self._promised: dict[Hashable, Booking] = {}
@@ -87,7 +94,14 @@ class Usage:
 
     def held(self) -> Sequence[int]:
         """Return the amounts that all jobs hold."""
-        return self._sums("all").get("", self._nothing)
+        if self._changes:
+            self._fold()
+        return self._total
+
+    def _fold(self) -> None:
+        """Count the last changes in the amounts that all jobs hold."""
+        _increase(self._total, tuple(map(sum, zip(*self._changes, strict=True))))
+        self._changes.clear()
 
     def of_user(self, user: str) -> Resources:
         """Return the amounts held by a user's jobs."""
@@ -117,7 +131,7 @@ class Usage:
     def suffices(self, leaf: str) -> bool:
         """Return whether what no job holds suffices for all unplaced tasks of a leaf pool, as of the last sync."""
         wanted = (self._wants or self._leaf_wants()).get(leaf, self._nothing)
-        held = (self._held.get("all") or self._sums("all")).get("", self._nothing)
+        held = self.held()
         return all(has - taken >= wants for has, taken, wants in zip(self.capacity, held, wanted, strict=True))
 
     def claimed_by_leaf(self, leaf: str) -> Resources:
@@ -167,11 +181,37 @@ class Usage:
         account = self._accounts.get(whose)
         if account is None:
             account = self._accounts[whose] = Account(whose, len(self._nothing))
-            for axis, sums in self._held.items():
-                account.sums.append(_count(sums, _AXES[axis](whose), account.held))
+            for axis in self._held:
+                self._add_to(axis, account)
             if self._wants is not None:
-                account.wants.append(_count(self._wants, leaf_of(*whose), account.wanted))
+                self._add_wants(account, self._wants)
         return account
+
+    def _add_to(self, axis: str, account: Account) -> None:
+        """Count an account in the sums of an axis."""
+        sums, name = self._held[axis], _AXES[axis](account.whose)
+        if axis != "leaf":
+            account.sums.append(_count(sums, name, account.held))
+        elif name not in sums:
+            sums[name] = account.held
+            self._alone[name] = account
+        else:
+            if (other := self._alone.pop(name, None)) is not None:  # its list becomes the sum
+                other.held = other.held[:]
+                other.sums.append(other.held)
+            account.sums.append(_count(sums, name, account.held))
+
+    def _add_wants(self, account: Account, wants: dict[str, list[int]]) -> None:
+        """Count an account in what leaf pools want."""
+        name = leaf_of(*account.whose)
+        if name not in wants:
+            wants[name] = account.wanted
+            self._wanting_alone[name] = account
+            return
+        if (other := self._wanting_alone.pop(name, None)) is not None:
+            other.wanted = other.wanted[:]
+            other.wants.append(other.wanted)
+        account.wants.append(_count(wants, name, account.wanted))
 
     def _sums(self, axis: str) -> dict[str, list[int]]:
         """Return the amounts held by each user or pool, kept up to date from now on."""
@@ -179,14 +219,14 @@ class Usage:
         if sums is None:
             sums = self._held[axis] = {}
             for each in self._accounts.values():
-                each.sums.append(_count(sums, _AXES[axis](each.whose), each.held))
+                self._add_to(axis, each)
         return sums
 
     def _leaf_wants(self) -> dict[str, list[int]]:
         if self._wants is None:
             self._wants = {}
             for each in self._accounts.values():
-                each.wants.append(_count(self._wants, leaf_of(*each.whose), each.wanted))
+                self._add_wants(each, self._wants)
         return self._wants
 
     def _remove_unused(self) -> None:
@@ -198,6 +238,7 @@ class Usage:
             whose: each for whose, each in self._accounts.items() if id(each) in booked or not each.idle()
         }
         self._unused, self._held, self._wants = 0, {}, None
+        self._alone, self._wanting_alone = {}, {}
         self.generation += 1
         for each in self._accounts.values():
             each.sums, each.wants = [each.held], [each.wanted]
@@ -219,13 +260,14 @@ class Usage:
         self, account: Account, *, had: Resources, held: Resources, wanted_before: Resources, wanted: Resources
     ) -> None:
         """Change the use and demand that the store counts: what an account `had` and `wanted_before`, and has now."""
+        if account.landing is not None:
+            had, account.landing = tuple(map(add, had, account.landing)), None
         if held != had:
             self._add(account, tuple(map(sub, held, had)))
         if wanted != wanted_before:
             more = tuple(map(sub, wanted, wanted_before))
             for sums in account.wants:
-                for d, amount in enumerate(more):
-                    sums[d] += amount
+                _increase(sums, more)
 
     def state(self, whose: Whose, held: Resources, wanted: Resources) -> None:
         """Set the use and demand of a user in a pool."""
@@ -248,26 +290,24 @@ class Usage:
 
     def touched(self) -> set[Whose]:
         """Return, once, whose use changed since the last call."""
-        accounts, self._touched = self._touched, []
-        for account in accounts:
-            account.touched = False
+        accounts, self._touched = self._touched, set()
         return {account.whose for account in accounts}
 
     def _add(self, account: Account, amounts: Resources, sign: int = 1) -> None:
-        if not account.touched:
-            account.touched = True
-            self._touched.append(account)
+        self._touched.add(account)
         if sign < 0:
-            amounts = tuple([-amount for amount in amounts])
-        if len(amounts) == _TWO:  # as most cells have, and twice for each job
+            amounts = tuple(map(neg, amounts))
+        self._changes.append(amounts)
+        if len(self._changes) > _UNUSED:
+            self._fold()
+        if len(amounts) == _TWO:  # as most cells have, and several times for each job
             first, second = amounts
             for sums in account.sums:
                 sums[0] += first
                 sums[1] += second
             return
         for sums in account.sums:
-            for d, amount in enumerate(amounts):
-                sums[d] += amount
+            _increase(sums, amounts)
 
     def take(self, user: str, pool: str, amounts: Resources, key: Hashable = None) -> None:
         """Count the amounts of a transaction's claims, in place of what was promised under this key."""
@@ -287,8 +327,21 @@ class Usage:
         self._open = []
 
     def land(self) -> None:
-        """Drop the oldest claims in flight: they were validated, and accepted ones are in the store's amounts."""
-        self._drop(self._flights.pop(0))
+        """Drop the oldest claims in flight: they were validated. They count until `landed`, or until `move`."""
+        for account, amounts in self._flights.pop(0):
+            if account.landing is None:
+                account.landing = amounts
+                self._landing.append(account)
+            else:
+                account.landing = tuple(map(add, account.landing, amounts))
+
+    def landed(self) -> None:
+        """Count the claims no longer that `land` dropped: accepted ones are in the store's amounts by now."""
+        accounts, self._landing = self._landing, []
+        for account in accounts:
+            if account.landing is not None:
+                amounts, account.landing = account.landing, None
+                self._add(account, amounts, -1)
 
     def settle(self) -> None:
         """Drop the open claims: they were validated."""
@@ -302,10 +355,9 @@ class Usage:
             self._drop(bookings)
         self._flights, self._open = [], []
 
-    def promise(self, user: str, pool: str, need: Resources, tasks: int, key: Hashable = None) -> None:
-        """Count chosen tasks as placed; `key` names them for `take`."""
-        whose = pool, user
-        account, amounts = self._accounts.get(whose) or self.account(whose), times(need, tasks)
+    def promise(self, whose: Whose, amounts: Resources, key: Hashable = None) -> None:
+        """Count the amounts of chosen tasks as held; `key` names them for `take`."""
+        account = self._accounts.get(whose) or self.account(whose)
         self._promised[object() if key is None else key] = account, amounts
         self._add(account, amounts)
 
@@ -326,8 +378,13 @@ def times(need: Resources, tasks: int) -> Resources:
     return tuple(amount * tasks for amount in need)
 
 
+def _increase(sums: list[int], more: Sequence[int]) -> None:
+    """Add amounts to a list."""
+    sums[:] = map(add, sums, more)
+
+
 def _count(sums: dict[str, list[int]], name: str, amounts: Sequence[int]) -> list[int]:
     """Add amounts to a sum, and return its list."""
     total = sums.setdefault(name, [0] * len(amounts))
-    total[:] = map(add, total, amounts)
+    _increase(total, amounts)
     return total

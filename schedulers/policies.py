@@ -65,6 +65,10 @@ class Ordering:
         """Return the rank of a lane, smallest first."""
         return 0.0
 
+    def ranks(self, lanes: Sequence[Hashable]) -> list[float]:
+        """Return the ranks of several lanes, as `rank` returns that of each."""
+        return [self.rank(lane) for lane in lanes]
+
     def key(self, work: Work) -> float:
         """Return the key of a job in its lane, smallest first. It may not change while the job is queued."""
         return 0.0

@@ -261,6 +261,16 @@ class Work:
         self.left = _unplaced(job)
 
 
+def know_whose(works: Sequence[Work]) -> None:
+    """Keep pool and user of several jobs; of those with one job file they are read once."""
+    spec, belongs = None, None
+    for work in works:
+        if work.job.spec == spec:
+            work.belongs = belongs
+        else:
+            spec, belongs = work.job.spec, work.whose
+
+
 def fitting(work: Work, amounts: Sequence[float]) -> list[int]:
     """Return how many unplaced tasks of each group fit into some amounts, one group after the other.
 

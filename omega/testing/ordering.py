@@ -119,6 +119,7 @@ class OrderingContract:
             _observe(policy, copy, NOW)
             lanes = {policy.lane(found) for found in works}
             before = {lane: policy.rank(lane) for lane in lanes}
+            assert policy.ranks(list(before)) == list(before.values()), "ranks differs from rank of each"
             policy.touched(copy.usage.touched())
             copy.usage.take(works[0].user, works[0].pool, (3, 3))
             chosen, touched = policy.kin(policy.lane(works[0])), policy.touched(copy.usage.touched())

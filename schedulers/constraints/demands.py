@@ -112,7 +112,7 @@ NONE = Demands()
 
 def asks_anything(job: Job) -> bool:
     """Return whether some group of a job may have demands; False: all are `NONE`."""
-    return bool(job.spec) and "groups" in job.spec
+    return "groups" in job.spec
 
 
 def demands(job: Job | JobDemand, group: int) -> Demands:

@@ -16,6 +16,14 @@ from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Usage, Whose
 from omega.schedulers.epochs import epoch_of
+from omega.schedulers.fairshare.lane_satisfactions import (
+    SMALL,
+    UNNAMED,
+    LaneSatisfactions,
+    Parts,
+    parts_of,
+    satisfaction_of,
+)
 from omega.schedulers.fairshare.standings import EpochShares, StandingsOf
 from omega.schedulers.fairshare.tree import Job, Tree
 from omega.schedulers.fairshare.update import fair_shares
@@ -24,17 +32,11 @@ from omega.schedulers.policies import Ordering
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.work import Work, fitting
 
-UNNAMED = "<none>"
-"""The pool of jobs that name none."""
-_SMALL = 1e-9
 PROVISIONAL_SECONDS = 5.0
 """Maximum age in seconds of shares computed before the first epoch."""
 WAIT_SECONDS = 0.05
 """Time in seconds for which freed room is left to pools below their shares (docs/pool-rules.md)."""
 FORGET_SECONDS = 60.0
-_Parts = Sequence[tuple[int, float]]  # resources, and the share of a pool of each
-PROMISED = 1e6
-"""What pools below their promised share come before others by: more than any satisfaction with a share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class FairPools(Ordering):
     period: float = 1.0
     _usage: Usage | None = field(default=None, repr=False)
     _computed: float | None = field(default=None, repr=False)
-    _shares: dict[str, tuple[_Parts, _Parts]] = field(default_factory=dict, repr=False)
+    _shares: dict[str, tuple[Parts, Parts]] = field(default_factory=dict, repr=False)
     """By pool: resources with a fair share, and the share; those of them with a share below the pool's demand."""
     _standings: StandingsOf = field(default_factory=StandingsOf, repr=False)
     _epoch: EpochShares | None = field(default=None, repr=False)
@@ -82,9 +84,8 @@ class FairPools(Ordering):
     _first: EpochShares | None = field(default=None, repr=False)
     """Shares of the cell's pools before its first epoch, and when they were computed."""
     _first_at: float = field(default=0.0, repr=False)
-    _lane_satisfactions: dict[Hashable, "_LaneSatisfaction"] = field(default_factory=dict, repr=False)
+    _satisfactions: LaneSatisfactions | None = field(default=None, repr=False)
     """How the lanes of jobs stand, by the shares of this epoch."""
-    _of_leaf: dict[str, list["_LaneSatisfaction"]] = field(default_factory=dict, repr=False)
     _fifo: frozenset[str] = field(default=frozenset(), repr=False)
     _weighed: Container[str] = field(default=(), repr=False)
     """FIFO pools whose first sort key is the weight."""
@@ -110,9 +111,8 @@ class FairPools(Ordering):
         self._jobs.observe(self._epoch, snapshot, now)
         if self._fresh or self._generation != usage.generation:
             self._fresh, self._generation = True, usage.generation
-            self._lane_satisfactions.clear()
+            self._satisfactions = None if self._epoch is None else LaneSatisfactions(self._epoch, usage)
             self._leaves = {pair: leave for pair, leave in self._leaves.items() if leave.at > now - FORGET_SECONDS}
-            self._of_leaf.clear()
             self._names = tuple(snapshot.resources)
             self._lends = any(pool.lending for pool in snapshot.pools.pools)
             self._fifo = frozenset(pool.name for pool in snapshot.pools.pools if pool.fifo)
@@ -122,34 +122,31 @@ class FairPools(Ordering):
 
     def lane(self, work: Work) -> Hashable:
         """Return the pool (of a job without one the user) and the resources that its tasks need."""
-        groups = work.job.groups
-        if len(groups) == 1:
-            needed = _needed((groups[0].need,) if work.left[0] else ())
-        else:
-            needed = _needed(tuple(group.need for group, left in zip(groups, work.left, strict=True) if left))
-        pool, user = work.whose
-        return pool, "" if pool else user, needed
+        groups, whose = work.job.groups, work.belongs or work.whose
+        if len(groups) == 1 and work.left[0]:
+            return _lane(whose, (groups[0].need,))
+        return _lane(whose, tuple(group.need for group, left in zip(groups, work.left, strict=True) if left))
 
     def rank(self, lane: Hashable) -> float:
         """Return the satisfaction of the pool (docs/pool-rules.md, rule 8)."""
-        known, usage = self._lane_satisfactions.get(lane), self._usage
-        if known is None and self._epoch is not None and usage is not None:
-            pool, user, needed = _parts(lane)
-            leaf = leaf_of(pool, user)
-            known = self._lane_satisfactions[lane] = _LaneSatisfaction(self._epoch, usage, leaf, needed)
-            self._of_leaf.setdefault(leaf, []).append(known)
+        known, usage = self._satisfactions, self._usage
         if known is not None:
-            return known.satisfaction()
+            return known.of(lane).satisfaction()
         if usage is None:
             return 0.0
-        pool = _parts(lane)[0]
+        pool = parts_of(lane)[0]
         name = pool or UNNAMED
         if name not in self._shares and self._computed is not None:
             self._compute(self._computed, name)
         parts, open_ = self._shares[name]
         held = usage.of_pool(pool)
         used = [has / most if most else 0.0 for has, most in zip(held, usage.capacity, strict=True)]
-        return _satisfaction(used, range(len(used)), parts, open_)
+        return satisfaction_of(used, range(len(used)), parts, open_)
+
+    @override
+    def ranks(self, lanes: Sequence[Hashable]) -> list[float]:
+        known = self._satisfactions
+        return [self.rank(lane) for lane in lanes] if known is None else known.several(lanes)
 
     def key(self, work: Work) -> float:
         """Return the precedence, then in a pool of the cell the weight (FIFO) or what the job holds ÷ weight."""
@@ -160,7 +157,7 @@ class FairPools(Ordering):
             return 1.0 / (1.0 + (heavier or 1.0)) - work.job.precedence
         job = work.job
         groups = job.groups
-        if len(groups) == 1 and not groups[0].placed and groups[0].ready <= work.left[0] and work.admitted is None:
+        if len(groups) == 1 and work.admitted is None and not (work.placed or groups[0].placed):
             return -job.precedence
         part = held_part(work, self._usage.capacity) / weight_of(job.spec)
         return part / (1.0 + part) - job.precedence
@@ -183,7 +180,7 @@ class FairPools(Ordering):
             return None
         held, capacity, due = usage.of_pool(work.pool), usage.capacity, [0.0] * len(usage.capacity)
         for d, part in parts:
-            due[d] = part * capacity[d] * (1 + _SMALL) - held[d]
+            due[d] = part * capacity[d] * (1 + SMALL) - held[d]
         return fitting(work, due)
 
     @override
@@ -204,13 +201,7 @@ class FairPools(Ordering):
     def touched(self, whose: Collection[Whose]) -> Collection[Hashable] | None:
         if self._fresh:
             return None
-        lanes, measured = list[Hashable](), self._of_leaf
-        for pool, user in whose:
-            for each in measured.get(pool or user, ()):
-                if each.changed():
-                    lanes.append((pool, "" if pool else user))
-                    break
-        return lanes
+        return {(pool, "" if pool else user) for pool, user in whose}
 
     def wait(self, work: Work, here: Collection[Hashable]) -> float:
         """Leave room above the share of the pool for a moment to pools below theirs.
@@ -289,8 +280,8 @@ class FairPools(Ordering):
         tree = self._tree([name for name in names if name not in self.pools], jobs, [float(c) for c in usage.capacity])
         shares = fair_shares(tree)
         for job, share, demand in zip(jobs, shares.jobs.tolist(), shares.job_demand.tolist(), strict=True):
-            parts = [(d, part) for d, part in enumerate(share) if part > _SMALL]
-            self._shares[job.parent] = parts, [(d, part) for d, part in parts if part < demand[d] - _SMALL]
+            parts = [(d, part) for d, part in enumerate(share) if part > SMALL]
+            self._shares[job.parent] = parts, [(d, part) for d, part in parts if part < demand[d] - SMALL]
         self._computed = now
 
     def _tree(self, more: Sequence[str], jobs: Sequence[Job], capacity: Sequence[float]) -> Tree:
@@ -328,14 +319,10 @@ def _most_tasks(shares: EpochShares, usage: Usage, leaf: str, need: Resources, n
 
 
 @lru_cache(maxsize=4096)
-def _needed(needs: tuple[Resources, ...]) -> tuple[bool, ...]:
-    """Return by resource whether some of the needs asks for it; nothing without any."""
-    return tuple(any(amounts) for amounts in zip(*needs, strict=True))
-
-
-def _parts(lane: Hashable) -> tuple[str, str, tuple[bool, ...]]:
-    """Return the parts of a lane, of which the name of a pool alone is one too."""
-    return lane if isinstance(lane, tuple) else ("" if lane == UNNAMED else str(lane), "", ())
+def _lane(whose: Whose, needs: tuple[Resources, ...]) -> Hashable:
+    """Return the lane of a job that needs this: its pool, the user without one, and which resources are needed."""
+    pool, user = whose
+    return pool, "" if pool else user, tuple(any(amounts) for amounts in zip(*needs, strict=True))
 
 
 @dataclass(slots=True)
@@ -345,55 +332,3 @@ class _Leave:
     held: Resources
     mine: Resources
     at: float
-
-
-class _LaneSatisfaction:
-    """The satisfaction of one lane by the shares of one epoch, computed again only when its pool's use changed."""
-
-    __slots__ = ("_at", "_held", "_known", "_last", "_open", "_parts", "_promised", "_value")
-
-    def __init__(self, epoch: EpochShares, usage: Usage, leaf: str, needed: tuple[bool, ...]) -> None:
-        name = leaf or NOBODY
-        self._known = epoch.of(name) is not None
-        self._at, share, open_ = epoch.measure(name, needed)
-        self._parts = [(d, part) for d, part in zip(self._at, share, strict=True) if part > _SMALL]
-        """Resources of which the pool has a share, and the share."""
-        promised = epoch.amounts(name, "promised")
-        self._promised = [(d, promised[d]) for d, _ in self._parts if promised[d] > _SMALL]
-        self._open = [pair for pair in self._parts if open_[self._at.index(pair[0])]]
-        self._held = usage.sum_of_leaf(leaf)
-        self._last, self._value = list[int](), 0.0
-
-    def changed(self) -> bool:
-        """Return whether the pool holds something else than when its satisfaction was computed."""
-        return self._held != self._last
-
-    def satisfaction(self) -> float:
-        """Return the satisfaction now; below what is promised, less than that of any pool that is not."""
-        held = self._held
-        if held != self._last:
-            self._last = held[:]
-            if self._known:
-                self._value = _satisfaction(held, self._at, self._parts, self._open)
-                if self._promised and all(held[d] < part for d, part in self._promised):
-                    self._value -= PROMISED
-            else:  # its first jobs came after the epoch: it is served until the next epoch has its share
-                self._value = 1.0 if any(held) else 0.0
-        return self._value
-
-
-def _satisfaction(held: Sequence[float], at: Sequence[int], parts: _Parts, open_: _Parts) -> float:
-    """Usage ÷ fair share of one pool as a number; a pool without a share comes after all that have one.
-
-    `parts`: resources, of those `at`, with a share, and the share; `open_`: those of them with a share below demand.
-    """
-    if not parts:
-        return 1e9 + sum([held[d] for d in at])
-    most = -1.0
-    for d, part in parts:
-        ratio = held[d] / part
-        if ratio > most:  # noqa: PLR1730 - a call of max costs more than the division
-            most = ratio
-    if most > 1.0 + _SMALL or len(parts) == 1:
-        return most
-    return max([held[d] / part for d, part in open_]) if open_ else min([held[d] / part for d, part in parts])

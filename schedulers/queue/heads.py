@@ -4,12 +4,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any
 
-from omega.schedulers.queue.ranks import Place, Ranks
+from omega.schedulers.queue.ranks import SOME, Place, Ranks
 
-MANY = 4
-"""Number of lanes above which keeping their order costs less than looking at all of them."""
-SOME = 8
-"""The part of the lanes that has to move for all of them to be ordered again, which costs less than one by one."""
 Head = Callable[[Hashable], Sequence[Any] | None]
 """Returns key and tie of the first due job of a lane, perhaps with more; None when it has none."""
 
@@ -32,16 +28,8 @@ class Heads:
         The job may have left; its lane is then to be named in `changed`.
         """
         ranks = self._ranks
-        if self._serial != ranks.serial or len(self._heap) > 4 * len(self._places) + 64:
-            self._build(list(lanes))
-        if changed := self.changed:
-            self.changed = []
-            if changed == ranks.changed:  # mostly the lane of the job that was chosen last
-                ranks.changed = []
-            for lane in changed if len(changed) == 1 else set(changed):
-                self._look(lane)
-        if ranks.changed:
-            self._rank_again(ranks.take_changed())
+        if self._serial != ranks.serial or ranks.stale or self.changed or ranks.changed:
+            self._follow(lanes)
         heap, places = self._heap, self._places
         while heap:
             place, _, lane = heap[0]
@@ -50,12 +38,42 @@ class Heads:
             heappop(heap)
         return None
 
-    def move(self, lane: Hashable, rank: float, head: Sequence[Any] | None) -> None:
-        """Place a lane by its rank and its first job; None: it has none."""
+    def _follow(self, lanes: Iterable[Hashable]) -> None:
+        """Look at what has changed."""
+        ranks = self._ranks
+        if self._serial != ranks.serial or len(self._heap) > 4 * len(self._places) + 64:
+            self._build(list(lanes))
+        if changed := self.changed:
+            self.changed = []
+            if changed == ranks.changed:  # mostly the lane of the job that was chosen last
+                ranks.changed = []
+            for lane in changed if len(changed) == 1 else set(changed):
+                self._look(lane)
+        if ranks.stale:
+            self._rank_all()
+        elif ranks.changed:
+            self._rank_again(ranks.take_changed())
+
+    def move_first(self, rank: float, head: Sequence[Any] | None) -> None:
+        """Place the lane that `first` returned by its rank and its first job; None: it has none."""
+        heap, lane = self._heap, self._heap[0][2]
         if head is None:
-            self._places.pop(lane, None)
-        else:
-            self._put(lane, (rank, head[0], head[1]))
+            heappop(heap)
+            del self._places[lane]
+            return
+        place = self._places[lane] = rank, head[0], head[1]
+        self._entries += 1
+        heapreplace(heap, (place, self._entries, lane))
+
+    def _rank_all(self) -> None:
+        """Order all lanes by their present ranks; their first jobs are the same."""
+        self._ranks.take_changed()
+        if places := self._places:
+            lanes = list(places)
+            _, keys, ties = zip(*places.values(), strict=True)
+            ranks = self._ranks.several(lanes)
+            self._places = dict(zip(lanes, zip(ranks, keys, ties, strict=True), strict=True))
+            self._order()
 
     def _rank_again(self, lanes: list[Hashable]) -> None:
         """Order lanes by their present ranks; their first jobs are the same."""
@@ -72,16 +90,19 @@ class Heads:
                 self._put(lane, place)
 
     def _order(self) -> None:
-        self._heap = [(place, entry, lane) for entry, (lane, place) in enumerate(self._places.items())]
-        self._entries = len(self._heap)
+        self._entries = len(self._places)
+        self._heap = list(zip(self._places.values(), range(self._entries), self._places, strict=True))
         heapify(self._heap)
 
     def _build(self, lanes: Iterable[Hashable]) -> None:
         self._serial = self._ranks.serial
         self._ranks.take_changed()
         self.changed.clear()
-        rank, head = self._ranks.rank, self._head
-        self._places = {lane: (rank(lane), first[0], first[1]) for lane in lanes if (first := head(lane)) is not None}
+        head = self._head
+        firsts = {lane: first for lane in lanes if (first := head(lane)) is not None}
+        ranks = self._ranks.several(list(firsts))
+        places = zip(firsts.items(), ranks, strict=True)
+        self._places = {lane: (rank, first[0], first[1]) for (lane, first), rank in places}
         self._order()
 
     def _look(self, lane: Hashable) -> None:

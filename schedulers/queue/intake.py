@@ -4,7 +4,7 @@ Each lane of the store is a stream of jobs by arrival. A scheduler holds some jo
 policy, so it has the best job of all without reading the queue: only lanes that run short are requested.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omega.cellstate.lanes import Lanes
@@ -58,12 +58,12 @@ class Intakes:
     def _short_of(self, lanes: Lanes, numbers: Sequence[int]) -> list[tuple[int, Stream, int]]:
         low = self._quota(len(numbers)) // 2
         lanes_short, states, streams = [], lanes.states, self._streams
-        count = self._queue.ready.count
+        counts = self._queue.ready.counts
         for number in numbers:
             state, stream = states[number], streams.get(number)
             if stream is None or stream.serial != state.serial:
                 stream = streams[number] = Stream(state.serial)
-            if (stream.more or state.arrival > stream.seen) and (at_hand := count(number)) <= low:
+            if (stream.more or state.arrival > stream.seen) and (at_hand := counts.get(number, 0)) <= low:
                 lanes_short.append((number, stream, at_hand))
         if len(self._streams) > 2 * len(lanes.states) + 64:
             self._streams = {number: each for number, each in self._streams.items() if number in lanes.states}
@@ -104,7 +104,7 @@ class Intakes:
             stream.more, stream.seen = count >= ask.most, reply.arrivals
             mine: Sequence[PendingJob] = jobs[:count]
             if len(asked.lanes) > 1:
-                mine = _of_lane(jobs[at:], ask.lane, count)
+                mine = _of_lane(jobs, at, ask.lane, count)
             at += len(mine)
             if mine:
                 last = mine[-1]
@@ -116,19 +116,18 @@ class Intakes:
 
     def bound(self) -> Place | None:
         """Return the place of the best job that may still be in the store: no job behind it is next by the policy."""
-        ready, ranks = self._queue.ready, self._queue.ranks
-        places = [
-            ranks.place(stream.last)
-            for number, stream in self._streams.items()
-            if stream.more and stream.last is not None and not ready.count(number)
-        ]
-        return min(places, default=None)
+        place, streams = self._queue.ranks.place, self._streams
+        lacking = (streams[number] for number in streams.keys() - self._queue.ready.counts.keys())
+        return min((place(each.last) for each in lacking if each.more and each.last is not None), default=None)
 
 
-def _of_lane(jobs: Iterable[PendingJob], lane: int, most: int) -> list[PendingJob]:
-    """Return the first jobs of a lane in a reply; jobs deleted meanwhile are missing."""
+def _of_lane(jobs: Sequence[PendingJob], start: int, lane: int, most: int) -> Sequence[PendingJob]:
+    """Return the jobs of a lane in a reply, from the first one on; jobs deleted meanwhile are missing."""
+    found = jobs[start : start + most]
+    if len(found) == most > 0 and found[0].job.lane == lane == found[-1].job.lane:
+        return found  # the jobs of one lane follow one another
     first: list[PendingJob] = []
-    for each in jobs:
+    for each in found:
         if each.job.lane != lane or len(first) == most:
             break
         first.append(each)

@@ -13,6 +13,7 @@ from random import Random
 from omega.cellstate.pools import Epoch
 from omega.cellstate.replies import ANY_JOB, Awaited
 from omega.cellstate.snapshot import Snapshot
+from omega.cellstate.usage import times
 from omega.schedulers.constraints.fetching import Fetch, lacking
 from omega.schedulers.policies import Ordering, Preemption
 from omega.schedulers.queue.blocked import POLICY, Blocked
@@ -316,13 +317,10 @@ class Queue:
     def _promise(self, work: Work, tasks: Sequence[int], lane: Hashable | None = None, key: str = "") -> None:
         """Count tasks of a job (of this lane) as placed until the next decision; its id is the key of a chosen job."""
         if self._snapshot is not None:
-            promise, (pool, user), groups = self._snapshot.usage.promise, work.whose, work.job.groups
-            if len(tasks) == 1 and tasks[0]:
-                promise(user, pool, groups[0].need, tasks[0], (key, 0) if key else None)
-            else:
-                for group, count in enumerate(tasks):
-                    if count:
-                        promise(user, pool, groups[group].need, count, (key, group) if key else None)
+            promise, groups = self._snapshot.usage.promise, work.job.groups
+            for group, count in enumerate(tasks):
+                if count:
+                    promise(work.whose, times(groups[group].need, count), (key, group) if key else None)
             self.ranks.forget_of(self.ranks.lane(work) if lane is None else lane)
 
     # Choice of jobs

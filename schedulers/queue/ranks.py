@@ -1,10 +1,14 @@
 """The order of one policy: the rank of a job's lane, then its key, then the order of submission."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 
 from omega.schedulers.policies import Ordering
 from omega.schedulers.work import Work
 
+MANY = 4
+"""Number of lanes above which keeping their order costs less than looking at all of them."""
+SOME = 8
+"""The part of the lanes that has to move for all of them to be ordered again, which costs less than one by one."""
 Place = tuple[float, float, int]
 """Rank of the lane, key of the job, tie; smallest first."""
 Promise = Callable[[Work, Sequence[int]], None]
@@ -23,6 +27,8 @@ class Ranks:
         self._kin_of: dict[Hashable, Hashable | None] = {}
         self.changed: list[Hashable] = []
         """Lanes whose ranks were dropped since `take_changed`, or since all were."""
+        self.stale = False
+        """Whether the ranks of most lanes were dropped since `take_changed`; `changed` does not name them."""
         self.follow(ordering)
 
     def follow(self, ordering: Ordering) -> None:
@@ -41,11 +47,23 @@ class Ranks:
         rank = self._of.get(lane)
         if rank is None:
             rank = self._of[lane] = self.ordering.rank(lane)
+            self._note_kin((lane,))
+        return rank
+
+    def _note_kin(self, lanes: Iterable[Hashable]) -> None:
+        for lane in lanes:
             if lane not in self._kin_of:
                 kin = self._kin_of[lane] = self.ordering.kin(lane)
                 if kin is not None:
                     self._kin.setdefault(kin, []).append(lane)
-        return rank
+
+    def several(self, lanes: Sequence[Hashable]) -> list[float]:
+        """Compute the ranks of several lanes again."""
+        ranks = self.ordering.ranks(lanes)
+        self._of.update(zip(lanes, ranks, strict=True))
+        if len(self._kin_of) < len(lanes) or not self._kin_of.keys() >= set(lanes):
+            self._note_kin(lanes)
+        return ranks
 
     def within(self, work: Work) -> tuple[float, int]:
         """The place of a job within its lane."""
@@ -61,6 +79,7 @@ class Ranks:
         self._kin.clear()
         self._kin_of.clear()
         self.changed.clear()
+        self.stale = False
         self.serial += 1
 
     def forget_of(self, lane: Hashable) -> None:
@@ -79,15 +98,20 @@ class Ranks:
         if kin is None:
             self.forget()
             return self.rank(lane)
-        for each in self._kin[kin]:
-            if each != lane and self._of.pop(each, None) is not None:
-                self.changed.append(each)
+        if len(lanes := self._kin[kin]) > 1:
+            for each in lanes:
+                if each != lane and self._of.pop(each, None) is not None:
+                    self.changed.append(each)
         rank = self._of[lane] = self.ordering.rank(lane)
         return rank
 
-    def forget_kin(self, kin: Iterable[Hashable]) -> None:
-        """Drop the ranks of some lanes that change together."""
+    def forget_kin(self, kin: Collection[Hashable]) -> None:
+        """Drop the ranks of some lanes that change together; when these are many, all ranks."""
         lanes = self._kin
+        if len(kin) > MANY and len(kin) * SOME > len(lanes):
+            self.stale = True
+            self._of.clear()
+            return
         for each in kin:
             if each in lanes:
                 self._forget_all(lanes[each])
@@ -100,7 +124,7 @@ class Ranks:
 
     def take_changed(self) -> list[Hashable]:
         """Return, once, the lanes whose ranks were dropped since the last call, or since all were."""
-        changed, self.changed = self.changed, []
+        changed, self.changed, self.stale = self.changed, [], False
         return changed
 
 

@@ -1,13 +1,12 @@
 """Jobs that may be tried now, by lane, and jobs that back off until they are due."""
 
-from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from heapq import heappop, heappush
-from operator import gt
+from operator import sub
 
-from omega.cellstate.usage import Usage
-from omega.schedulers.queue.heads import MANY, Heads
-from omega.schedulers.queue.ranks import Place, Ranks
+from omega.cellstate.usage import Usage, times
+from omega.schedulers.queue.heads import Heads
+from omega.schedulers.queue.ranks import MANY, Place, Ranks
 from omega.schedulers.work import Work
 
 Entry = tuple[float, int, int, str]
@@ -31,7 +30,8 @@ class Ready:
         self._joined = 0
         # The only ready job, while it is the only one that is queued: it has no entry in a heap.
         self._only: Work | None = None
-        self._counts = Counter[int]()
+        self.counts: dict[int, int] = {}
+        """Number of due jobs of the lanes of the store that have any."""
         self._now = 0.0
         self._heads: Heads | None = None
 
@@ -86,20 +86,23 @@ class Ready:
         if work is not None and self.works.get(work.job.id) is work:
             self._push(work)
 
-    def count(self, lane: int) -> int:
-        """Return the number of due jobs of a lane of the store."""
-        return self._counts[lane]
-
     def _uncount(self, work: Work) -> None:
         if work.counted:
-            self._counts[work.counted] -= 1
+            self._count(work.counted, -1)
             work.counted = 0
+
+    def _count(self, lane: int, more: int) -> None:
+        number = self.counts.get(lane, 0) + more
+        if number:
+            self.counts[lane] = number
+        else:
+            self.counts.pop(lane, None)
 
     def _push(self, work: Work) -> None:
         job = work.job
         if job.lane and not work.counted:
             work.counted = job.lane
-            self._counts[job.lane] += 1
+            self._count(job.lane, 1)
         key, tie = self._ranks.within(work)
         entry, lane = (key, tie, work.joined, job.id), self._ranks.lane(work)
         work.lane = lane
@@ -216,23 +219,31 @@ class Ready:
             self._fall_due(now)
         self._now = now
         heads = self._heads = self._heads or Heads(self._ranks, self._head_of)
-        queued, renew, held = self.works, self._ranks.renew, usage.held()
-        while len(popped) < most and (first := heads.first(self._lanes)) is not None:
-            place, lane = first
-            _, _, joined, job_id = (heap := self._lanes[lane])[0]
+        queued, lanes, counts, renew = self.works, self._lanes, self.counts, self._ranks.renew
+        first, move, promise, head_of = heads.first, heads.move_first, usage.promise, self._head_of
+        rest = list(map(sub, ample, usage.held()))
+        while len(popped) < most and (found := first(lanes)) is not None:
+            place, lane = found
+            _, _, joined, job_id = (heap := lanes[lane])[0]
             work = queued.get(job_id)
             if work is None or work.joined != joined or work.not_before or work.admitted is not None:
                 break
-            if len(work.left) > 1 or (bound is not None and place > bound) or any(map(gt, held, ample)):
+            left = work.left
+            if len(left) > 1 or (bound is not None and place > bound) or min(rest) < 0:
                 break
             heappop(heap)
             del queued[job_id]
-            if work.counted:
-                self._uncount(work)
             popped.append(work)
-            pool, user = work.whose
-            usage.promise(user, pool, work.job.groups[0].need, work.left[0], (job_id, 0))
-            heads.move(lane, renew(lane), self._head_of(lane))
+            if counted := work.counted:
+                work.counted = 0
+                if counts[counted] == 1:
+                    del counts[counted]
+                else:
+                    counts[counted] -= 1
+            amounts = times(work.job.groups[0].need, left[0])
+            rest = list(map(sub, rest, amounts))
+            promise(work.whose, amounts, (job_id, 0))
+            move(renew(lane), head_of(lane))
         return popped
 
     def _head_of(self, lane: Hashable) -> Entry | None:
@@ -307,13 +318,13 @@ class Ready:
         for work in works:
             if work.counted != lane:
                 if lane:
-                    self._counts[lane] += number
+                    self._count(lane, number)
                 number, lane = 0, work.counted
             number += sign
             if sign < 0:
                 work.counted = 0
         if lane:
-            self._counts[lane] += number
+            self._count(lane, number)
 
     def discard(self, job_id: str) -> Work | None:
         """Remove and return a job."""
@@ -364,7 +375,7 @@ class Ready:
         """Remove and return all jobs, in the order in which they joined."""
         works = sorted(self.works.values(), key=lambda work: work.joined)
         self._lanes, self._later, self.works, self._only, self._heads = {}, [], {}, None, None
-        self._counts = Counter()
+        self.counts = {}
         for work in works:
             work.counted = 0
         return works

@@ -17,7 +17,7 @@ def test_sums_of_claims_follow_each_change(seed: int) -> None:
         step, pool, key, tasks = rng.randrange(9), rng.choice("ab"), rng.randrange(4), rng.randint(1, 2)
         if step < 3 and key not in promised:
             promised[key] = pool, tasks
-            usage.promise("", pool, (1,), tasks, key)
+            usage.promise((pool, ""), (tasks,), key)
         elif step < 5 and key in promised:
             pool, tasks = promised.pop(key)
             opened.append((pool, tasks))

@@ -65,7 +65,7 @@ def test_pools_that_start_together_are_served_in_turn() -> None:
     started = []
     for _ in range(2):
         pool = min("ab", key=policy.rank)
-        copy.usage.promise("", pool, (1, 1), 1)
+        copy.usage.promise((pool, ""), (1, 1))
         started.append(pool)
     assert started == ["b", "b"]
 

@@ -10,9 +10,8 @@ from omega.schedulers.ordering.fair_users import FairUsers
 from omega.schedulers.ordering.fifo import Fifo
 from omega.schedulers.ordering.precedence import PrecedenceFifo
 from omega.schedulers.policies import NoPreemption, Ordering
-from omega.schedulers.queue.heads import MANY
 from omega.schedulers.queue.queue import LOOK_SECONDS, Queue, stagger
-from omega.schedulers.queue.ranks import Ranks
+from omega.schedulers.queue.ranks import MANY, Ranks
 from omega.schedulers.queue.ready import Ready
 from omega.schedulers.work import Work
 from omega.testing import snapshot, work
@@ -133,21 +132,21 @@ def test_a_job_that_was_taken_or_discarded_is_not_at_hand(lanes: int) -> None:
             found = work(ONE, name=f"{name}{i}", order=i, precedence=i)
             found.job.lane = 1 + i
             ready.add(found)
-    assert [ready.count(1 + i) for i in range(lanes)] == [2] * lanes
+    assert [ready.counts.get(1 + i, 0) for i in range(lanes)] == [2] * lanes
     taken = ready.pop(0.0)
     assert taken is not None
-    assert ready.count(taken.job.lane) == 1
+    assert ready.counts.get(taken.job.lane, 0) == 1
     ready.discard(taken.id.replace("a", "b"))
-    assert [ready.count(1 + i) for i in range(lanes)] == [2] * (lanes - 1) + [0]
+    assert [ready.counts.get(1 + i, 0) for i in range(lanes)] == [2] * (lanes - 1) + [0]
 
 
 def test_the_only_job_of_all_is_at_hand() -> None:
     ready, only = Ready(Ranks(PrecedenceFifo())), work(ONE)
     only.job.lane = 7
     ready.add(only)
-    assert ready.count(7) == 1
+    assert ready.counts.get(7, 0) == 1
     assert ready.pop(0.0) is only
-    assert ready.count(7) == 0
+    assert ready.counts.get(7, 0) == 0
 
 
 def test_a_job_is_at_hand_once_though_the_clock_was_set_back() -> None:
@@ -156,13 +155,13 @@ def test_a_job_is_at_hand_once_though_the_clock_was_set_back() -> None:
         found = work(ONE, name=name, order=ord(name), not_before=5.0)
         found.job.lane = 7
         ready.add(found)
-    assert ready.count(7) == 0, "not due yet"
+    assert ready.counts.get(7, 0) == 0, "not due yet"
     taken = ready.pop(6.0)
     assert taken is not None
     assert ready.pop(4.0) is None
     taken = ready.pop(6.0)
     assert taken is not None
-    assert (taken.id, ready.count(7)) == ("b", 0)
+    assert (taken.id, ready.counts.get(7, 0)) == ("b", 0)
 
 
 def test_lanes_without_jobs_are_not_counted() -> None:

@@ -130,7 +130,7 @@ def test_more_jobs_of_each_lane_are_held_than_a_call_takes_while_lanes_are_few()
         store.ask()
         store.answer()
     assert store.ask() == {}, "each lane holds more than half of what a call may bring"
-    assert [store.queue.ready.count(lane) for lane in (1, 2, 3)] == [20, 20, 20]
+    assert [store.queue.ready.counts.get(lane, 0) for lane in (1, 2, 3)] == [20, 20, 20]
 
 
 def test_lanes_that_are_not_known_come_first_and_then_those_of_the_best_jobs() -> None:
