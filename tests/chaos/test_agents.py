@@ -18,7 +18,7 @@ from tests.integration.ledger import Ledger
 from tests.integration.stage import all_facts, embedded_store, made_cell, started_processes
 
 pytestmark = pytest.mark.server
-SHORT_SECONDS, LONG_SECONDS = 4.0, 60.0
+SHORT_SECONDS, LONG_SECONDS = 3.0, 60.0
 SHORT_SEED = "1977"
 LEASE_MS = 500
 """A scheduler's; an agent's is four times as long."""

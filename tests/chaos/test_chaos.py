@@ -12,7 +12,7 @@ from tests.chaos.disorder import MACHINES, MEMBERS, Disorder
 from tests.integration.stage import embedded_store, made_cell, started_processes
 
 pytestmark = pytest.mark.server
-SHORT_SECONDS, LONG_SECONDS = 8.0, 60.0
+SHORT_SECONDS, LONG_SECONDS = 4.0, 60.0
 SHORT_SEED = "2013"
 
 

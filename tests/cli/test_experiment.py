@@ -36,14 +36,13 @@ def test_run_says_what_was_measured(sim: Omega, words: tuple[str, ...]) -> None:
 
 def test_a_smaller_run_gives_figures_and_no_verdict(sim: Omega, words: tuple[str, ...]) -> None:
     """`saturation-c` and `many-schedulers` look well in small; whole cells say otherwise."""
-    names = ("saturation-c", "many-schedulers", "batch-share", "single-path-one-line")
-    for less in (("--small",), ("--small", "--seeds", "2")):
-        found = sim.json("experiment", "check", *names, *less, *words)
-        assert found["ok"] is True
-        assert {(each["verdict"], each["held"]) for each in found["experiments"]} == {("no verdict", 0)}
-        assert all(each["measured"] and each["reason"] for each in found["experiments"])
+    names = ("saturation-c", "many-schedulers")
+    found = sim.json("experiment", "check", *names, "--small", *words)
+    assert found["ok"] is True
+    assert {(each["verdict"], each["held"]) for each in found["experiments"]} == {("no verdict", 0)}
+    assert all(each["measured"] and each["reason"] for each in found["experiments"])
     text = sim.text("experiment", "check", *names, "--small", *words)
-    assert "4 no verdict" in text
+    assert "2 no verdict" in text
     assert "hold" not in text
     (found,) = sim.json("experiment", "check", "saturation-c", "--days", "0.001", "--seeds", "1", *words)["experiments"]
     assert found["verdict"] == "no verdict"

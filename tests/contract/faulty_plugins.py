@@ -14,6 +14,8 @@ class Fault(NamedTuple):
     before: str
     after: str
     unnoticed: str = ""
+    slow: bool = False
+    """Whether it takes seconds to try: then only `make chaos` does."""
 
 
 LAST, DELAY, CHOICES = "README.md", "docs/examples/delay.py", "docs/examples/two_choices.py"
@@ -66,7 +68,7 @@ FAULTS = (
     Fault("remembers the first job", LAST, _ORDER,
           "range(snapshot.size)[:: -1 if self.__dict__.setdefault('first', work.left[0]) % 2 else 1]"),
     Fault("follows the order of hashes", LAST, _ORDER, "map(int, {str(m) for m in range(snapshot.size)})",
-          unnoticed="the order is the same within a process; another process has another one"),
+          unnoticed="the order is the same within a process; another process has another one", slow=True),
     # Delays
     Fault("work.until never set", DELAY, "work.until = since + self.wait", "pass"),
     Fault("work.until set to the beginning", DELAY, "work.until = since + self.wait", "work.until = since"),
@@ -74,7 +76,7 @@ FAULTS = (
     Fault("waits for ever", DELAY, "if not near or snapshot.now >= since + self.wait:", "if not near:"),
     Fault("waits from the first job on", DELAY, 'work.notes.setdefault("delay"', 'self.__dict__.setdefault("delay"'),
     Fault("reads names that are not fetched", CHOICES, "reads_attributes = True", "reads_attributes = False",
-          unnoticed="the names are fetched for every job that waits for its data"),
+          unnoticed="the names are fetched for every job that waits for its data", slow=True),
     # Preemptions
     Fault("evicts any precedence", YOUNGEST, " or each.precedence >= precedence", ""),
     Fault("evicts its own precedence", PRECEDENCE, "each.precedence < below", "each.precedence <= below"),
@@ -101,6 +103,6 @@ FAULTS = (
           "return share - (self._snapshot.usage.dominant_share(user='ada') if self._snapshot else 0)"),
     # Sizes
     Fault("fewer workers than asked for", SIZES, "max(profile.asked, profile.has + totals.room(profile.need, self",
-          "(profile.has + totals.room(profile.need, self"),
+          "(profile.has + totals.room(profile.need, self", slow=True),
     Fault("more workers than are of use", SIZES, "return profile.asked", "return profile.asked + 1_000"),
 )  # fmt: skip

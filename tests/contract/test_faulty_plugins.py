@@ -49,12 +49,17 @@ def found(file: str, source: str) -> list[str]:
     return [] if failure is None else [failure.error]
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("file", sorted({fault.file for fault in FAULTS}))
 def test_the_policies_themselves_keep_their_contracts(file: str) -> None:
     assert found(file, source_of(file)) == []
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(fault, marks=pytest.mark.chaos) if fault.slow else fault for fault in FAULTS],
+    ids=[fault.name for fault in FAULTS],
+)
 def test_a_fault_is_found(fault: Fault) -> None:
     source = source_of(fault.file)
     assert fault.before in source, "the piece stands in the file"

@@ -124,7 +124,9 @@ def replica(url: str, refuse: bool) -> None:
             client.replicaof("NO", "ONE")
 
 
-@pytest.mark.parametrize(("turn", "why"), [(few_replicas, FEW_REPLICAS), (replica, REPLICA)])
+@pytest.mark.parametrize(
+    ("turn", "why"), [(few_replicas, FEW_REPLICAS), pytest.param(replica, REPLICA, marks=pytest.mark.chaos)]
+)
 def test_a_read_only_store_is_waited_out(tmp_path: Path, turn: Callable[[str, bool], None], why: str) -> None:
     members = ("batch/0", "service/0", f"simulated/{DEFAULT_EXECUTOR}")
     jobs = [simple_job(f"job-{number}", 2, ms=200, kind=kind) for number, kind in enumerate(("batch", "service") * 20)]

@@ -42,8 +42,8 @@ LONG_MS = 30_000
 """A lease that lasts however slow this machine is."""
 
 
-def test_20_000_tasks_are_placed_once_though_a_scheduler_dies_and_another_comes(store_url: str, tmp_path: Path) -> None:
-    jobs = mixed_jobs(Random("1/processes"), 20_000, "mixed", longest_ms=300)
+def test_6_000_tasks_are_placed_once_though_a_scheduler_dies_and_another_comes(store_url: str, tmp_path: Path) -> None:
+    jobs = mixed_jobs(Random("1/processes"), 6_000, "mixed", longest_ms=300)
     with (
         made_cell(store_url, "done-when", 300) as cell,
         started_processes(
@@ -121,7 +121,7 @@ def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: s
 
 def test_a_scheduler_told_to_stop_finishes_and_leaves(store_url: str, tmp_path: Path) -> None:
     members = ("batch/0", "batch/1", "service/0")
-    jobs = mixed_jobs(Random("2/processes"), 3_000, "leaving", longest_ms=50)
+    jobs = mixed_jobs(Random("2/processes"), 1_500, "leaving", longest_ms=50)
     with (
         made_cell(store_url, "leaves", 60) as cell,
         started_processes(
@@ -158,7 +158,7 @@ def test_a_scheduler_told_to_stop_as_soon_as_it_has_its_name_leaves_too(store_ur
 def test_a_scheduler_that_slept_past_its_lease_starts_anew(
     store_url: str, tmp_path: Path, others: tuple[str, ...]
 ) -> None:
-    jobs = mixed_jobs(Random("3/processes"), 4_000, "paused", longest_ms=50)
+    jobs = mixed_jobs(Random("3/processes"), 1_500, "paused", longest_ms=50)
     batch = [job for job in jobs if job.kind == "batch"]
     name = f"paused-{len(others)}"
     with (
@@ -210,7 +210,7 @@ def test_all_schedulers_die_and_come_back(store_url: str, tmp_path: Path) -> Non
 
 
 def test_the_executor_dies_and_comes_back(store_url: str, tmp_path: Path) -> None:
-    jobs = mixed_jobs(Random("5/processes"), 3_000, "simulated", longest_ms=1_000)
+    jobs = mixed_jobs(Random("5/processes"), 1_500, "simulated", longest_ms=1_000)
     with (
         made_cell(store_url, "executor-dies", 20) as cell,
         started_processes(

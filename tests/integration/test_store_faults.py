@@ -30,9 +30,11 @@ pytestmark = pytest.mark.server
 MEMBERS = ("batch/0", "batch/1", "service/0", f"simulated/{DEFAULT_EXECUTOR}")
 
 
-@pytest.mark.parametrize("lease_ms", [300, 5_000], ids=["leases lapse", "leases hold"])
+@pytest.mark.parametrize(
+    "lease_ms", [300, pytest.param(5_000, marks=pytest.mark.chaos)], ids=["leases lapse", "leases hold"]
+)
 def test_a_store_killed_under_load_comes_back_and_everything_ends(tmp_path: Path, lease_ms: int) -> None:
-    jobs = mixed_jobs(Random("1/store faults"), 4_000, "stream", longest_ms=300)
+    jobs = mixed_jobs(Random("1/store faults"), 2_000, "stream", longest_ms=300)
     with (
         embedded_store() as store,
         made_cell(store.url, "killed", 100) as cell,
@@ -52,7 +54,9 @@ def test_a_store_killed_under_load_comes_back_and_everything_ends(tmp_path: Path
         check_all_ended(cell, jobs)
 
 
-@pytest.mark.parametrize("quick", [False, True], ids=["noticed", "between two calls"])
+@pytest.mark.parametrize(
+    "quick", [pytest.param(False, marks=pytest.mark.chaos), True], ids=["noticed", "between two calls"]
+)
 def test_a_store_that_went_back_in_time_is_followed_there(tmp_path: Path, quick: bool) -> None:
     """Semantics 16: versions, arrivals and placement ids that were given out are given out anew."""
     before = mixed_jobs(Random("2/store faults"), 500, "before", longest_ms=50)

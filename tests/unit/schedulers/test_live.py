@@ -131,15 +131,15 @@ def test_jobs_stay_in_the_store_until_there_is_time_for_them() -> None:
     found = batch("few")
     found.jobs_per_call = 2
     rig = Rig(*[(10_000, 10_000)] * 4, scheduler=found)
-    jobs = rig.submit(*(spec(f"j{i}") for i in range(200)))
+    jobs = rig.submit(*(spec(f"j{i}") for i in range(80)))
     most = 0
-    for _ in range(40):
+    for _ in range(20):
         rig.step()
         most = max(most, len(rig.scheduler.queue.ready))
     assert 0 < most <= 4 * LEAST_AT_HAND
     rig.until(lambda: all(rig.left(job) == 0 for job in jobs), 10_000)
     rig.rest()
-    assert rig.figures.finished_jobs == 200
+    assert rig.figures.finished_jobs == 80
 
 
 def test_jobs_blocked_by_a_limit_do_not_keep_others_out() -> None:

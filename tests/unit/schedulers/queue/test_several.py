@@ -89,7 +89,7 @@ def chosen(queue: Queue, snapshot: Snapshot, works: Sequence[Work], most: int) -
     return rounds
 
 
-@settings(for_all, max_examples=150)
+@settings(for_all, max_examples=50)
 @given(data=st.data())
 def test_several_jobs_are_chosen_as_one_by_one(data: st.DataObject) -> None:
     size = len(NAMES)
