@@ -207,11 +207,8 @@ class Scheduler:
 
     def next_due(self) -> float | None:
         """When there is something to do next (seconds): 0 for at once, None when only news can bring something."""
-        due = self.queue.next_due()
-        if self.sizing is None:
-            return due
-        sized = self.elastic.next_due()
-        return sized if due is None else due if sized is None else min(due, sized)
+        own, sized = self.queue.next_due(), None if self.sizing is None else self.elastic.next_due()
+        return min((due for due in (own, sized) if due is not None), default=None)
 
     def asks(self, snapshot: Snapshot, now: float) -> Fetch | None:
         """What is to be looked up for blocked jobs; None when there is nothing."""
