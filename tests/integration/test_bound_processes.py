@@ -1,4 +1,4 @@
-"""What a demo started, as benchmarks start it, ends with it; a process that starts while its store is away waits."""
+"""What a demo or a benchmark started ends with it; a process that starts while its store is away waits."""
 
 import os
 import signal
@@ -15,9 +15,20 @@ from tests.conftest import ROOT
 from tests.integration.stage import made_cell, own_server, simple_job, submit, until
 
 pytestmark = pytest.mark.server
-COMMANDS: dict[str, Sequence[str]] = {
-    "demo": ("demo",),
-}
+BENCH = (
+    "bench",
+    "conflict",
+    "--batch",
+    "2",
+    "--service",
+    "1",
+    "--fullness",
+    "0",
+    "--machines",
+    "200",
+    "--seconds",
+    "5",
+)
 
 
 def below(pid: int) -> dict[int, str]:
@@ -36,9 +47,9 @@ def live(known: dict[int, str]) -> list[int]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["term", "kill"])
-@pytest.mark.parametrize("command", COMMANDS)
-def test_what_a_command_started_ends_with_it(command: str, number: signal.Signals, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "omega.cli.main", *COMMANDS[command]]
+@pytest.mark.parametrize("command", [("demo",), pytest.param(BENCH, marks=pytest.mark.chaos)], ids=["demo", "bench"])
+def test_what_a_command_started_ends_with_it(command: Sequence[str], number: signal.Signals, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "omega.cli.main", *command]
     environment = os.environ | {"OMEGA_STATE": str(tmp_path / "state"), "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         words,
