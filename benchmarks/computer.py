@@ -52,13 +52,13 @@ def now_ms() -> int:
     return int(time.time() * 1000)
 
 
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU seconds of a process; 0 where unavailable."""
+def cpu_seconds(pid: int, *, children: bool = False) -> float:
+    """Return the CPU seconds of a process, with those of its ended `children` if asked for; 0 where unavailable."""
     lines = _lines(f"/proc/{pid}/stat")
     if not lines:
         return 0.0
     words = lines[0].rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, words[11 : 15 if children else 13])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_bytes(pid: int) -> int:

@@ -87,6 +87,11 @@ def questions(s: Any, work: float, busy: float) -> float:
     return float(len(s.cells) * (60 + 20 * s.times) * work * (1 + busy))
 
 
+def latency(s: Any, work: float, busy: float) -> float:
+    """The processes, and each submission; an estimate that was not calibrated."""
+    return float(busy * s.calm_seconds + (30 + s.submissions + s.machines / 1_000) * work)
+
+
 def everything(s: Any, work: float, busy: float) -> float:
     """The sum of its parts."""
     return sum(BY_MODULE[module](settings, work, busy) for module, settings in s.parts())
@@ -103,6 +108,7 @@ BY_MODULE: dict[str, Estimate] = {
     "sim": sim,
     "fair": fair,
     "questions": questions,
+    "latency": latency,
     "everything": everything,
 }
 

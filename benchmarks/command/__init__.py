@@ -14,6 +14,7 @@ TABLE = {
         "benchmarks.command.commit:instructions",
         "Instructions of the server for a job, counted with valgrind.",
     ),
+    "latency": ("benchmarks.command.latency", "Time from a submission until its task runs, on an agent."),
     "lists": ("benchmarks.command.queues:lists", "Time of pages of jobs and machines, and of the state of a cell."),
     "questions": (
         "benchmarks.command.queues:questions",

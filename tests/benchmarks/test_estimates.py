@@ -18,6 +18,7 @@ from benchmarks import (
     fair,
     instructions,
     intake,
+    latency,
     launch,
     lists,
     place,
@@ -37,6 +38,7 @@ DEFAULTS = {
     "lists": lists.Settings(),
     "place": place.Settings(),
     "questions": questions.Settings(),
+    "latency": latency.Settings(),
     "sim": sim.Settings(),
 }
 

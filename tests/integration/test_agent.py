@@ -303,6 +303,28 @@ def test_a_name_that_another_agent_took_meanwhile_is_waited_for_and_the_tasks_en
     assert not alive(pid)
 
 
+def test_a_running_task_gives_the_agent_no_reason_to_call_the_store(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer of the guard to a ping is none: an agent that took it for one renewed its lease without a pause."""
+    agent, wake_up = ground.agent(lease_ms=60_000), WakeUp()
+    ground.run(*SLEEP)
+    agent.look()
+    beat, beats = agent.cell.renew_executor, list[int]()
+
+    def counted(*arguments: Any) -> Any:
+        beats.append(1)
+        return beat(*arguments)
+
+    monkeypatch.setattr(agent.cell, "renew_executor", counted)
+    watch = AgentLoop(agent, wake_up)
+    watch.come = True
+    thread = threading.Timer(0.3, wake_up.stop)
+    thread.start()
+    watch.run()
+    assert len(beats) == 2, "one round, and one to leave"
+
+
 def test_an_agent_that_leaves_ends_its_tasks_and_its_machine_is_offline(ground: Ground) -> None:
     agent, wake_up = ground.agent(), WakeUp()
     name = ground.run(*SLEEP)

@@ -70,9 +70,11 @@ class GuardLine:
             self._asked = now()
             self._send({"ping": True})
 
-    def hear(self) -> None:
-        """Read and discard the guard's reports, which only trigger an iteration of the agent."""
-        self._read(0.0)
+    def hear(self) -> bool:
+        """Read the guard's reports; return whether a task or the guard ended. The answer to a ping is no reason."""
+        before = self.process
+        reports = self._read(0.0)
+        return self.process is not before or any("pong" not in said for said in reports)
 
     def ensure(self) -> None:
         """Start a guard if none runs. Raises OSError."""

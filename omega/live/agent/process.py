@@ -60,13 +60,13 @@ class WakeUp:
             self._writing.send(b".")
 
     def wait(self, seconds: float, also: int = -1) -> bool:
-        """Wait at most `seconds`; returns whether the agent was woken or the descriptor `also` is readable."""
+        """Wait at most `seconds`, or until the descriptor `also` is readable; returns whether the agent was woken."""
         heard = [self._reading.fileno(), *([also] if also >= 0 else [])]
         ready, _, _ = select.select(heard, [], [], max(0.0, seconds))
         with suppress(BlockingIOError):
             while self._reading.recv(4096):
                 pass
-        return bool(ready)
+        return self._reading.fileno() in ready
 
     def stop(self, *_: object) -> None:
         """Ask the agent to stop."""
@@ -169,7 +169,7 @@ class AgentLoop:
             checked = self.agent.health.watched(self.agent.kept.values())
             left = min(left, HEALTH_SECONDS) if checked else left
             woken = self.wake_up.wait(left, self.agent.guard.fileno())
-            self.agent.guard.hear()
+            woken = self.agent.guard.hear() or woken
             if woken or self.agent.waiting or (checked and self.agent.health.changed(checked)):
                 return
 
