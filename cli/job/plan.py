@@ -1,15 +1,22 @@
 """``omega job plan``."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.job.options import read_file
+from omega.cli.job.options import job_file, read_bytes, read_file
+from omega.cli.job.run_options import run_options
+from omega.cli.job.script import STDIN, is_script, plan_script, refuse_options
 from omega.queries.job_fields import KindFields
 from omega.queries.plans import PlannedJob, plan_jobs
 from omega.submission import check_names, check_pools, jobs_of, prepared
+
+if TYPE_CHECKING:
+    from omega.cellstate.model import JobSpec
+    from omega.cellstate.ports import StoredCell
 
 FITS, LACKS = 0, 3
 """Exit codes: every task would be placed or exists already; some task would be pending."""
@@ -17,25 +24,33 @@ MOST_ROWS = 20
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, metavar="FILE…")
+@click.argument("files", nargs=-1, required=True, metavar="FILE… | SCRIPT [ARG…]")
 @click.option("--verbose", "-v", is_flag=True, help="Print every machine with its score and the parts of the score.")
+@run_options
 @click.pass_context
-def command(ctx: click.Context, files: Sequence[str], verbose: bool) -> None:
-    """Plan the jobs in FILEs (- for stdin) as if they were submitted now; nothing is submitted.
+def command(ctx: click.Context, /, files: Sequence[str], verbose: bool, **_: Any) -> None:
+    """Plan the jobs in FILEs (- for stdin), or a script, as if they were submitted now; nothing is submitted.
 
     The schedulers' own policies decide on a working copy of the cell, job after job in the files' order. In a cell with
     pools, tasks that would be placed by evictions after the starvation timeout count as placed. The exit status
     is 0 when every task fits or the job exists unchanged, 3 when tasks would be pending, 1 on an error.
     """
-    ctx.exit(_plan(ctx.obj, files, verbose=verbose))
+    app: App = ctx.obj
+    data = read_bytes(files[0])
+    if is_script(data):
+        cell = app.open()
+        specs = plan_script(ctx, cell, STDIN if files[0] == "-" else files[0], data, files[1:])
+    else:
+        refuse_options(ctx, files[0])
+        read = [job_file(files[0], data), *(read_file(name) for name in files[1:])]
+        cell = app.open()
+        fields = KindFields(cell)
+        specs = prepared(cell, jobs_of(cell, read, fields), app.user, fields)
+        check_names(cell, specs)
+    ctx.exit(_plan(app, cell, specs, verbose=verbose))
 
 
-def _plan(app: App, files: Sequence[str], *, verbose: bool) -> int:
-    read = [read_file(name) for name in files]
-    cell = app.open()
-    fields = KindFields(cell)
-    specs = prepared(cell, jobs_of(cell, read, fields), app.user, fields)
-    check_names(cell, specs)
+def _plan(app: App, cell: "StoredCell", specs: "Sequence[JobSpec]", *, verbose: bool) -> int:
     check_pools(cell, specs)
     with render.busy("planning", quiet=app.as_json):
         plans, document = plan_jobs(cell, specs, scored=verbose)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from omega.queries.jobs import find_job
 from omega.submission import new_id, prepared
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import After, TaskGroup
+    from omega.cellstate.model import After, JobSpec, TaskGroup
     from omega.cellstate.ports import JobStore
     from omega.cellstate.resources import Resources
 
@@ -48,10 +49,19 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def submit_command(
-    ctx: click.Context,
-    short: str,
+    ctx: click.Context, short: str, *, name: str | None, hold: bool, follow: bool | None, **options: Any
+) -> None:
+    """Submit one job of the options of `run_options`, under `short` when it has no name."""
+    cell = ctx.obj.open(to_change=True)
+    job = job_of(cell, name or short, **options)
+    go_on = partial(submit, ctx, cell, follow=not hold if follow is None else follow, hold=hold, of_tasks=True)
+    under_a_name(lambda called: go_on(prepared(cell, [replace(job, name=called)], ctx.obj.user)), name, short, job.id)
+
+
+def job_of(
+    cell: "JobStore",
+    name: str,
     *,
-    name: str | None,
     kind: str,
     count: int,
     cpu: str | None,
@@ -76,14 +86,11 @@ def submit_command(
     simulate: bool,
     waits: Sequence[str],
     array: str | None,
-    hold: bool,
-    follow: bool | None,
     words: Sequence[str],
-) -> None:
-    """Submit one job of the options of `run_options`, under `short` when it has no name."""
+) -> "JobSpec":
+    """Return the job of the options of `run_options`, with a new id."""
     from omega.cellstate.model import Gang, JobSpec
 
-    cell = ctx.obj.open(to_change=True)
     demands = _spec(words, time_limit=time_limit, restart=restart, constraints=constraints)
     demands |= _started(runner, image, words)
     need = cell.dimensions.parse_need(named(cpu, memory, others))
@@ -91,19 +98,13 @@ def submit_command(
     said_of_it = {"environment": dict(environment), "user": user, "pool": pool, "weight": weight, "simulate": simulate}
     said_of_it |= {"policy": _policy(own, KindFields(cell), kind)}
     about = _directory(directory, run=bool(words)) | {key: each for key, each in said_of_it.items() if each}
-    job_id, together = new_id(), Gang.STRICT if strict_gang else Gang.YES if gang or gang_min else Gang.NO
+    together = Gang.STRICT if strict_gang else Gang.YES if gang or gang_min else Gang.NO
     after, said = _after(cell, waits)
-
-    def jobs(called: str) -> list[JobSpec]:
-        of_name = JobSpec(job_id, called, kind, (group,), precedence, together, about | said, after, gang_min or 0)
-        return prepared(cell, [of_name], ctx.obj.user)
-
-    go_on = partial(submit, ctx, cell, follow=not hold if follow is None else follow, hold=hold, of_tasks=True)
-    _under_a_name(lambda called: go_on(jobs(called)), name, short, job_id)
+    return JobSpec(new_id(), name, kind, (group,), precedence, together, about | said, after, gang_min or 0)
 
 
-def _under_a_name(go_on: Callable[[str], None], name: str | None, short: str, job_id: str) -> None:
-    """Submit the job under its name; one without a name under `short`, or with part of its id where that is taken."""
+def under_a_name(go_on: Callable[[str], None], name: str | None, short: str, job_id: str) -> None:
+    """Go on with a job under its name; one without a name under `short`, or with part of its id where that is taken."""
     if name is not None:
         go_on(name)
         return

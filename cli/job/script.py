@@ -6,6 +6,7 @@ take the options of `omega job run`.
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,6 +17,8 @@ from omega.cellstate.errors import BadInput
 from omega.cli import render
 
 if TYPE_CHECKING:
+    from omega.cellstate.model import JobSpec
+    from omega.cellstate.ports import JobStore
     from omega.cellstate.resources import Dimensions
 
 MARK = "#OMEGA"
@@ -109,6 +112,14 @@ def given(ctx: click.Context) -> list[str]:
     return [key for key in ctx.params if ctx.get_parameter_source(key) is ParameterSource.COMMANDLINE]
 
 
+def refuse_options(ctx: click.Context, file: str) -> None:
+    """Raise UsageError when options of a script were typed with a job file."""
+    from omega.cli.job.run_options import RUN_OPTIONS
+
+    if asked := [each.opts[0] for each in ctx.command.params if each.name in given(ctx) and each.name in RUN_OPTIONS]:
+        raise click.UsageError(f"{asked[0]} goes with a script, which begins with #!; {file} is a job file")
+
+
 def _check(key: str, value: Any, dimensions: "Dimensions") -> None:
     """Raise BadInput for a value that the option itself does not check."""
     from omega.arrays import parse_array
@@ -129,12 +140,12 @@ def _check(key: str, value: Any, dimensions: "Dimensions") -> None:
         readers[key](value)
 
 
-def submit_script(ctx: click.Context, name: str, data: bytes, arguments: Sequence[str]) -> None:
-    """Submit a script as a job of `omega job run`; options that were typed replace those of its directives.
+def read_options(ctx: click.Context, name: str, data: bytes, arguments: Sequence[str]) -> tuple[str, dict[str, Any]]:
+    """Return a script's short name and the options of `omega job run` that it stands for.
 
-    Of ``NAME=VALUE`` options those of the same name are replaced.
+    Options that were typed replace those of its directives, of ``NAME=VALUE`` options those of the same name.
     """
-    from omega.cli.job.run import command as run, stem, submit_command
+    from omega.cli.job.run import command as run, stem
     from omega.cli.lazy import CommonOption
 
     text = read_script(name, data)
@@ -146,8 +157,37 @@ def submit_script(ctx: click.Context, name: str, data: bytes, arguments: Sequenc
     typed = {key: ctx.params[key] for key in given(ctx) if key in names}
     by_name = {key: {**values[key], **typed[key]} for key in typed if isinstance(values.get(key), dict)}
     chosen = {**usual.params, **values, **typed, **by_name, "words": words}
+    return stem([PurePath(name).name] if name != STDIN else words[:1]), chosen
+
+
+def submit_script(ctx: click.Context, name: str, data: bytes, arguments: Sequence[str]) -> None:
+    """Submit a script as a job of `omega job run`."""
+    from omega.cli.job.run import submit_command
+
+    short, chosen = read_options(ctx, name, data, arguments)
     if chosen["follow"] is None:
         from sys import stdout
 
         chosen["follow"] = stdout.isatty() and not (ctx.obj.as_json or chosen["hold"])
-    submit_command(ctx, stem([PurePath(name).name] if name != STDIN else words[:1]), **chosen)
+    submit_command(ctx, short, **chosen)
+
+
+def plan_script(
+    ctx: click.Context, cell: "JobStore", name: str, data: bytes, arguments: Sequence[str]
+) -> "list[JobSpec]":
+    """Return the job that `submit_script` would submit. Raises Duplicate when its name is taken, and typed."""
+    from omega.cli.job.run import job_of, under_a_name
+    from omega.submission import check_names, prepared
+
+    short, chosen = read_options(ctx, name, data, arguments)
+    typed = chosen.pop("name")
+    for key in ("follow", "hold"):
+        del chosen[key]
+    job, found = job_of(cell, typed or short, **chosen), list["JobSpec"]()
+
+    def check(called: str) -> None:
+        found[:] = prepared(cell, [replace(job, name=called)], ctx.obj.user)
+        check_names(cell, found)
+
+    under_a_name(check, typed, short, job.id)
+    return found

@@ -7,8 +7,8 @@ import click
 
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_option, hold_option, job_file, read_bytes, read_file
-from omega.cli.job.run_options import RUN_OPTIONS, run_options
-from omega.cli.job.script import STDIN, given, is_script, submit_script
+from omega.cli.job.run_options import run_options
+from omega.cli.job.script import STDIN, is_script, refuse_options, submit_script
 from omega.cli.job.submission import submit
 from omega.queries.job_fields import KindFields
 from omega.submission import check_new, jobs_of, prepared
@@ -40,8 +40,7 @@ def command(
             raise click.UsageError("--check-index goes with a job file")
         submit_script(ctx, STDIN if files[0] == "-" else files[0], data, files[1:])
         return
-    if asked := [each.opts[0] for each in ctx.command.params if each.name in given(ctx) and each.name in RUN_OPTIONS]:
-        raise click.UsageError(f"{asked[0]} goes with a script, which begins with #!; {files[0]} is a job file")
+    refuse_options(ctx, files[0])
     if check:
         from omega.cli.job.update import update_by_file
 

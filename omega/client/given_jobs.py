@@ -29,7 +29,10 @@ def _file(job: Mapping[str, Any] | str | Path, name: str) -> "JobFile":
     from omega.jobfile.reader import JobFile
 
     if isinstance(job, str | Path):
-        return submission.read_file(Path(job))
+        data = submission.read_bytes(Path(job))
+        if data.startswith(b"#!"):
+            raise BadInput(f"job file {job}: is a script; omega job submit reads its directives, the client job files")
+        return submission.job_file(str(job), data)
     try:
         return JobFile(name, json.dumps(job))
     except (TypeError, ValueError) as error:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from omega.cellstate.errors import BadInput
 from omega.cellstate.redis import RedisCell
-from tests.cli.conftest import Omega
+from omega.client.client import Client
+from tests.cli.conftest import Omega, join
 
 HELLO = """#!/bin/bash
 # a remark
@@ -119,3 +121,16 @@ def test_options_of_a_script_do_not_go_with_a_job_file(omega: Omega, tmp_path: P
     assert f"--cpu goes with a script, which begins with #!; {path} is" in omega.error(
         "job", "submit", "--cpu", "1", path, code=2
     )
+
+
+def test_a_plan_takes_what_submit_takes(omega: Omega, cell: RedisCell, script: Callable[..., str]) -> None:
+    join(cell, 4)
+    text = HELLO.replace('--constraint "has ssd" ', "")
+    planned = omega.json("job", "plan", "--simulate", "--cpu", "3", script(text), "one")["jobs"][0]
+    assert (planned["name"], planned["placed"], planned["unplaced"]) == ("hello", 3, 0)
+    assert omega.json("job", "list")["jobs"] == []
+    omega.run("job", "submit", "--detach", script(text))
+    assert omega.json("job", "plan", "--simulate", script(text))["jobs"][0]["name"].startswith("hello-")
+    assert "hello" in omega.error("job", "plan", "--name", "hello", script(text))
+    with pytest.raises(BadInput, match="is a script"), Client(store=str(omega.url), cell=cell.name) as client:
+        client.submit(Path(script(text)))
