@@ -75,7 +75,8 @@ class History:
     pool: str = ""
     attempts: int = 0
     conflicts: int = 0
-    lost: int = 0
+    lost: dict[str, int] = field(default_factory=dict)
+    """Number of lost tasks by group."""
     again: int = 0
     """Tasks placed beyond the first time: restarts elsewhere, after an eviction or a loss."""
     returned: int = 0
@@ -110,7 +111,11 @@ class History:
                 for value, size in zip(each[4:], (2, 4), strict=True)
             ):
                 raise ValueError(f"{each!r} is no event")
-        names = (*history.evicted_for.items(), *history.evicted.items(), *history.failures.items())
+        names = [
+            pair
+            for each in (history.lost, history.evicted_for, history.evicted, history.failures)
+            for pair in each.items()
+        ]
         if any(type(name) is not str or type(count) is not int for name, count in names):
             raise ValueError("a count without name")
         if any(type(name) is not str for name in (*history.by, *history.reasons)) or len(history.last) != 2:
@@ -143,6 +148,10 @@ class History:
                 counts[reason] = counts.get(reason, 0) + count
         return counts
 
+    def lost_of(self, groups: Collection[int]) -> int:
+        """Return the number of lost tasks of these groups, and of further ones of which the record has only the sum."""
+        return sum(count for group, count in self.lost.items() if not group.isdecimal() or int(group) in groups)
+
     def add_eviction(self, victim: str, count: int) -> None:
         """Count tasks of another job that it evicted."""
         _add(self.evicted, victim, count)
@@ -157,7 +166,8 @@ class History:
         if word == "fail":
             self.returned = max(0, self.returned - count)
         elif word in ("lost", "retried", "evicted"):
-            self.lost += count if word == "lost" else 0
+            if word == "lost":
+                _add(self.lost, fact.words[4], count)
             self.returned += count
             if other := winner_of(reason):
                 _add(self.evicted_for, other, count)
@@ -212,7 +222,7 @@ class History:
         del self.events[: len(self.events) - kept]
 
 
-_TYPES = (str, str, int, int, int, int, int, int, list, list, dict, dict, dict, list, list)
+_TYPES = (str, str, int, int, dict, int, int, int, list, list, dict, dict, dict, list, list)
 """Types of the fields of a history."""
 
 

@@ -61,10 +61,10 @@ class Past:
         """Time of the first placement of a task."""
         return self.record.first_placed_ms or None
 
-    @property
+    @cached_property
     def lost(self) -> int:
-        """Number of lost tasks."""
-        return self.record.lost
+        """Number of lost tasks; those of versions that another replaced are not the job's own."""
+        return self.record.lost_of(self._own)
 
     @property
     def again(self) -> int:
@@ -74,7 +74,12 @@ class Past:
     @cached_property
     def failures(self) -> Mapping[str, int]:
         """Failed tasks by reason; those of versions that another replaced are not the job's own."""
-        return self.record.failures_of({target.group for target in targets(self.job)})
+        return self.record.failures_of(self._own)
+
+    @cached_property
+    def _own(self) -> frozenset[int]:
+        """The groups of the present version."""
+        return frozenset(target.group for target in targets(self.job))
 
     @property
     def evicted_for(self) -> Mapping[str, int]:

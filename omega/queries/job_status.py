@@ -152,10 +152,14 @@ def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
 
 
 def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
-    """Return losses and retried failures (semantics 26) of tasks that have not ended; ``delay_ms`` is from now on."""
+    """Return losses and retried failures (semantics 26) of tasks that have not ended; ``delay_ms`` is from now on.
+
+    Those of a version that another replaced are left out once none of its tasks is left.
+    """
     if not any(group.losses for group in job.groups):
         return []
     now, names, called = cell.store_ms(), group_names(job), TaskNames.of(job)
+    own = {target.group for target in targets(job)}
     return [
         {
             "group": number,
@@ -168,6 +172,7 @@ def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
             "delay_ms": max(0, loss.due_ms - now),
         }
         for number, group in enumerate(job.groups)
+        if number in own or going(group)
         for loss in group.losses
     ]
 

@@ -14,6 +14,7 @@ from omega.cellstate.backup.restore import AHEAD, restore
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell, cells
+from omega.cellstate.shards import KEPT_MS
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
 from tests.contract.conftest import Make, Member, RedisStand, job
@@ -82,7 +83,10 @@ def test_what_is_restored_is_the_cell(stand: RedisStand, again: Again) -> None:
 
 
 def test_a_restored_cell_goes_on(stand: RedisStand, again: Again) -> None:
+    stand.cell.submit([job("writer", count=1, kind="other")], 99, "ada")
+    assert stand.cell.claim_directory("/out", "writer", expire_ms=KEPT_MS) is None
     copy = again(read_backup(stand.cell, 1))
+    assert copy.claim_directory("/out/part", "reader", expire_ms=KEPT_MS) == "writer", "a backup has the claims"
     member = Member(copy, "batch/7")
     copy.submit([job("new", count=2)], 100, "ada")
     assert member.place("new", (0, 1)).accepted

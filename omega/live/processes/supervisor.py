@@ -164,6 +164,8 @@ class ProcessSupervisor:
         """Return how a member ended, as text: its signal, or its exit status with the last line of its error stream."""
         if code < 0:
             return f"killed by signal {-code}"
+        if not code:
+            return "ended in order"  # a warning that it printed earlier is not the reason
         return f"ended with code {code}: {self.last_words(member)}"
 
     def dead(self) -> dict[str, int]:
