@@ -59,7 +59,7 @@ def _show(
             "jobs": f"{total:,} · {_by_word(jobs, 'pending', 'running')}" + kept,
             "tasks": f"{tasks.pop('total'):,} · {_by_word(tasks, 'pending', 'placed')}",
             "pending": ", ".join(f"{number:,} of kind {kind}" for kind, number in summary["pending"].items())
-            or "nothing",
+            or ("nothing" if not jobs["pending"] else "no job queued: they are delayed, held or wait for other jobs"),
             "wanted": _wanted(summary["demand"], summary["utilisation"]),
             "troubles": units.recently(past),
             "schedulers": (
@@ -68,7 +68,7 @@ def _show(
             + (f" · lapsed: {units.listing(lapsed)}" if lapsed else ""),
             "transactions": f"{counts['total']:,} · {counts['conflicts']:,} with a conflict · "
             f"conflict fraction {units.fraction(counts['conflict_fraction'])} · "
-            f"since the start of {units.count(counts['of_schedulers'], 'scheduler')} on record",
+            f"of {units.count(counts['of_schedulers'], 'scheduler')} on record",
         }
     )
     limited = {kind: use for kind, use in kinds.items() if _limited(use)}
@@ -84,7 +84,11 @@ def _wanted(wanted: Mapping[str, int], use: Mapping[str, Mapping[str, float]]) -
         for name, each in use.items()
         if wanted[name]
     ]
-    return f"{units.count(wanted['tasks'], 'task')}: {', '.join(amounts)}" if wanted["tasks"] else ""
+    return (
+        ": ".join([units.count(wanted["tasks"], "task"), *filter(None, [", ".join(amounts)])])
+        if wanted["tasks"]
+        else ""
+    )
 
 
 def _limited(use: "KindUse") -> bool:

@@ -10,11 +10,10 @@ from omega.cellstate.resources import Dimensions
 from omega.queries.fleet import Fleet
 from omega.queries.job_state import STATES, counts
 from omega.queries.recent import Recently
+from omega.schedulers.process.totals import totals
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
-
-TRANSACTIONS = ("transactions", "accepted", "conflicts")
 
 
 def writes_json(cell: "Queries") -> dict[str, Any]:
@@ -28,12 +27,12 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) ->
     Machines, jobs and tasks are sums that the store keeps, all of ``version``; no record of them is read. Jobs and
     tasks that ended count from the creation of the cell; ``stored`` jobs are those that are kept. ``exact``: whether
     the other figures are of that version too; a cell that changes while it is read gives an approximate summary.
-    Transactions are those of the present processes of the schedulers that are on record, each since its start
-    (``of_schedulers``).
+    Transactions are those of all processes of the schedulers that are on record (``of_schedulers``), also of processes
+    that ended, each up to its last heartbeat.
     """
     sums, members, names = cell.sums(), cell.members(), cell.dimensions.names
     fleet, figures = Fleet(sums), cell.figures().values()
-    total, accepted, conflicts = (sum(each.get(name, 0) for each in figures) for name in TRANSACTIONS)
+    total, accepted, conflicts = map(sum, zip((0, 0, 0), *(totals(each).values() for each in figures), strict=True))
     tasks = counts([sums.tasks])
     return {
         "version": sums.version,

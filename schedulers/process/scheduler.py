@@ -37,6 +37,7 @@ from omega.schedulers.process.log import log
 from omega.schedulers.process.reasons import PendingReasons
 from omega.schedulers.process.signals import leave_signals
 from omega.schedulers.process.store_wait import await_store, once_there
+from omega.schedulers.process.totals import EARLIER, totals
 from omega.schedulers.rolling import Rollouts
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import LEASE_MS, owned
@@ -67,6 +68,8 @@ class SupervisedScheduler:
     """Pending jobs of the scheduler's type at the last heartbeat, for the metrics."""
     refused: bool = False
     """Whether the store refused writes at the last heartbeat, for the metrics."""
+    _earlier: dict[str, int] = field(default_factory=dict)
+    """What the processes of this name before this one counted."""
     _members: list[str] = field(default_factory=list)
     """The live schedulers, as of the last heartbeat."""
     _warned: set[str] = field(default_factory=set)
@@ -174,6 +177,7 @@ class SupervisedScheduler:
                 if time.monotonic() > until or cell.figures().get(self.member) != figures:
                     raise
             else:
+                self._earlier = totals(cell.figures().get(self.member, {}))
                 with suppress(OmegaError):  # the heartbeat tries again
                     cell.renew_scheduler(live.membership, self.lease_ms, self._figures_now())
                 return live
@@ -287,7 +291,7 @@ class SupervisedScheduler:
             "failing": {} if failing is None else failing.by_text(self.scheduler), "failed": self._failed,
             "job_fields": [each.as_json() for each in self.scheduler.job_fields],
             "starving": dict(preemption.starving()) if isinstance(preemption, Asserting) else {},
-            **where,
+            EARLIER: self._earlier, **where,
         }  # fmt: skip
 
     def _hung(self, live: LiveDriver) -> bool:
@@ -327,6 +331,7 @@ def record_failure(url: str, cell: str, member: str, error: OmegaError) -> None:
     with suppress(OmegaError):
         store = connect_cell(url, cell)
         membership = store.register_scheduler(member, uuid4().hex, LEASE_MS, at_ms)
-        store.renew_scheduler(membership, LEASE_MS, figures)
+        earlier = totals(store.figures().get(member, {}))
+        store.renew_scheduler(membership, LEASE_MS, figures | {EARLIER: earlier})
         store.deregister_scheduler(membership, at_ms)
         store.close()

@@ -14,6 +14,7 @@ from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.process import scheduler as process
+from omega.schedulers.process.totals import EARLIER
 from omega.schedulers.registry import offers
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT, start
@@ -220,7 +221,9 @@ def test_list_field_by_field(omega: Omega, cell: RedisCell) -> None:
     assert " ".join(header.split()) == "scheduler state jobs tasks conflicts wait/p90 busy queued blocked abandoned"
     assert " ".join(row.split()) == "batch/0 live 1,200 31,000 50/1,300 (0.040) 20 ms/0.30 s 0.41 4 3 1"
     assert len(row) <= 100
-    counts = {"total": 1300, "accepted": 1250, "conflicts": 50, "conflict_fraction": 0.04, "of_schedulers": 1}
+    earlier = {EARLIER: {"transactions": 7, "accepted": 5, "conflicts": 2}}
+    cell.renew_scheduler(membership, 60_000, figures | earlier)
+    counts = {"total": 1307, "accepted": 1255, "conflicts": 52, "conflict_fraction": 52 / 1255, "of_schedulers": 1}
     assert omega.json("cell", "status")["transactions"] == counts
     cell.client.delete(f"omega:{{{cell.name}}}:lease:batch/0")
     assert omega.json("scheduler", "list")["schedulers"][0]["state"] == "lapsed"
