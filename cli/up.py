@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from math import isinf
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +85,7 @@ def _line(cell: "StoredCell", group: "ProcessSupervisor") -> str:
 def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: float | None) -> None:
     """Show a status line until the time is over or Ctrl-C; restart processes that end."""
     screen = render.console(stderr=True)
-    refused = ""
+    refused = away = ""
     deadline, failures = None if seconds is None else time.monotonic() + seconds, NewFailures()
     with screen.status(_line(cell, group)) as status:
         while deadline is None or time.monotonic() < deadline:
@@ -94,12 +93,22 @@ def _watch(app: App, cell: "StoredCell", group: "ProcessSupervisor", seconds: fl
             for member, code, delay in group.restart_dead():
                 again = "does not start again" if isinf(delay) else f"starts again in {units.seconds(delay)}"
                 render.warning(f"{member}: {group.end_of(member, code)}; {again}")
-            with suppress(StoreError):
+            try:
                 refused = _tell_refused(cell, refused)
                 for error in failures.read(cell, group.members):
                     render.warning(error)
-            if screen.is_terminal and not app.as_json:
-                status.update(_line(cell, group))
+                if screen.is_terminal and not app.as_json:
+                    status.update(_line(cell, group))
+                away = _tell_away(away, "")
+            except StoreError as error:  # the members wait for it, and so does this process
+                away = _tell_away(away, str(error))
+
+
+def _tell_away(before: str, now: str) -> str:
+    """Print once that the store is away, and once that it answers again; return the error, "" when it answers."""
+    if bool(now) != bool(before):
+        render.warning(f"store away: {now}" if now else "the store answers again")
+    return now
 
 
 def _tell_refused(cell: "StoredCell", before: str) -> str:
