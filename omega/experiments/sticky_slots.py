@@ -1,9 +1,10 @@
 """Sticky slots (Zaharia et al., EuroSys 2010, section 3.2): many concurrent jobs read one replicated data set.
 
 A job whose task ends has the fewest running tasks, so Algorithm 1 gives it the same slot again, on a machine whose
-blocks it soon has read. With delay scheduling it waits for other machines. The expectations were stated before the
-measurement. Two inputs are calibrated: the `penalty` of a map without its block, and heartbeats out of band; with
-periodic heartbeats alone so many slots are free at a time that jobs change them, and locality stays high.
+blocks it soon has read. With delay scheduling it waits for other machines. Two inputs are calibrated: the `penalty` of
+a map without its block, and heartbeats out of band. The latter were chosen after the first results: with periodic
+heartbeats alone so many slots are free at a time that jobs change them, and locality stays high. What holds only with
+them is no evidence for the paper.
 """
 
 from collections.abc import Sequence

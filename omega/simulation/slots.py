@@ -6,6 +6,7 @@ times as long. Ordering and placement are those of a scheduler; the placement se
 """
 
 from array import array
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -76,8 +77,12 @@ class SlotSimulation:
         ordering: Ordering | None = None,
         placement: Callable[[dict[str, SlotJob]], Placement] = lambda _: FirstFit(),
         seed: int = 0,
+        active: int | None = None,
     ) -> None:
-        """`placement` makes the placement of the jobs, which it gets by name and may read while they run."""
+        """`placement` makes the placement of the jobs, which it gets by name and may read while they run.
+
+        With `active` so many jobs run at most at a time: the next one is submitted when one has ended.
+        """
         _check(cluster, jobs)
         self.cluster, self.engine = cluster, Engine()
         self.snapshot = ArraySnapshot(len(NEEDS))
@@ -90,6 +95,7 @@ class SlotSimulation:
         """Machines whose state the snapshot lacks."""
         self._racks = [machine % cluster.racks for machine in range(cluster.machines)]
         self.jobs = {spec.name: self._job(spec, order, str(seed)) for order, spec in enumerate(jobs)}
+        self._active, self._later = active, deque[SlotJob]()
         for job in self.jobs.values():
             self.engine.at(microseconds(job.spec.at), self._submit, job)
         self.queue = SlotQueue(HadoopFair() if ordering is None else ordering)
@@ -145,6 +151,11 @@ class SlotSimulation:
     # Events
 
     def _submit(self, job: SlotJob) -> None:
+        if self._active is not None:
+            if not self._active:
+                self._later.append(job)
+                return
+            self._active -= 1
         for kind, count in ((MAP, len(job.spec.blocks)), (REDUCE, len(job.spec.reduces))):
             self.snapshot.usage.change(job.work.whose, NOTHING, tuple(count * amount for amount in NEEDS[kind]))
         self.queue.join(job)
@@ -235,6 +246,10 @@ class SlotSimulation:
         if not (job.maps_left or job.reduces_left):
             job.ended = self.engine.seconds
             self._unfinished -= 1
+            if self._active is not None:
+                self._active += 1
+                if self._later:
+                    self._submit(self._later.popleft())
         self._noted.extend((self.engine.now, work.job.order, machine, -1 - kind))
         if self.cluster.out_of_band:
             self._offer_slots(machine)
