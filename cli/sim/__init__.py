@@ -13,6 +13,10 @@ command = Lazy(
             "Compare two forms of hierarchical dominant resource fairness.",
         ),
         "delay": ("omega.cli.sim.delay", "Compute the offers to refuse for a wanted locality."),
+        "slots": (
+            "omega.cli.sim.slots",
+            "Compare the claims on delay scheduling with measurements: docs/delay-scheduling.md.",
+        ),
         "sweep": ("omega.cli.sim.sweep", "Vary parameters, resumably, on all cores or a Dask cluster."),
         "figure": ("omega.cli.sim.figure", "Draw figure 2 to 10, 15 or 16 of the Omega paper."),
         "report": ("omega.cli.sim.report", "Compare every claim of the paper with measurements: docs/reproduction.md."),

@@ -135,14 +135,14 @@ def page(parts: Sequence[ReportSection], figures: PurePosixPath, command: str, r
     seconds = sum(record["seconds"] for record in records.values())
     versions = ", ".join(sorted({f"{record['version']}, sources {record['sources']}" for record in records.values()}))
     versions = versions or f"{program_version()}, sources {sources_digest()}"
-    summary = f"**In short:** {_counts(runs)} {len(records):,} simulations, {seconds / 60:,.0f} minutes of processor "
+    summary = f"**In short:** {counts(runs)} {len(records):,} simulations, {seconds / 60:,.0f} minutes of processor "
     summary += f"time, Omega {versions}{f', {revision}' if revision else ''}.\n"
     texts = [OPENING.format(command=command), summary, SET_UP.format(per_day=_per_day(list(records.values())))]
     texts += [_section(part, figures) for part in parts]
     return "\n".join(texts)
 
 
-def _counts(runs: Sequence[ExperimentRun]) -> str:
+def counts(runs: Sequence[ExperimentRun]) -> str:
     """Return the verdicts counted; those on claims that were fitted apart."""
     counts = Counter(run.verdict for run in runs if not run.experiment.fitted)
     holds, fails, unknown = (counts[verdict] for verdict in (Conclusion.HOLDS, Conclusion.FAILS, Conclusion.UNKNOWN))
@@ -171,14 +171,15 @@ def _section(part: ReportSection, figures: PurePosixPath) -> str:
     if part.records:
         caption += f" · {_size(part.form)} · {len(part.records)} simulations"
     lines += [caption, "", "| claim | expected | measured | verdict |", "| --- | --- | --- | --- |"]
-    lines += [_row(run) for run in part.runs]
+    lines += [row(run) for run in part.runs]
     lines += ["", *_runs(part.runs)]
     failed = [run for run in part.runs if run.finding.reason]
     lines += [f"* `{run.experiment.name}` {run.verdict}: {run.finding.reason}." for run in failed]
     return "\n".join([*lines, ""])
 
 
-def _row(run: ExperimentRun) -> str:
+def row(run: ExperimentRun) -> str:
+    """Return the row of a run in the table of a page: claim, expectation, measurements, verdict."""
     experiment, finding = run.experiment, run.finding
     claim = f"{experiment.claim} ({experiment.source}) `{experiment.name}`"
     verdict = f"**{run.verdict}**"

@@ -3,8 +3,10 @@
 Each was written before its simulation ran for the first time, except for those that `fitted` names.
 """
 
+from collections.abc import Sequence
 from statistics import fmean
 
+from omega.cellstate.errors import BadInput
 from omega.experiments.experiment import SEEDS, Criterion, Experiment, Extent, nothing
 from omega.experiments.finding import Measurements
 from omega.experiments.slot_runs import (
@@ -60,7 +62,7 @@ def judge_sticky(measured: Measurements, found: Sticky) -> None:
     """Locality and gain of so many concurrent jobs."""
     measured.say(
         f"{found.jobs} jobs: "
-        + "{:.0%} without (bound {:.0%}), {:.1%} with delay, gain × {:.2f} (p + (1 − p)k: {:.2f})",
+         "{:.0%} without (bound {:.0%}), {:.1%} with delay, gain × {:.2f} (p + (1 − p)k: {:.2f})",
         found.without, bound(found.jobs), found.with_delay, found.gain, found.expected_gain,
     )  # fmt: skip
     measured.want(not found.failures())
@@ -204,7 +206,8 @@ EXPERIMENTS = {
     for each in (
         _experiment(
             "delay-locality", "Locality grows with the size of jobs; delay makes it almost complete in each bin",
-            "§3, §5.1", "without delay: bins 1–3 < 4–6 < 7–9 in the mean; with delay at least 99 % in each bin", _locality,
+            "§3, §5.1", "without delay: bins 1–3 < 4–6 < 7–9 in the mean; with delay at least 99 % in each bin",
+            _locality,
         ),
         _experiment(
             "delay-small", "Small jobs of 3, 10 and 100 maps become local with W1 = W2 = 15 s", "§5.2",
@@ -265,3 +268,11 @@ EXPERIMENTS = {
         ),
     )
 }  # fmt: skip
+
+
+def find(names: Sequence[str]) -> list[Experiment]:
+    """Return the experiments of these names; all for none. Raises BadInput with the known names."""
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise BadInput(f"unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}")
+    return [EXPERIMENTS[name] for name in names or EXPERIMENTS]

@@ -1,4 +1,4 @@
-"""`omega sim delay`."""
+"""`omega sim delay` and `omega sim slots`."""
 
 from tests.cli.conftest import Omega
 
@@ -15,3 +15,10 @@ def test_it_prints_the_offers_to_refuse_and_what_they_cost() -> None:
 def test_it_wants_a_locality_or_skips() -> None:
     assert "give --locality or --skips" in Omega(None).error("sim", "delay", code=2)
     assert "--locality" in Omega(None).error("sim", "delay", "--locality", "1.5", code=2)
+
+
+def test_claims_of_the_paper_are_checked_by_name() -> None:
+    omega = Omega(None)
+    found = omega.json("sim", "slots", "delay-facebook", "--seeds", "2")
+    assert (found["page"], [each["verdict"] for each in found["experiments"]]) == (None, ["holds"])
+    assert "unknown experiment 'delay-all'; known: delay-locality, " in omega.error("sim", "slots", "delay-all", code=1)

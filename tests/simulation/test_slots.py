@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -134,3 +135,10 @@ def test_bad_input_is_refused(wrong: object) -> None:
 def test_out_of_band_heartbeats_offer_a_slot_as_soon_as_a_task_ends() -> None:
     slow = SlotCluster(machines=1, racks=1, map_slots=1, heartbeat=8.0, out_of_band=True)
     assert SlotSimulation(slow, [job("a", [[0]] * 3)]).run().ended <= 30.0 + 8.0
+
+
+def test_the_next_job_is_submitted_when_an_active_one_has_ended() -> None:
+    each = [job(f"j{i}", [[0], [1], [2], [3]]) for i in range(4)]
+    run = SlotSimulation(SMALL, each, active=1).run()
+    ends = [run.jobs[f"j{i}"].ended or 0.0 for i in range(4)]
+    assert all(10.0 <= later - before <= 12.0 for before, later in pairwise([0.0, *ends]))
