@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 from statistics import fmean
 
@@ -11,7 +12,9 @@ from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Ordering
 from omega.simulation.slot_delay import delayed
 from omega.simulation.slot_jobs import SlotJob, SlotJobSpec
+from omega.simulation.slot_swim import maps_by_size, slot_jobs
 from omega.simulation.slots import SlotCluster, SlotSimulation
+from omega.workload.swim import read_swim
 
 REPLICAS = 3
 BINS = ((1, 38), (2, 16), (10, 14), (50, 8), (100, 6), (200, 6), (400, 4), (800, 4), (4800, 4))
@@ -154,3 +157,12 @@ def analysed(case: Analysed, seed: int) -> tuple[float, float]:
     run = SlotSimulation(cluster, specs, ordering=HadoopFifo(), placement=placement, seed=seed).run()
     jobs = [job for name, job in run.jobs.items() if name != "background"]
     return levels(jobs)[0], sum(job.offers for job in jobs) / (count * case.jobs)
+
+
+@lru_cache(maxsize=16)
+def hot_spots(seed: int, file: Path, most: int = 200) -> tuple[float, float]:
+    """Return the node locality of the jobs of a file of SWIM without and with delay; `most` maps of a job."""
+    rng, jobs = Random(f"{seed}/swim"), read_swim(file)
+    specs = slot_jobs(jobs, maps_by_size(jobs, most), MACRO, REPLICAS, MAP_SECONDS, rng)
+    plain, late = (simulated(MACRO, specs, HadoopFair(), seed, delay=delay).local for delay in (False, True))
+    return plain, late

@@ -54,6 +54,7 @@ SLOW = bins(*[0.5] * 9, seconds=40.0)
             lambda m: claims.judge_heartbeats(m, {3.0: (0.68, 0.8), 5.0: (0.5, 0.6), 10.0: (0.2, 0.3)}),
             lambda m: claims.judge_heartbeats(m, {3.0: (0.68, 0.8), 5.0: (0.7, 0.6), 10.0: (0.2, 0.3)}),
         ),
+        (lambda m: claims.judge_hot_spots(m, 0.5, 0.95), lambda m: claims.judge_hot_spots(m, 0.5, 0.94)),
         (
             lambda m: claims.judge_analysis(m, 10, 0.50, 0.519, 0.02),
             lambda m: claims.judge_analysis(m, 10, 0.50, 0.521, 0.02),

@@ -252,6 +252,17 @@ def test_replicas_that_are_not_there_are_ignored() -> None:
     assert 15.0 <= rig.clock.seconds - began < 16.0, "after both waits it takes any machine"
 
 
+def test_a_machine_without_a_rack_is_near_no_other() -> None:
+    rig = racks(6)
+    for machine in (4, 5):
+        rig.other.set_machine_attributes(machine, {"rack": None}, 0, "ada")
+    fill(rig, 5)
+    began = rig.clock.seconds
+    rig.submit(job("a", near("m5")))
+    rig.until_placed("a")
+    assert 15.0 <= rig.clock.seconds - began < 16.0, "m4 has no rack either, and is not taken before any other"
+
+
 def test_a_constraint_may_name_the_machines() -> None:
     rig = racks(6)
     rig.other.set_machine_attributes(4, {"rack": "r2", "data.logs": "1"}, 0, "ada")
