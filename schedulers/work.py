@@ -242,7 +242,7 @@ class Work:
     def holds(self, group: int) -> int:
         """Return how many tasks of a group run, as far as known."""
         status = self.job.groups[group]
-        new = status.ready - self.left[group]
+        new = (status.ready if status.losses else status.unplaced) - self.left[group]
         placed = status.placed + new if new > 0 else status.placed
         return placed - self.ended[group] if self.ended else placed
 

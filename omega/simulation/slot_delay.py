@@ -10,7 +10,7 @@ from omega.schedulers.constraints.locality import Locality
 from omega.schedulers.placement.delay import Delay
 from omega.schedulers.placement.delay_rule import DelayReset
 from omega.schedulers.work import Work
-from omega.simulation.slot_jobs import MAP, SlotJob
+from omega.simulation.slot_jobs import MAP, NODE, SlotJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,13 @@ class SlotDelay(Delay):
 
         Only for an inner placement that takes every slot.
         """
-        return kind != MAP or self.takes(job.work, MAP, job.blocks.level(machine), job.waits, now)
+        if kind != MAP:
+            return True
+        waiting = job.delay
+        if waiting is None:
+            waiting = job.delay = self.waiting(job.work, MAP)
+        blocks = job.blocks
+        return self.rule.takes(waiting, NODE if blocks.by_machine[machine] else blocks.level(machine), job.waits, now)
 
     @override
     def levels(self, wants: Locality, snapshot: Snapshot) -> Sequence[Mask]:

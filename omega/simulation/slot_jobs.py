@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.usage import Account
+from omega.schedulers.placement.delay_rule import Waiting
 from omega.schedulers.work import Work
 
 MAP, REDUCE = 0, 1
@@ -120,6 +121,8 @@ class SlotJob:
     maps_left: int
     """Maps that have not ended."""
     reduces_left: int
+    delay: Waiting | None = None
+    """How far its maps have waited, once they were offered a slot."""
     lane: Hashable = None
     """Its lane, as the ordering names it."""
     levels: list[int] = field(default_factory=lambda: [0, 0, 0])
@@ -131,9 +134,11 @@ class SlotJob:
     ended: float | None = None
     """When its last task ended (seconds)."""
 
-    def wants(self, kind: int) -> bool:
-        """Return whether it wants a slot of a kind."""
-        return self.work.left[kind] > 0 and (kind == MAP or self.maps_left <= self.early)
+    @property
+    def wants(self) -> tuple[bool, bool]:
+        """Whether it wants a map slot, and a reduce slot."""
+        maps, reduces = self.work.left
+        return maps > 0, reduces > 0 and self.maps_left <= self.early
 
     @property
     def local(self) -> float:

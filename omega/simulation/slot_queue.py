@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.policies import Ordering
 from omega.schedulers.queue.ranks import Ranks
-from omega.simulation.slot_jobs import MAP, REDUCE, SlotJob
+from omega.simulation.slot_jobs import SlotJob
 
 Entry = tuple[float, int, SlotJob]
 """Key and order of a job, which differ between any two jobs, and the job."""
@@ -87,17 +87,19 @@ class SlotQueue:
     def _sort(self) -> None:
         """Give the jobs that changed their places among those that want a slot, or none."""
         changed, self._changed = self._changed, {}
+        key_of, kinds = self._ordering.key, tuple(zip(self._entries, self._jobs, strict=True))
         for job in changed:
-            key, order, lane = self._ordering.key(job.work), job.work.job.order, job.lane
-            for kind in (MAP, REDUCE):
-                before, wants = self._entries[kind].get(job), job.wants(kind)
+            work = job.work
+            key = key_of(work)
+            for (entries, lanes), wants in zip(kinds, job.wants, strict=True):
+                before = entries.get(job)
                 if before is not None:
                     if wants and before[0] == key:
                         continue
-                    jobs = self._jobs[kind][lane]
+                    jobs = lanes[job.lane]
                     del jobs[bisect_left(jobs, before)]
                     if not wants:
-                        del self._entries[kind][job]
+                        del entries[job]
                 if wants:
-                    entry = self._entries[kind][job] = (key, order, job)
-                    insort(self._jobs[kind][lane], entry)
+                    entry = entries[job] = (key, work.job.order, job)
+                    insort(lanes[job.lane], entry)

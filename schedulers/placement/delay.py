@@ -99,13 +99,9 @@ class Delay(Placement):
             return self.inner.place(work, snapshot, rng)
         return _Attempt(self, work, snapshot, rng, wants).claims()
 
-    def takes(self, work: Work, group: int, level: int, waits: Sequence[float], now: float) -> bool:
-        """Return whether a task of a group takes room that is offered at a level, at a time (seconds).
-
-        For callers that offer single slots and count what is taken: with the outcome of `place` on a cell of that room
-        alone, without a search of machines. Each refused offer counts.
-        """
-        return self.rule.takes(_waits(work).waiting(group, self.reset), level, waits, now)
+    def waiting(self, work: Work, group: int) -> Waiting:
+        """Return how far a group has waited, for `rule`: callers that offer single slots need no search of machines."""
+        return _waits(work).waiting(group, self.reset)
 
     def place_all(
         self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
@@ -155,7 +151,7 @@ class _Attempt:
     # Waits
 
     def _waiting(self, group: int) -> Waiting:
-        return self.waits.waiting(group, self.delay.reset)
+        return self.delay.waiting(self.work, group)
 
     def _reached(self, group: int) -> tuple[int, float]:
         return self.rule.reached(self._waiting(group), self.wants[group].waits, self.snapshot.now)
