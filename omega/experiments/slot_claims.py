@@ -27,6 +27,8 @@ from omega.experiments.sticky_slots import ABOVE, BELOW, JOBS, TOLERANCE, WITH_D
 from omega.schedulers.placement.delay_analysis import job_locality, predicted_locality
 
 FORM = Extent(0.0, 0, (), seeds=SEEDS)
+FRESH = Extent(0.0, 0, (), seed=SEEDS, seeds=SEEDS)
+"""Seeds of claims whose expectation was corrected after a first run: 5 to 9."""
 SMALLEST = {3: (1.2, 0.75), 10: (1.7, 0.75), 100: (1.3, 0.75)}
 """By maps of a job: the paper's gain in throughput, and the least node locality with delay."""
 GAIN_TOLERANCE = 0.15
@@ -163,15 +165,14 @@ def _heartbeats(measured: Measurements, _: object, seed: int) -> None:
 def _independent(measured: Measurements, _: object, seed: int) -> None:
     for skips in (10, 40):
         case = Analysed(skips=skips)
-        # It refuses D offers, and takes the next one wherever it is.
-        predicted = predicted_locality(REPLICAS / case.machines, skips + 1)
+        predicted = predicted_locality(REPLICAS / case.machines, skips)  # it takes the last of D offers anywhere
         judge_analysis(measured, skips, analysed(case, seed)[0], predicted, 0.02)
 
 
 def _jobs_of_ten(measured: Measurements, _: object, seed: int) -> None:
     for skips in (10, 40):
         case = Analysed(skips=skips, maps=10, jobs=500)
-        predicted = job_locality(10, case.machines, REPLICAS, skips=skips + 1)
+        predicted = job_locality(10, case.machines, REPLICAS, skips=skips)
         judge_analysis(measured, skips, analysed(case, seed)[0], predicted, 0.05)
 
 
@@ -212,11 +213,18 @@ def _releases(measured: Measurements, _: object, __: int) -> None:
 
 
 def _experiment(
-    name: str, claim: str, source: str, expectation: str, criterion: Criterion, otherwise: str = "", fitted: str = ""
+    name: str,
+    claim: str,
+    source: str,
+    expectation: str,
+    criterion: Criterion,
+    otherwise: str = "",
+    fitted: str = "",
+    form: Extent = FORM,
 ) -> Experiment:
     return Experiment(
         name=name, claim=claim, source=f"Zaharia et al. 2010, {source}", figure=0, metric="", expectation=expectation,
-        sweep=nothing, criterion=criterion, small=FORM, form=FORM, otherwise=otherwise, fitted=fitted,
+        sweep=nothing, criterion=criterion, small=form, form=form, otherwise=otherwise, fitted=fitted,
     )  # fmt: skip
 
 
@@ -270,11 +278,12 @@ EXPERIMENTS = {
         ),
         _experiment(
             "delay-analysis", "Locality of independent maps is 1 − (1 − p)^D", "§3",
-            "simulation and formula within 2 points, p = 3 %, 1,600 busy slots", _independent,
+            "simulation and formula within 2 points, p = 3 %, 1,600 busy slots; a first form counted D + 1 offers, so "
+            "other seeds decide", _independent, form=FRESH,
         ),
         _experiment(
             "delay-analysis-jobs", "Locality of jobs of ten maps follows from the same analysis", "§3",
-            "simulation and formula within 5 points", _jobs_of_ten,
+            "simulation and formula within 5 points; other seeds as above", _jobs_of_ten, form=FRESH,
         ),
         _experiment(
             "delay-hot-spots", "Delay also restores locality where jobs share inputs",
