@@ -36,7 +36,7 @@ CPU_HEAVY = 1.0
 """The penalty of remote maps that compute most of their time."""
 SWIM = "traces/swim-facebook/FB-2010_samples_24_times_1hr_withInputPaths_first500.tsv.gz"
 """Jobs of Facebook with the paths of their inputs, in the folder that OMEGA_SHARED names."""
-CALIBRATED = "the penalty of remote maps and heartbeats out of band were chosen after the first results"
+CALIBRATED = "the penalty of remote maps is an input; heartbeats out of band were chosen after the first results"
 
 
 def judge_locality(measured: Measurements, plain: list[BinResult], late: list[BinResult]) -> None:
@@ -216,6 +216,7 @@ def _experiment(
     name: str,
     claim: str,
     source: str,
+    *,
     expectation: str,
     criterion: Criterion,
     otherwise: str = "",
@@ -223,7 +224,7 @@ def _experiment(
     form: Extent = FORM,
 ) -> Experiment:
     return Experiment(
-        name=name, claim=claim, source=f"Zaharia et al. 2010, {source}", figure=0, metric="", expectation=expectation,
+        name=name, claim=claim, source=source, figure=0, metric="", expectation=expectation,
         sweep=nothing, criterion=criterion, small=form, form=form, otherwise=otherwise, fitted=fitted,
     )  # fmt: skip
 
@@ -232,75 +233,133 @@ EXPERIMENTS = {
     each.name: each
     for each in (
         _experiment(
-            "delay-locality", "Locality grows with the size of jobs; delay makes it almost complete in each bin",
-            "§3, §5.1", "without delay: bins 1–3 < 4–6 < 7–9 in the mean; with delay at least 99 % in each bin",
-            _locality,
+            "delay-locality",
+            "Locality grows with the size of jobs; delay makes it almost complete in each bin",
+            "§3, §5.1",
+            expectation="without delay: bins 1–3 < 4–6 < 7–9 in the mean; with delay at least 99 % in each bin",
+            criterion=_locality,
+            otherwise="probably the three machines of some jobs of one or two maps stay full for 5 s",
         ),
         _experiment(
-            "delay-small", "Small jobs of 3, 10 and 100 maps become local with W1 = W2 = 15 s", "§5.2",
-            "with delay at least 75 % node and 94 % rack locality", _small,
+            "delay-small",
+            "Small jobs of 3, 10 and 100 maps become local with W1 = W2 = 15 s",
+            "§5.2",
+            expectation="with delay at least 75 % node and 94 % rack locality",
+            criterion=_small,
         ),
         _experiment(
-            "delay-throughput", "Delay raises the throughput of small jobs by × 1.2, 1.7 and 1.3", "§5.2",
-            "× 1.2 / 1.7 / 1.3 within 15 %, remote maps twice as long", _throughput,
+            "delay-throughput",
+            "Delay raises the throughput of small jobs by × 1.2, 1.7 and 1.3",
+            "§5.2",
+            expectation="× 1.2 / 1.7 / 1.3 within 15 %, remote maps twice as long",
+            criterion=_throughput,
+            otherwise="only maps are simulated; the start and end of a job, which probably take most of a job of 3 "
+            "maps, are not",
         ),
         _experiment(
-            "delay-sticky", "Sticky slots: locality falls with the number of jobs, delay restores it", "§3, §5.3",
-            f"without delay above {ABOVE:.0%} (5 jobs), below {BELOW:.0%} (50); with delay at least {WITH_DELAY:.0%}; "
-            f"gain = p + (1 − p)k within {TOLERANCE:.0%}", _sticky, "", CALIBRATED,
+            "delay-sticky",
+            "Sticky slots: locality falls with the number of jobs, delay restores it",
+            "§3, §5.3",
+            expectation=f"without delay above {ABOVE:.0%} (5 jobs), below {BELOW:.0%} (50); with delay at least "
+            f"{WITH_DELAY:.0%}; gain = p + (1 − p)k within {TOLERANCE:.0%}",
+            criterion=_sticky,
+            fitted=CALIBRATED,
+            otherwise="5 jobs: in two seeds the gain is 1.17 and 1.18, probably by the last maps of the slowest job",
         ),
         _experiment(
-            "delay-w1", "W1 of 0, 5 and 10 s: locality of jobs of 4 / 12 maps, 50 at a time", "§5.4",
-            "0 s: 3–10 / 8–20 %; 5 and 10 s: at least 98 %", _waits,
+            "delay-w1",
+            "W1 of 0, 5 and 10 s: locality of jobs of 4 / 12 maps, 50 at a time",
+            "§5.4",
+            expectation="0 s: 3–10 / 8–20 %; 5 and 10 s: at least 98 %",
+            criterion=_waits,
+            otherwise="50 jobs of 12 maps are more than 400 slots, and probably the machines with the last blocks "
+            "stay full",
         ),
         _experiment(
-            "delay-w1-heartbeat", "W1 = 1 s: 68 / 80 % local, less with longer heartbeats", "§5.4",
-            "4 maps: less with each longer heartbeat (3, 5, 10 s); 68 / 80 % within 10 points at 3 s", _heartbeats,
+            "delay-w1-heartbeat",
+            "W1 = 1 s: 68 / 80 % local, less with longer heartbeats",
+            "§5.4",
+            expectation="4 maps: less with each longer heartbeat (3, 5, 10 s); 68 / 80 % within 10 points at 3 s",
+            criterion=_heartbeats,
+            otherwise="half of the slots are free with 4 maps, so that many machines offer one within 1 s; 5 s give "
+            "70 / 77 %",
         ),
         _experiment(
             "delay-fair-io",
-            "Fair sharing makes jobs up to 5 times as fast as FIFO, the largest at most 1.7 times slower", "§5.1",
-            "largest mean speed-up of a bin 2 to 6; bin 9 at least 1 ÷ 1.7", _speed_up(2.0, (2.0, 6.0)),
+            "Fair sharing makes jobs up to 5 times as fast as FIFO, the largest at most 1.7 times slower",
+            "§5.1",
+            expectation="largest mean speed-up of a bin 2 to 6; bin 9 at least 1 ÷ 1.7",
+            criterion=_speed_up(2.0, (2.0, 6.0)),
+            otherwise="local maps alone fill 90 % of the slots, so that queues are probably longer than the paper's",
         ),
         _experiment(
-            "delay-fair-cpu", "… about 20 times for a CPU-heavy mix", "§5.1",
-            "largest mean speed-up of a bin 10 to 30; bin 9 at least 1 ÷ 1.7; remote maps as fast as local ones",
-            _speed_up(CPU_HEAVY, (10.0, 30.0)),
+            "delay-fair-cpu",
+            "… about 20 times for a CPU-heavy mix",
+            "§5.1",
+            expectation="largest mean speed-up of a bin 10 to 30; bin 9 at least 1 ÷ 1.7; remote maps as "
+            "fast as local ones",
+            criterion=_speed_up(CPU_HEAVY, (10.0, 30.0)),
+            otherwise="in two seeds bin 9 is slower, or no bin ten times as fast",
         ),
         _experiment(
-            "delay-bin-5", "Delay makes bin 5 44 % faster than fair sharing", "§5.1", "1.34 to 1.54",
-            lambda measured, _, seed: judge_delay_gain(measured, macro(seed, "fair"), macro(seed, "delay")),
+            "delay-bin-5",
+            "Delay makes bin 5 44 % faster than fair sharing",
+            "§5.1",
+            expectation="1.34 to 1.54",
+            criterion=lambda measured, _, seed: judge_delay_gain(measured, macro(seed, "fair"), macro(seed, "delay")),
+            otherwise="a remote map takes twice as long as a whole here, and probably the paper's cell was less full",
         ),
         _experiment(
-            "delay-fifo-waits", "Under FIFO about 30 % of small jobs wait for a large one", "§5.1",
-            "20 to 40 % of the jobs of bins 1–3 take more than twice their time under fair sharing",
-            lambda measured, _, seed: judge_waiting(measured, macro(seed, "fifo"), macro(seed, "fair")),
+            "delay-fifo-waits",
+            "Under FIFO about 30 % of small jobs wait for a large one",
+            "§5.1",
+            expectation="20 to 40 % of the jobs of bins 1–3 take more than twice their time under fair sharing",
+            criterion=lambda measured, _, seed: judge_waiting(measured, macro(seed, "fifo"), macro(seed, "fair")),
+            otherwise="the cell is almost full, so that most small jobs meet a large one",
         ),
         _experiment(
-            "delay-analysis", "Locality of independent maps is 1 − (1 − p)^D", "§3",
-            "simulation and formula within 2 points, p = 3 %, 1,600 busy slots; a first form counted D + 1 offers, so "
-            "other seeds decide", _independent, form=FRESH,
+            "delay-analysis",
+            "Locality of independent maps is 1 − (1 − p)^D",
+            "§3",
+            expectation="simulation and formula within 2 points, p = 3 %, 1,600 busy slots; a first form counted "
+            "D + 1 offers, so other seeds decide",
+            criterion=_independent,
+            form=FRESH,
         ),
         _experiment(
-            "delay-analysis-jobs", "Locality of jobs of ten maps follows from the same analysis", "§3",
-            "simulation and formula within 5 points; other seeds as above", _jobs_of_ten, form=FRESH,
+            "delay-analysis-jobs",
+            "Locality of jobs of ten maps follows from the same analysis",
+            "§3",
+            expectation="simulation and formula within 5 points; other seeds as above",
+            criterion=_jobs_of_ten,
+            form=FRESH,
+            otherwise="after a launch elsewhere a job takes any slot until its next local map, without D offers again",
         ),
         _experiment(
-            "delay-hot-spots", "Delay also restores locality where jobs share inputs",
+            "delay-hot-spots",
+            "Delay also restores locality where jobs share inputs",
             "no figure; SWIM, FB-2010",
-            "500 jobs, a third of which share their input: at least 95 % with delay, and more than without", _hot_spots,
+            expectation="500 jobs, a third of which share their input: at least 95 % with delay, and more than without",
+            criterion=_hot_spots,
         ),
         _experiment(
-            "delay-facebook", "M = 620, R = 3, D = 270: 73 % for the last task, about 90 % with ten left", "§3",
-            "73 % and at least 90 %", _facebook,
+            "delay-facebook",
+            "M = 620, R = 3, D = 270: 73 % for the last task, about 90 % with ten left",
+            "§3",
+            expectation="73 % and at least 90 %",
+            criterion=_facebook,
         ),
         _experiment(
-            "delay-releases", "Waiting is negligible as J ≫ (F/S)·T: slots released at Facebook and Yahoo", "§3",
-            "271 maps in 10 s, enough for 83 % of jobs within 5 points; waits below a tenth of the median job",
-            _releases,
+            "delay-releases",
+            "Waiting is negligible as J ≫ (F/S)·T: slots released at Facebook and Yahoo",
+            "§3",
+            expectation="271 maps in 10 s, enough for 83 % of jobs within 5 points; waits below a tenth of the "
+            "median job",
+            criterion=_releases,
+            otherwise="table 1 has no job between 200 and 400 maps: 82 % have fewer than 200, 88 % at most 200",
         ),
     )
-}  # fmt: skip
+}
 
 
 def find(names: Sequence[str]) -> list[Experiment]:
