@@ -40,7 +40,7 @@ from omega.schedulers.preemption.constrained import evictions, suspects
 from omega.schedulers.queue.queue import Queue, stagger
 from omega.schedulers.resizing import Elastic
 from omega.schedulers.retrying import RETRY_LIMIT, RetryPolicy, Step, next_step
-from omega.schedulers.work import Work, know_whose
+from omega.schedulers.work import Work
 
 CALL_CLAIMS = 2_000
 """Claims after which a call to the store takes no further job: about 30 ms of the server's time."""
@@ -181,10 +181,7 @@ class Scheduler:
             for job in jobs:
                 self._take_news(job)
         else:  # none is known yet: together they cost a fraction
-            works = [work for work in Work.of_all(jobs) if any(work.left)]
-            if queue.follows_use:
-                know_whose(works)
-            queue.ready.add_all(works)
+            queue.ready.add_all([work for work in Work.of_all(jobs, whose=queue.follows_use) if any(work.left)])
 
     def _take_news(self, job: Job) -> None:
         """Take up a job that may be in hand."""

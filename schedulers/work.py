@@ -77,8 +77,11 @@ class Work:
         return cls.of_all((job,))[0]
 
     @classmethod
-    def of_all(cls, jobs: Sequence[Job]) -> "list[Work]":
-        """Create the works of several jobs, as `of` does for each; what is to be placed of jobs alike is read once."""
+    def of_all(cls, jobs: Sequence[Job], *, whose: bool = False) -> "list[Work]":
+        """Create the works of several jobs, as `of` does for each; what is to be placed of jobs alike is read once.
+
+        `whose`: pool and user are asked for soon; of jobs with one job file they are read once too.
+        """
         works: list[Work] = []
         known, number = None, 0
         for job in jobs:
@@ -89,6 +92,8 @@ class Work:
                 left = _unplaced(job)
                 known, number = groups[0], left[0]
             works.append(cls.waiting(job, left, job.submitted_ms / 1000))
+        if whose:
+            _know_whose(works)
         return works
 
     @classmethod
@@ -261,8 +266,7 @@ class Work:
         self.left = _unplaced(job)
 
 
-def know_whose(works: Sequence[Work]) -> None:
-    """Keep pool and user of several jobs; of those with one job file they are read once."""
+def _know_whose(works: Sequence[Work]) -> None:
     spec, belongs = None, None
     for work in works:
         if work.job.spec == spec:

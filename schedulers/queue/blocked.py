@@ -12,6 +12,7 @@ import numpy as np
 
 from omega.cellstate.array_snapshot import distinct
 from omega.cellstate.replies import Awaited, awaited_of
+from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Whose
 from omega.schedulers.constraints.demands import demands
@@ -72,9 +73,11 @@ class Blocked(ByShape):
             self.holding.add(work.id)
             self.uncounted.add(work.id)
 
-    def hold_back(self, work: Work) -> None:
-        """Add a job to which no room is due now."""
-        self.offers_all |= not isinstance(work.requeued_by, RequeueRound)  # else it was offered room just now
+    def hold_back(self, work: Work, snapshot: Snapshot | None) -> None:
+        """Add a job to which no room is due now: all that could hold a task of it is offered to it."""
+        if not (self.offers_all or isinstance(work.requeued_by, RequeueRound)):  # else it was offered room just now
+            needs = [work.need(group) for group, left in enumerate(work.left) if left]
+            self.offers_all = snapshot is None or any(holds_one(snapshot, need) for need in needs)
         self.tried(work)
         work.admitted = None
         self._waiting.add(self.add(work))
@@ -228,6 +231,14 @@ class Blocked(ByShape):
             return []
         self.table.unfit[concerned] = False
         return Sharing(self, snapshot, machines, promise).among(concerned)
+
+
+def holds_one(snapshot: Snapshot, need: Resources) -> bool:
+    """Return whether some machine has room for a task."""
+    fits = np.ones(snapshot.size, dtype=np.bool_)
+    for room, amount in zip(snapshot.room, need, strict=True):
+        fits &= room >= amount
+    return bool(fits.any())
 
 
 def _count_off(counts: Counter[str], each: Iterable[str]) -> None:

@@ -366,7 +366,7 @@ class Queue:
                 self.joined.append(work)
                 continue
             if not admit(self.ordering, work):
-                blocked.hold_back(work)
+                blocked.hold_back(work, snapshot)
                 self.joined.append(work)
                 continue
             chosen.append(work)

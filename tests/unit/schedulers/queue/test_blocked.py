@@ -63,10 +63,21 @@ def test_a_job_to_which_no_room_was_due_is_offered_it_again_and_one_that_did_not
     blocked = blocked_of(work("a"))
     say(snapshot, 0, 1, 1)
     (found,) = blocked.requeue(snapshot)
-    blocked.hold_back(found)
+    blocked.hold_back(found, snapshot)
     (found,) = blocked.requeue(snapshot)
     blocked.add(found)
     assert requeued(blocked, snapshot) == []
+
+
+@pytest.mark.parametrize(("free", "due"), [((0, 9), None), ((1, 1), 0.0)])
+def test_room_is_offered_at_once_to_a_job_that_is_held_back_only_if_some_may_hold_it(
+    free: tuple[int, int], due: float | None
+) -> None:
+    blocked = blocked_of(work("a"))
+    found = blocked.discard("a")
+    assert found is not None
+    blocked.hold_back(found, copy((0, 0), free))
+    assert blocked.next_due() == due
 
 
 def test_another_thread_may_ask_for_a_job_that_is_just_leaving() -> None:
