@@ -8,7 +8,7 @@ Modules that `omega --help` does not need are imported by the functions that use
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -270,8 +270,11 @@ def line_above(bars: "Progress", text: str) -> None:
 
 
 @contextmanager
-def busy(text: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show a spinner on stderr during a long operation; a line every ten seconds when stderr is not a terminal."""
+def busy(text: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show a spinner on stderr during a long operation; a line every ten seconds when stderr is not a terminal.
+
+    The block gets a function that shows which part of the operation is at work.
+    """
     from rich.text import Text
 
     from omega.cli import units
@@ -279,9 +282,10 @@ def busy(text: str, *, quiet: bool = False) -> Iterator[None]:
 
     screen = console(stderr=True)
     off = quiet or not screen.is_terminal
-    with (
-        ticking(lambda seconds: note(f"{text}: {units.age(seconds)} so far"))
-        if off
-        else screen.status(Text(shown(text)))
-    ):
-        yield
+    now = [text]
+    if off:
+        with ticking(lambda seconds: note(f"{now[0]}: {units.age(seconds)} so far")):
+            yield lambda part: now.__setitem__(0, f"{text}: {part}")
+    else:
+        with screen.status(Text(shown(text))) as status:
+            yield lambda part: status.update(Text(shown(f"{text}: {part}")))

@@ -7,6 +7,10 @@ from omega.cellstate import ranges
 from omega.cellstate.model import GroupStatus
 
 Amounts = tuple[Fraction, ...]
+Need = tuple[int | Fraction, ...]
+"""What tasks take; fractions where the log shows only what several of them took together."""
+NONE: frozenset[int] = frozenset()
+"""An empty set of one object, because a cell has many jobs."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +63,7 @@ class JobBook:
     most: int | None = None
     fewest: int | None = None
     """The fewest tasks placed after a transaction that placed some and left others unplaced."""
-    torn: set[int] = field(default_factory=set)
+    torn: frozenset[int] = NONE
     """Tasks left placed after each transaction that evicted some."""
 
 
@@ -84,28 +88,35 @@ class Needs:
 
     def __init__(self) -> None:
         """Nothing is known."""
-        self.known: dict[str, dict[str, Amounts]] = {}
+        self.known: dict[str, dict[str, Need]] = {}
 
     def forget(self, job: str) -> None:
         """Forget a job whose id is submitted again: the job of that id before was deleted."""
         self.known.pop(job, None)
 
-    def state(self, job: str, group: str, need: Amounts) -> bool:
+    def state(self, job: str, group: str, need: Need) -> bool:
         """Note what a task takes; return whether it is what was known."""
         return self.known.setdefault(job, {}).setdefault(group, need) == need
 
     def learn(self, job: str, group: str, before: tuple[int, ...], after: tuple[int, ...], tasks: int) -> None:
         """Note what a task takes, as the end of some showed."""
-        each = tuple(Fraction(was - now, tasks) for was, now in zip(before, after, strict=True))
+        changes = [was - now for was, now in zip(before, after, strict=True)]
+        whole = all(change % tasks == 0 for change in changes)  # whole numbers count five times as fast
+        each = tuple(change // tasks if whole else Fraction(change, tasks) for change in changes)
         self.known.setdefault(job, {}).setdefault(group, each)
 
-    def of(self, job: str, group: str, tasks: int) -> Amounts | None:
+    def of(self, job: str, group: str, tasks: int) -> Need | None:
         """What so many tasks take together; None when the log does not show it."""
         need = self.known.get(job, {}).get(group)
         return None if need is None else tuple(amount * tasks for amount in need)
 
 
-def changed_by(amounts: tuple[int, ...] | None, need: Amounts | None, sign: int) -> tuple[int, ...] | None:
+def exact(need: Need | None) -> Amounts | None:
+    """Return a need for divisions."""
+    return None if need is None else tuple(map(Fraction, need))
+
+
+def changed_by(amounts: tuple[int, ...] | None, need: Need | None, sign: int) -> tuple[int, ...] | None:
     """Return amounts with a need added or, by the sign, taken off; None when one of them is not known."""
     if amounts is None or need is None:
         return None

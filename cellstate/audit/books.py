@@ -73,7 +73,7 @@ def nothing_is_over(cell_state: CellState, replay: Replay) -> Iterator[Violation
 def placements_follow_from_log(cell_state: CellState, replay: Replay) -> Iterator[Violation]:
     """5: running and leaving tasks are exactly those placed less those ended."""
     for placement, book in replay.placements.items():
-        runs = cell_state.by_placement.get(placement, [])
+        runs = cell_state.by_placement.get(placement, ())
         where = f"placement {placement}"
         if any((str(run.machine), run.job, str(run.group)) != book.owner for run in runs):
             yield Violation(5, f"is not on the machine, job and group {book.owner} of the log", where)

@@ -161,7 +161,7 @@ def jobs_follow_from_log(inspection: Inspection, cell_state: CellState, register
 def _strange_links(job: Job, entry: JobFacts) -> Iterator[str]:
     if strange := {wait.job for wait in job.after} - entry.waits_ever:
         yield f"waits for {sorted(strange)}, which the log does not have"
-    if job.awaited and not entry.awaited_by:
+    if job.awaited and not entry.awaited:
         yield "is awaited, by the log by no job"
 
 

@@ -1,8 +1,8 @@
 """The state of a live cell, exact at one version."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -13,6 +13,8 @@ from omega.cellstate.ports import Audited
 from omega.cellstate.replies import KindUse
 from omega.cellstate.transaction import Position
 
+Told = Callable[[str], object]
+"""Called with what is being read or checked."""
 ROUNDS = 200
 """Maximum number of reads of changes before a cell counts as changing too fast."""
 
@@ -27,8 +29,14 @@ class Held(NamedTuple):
 
 def held(run: Run) -> Held:
     """Count the tasks of a run."""
-    spans = ranges.spans(run.tasks)
-    return Held(run, spans, sum(last - first + 1 for first, last in spans))
+    return Held(run, *_tasks(run.tasks))
+
+
+@lru_cache(maxsize=1 << 16)
+def _tasks(text: str) -> tuple[ranges.Spans, int]:
+    """Read a set of tasks; equal sets are one object, because most runs of a cell have one of a few."""
+    spans = ranges.spans(text)
+    return spans, sum(last - first + 1 for first, last in spans)
 
 
 @dataclass
@@ -100,16 +108,16 @@ class CellState:
     def groups(self) -> dict[tuple[str, int], list[Held]]:
         """The runs on machines by job and task group."""
         groups: dict[tuple[str, int], list[Held]] = {}
-        for run in chain(*self.runs.values()):
+        for run in chain.from_iterable(self.runs.values()):
             groups.setdefault((run.job, run.group), []).append(held(run))
         return groups
 
     @cached_property
-    def by_placement(self) -> dict[int, list[Run]]:
+    def by_placement(self) -> dict[int, tuple[Run, ...]]:
         """Return the runs on machines by placement id: a live one, a leaving one, or both."""
-        placements: dict[int, list[Run]] = {}
-        for run in chain(*self.runs.values()):
-            placements.setdefault(run.placement, []).append(run)
+        placements: dict[int, tuple[Run, ...]] = {}
+        for run in chain.from_iterable(self.runs.values()):
+            placements[run.placement] = (*placements.get(run.placement, ()), run)
         return placements
 
 
@@ -120,6 +128,8 @@ def placed_amounts(jobs: Iterable[Job], size: int) -> list[int]:
 
 
 def _not_a_set(text: str) -> str:
+    if text.isdecimal():
+        return ""
     try:
         pieces = ranges.spans(text)
     except ValueError:
@@ -127,22 +137,25 @@ def _not_a_set(text: str) -> str:
     return "" if all(first <= last for first, last in pieces) else f"{text!r} is no ascending set of tasks"
 
 
-def read(cell: Audited) -> CellState | None:
+def read(cell: Audited, told: Told = str) -> CellState | None:
     """Read a cell that may be changing; None when it changes faster than it can be read.
 
     The chunks have different versions, all of them `since` or later. Records changed after `since` are then read again,
     in one call, until such a read is up to date: all other records did not change since they were read.
     """
     since = cell.changed_records(0, 0).version
+    told("machines")
     rows = {row[0]: row for row in cell.sync(Position()).rows.tolist()}
     cell_state = CellState(len(cell.dimensions), rows=rows, runs={index: [] for index in rows})
     for run in cell.runs(sorted(rows)):
         cell_state.runs[run.machine].append(run)
+    told("jobs")
     cell_state.jobs = {job.id: job for job in cell.jobs()}
     for kind, ids in cell.pending().items():
         for job_id in ids:
             cell_state.queues.setdefault(job_id, []).append(kind)
     cell_state.names = dict(cell.job_names())
+    told("changes meanwhile")
     for _ in range(ROUNDS):
         shot = cell.changed_records(since)
         if shot.first > since + 1 or shot.version < since:

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import NamedTuple
 
 from omega.cellstate import ranges
-from omega.cellstate.audit.accounts import MachineBook
+from omega.cellstate.audit.accounts import NONE, MachineBook
 from omega.cellstate.audit.losses import ENDS, LossBook
 from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.pools.records import digest
@@ -59,6 +59,7 @@ class MachineFacts:
     """The number of its tree, "-" for none."""
 
 
+NOBODY: frozenset[str] = frozenset()
 _BEGINS = frozenset({"attempt", "failed", "retried", "lost", "evicted", "stopped"})
 """Facts after which the first wait of their job is over."""
 
@@ -71,7 +72,7 @@ class JobFacts:
     """Name, kind, total and time (ms)."""
     submitter: str = ""
     order: int | None = None
-    modified: set[int] = field(default_factory=set)
+    modified: frozenset[int] = NONE
     """Versions that may be its modify index."""
     surely: bool = False
     """Whether its modify index is certainly among them."""
@@ -81,12 +82,12 @@ class JobFacts:
     held: bool | None = None
     ended: tuple[int, int] | None = None
     """Its final state and the version in which it ended."""
-    awaits: set[str] = field(default_factory=set)
+    awaits: frozenset[str] = NOBODY
     """Jobs that it waits for."""
-    waits_ever: set[str] = field(default_factory=set)
+    waits_ever: frozenset[str] = NOBODY
     """Jobs that it waited for at its submission."""
-    awaited_by: set[str] = field(default_factory=set)
-    """Jobs that waited for it at their submission."""
+    awaited: bool = False
+    """Whether jobs waited for it at their submission."""
     gate: str | None = None
     """Why the gate of its scheduler holds it, "" for not; None where the log does not have it."""
     released: bool | None = None
@@ -95,7 +96,7 @@ class JobFacts:
     """Whether an attempt placed nothing, or tasks were taken off a machine unfinished."""
     totals: dict[int, int] = field(default_factory=dict)
     """Tasks of its groups after the last resize."""
-    optional: set[int] = field(default_factory=set)
+    optional: frozenset[int] = NONE
     """Groups that tasks were dropped from."""
     update: str | None = None
     """The expected record of its update, "" for none."""
@@ -215,6 +216,11 @@ class Register:
             if book := books.get(index):
                 now[index] = now[index]._replace(number=book.number, amounts=book.amounts)
 
+    def forget(self, version: int) -> None:
+        """Forget what the versions up to one changed: the change list does not have them either."""
+        while self.touched and self.touched[0][0] <= version:
+            self.touched.popleft()
+
     def _member(self, fact: Fact) -> None:
         word, name, number = fact.words
         incarnation = int(number)
@@ -270,10 +276,10 @@ class Register:
             _, job_id, name, kind, _, total = words
             job = self.jobs[job_id] = JobFacts((name, kind, int(total), fact.at_ms), fact.by, held=None)
             job.order = self.submissions if self.complete else None
-            job.modified, job.surely, job.arrived, job.update = {version}, True, (version, version), ""
+            job.modified, job.surely, job.arrived, job.update = frozenset({version}), True, (version, version), ""
             job.gate, job.released = "", False
         elif word in ("hold", "update") or (word == "stop" and len(words) == 3):
-            job.modified, job.surely = {version}, True
+            job.modified, job.surely = frozenset({version}), True
             if word == "update":
                 job.update = "rolling"
             elif word == "hold":
@@ -281,26 +287,26 @@ class Register:
                 job.held = True
         elif word == "awaited":
             waiting = self._known(words[2], fact)
-            waiting.awaits.add(words[1])
-            waiting.waits_ever.add(words[1])
-            job.awaited_by.add(words[2])
+            waiting.awaits |= {words[1]}
+            waiting.waits_ever |= {words[1]}
+            job.awaited = True
         elif word == "met":
-            job.awaits.discard(words[2])
+            job.awaits -= {words[2]}
         elif word == "drop":
             group = int(words[2])
-            job.optional.add(group)
+            job.optional |= {group}
             if group in job.totals:
                 job.totals[group] -= int(words[3])
         elif word in ("release", "resize"):  # by a person, or else the modify index stays
-            job.modified.add(version)
+            job.modified |= {version}
             job.arrived = job.arrived[0], version
             if word == "resize":
                 job.totals[int(words[2])] = int(words[3])
             elif len(words) == 3:
-                job.awaits = set()
+                job.awaits = NOBODY
             else:
                 self._gate(job, fact)
-                job.held, job.modified, job.surely = False, {version}, True
+                job.held, job.modified, job.surely = False, frozenset({version}), True
         elif word in ("requeue", "evicted", "failed", "late"):
             job.arrived = job.arrived[0], version
         elif word == "done":

@@ -6,10 +6,19 @@ checked as far as they are known.
 """
 
 from collections import Counter
-from fractions import Fraction
+from sys import intern
 
 from omega.cellstate import ranges
-from omega.cellstate.audit.accounts import JobBook, MachineBook, Needs, PlacementBook, canonical, changed_by, exceeds
+from omega.cellstate.audit.accounts import (
+    JobBook,
+    MachineBook,
+    Needs,
+    PlacementBook,
+    canonical,
+    changed_by,
+    exact,
+    exceeds,
+)
 from omega.cellstate.audit.assertions import Assertions
 from omega.cellstate.audit.constraints import ConstraintBook
 from omega.cellstate.audit.decisions import Decisions
@@ -118,7 +127,7 @@ class Replay:
                 job.fewest = job.placed if job.fewest is None else min(job.fewest, job.placed)
         for job_id in self._victims:
             job = self.jobs[job_id]
-            job.torn.add(job.placed and job.placed + self._ended[job_id])
+            job.torn |= {job.placed and job.placed + self._ended[job_id]}
         for evictor, placement in self._evictors.items():
             if evictor not in self._placers:
                 self.say(5, f"evicted for {evictor}, which placed nothing", f"placement {placement}")
@@ -201,9 +210,9 @@ class Replay:
             self.say(5, f"its id came after {self.last_placement}; ids rise by one", f"placement {placement}")
         self.first_placement = name if self.first_placement is None else self.first_placement
         self.last_placement = name if self.last_placement is None else max(self.last_placement, name)
-        self.placements[name] = PlacementBook((index, job_id, group), tasks)
+        self.placements[name] = PlacementBook((intern(index), job_id, group), tasks)
         book, job, count = self._machine(index), self._owner(job_id), ranges.count(tasks)
-        need = tuple(Fraction(int(amount)) for amount in amounts)
+        need = tuple(map(int, amounts))
         if not self.needs.state(job_id, group, need):
             self.say(1, f"takes {', '.join(amounts)} a task, others of its group do not", f"placement {placement}")
         book.rise(self.version, self._block)
@@ -245,7 +254,8 @@ class Replay:
             if cause == "fair-share" and evictor:
                 self._victims.add(job_id)
                 self._evictors[evictor] = placement
-                self._assertions.evicted(placement, job_id, evictor, count, self.needs.of(job_id, group, count))
+                freed = exact(self.needs.of(job_id, group, count))
+                self._assertions.evicted(placement, job_id, evictor, count, freed)
             else:
                 self._check_eviction(placement, job_id, evictor, reason=reason, group=int(group))
 

@@ -5,13 +5,14 @@ meanwhile: it checks the cell's state at one version (`reading`) and the log up 
 violation of the state only when further, independent readings show it too.
 """
 
+import gc
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from omega.cellstate.audit.books import COMPARISONS
 from omega.cellstate.audit.directories import DIRECTORIES
-from omega.cellstate.audit.reading import CellState, read
+from omega.cellstate.audit.reading import CellState, Told, read
 from omega.cellstate.audit.replay import Replay
 from omega.cellstate.audit.rules import RULES, Violation
 from omega.cellstate.inspection import Damage, Inspection
@@ -26,8 +27,8 @@ CONFIRMATIONS = 4
 Directories are read key by key. A job that is placed and evicted all the time may by chance differ from its directory
 entry, which was read a moment before, also twice in a row.
 """
-CHUNK = 250
-"""Number of versions of the log per read."""
+CHUNK, FACTS = 250, 10_000
+"""Versions of the log per read at most, and facts that a read should have at most: a version may place 5,000 tasks."""
 MARGIN = 256
 """Number of versions skipped at the old end when the log is trimmed faster than its first chunk is read."""
 
@@ -76,17 +77,19 @@ class Report:
 class Log:
     """Replays a cell's log; restarts when the log was trimmed during the reading."""
 
-    def __init__(self, cell: Audited) -> None:
-        """Begin with the oldest version in the log."""
-        self.cell, self.margin = cell, 0
+    def __init__(self, cell: Audited, told: Told = str, since: int = 0) -> None:
+        """Begin with the oldest version in the log that is after `since`."""
+        self.cell, self.told, self.since, self.margin = cell, told, since, 0
+        self.chunk = 1
         self.unreadable: dict[tuple[str, str], str] = {}
         self.begin()
 
     def begin(self) -> None:
         """Restart, a margin after the oldest version once it was trimmed during the reading."""
         now = self.cell.changed_records(0, 0)
-        first = min(now.first + self.margin, now.version + 1) if now.first > 1 else now.first
-        self.at = first - 1
+        oldest = now.first + self.margin if now.first > 1 else now.first
+        first = min(max(oldest, self.since + 1), now.version + 1)
+        self.at, self.floor = first - 1, self.cell.counters()["floor"]
         self.replay = Replay(len(self.cell.dimensions), first)
 
     def follow(self, to: int | None = None) -> bool:
@@ -95,14 +98,17 @@ class Log:
         if target < self.at:
             return self.lose()
         while self.at < target:
-            most = min(CHUNK, target - self.at)
+            most = min(self.chunk, target - self.at)
             self.cell.unreadable.clear()
             facts = self.cell.facts(self.at, most)
             self.unreadable |= self.cell.unreadable
             if self.cell.changed_records(target, 0).first > self.at + 1:
                 return self.lose()
             self.replay.feed([fact for fact in facts if fact.version <= target])
+            self.replay.register.forget(self.floor)
             self.at += most
+            self.chunk = max(1, min(CHUNK, self.chunk * FACTS // (len(facts) + FACTS // 2)))
+            self.told(f"version {self.at:,} of {target:,} of the log")
         return True
 
     def lose(self) -> bool:
@@ -112,12 +118,25 @@ class Log:
         return False
 
 
-def verify(cell: Audited) -> Report:
-    """Check every invariant on a cell, which schedulers may be changing. Raises StoreError."""
+def verify(cell: Audited, told: Told = str, since: int = 0) -> Report:
+    """Check every invariant on a cell, which schedulers may be changing. Raises StoreError.
+
+    `told` is called with what is being read or checked. Facts up to version `since` are not checked.
+    """
+    collects = gc.isenabled()
+    gc.disable()  # it would search millions of records that live as long as the verification
+    try:
+        return _verify(cell, told, since)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _verify(cell: Audited, told: Told, since: int) -> Report:
     if unusable := cell.unusable():
         wrong = tuple(Violation(6, what, f"{key} {name}".rstrip()) for key, name, what in unusable)
         return Report(dict.fromkeys(("machines", "tasks", "jobs", "facts"), 0), wrong, True, 0, 0)
-    log = Log(cell)
+    log = Log(cell, told, since)
     suspected, shown = ByPlace(), 0
     for _ in range(READINGS):
         looked = look(cell, log)
@@ -137,10 +156,12 @@ def look(cell: Audited, log: Log) -> tuple[CellState, ByPlace, bool] | None:
     if not log.follow():
         return None
     cell.unreadable.clear()
+    log.told("indexes")
     inspection = cell.inspect()
-    cell_state = read(cell)
+    cell_state = read(cell, log.told)
     if cell_state is None or not log.follow(cell_state.version):
         return None
+    log.told("rules")
     machines = log.replay.constraints.machines(cell_state.jobs)
     cell_state.described = dict(zip(machines, cell.described(machines), strict=True))
     damaged = cell_state.set_aside()

@@ -227,6 +227,9 @@ class Audited(Session, MachineQueries, JobQueries, RecordQueries, Protocol):
     def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
         """Return the facts of at most `most` versions after `since`; with `kinds` only those with such a first word."""
 
+    def counters(self) -> dict[str, int]:
+        """Return the cell's version, floor and other counters; a missing one is 0."""
+
     def unusable(self) -> list[Damage]:
         """Return keys of another type than a cell's, and counters that are no numbers: scripts fail on them."""
 
@@ -269,9 +272,6 @@ class Queries(Audited, Protocol):
 
     def sums(self) -> CellSums:
         """Return sums over all machines and jobs, of one version; the store keeps them."""
-
-    def counters(self) -> dict[str, int]:
-        """Return the cell's version, floor and other counters; a missing one is 0."""
 
     def chores(self) -> dict[str, int]:
         """Jobs that housekeeping has to act on: from when, in ms of the server's clock."""

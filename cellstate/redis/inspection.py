@@ -303,12 +303,11 @@ class RedisInspection(RedisReads):
         inspection.waiters = self._scores("waiters")
 
     def _scores(self, key: str) -> dict[str, float]:
-        members = self._command(self.client.zrange, self._prefix + key, 0, -1, withscores=True)
-        return {member.decode(errors="replace"): score for member, score in members}
+        members = self.client.zscan_iter(self._prefix + key, count=2000)
+        return {member.decode(errors="replace"): score for member, score in self._command(list, members)}
 
     def _inspect_pending(self, inspection: Inspection, kind: str) -> None:
-        for member, score in self._command(self.client.zrange, f"{self._prefix}pending:{kind}", 0, -1, withscores=True):
-            entry = member.decode(errors="replace")
+        for entry, score in self._scores(f"pending:{kind}").items():
             self._guard(inspection, f"pending:{kind}", entry, self._queued, inspection, kind, entry, score)
 
     def _queued(self, inspection: Inspection, kind: str, member: str, score: float) -> None:

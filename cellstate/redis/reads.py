@@ -260,7 +260,10 @@ class RedisReads(RedisCalls):
     def pending(self, most: int | None = None) -> dict[str, list[str]]:
         queues = {}
         for key in self._command(list, self.client.scan_iter(match=self._prefix + "pending:*", count=500)):
-            pairs = self._command(self.client.zrange, key, 0, -1 if most is None else most - 1, withscores=True)
+            if most is None:
+                pairs = self._command(dict, self.client.zscan_iter(key, count=2000)).items()
+            else:
+                pairs = self._command(self.client.zrange, key, 0, most - 1, withscores=True)
             arrived = sorted((int(score) & (1 << 33) - 1, member.decode()[2:]) for member, score in pairs)
             queues[key.decode().removeprefix(self._prefix + "pending:")] = [job_id for _, job_id in arrived]
         return queues

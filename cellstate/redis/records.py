@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import groupby
 from math import isinf
 from operator import itemgetter
+from sys import intern
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -117,7 +118,8 @@ def read_runs(machine: int, text: str) -> list[Run]:
     runs = []
     for item in text.split():
         placement, job, group, tasks = item.split(":")
-        runs.append(Run(int(placement.lstrip("!")), job, machine, int(group), tasks, leaving=placement[0] == "!"))
+        leaving = placement[0] == "!"
+        runs.append(Run(int(placement[leaving:]), intern(job), machine, int(group), intern(tasks), leaving=leaving))
     return runs
 
 

@@ -222,6 +222,7 @@ def test_verify(omega: Omega, cell: RedisCell) -> None:
         "warnings": [],
     }
     assert omega.text("cell", "verify") == "ok · 2 machines · 0 tasks · 0 jobs · 3 facts · version 2\n"
+    assert omega.json("cell", "verify", "--since", "1")["log"] == {"from_version": 2, "facts": 2}
 
 
 def test_verify_reports_a_violation_and_exits_1(omega: Omega, cell: RedisCell) -> None:

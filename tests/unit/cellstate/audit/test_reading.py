@@ -164,6 +164,17 @@ def test_a_cell_that_changes_faster_than_it_is_read_is_not_called_ok(town: Town,
     assert report.violations == (), "what cannot be checked is no violation"
 
 
+def test_a_verification_tells_what_it_reads_and_begins_after_a_version(town: Town) -> None:
+    last, told = town.cell.counters()["version"], list[str]()
+    whole, late = verify(town.cell, told.append), verify(town.cell, since=last - 3)
+    assert told[-5:] == ["indexes", "machines", "jobs", "changes meanwhile", "rules"]
+    assert f"version {last} of {last} of the log" in told
+    assert (whole.log_from_version, late.log_from_version) == (1, last - 2)
+    assert late.ok
+    assert 0 < late.checked["facts"] < whole.checked["facts"]
+    assert late.checked["jobs"] == whole.checked["jobs"]
+
+
 def test_a_log_trimmed_under_the_reader_is_begun_anew(town: Town, restless: Restless) -> None:
     for i in range(300):
         town.cell.submit([job(f"filler-{i}", SMALL)], 9, "ada")
