@@ -30,10 +30,13 @@ class Size:
 
 SIZES = {
     "small": Size(machines=1_000, running=500, pending=500),
+    "reduced-running": Size(machines=2_000, running=2_000, pending=100),
+    "reduced-pending": Size(machines=1_000, running=100, pending=10_000),
     "running": Size(machines=100_000, running=100_000, pending=1_000),
     "pending": Size(machines=1_000, running=1_000, pending=840_000),
 }
-"""Cells by name: one to compare with, that of a million running tasks (A), that of 840,000 pending jobs (B)."""
+"""Cells by name: one to compare with, two for a trial, that of a million running tasks (A), that of 840,000 pending
+jobs (B)."""
 
 
 def fill_large(cell: StoredCell, size: Size) -> tuple[str, str]:

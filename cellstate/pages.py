@@ -1,6 +1,6 @@
 """Jobs in short, and pages of them: what lists and sums of many jobs need, without reading each in full."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple, TypeAlias
 
@@ -41,13 +41,14 @@ class JobPage(NamedTuple):
     """A page of a list of jobs.
 
     `total` counts the jobs of the whole list, `jobs` are in order of submission, and `before` begins the next page,
-    which has the `left` older jobs; None when there are none.
+    which has the `left` older jobs; None when there are none. A filter is not applied beyond a full page: then `total`
+    and `left` are None, and the next page may have none.
     """
 
-    total: int
+    total: int | None
     jobs: list[Job]
     before: int | None
-    left: int
+    left: int | None
 
 
 def head_of(job: Job) -> JobHead:
@@ -58,8 +59,26 @@ def head_of(job: Job) -> JobHead:
     return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted)
 
 
+def full_page(newest_first: Sequence[Job]) -> JobPage:
+    """Return a page of a filtered list that older jobs may follow."""
+    return JobPage(None, [*reversed(newest_first)], newest_first[-1].order, None)
+
+
+def last_page(newest_first: Sequence[Job], before: int | None) -> JobPage:
+    """Return the last page of a filtered list."""
+    return JobPage(len(newest_first) if before is None else None, [*reversed(newest_first)], None, 0)
+
+
 def page_of(jobs: Iterable[Job], most: int | None, before: int | None, keep: Keep | None, user: str | None) -> JobPage:
     """Return a page of jobs that are all at hand, in order of submission: `Cell.job_page`."""
+    if most is not None and (keep is not None or user is not None):
+        found = list[Job]()
+        for job in reversed([job for job in jobs if before is None or job.order < before]):
+            if len(found) == most:
+                return full_page(found)
+            if (keep is None or keep(head_of(job))) and user in (None, job.spec.get("user")):
+                found.append(job)
+        return last_page(found, before)
     listed = [job for job in jobs if (keep is None or keep(head_of(job))) and user in (None, job.spec.get("user"))]
     older = [job for job in listed if before is None or job.order < before]
     shown = older if most is None else older[len(older) - min(most, len(older)) :]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from omega.cellstate.model import Job, Machine, MachineState
 from omega.cellstate.override import override
-from omega.cellstate.pages import JobHead, JobPage, Keep
+from omega.cellstate.pages import JobHead, JobPage, Keep, full_page, last_page
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.sums import RedisSums
 
@@ -12,8 +12,12 @@ _CHUNK = 5_000
 """Jobs per read: a few milliseconds of the server's time."""
 
 
+def _every(_: JobHead) -> bool:
+    return True
+
+
 class RedisPages(RedisSums):
-    """Lists that are read in pages: the records of all jobs are scanned, only those of a page are read in full."""
+    """Lists that are read in pages: an index leads to the newest jobs; a list without a limit scans all records."""
 
     def _job_records(self) -> dict[bytes, bytes]:
         """Return the records of all jobs by id, as stored. A scan may return a job twice, then the later is newer."""
@@ -41,17 +45,39 @@ class RedisPages(RedisSums):
     def job_page(
         self, most: int | None = None, before: int | None = None, keep: Keep | None = None, user: str | None = None
     ) -> JobPage:  # fmt: skip
-        if keep is None and user is None and most is not None:
-            return self._newest_page(most, before)
+        if most is not None:
+            filtered = keep is not None or user is not None
+            return self._filtered_page(most, before, keep, user) if filtered else self._newest_page(most, before)
         rows = self._ordered(self._job_records()) if keep is None else self._kept(self._job_records(), keep)
         rows.sort(reverse=True)
         if user is not None:
             rows = [row for row, job in self._with_specs(rows, runs=False) if job.spec.get("user") == user]
-        older = [row for row in rows if before is None or row[0] < before]
-        shown = older[:most]
-        jobs = [job for _, job in self._with_specs(shown)]
-        left = len(older) - len(shown)
-        return JobPage(len(rows), jobs[::-1], shown[-1][0] if shown and left else None, left)
+        jobs = [job for row, job in self._with_specs(rows) if before is None or row[0] < before]
+        return JobPage(len(rows), jobs[::-1], None, 0)
+
+    def _filtered_page(self, most: int, before: int | None, keep: Keep | None, user: str | None) -> JobPage:
+        """Return the newest jobs that pass a filter: the index is read back until the page is full."""
+        found, read = list[Job](), min(_CHUNK, 4 * most)
+        newest = "+inf" if before is None else f"({before}"
+        while orders := self._newest(newest, read):
+            stored = {job_id.encode(): record for job_id, record in self._fields("jobs", list(orders)) if record}
+            rows = self._kept(stored, keep or _every)
+            for _, job in self._with_specs(sorted(rows, reverse=True)):
+                if len(found) == most:
+                    return full_page(found)
+                if user in (None, job.spec.get("user")):
+                    found.append(job)
+            last = min(orders.values())
+            newest, read = f"({last}", _CHUNK
+            if len(found) == most and (last < found[-1].order or self._newest(newest, 1)):
+                return full_page(found)
+        return last_page(found, before)
+
+    def _newest(self, newest: str, most: int) -> dict[str, int]:
+        """Return jobs and their positions by the index of submissions, from a position on."""
+        key = self._prefix + "recent"
+        found = self._command(self.client.zrevrangebyscore, key, newest, "-inf", 0, most, withscores=True)
+        return {job_id.decode(): int(order) for job_id, order in found}
 
     def _newest_page(self, most: int, before: int | None) -> JobPage:
         """Return a page of all jobs by the index of submissions: it costs the same in a cell of any number of jobs."""
@@ -79,7 +105,7 @@ class RedisPages(RedisSums):
         try:
             return [(job_records.read_order(record), field.decode(), record) for field, record in jobs.items()]
         except records.UNREADABLE:  # one by one, to note which
-            return self._kept(jobs, lambda _: True)
+            return self._kept(jobs, _every)
 
     def _kept(self, jobs: Mapping[bytes, bytes], keep: Keep) -> list[tuple[int, str, bytes]]:
         """Return order of submission, id and record of the jobs that pass a filter."""

@@ -64,14 +64,15 @@ def command(
     if app.as_json or columns:
         answered(app, list_jobs(cell, page, now_ms), "jobs", columns)
         return
-    if not page.total:
+    if not page.jobs:
         render.note(
             "no jobs"
             + (" of this kind, state and user" if kind or wanted or user else "; submit one with omega job run")
         )
         return
     if page.before is not None:
-        render.note(f"… {units.count(page.left, 'older job')} (--before {page.before}, --limit)")
+        older = "older jobs" if page.left is None else units.count(page.left, "older job")
+        render.note(f"… {older} (--before {page.before}, --limit)")
     _show(cell, page.jobs, now_ms)
 
 

@@ -9,6 +9,7 @@ from omega.cellstate.resources import SLOTS, UNBOUNDED, Resources
 if TYPE_CHECKING:
     from omega.cellstate.sums import CellSums, Shape
 
+_HOLDING = (MachineState.UP, MachineState.DRAINED)
 STATES = ("up", "drained", "down", "offline", "over")
 
 
@@ -59,6 +60,18 @@ class Fleet:
         """Return how many tasks the machines that are up would hold if nothing else ran, one kind of task alone."""
         return sum(count * _most(shape.capacity, need) for shape, count in self._up.items())
 
+    def room_at_most(self, need: Resources) -> int:
+        """Return an upper bound of the tasks that the machines hold beside those that are placed, by their sums alone.
+
+        A machine that holds more than it has would make the sum of what is free too small.
+        """
+        most = self.room(need)
+        if self.sums.over:
+            return most
+        there = [(shape.capacity, n) for shape, n in self.sums.shapes.items() if shape.state in _HOLDING]
+        free = [sum(has[d] * n for has, n in there) - held for d, held in enumerate(self.sums.held)]
+        return min((most, *(amount // wants for amount, wants in zip(free, need, strict=True) if wants)))
+
     def states(self) -> dict[str, int]:
         """Return how many machines there are, in each state, and how many hold more than their capacity."""
         counts = dict.fromkeys(STATES, 0)
@@ -71,7 +84,7 @@ class Fleet:
         there = [
             [amount * count for amount in shape.capacity]
             for shape, count in self.sums.shapes.items()
-            if shape.state in (MachineState.UP, MachineState.DRAINED)
+            if shape.state in _HOLDING
         ]
         capacity = [sum(column) for column in zip([0] * len(names), *there, strict=True)]
         return shares(names, capacity, self.sums.held)

@@ -60,7 +60,8 @@ def names_and_ids(cell: "Queries") -> Iterator[tuple[str, str]]:
 def list_jobs(cell: "Queries", page: JobPage, now_ms: int) -> dict[str, Any]:
     """Return a page of jobs as plain values, in order of submission.
 
-    ``total`` counts the jobs of the whole list; ``next`` is the `before` of the next page, which has older jobs.
+    ``total`` counts the jobs of the whole list, None when a filter filled the page; ``next`` is the `before` of the
+    next page, which has older jobs.
     """
     from omega.queries.room import Room
 

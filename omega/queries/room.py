@@ -10,7 +10,7 @@ from omega.cellstate.resources import Resources
 from omega.queries.failures import Failures
 from omega.queries.fleet import Fleet
 from omega.queries.job_state import ended
-from omega.queries.machine_room import MachineRoom, ManyMachines, machine_room
+from omega.queries.machine_room import FEW_MACHINES, MachineRoom, ManyMachines, machine_room, sampled_room
 from omega.queries.working_copy import Members, delayed_by, latest, look_up
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Room:
 
     cell: "Queries"
     _free: MachineRoom | None = None
+    _sample: MachineRoom | None = None
     _fleet: Fleet | None = None
     _kinds: "Mapping[str, KindUse] | None" = None
     _failures: Failures | None = None
@@ -101,7 +102,18 @@ class Room:
             return limited
         if job.id in self._delayed:
             return "LOCALITY"
-        return "RESOURCES" if any(self.room(group.need) < group.unplaced for group in waiting) else "WAITING"
+        return "WAITING" if all(self._fits(group.need, group.unplaced) for group in waiting) else "RESOURCES"
+
+    def _fits(self, need: Resources, count: int) -> bool:
+        """Return whether tasks fit: a sample of machines may show that they do, the sums that they do not."""
+        if self._free is None and need not in self._room and self.fleet.total > FEW_MACHINES:
+            if self._sample is None:
+                self._sample = sampled_room(self.cell)
+            if self._sample.room(need) >= count:
+                return True
+            if self.fleet.room_at_most(need) < count:
+                return False
+        return self.room(need) >= count
 
     def _unserved(self, job: Job) -> "Reason | None":
         """Return why no scheduler would place a job."""

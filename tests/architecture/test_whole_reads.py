@@ -23,9 +23,9 @@ EVICT = "an operator lowers limits with --evict: the victims are chosen among al
 FIRST = "first synchronisation of a follower; later reads have what changed since"
 POOLS = "fair shares are computed from the demand of every live job, at one version"
 READS = {
-    ("cli/job/list.py", "command", "job_page"): "a page by the index; a filter reads all jobs in chunks",
+    ("cli/job/list.py", "command", "job_page"): "a page by the index; a filter reads back until the page is full",
     ("cli/up.py", "_simulated", "machines_of"): "start of a cell on this computer",
-    ("omega/client/client.py", "jobs", "job_page"): "a page by the index; a filter reads all jobs in chunks",
+    ("omega/client/client.py", "jobs", "job_page"): "a page by the index; a filter reads back until the page is full",
     ("omega/limits.py", "evict", "jobs"): EVICT,
     ("omega/live/processes/supervisor.py", "_serving", "machines_of"): "start of a simulated executor",
     ("omega/live/simulated/executor.py", "resume", "machines_of"): FIRST,

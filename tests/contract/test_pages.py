@@ -3,7 +3,7 @@
 import pytest
 
 from omega.cellstate.model import JobSpec, JobState, MachineSpec, MachineState, TaskGroup
-from omega.cellstate.pages import head_of
+from omega.cellstate.pages import JobHead, JobPage, head_of
 from omega.cellstate.ports import Cell
 
 
@@ -41,8 +41,29 @@ def test_a_page_of_some(cell: Cell, kind: str | None, user: str | None, wanted: 
     submit(cell, 7)
     keep = None if kind is None else lambda head: head.kind == kind
     assert [job.id for job in cell.job_page(keep=keep, user=user).jobs] == wanted
-    assert cell.job_page(1, keep=keep, user=user).total == len(wanted)
-    assert [job.id for job in cell.job_page(1, keep=keep, user=user).jobs] == wanted[-1:]
+    assert cell.job_page(keep=keep, user=user).total == len(wanted)
+    pages, before = list[JobPage](), None
+    while not pages or before:
+        pages.append(cell.job_page(1, before, keep, user))
+        before = pages[-1].before
+    assert [job.id for page in reversed(pages) for job in page.jobs] == wanted
+    assert [(page.total, page.left) for page in pages[:-1]] == [(None, None)] * (len(pages) - 1), "not looked further"
+    assert pages[-1].left == 0
+    assert cell.job_page(7, keep=keep, user=user)[0::2] == (len(wanted), None)
+
+
+def test_a_full_page_of_some_reads_no_older_jobs(cell: Cell) -> None:
+    submit(cell, 300)
+    looked = list[str]()
+
+    def keep(head: JobHead) -> bool:
+        looked.append(head.id)
+        return True
+
+    page = cell.job_page(5, keep=keep)
+    assert [job.id for job in page.jobs] == [f"j{i}" for i in range(295, 300)]
+    assert len(looked) <= 20
+    assert (page.before, page.total) == (page.jobs[0].order, None)
 
 
 def test_a_job_in_short_is_the_job(cell: Cell) -> None:

@@ -7,11 +7,11 @@ import pytest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.replies import CommitRequest
-from omega.cellstate.resources import Dimensions
+from omega.cellstate.resources import Dimensions, Resources
 from omega.cellstate.transaction import Claim, Position, Transaction
-from omega.queries import machine_room as module
+from omega.queries import machine_room as module, room
 from omega.queries.fleet import Fleet
-from omega.queries.machine_room import FewMachines, ManyMachines, machine_room
+from omega.queries.machine_room import FEW_MACHINES, FewMachines, ManyMachines, machine_room
 from omega.queries.machines import utilisation
 from omega.queries.room import Room
 from omega.queries.working_copy import working_copy
@@ -56,6 +56,7 @@ def test_both_forms_agree(seed: int) -> None:
     assert [fleet.holds(need) for need in NEEDS] == fits
     assert fleet.utilisation(("cpu", "memory")) == utilisation(("cpu", "memory"), machines)
     assert [few.room(need) for need in NEEDS] == [many.room(need) for need in NEEDS]
+    assert all(fleet.room_at_most(need) >= many.room(need) for need in NEEDS)
 
 
 def test_a_large_cell_is_read_as_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,3 +69,26 @@ def test_a_large_cell_is_read_as_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(module, "FEW_MACHINES", 0)
     assert isinstance(machine_room(cell), ManyMachines)
     assert Room(cell).reason(job) == "TOO_LARGE"
+
+
+@pytest.mark.parametrize(
+    ("count", "need", "reason"),
+    [(7, (100, 10), "WAITING"), (5, (900, 10), "RESOURCES"), (9_000_000, (100, 10), "RESOURCES")],
+)
+def test_a_sample_or_the_sums_tell_in_a_large_cell_whether_tasks_fit(
+    count: int, need: Resources, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = MemoryCell("c", Dimensions(("cpu", "memory")))
+    cell.register_executor("x", "n", 60_000, 0)
+    cell.join("x", [MachineSpec(f"m{i}", (1_000, 1_000)) for i in range(FEW_MACHINES + 200)], 0)
+    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    cell.submit([JobSpec("r", "r", "batch", (TaskGroup((800, 1), FEW_MACHINES + 200),))], 0, "ada")
+    claims = tuple(Claim(i, 0, 1) for i in range(FEW_MACHINES + 200))
+    cell.commit(CommitRequest(member, 1, [Transaction("r", claims)], Position(), 0))
+    cell.submit([JobSpec("w", "w", "batch", (TaskGroup(need, count),))], 0, "ada")
+    job = cell.job("w")
+    assert job is not None
+    with monkeypatch.context() as patched:
+        if need[0] == 100:
+            patched.setattr(room, "machine_room", None)  # not read
+        assert room.Room(cell).reason(job) == reason
