@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 AGENT = "agent/"
-MOST_GIVEN_UP = 2_000
-"""Maximum number of runs given up in one call: about ten milliseconds of the server's time."""
+MOST_GIVEN_UP = 500
+"""Maximum number of runs given up in one call: 60 ms of the server's time when each is of a job and lane of its own."""
 
 
 class ExecutorRecord(NamedTuple):

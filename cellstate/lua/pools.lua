@@ -24,19 +24,18 @@ local function occupied(text)
   local among = {}
   for name in gmatch(text, '%S+') do among[name] = true end
   if not next(among) then return nil end
-  local names = redis.call('HKEYS', lanenames_key)
-  table.sort(names)
+  local names, first = redis.call('HKEYS', lanenames_key), nil
   for i = 1, #names do
     local leaf = pools.leaf_of({ name = names[i] })
-    if among[leaf] then return leaf end
+    if among[leaf] and (not first or leaf < first) then first = leaf end
   end
-  return nil
+  return first
 end
 local holding = occupied(closed)
 if holding then return { 'jobs', holding } end
 local anew = moved == '*' or occupied(moved)
 
-local fields, rows, chains = {}, {}, {}
+local fields, rows = {}, {}
 for field in gmatch(gone, '%S+') do fields[#fields + 1] = field end
 for i = fixed_args + 1, #ARGV, 2 do
   rows[#rows + 1], rows[#rows + 2] = ARGV[i], ARGV[i + 1]
@@ -47,6 +46,25 @@ store(pools_key, rows)
 in_chunks('HDEL', pools_key, fields)
 if anew then redis.call('DEL', trees_key) end
 
+-- What the lanes of each leaf hold together: running jobs, placed tasks, amount*R. Most lanes hold nothing.
+local function held_by_leaf()
+  local FROM, BYTES = 8 * (WANTED + R) + 1, 8 * lanes.RUNNING
+  local NUMBERS, NOTHING = '<' .. string.rep('i8', R + 3), string.rep('\0', 8 * (R + 3))
+  local all, leaves = redis.call('HGETALL', lanes_key), {}
+  for i = 1, #all, 2 do
+    local row = all[i + 1]
+    local held = sub(row, FROM, BYTES)
+    if all[i] ~= 'spare' and sub(held, 1, 8 * R) .. sub(held, 8 * R + 9) ~= sub(NOTHING, 9) then
+      local leaf, numbers = 'c' .. pools.leaf_of({ name = sub(row, BYTES + 1) }), { unpack_numbers(NUMBERS, held) }
+      local sums = leaves[leaf] or { 0, 0 }
+      leaves[leaf] = sums
+      sums[1], sums[2] = sums[1] + numbers[R + 3], sums[2] + numbers[R + 2]
+      for d = 1, R do sums[2 + d] = (sums[2 + d] or 0) + numbers[d] end
+    end
+  end
+  return leaves
+end
+
 -- What pools that carry limits hold, and what is occupied where pools lend in part, from the lanes.
 local function sum_up()
   local fields, books = {}, {}
@@ -54,23 +72,14 @@ local function sum_up()
     fields[#fields + 1], pools.books[field] = field, pools.read_book(field, words)
   end
   if #fields == 0 then return end
-  local LANE, BYTES = '<' .. string.rep('i8', lanes.RUNNING), 8 * lanes.RUNNING
-  local all = redis.call('HGETALL', lanes_key)
-  for i = 1, #all, 2 do
-    if all[i] ~= 'spare' then
-      local leaf = 'c' .. pools.leaf_of({ name = sub(all[i + 1], BYTES + 1) })
-      if chains[leaf] == nil then
-        chains[leaf] = redis.call('HGET', pools_key, leaf) or redis.call('HGET', pools_key, 'c') or ''
+  for leaf, held in pairs(held_by_leaf()) do
+    local text = redis.call('HGET', pools_key, leaf) or redis.call('HGET', pools_key, 'c') or ''
+    if text ~= '' then
+      local chain = pools.chain_of(text)
+      for _, book in ipairs(chain) do
+        for k = 1, 2 + R do book.used[k] = book.used[k] + held[k] end
       end
-      if chains[leaf] ~= '' then
-        local l, chain = { unpack_numbers(LANE, sub(all[i + 1], 1, BYTES)) }, pools.chain_of(chains[leaf])
-        for _, book in ipairs(chain) do
-          local used = book.used
-          used[1], used[2] = used[1] + l[lanes.RUNNING], used[2] + l[lanes.TASKS]
-          for d = 1, R do used[2 + d] = used[2 + d] + l[WANTED + R + d] end
-        end
-        for d = 1, chain.tree and R or 0 do pools.occupy_up(chain, d, l[WANTED + R + d], 'used') end
-      end
+      for d = 1, chain.tree and R or 0 do pools.occupy_up(chain, d, held[2 + d], 'used') end
     end
   end
   for i, field in ipairs(fields) do

@@ -46,14 +46,20 @@ local function taken(i)
   return holder and not holder.was_complete
 end
 
--- The fields of a job that never change: all but state, links, counts and ranges.
-local function essence(j)
-  local parts = { j.name, j.kind, j.precedence, j.gang, j.gang_min, j.commands and 1 or 0 }
-  for _, g in ipairs(j.groups) do
-    parts[#parts + 1] = concat({ g[DURATION], g[TOTAL], g[INDICES], g[BUDGET], g[OPTIONAL] }, ' ')
-    parts[#parts + 1] = format(AMOUNTS, unpack(g, NEED + 1, NEED + R))
+-- Whether the fields of two jobs that never change are the same: all but state, links, counts and ranges.
+local function alike(a, b)
+  for _, name in ipairs({ 'name', 'kind', 'precedence', 'gang', 'gang_min', 'commands' }) do
+    if a[name] ~= b[name] then return false end
   end
-  return concat(parts, ';')
+  for i = 1, math.max(#a.groups, #b.groups) do
+    local g, h = a.groups[i], b.groups[i]
+    if not g or not h or g[DURATION] ~= h[DURATION] or g[TOTAL] ~= h[TOTAL] or g[INDICES] ~= h[INDICES]
+      or g[BUDGET] ~= h[BUDGET] or g[OPTIONAL] ~= h[OPTIONAL] then return false end
+    for d = NEED + 1, NEED + R do
+      if g[d] ~= h[d] then return false end
+    end
+  end
+  return true
 end
 
 local awaited = {}
@@ -182,7 +188,7 @@ for i, a in ipairs(asked) do
     known = records[i] and read_job(a.id, records[i])
   end
   if known then
-    local same = spec == a.spec and essence(known) == essence(a)
+    local same = spec == a.spec and alike(known, a)
     answers[i] = same and format('same %d', known.modified) or 'id'
   elseif by_name[a.name] or taken(i) then
     answers[i] = 'name ' .. (by_name[a.name] or (holders[i] ~= '' and holders[i] or a.name))

@@ -10,7 +10,7 @@ from omega.cellstate.pools import Integral, Pool, Pools, PoolTree, PreemptionSet
 from omega.cellstate.pools.records import PoolUse
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Mode, Verdict
-from tests.contract.conftest import AnyCell, Member, Stand
+from tests.contract.conftest import AnyCell, Member, Stand, job
 
 
 def in_pool(name: str, pool: str = "", user: str = "ada", count: int = 4, precedence: int = 0) -> JobSpec:
@@ -58,6 +58,14 @@ def test_only_who_read_the_present_pools_changes_them(cell: AnyCell) -> None:
     with pytest.raises(Overtaken, match=f"version is now {second.version}, not {first.version}"):
         cell.set_pools(Pools((Pool("b"),)), first.version, 1, "bob")
     assert cell.pools() == second
+
+
+def test_the_first_of_the_removed_pools_with_jobs_is_named(cell: AnyCell) -> None:
+    put(cell, Pool("a"), Pool("y"), Pool("z"))
+    for kind, pool in (("batch", "z"), ("service", "y")):
+        cell.submit([job(kind, kind=kind, spec={"pool": pool, "user": "ada"})], 0, "ada")
+    with pytest.raises(Refused, match="pool y"):
+        put(cell, Pool("a"))
 
 
 def test_a_removed_pool_gives_its_number_to_nobody(cell: AnyCell) -> None:
