@@ -41,6 +41,18 @@ def started(pid: int) -> str:
     ).stdout.strip()
 
 
+def children() -> set[int] | None:
+    """Return the ids of this process's children, of its only thread; None where the system does not list them.
+
+    An empty answer is sure, another one may lack a child while a sibling of it ends (proc(5)). Without children nothing
+    is below a process that adopts what its descendants leave behind.
+    """
+    try:
+        return set(map(int, (PROC / f"self/task/{os.getpid()}/children").read_text().split()))
+    except (OSError, ValueError):
+        return None
+
+
 def processes() -> Table:
     """Return every process of this computer by id."""
     if not (PROC / "self/stat").exists():

@@ -30,7 +30,7 @@ from typing import Any
 from omega.live.agent import task_start
 from omega.live.agent.lease_file import KILLED, NOTICE, ROOM, Lease, now, read_lease, write
 from omega.live.agent.process_control import adopt_orphans, hide_memory, name_process, signal_at_parents_death
-from omega.live.agent.process_tree import below, kill_all, kill_cgroup, processes, send, started
+from omega.live.agent.process_tree import below, children, kill_all, kill_cgroup, processes, send, started
 from omega.live.agent.task_health import NEVER, TaskHealth
 from omega.live.agent.task_output import Output
 
@@ -244,17 +244,15 @@ class Supervisor:
         if self.group:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.group, signal.SIGKILL)
-        kill_all(lambda table: below([os.getpid()], table) - {self.guard})
+        if children() != set():  # a scan of all processes takes longer than the start of a task
+            kill_all(lambda table: below([os.getpid()], table) - {self.guard})
         self._reap_orphans()
 
     def _reap_orphans(self) -> None:
         """Reap the ended orphans of the task's processes, where the system lists them."""
-        with suppress(OSError):
-            children = map(int, Path(f"/proc/self/task/{os.getpid()}/children").read_text().split())
-            own = {self.group, self.guard} | self.health.pids
-            for pid in set(children) - own:
-                with suppress(ChildProcessError):
-                    os.waitpid(pid, os.WNOHANG)
+        for pid in (children() or set()) - {self.group, self.guard} - self.health.pids:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
 
     def _lease(self) -> Lease:
         """Return the agent's lease. A later incarnation's lease is void for this task, which it lost (semantics 15)."""
