@@ -319,10 +319,37 @@ def test_a_running_task_gives_the_agent_no_reason_to_call_the_store(
     monkeypatch.setattr(agent.cell, "renew_executor", counted)
     watch = AgentLoop(agent, wake_up)
     watch.come = True
-    thread = threading.Timer(0.3, wake_up.stop)
-    thread.start()
-    watch.run()
+    late = threading.Timer(0.3, wake_up.stop)
+    with wake_up.opened():
+        late.start()
+        watch.run()
     assert len(beats) == 2, "one round, and one to leave"
+
+
+def test_new_output_of_a_running_task_is_shown_before_the_next_heartbeat(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, wake_up = ground.agent(lease_ms=60_000), WakeUp()
+    ground.run("sh", "-c", "sleep 0.2; echo hi; exec sleep 60")
+    monkeypatch.setattr("omega.live.agent.output.TAIL_SECONDS", 0.05)
+    monkeypatch.setattr("omega.live.agent.process.TAIL_SECONDS", 0.05)
+    keep, kept = agent.cell.keep_tails, list[bytes]()
+
+    def told(tails: Any) -> None:
+        keep(tails)
+        kept.extend(tails.values())
+        if kept:
+            wake_up.stop()
+
+    monkeypatch.setattr(agent.cell, "keep_tails", told)
+    watch = AgentLoop(agent, wake_up)
+    watch.come = True
+    late = threading.Timer(8.0, wake_up.stop)
+    with wake_up.opened():
+        late.start()
+        watch.run()
+        late.cancel()
+    assert kept[:1] == [b"hi\n"]
 
 
 def test_an_agent_that_leaves_ends_its_tasks_and_its_machine_is_offline(ground: Ground) -> None:

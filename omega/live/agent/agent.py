@@ -189,6 +189,11 @@ class Agent:
         return any(not kept.lives for kept in self.kept.values())
 
     @property
+    def has_output(self) -> bool:
+        """Return whether there is new output of running tasks to show to other computers."""
+        return self._tails.due(self.kept.values())
+
+    @property
     def unwatched(self) -> bool:
         """Return whether the current guard does not watch some tasks."""
         return any(kept.guard != self.guard.pid for kept in self.kept.values())

@@ -80,6 +80,10 @@ class Tails:
     _sent: dict[Field, int] = field(default_factory=dict)
     _looked: float = 0.0
 
+    def due(self, kept: Iterable[Kept]) -> bool:
+        """Return whether there are changed tails that may be sent now."""
+        return now() - self._looked >= TAIL_SECONDS and any(True for _ in self._changed(kept))
+
     def changed(self, kept: Iterable[Kept]) -> dict[Field, bytes]:
         """Return changed tails of running tasks, limited in rate and number."""
         if now() - self._looked < TAIL_SECONDS:
@@ -97,11 +101,16 @@ class Tails:
         return tails
 
     def _new(self, kept: Iterable[Kept]) -> Iterator[tuple[Field, bytes]]:
+        for place, name, length in self._changed(kept):
+            with suppress(OSError):
+                self._sent[name] = length
+                yield name, tail(place, name[-1], TAIL_BYTES)
+
+    def _changed(self, kept: Iterable[Kept]) -> Iterator[tuple[Path, Field, int]]:
         for each in kept:
             for stream in STREAMS:
                 name = (*each.key[:3], stream)
                 with suppress(OSError):
                     length = sum(start + path.stat().st_size for start, path in files(each.place, stream)[-1:])
                     if length and self._sent.get(name) != length:
-                        self._sent[name] = length
-                        yield name, tail(each.place, stream, TAIL_BYTES)
+                        yield each.place, name, length

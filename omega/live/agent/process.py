@@ -24,6 +24,7 @@ from omega.live.agent import offer, runners
 from omega.live.agent.agent import LEASE_MS, Agent
 from omega.live.agent.cgroups import Cgroups
 from omega.live.agent.lease_file import now
+from omega.live.agent.output import TAIL_SECONDS
 from omega.live.agent.places import AgentPlaces
 from omega.live.agent.process_control import hide_memory
 from omega.live.agent.renewal import BEATS
@@ -168,9 +169,12 @@ class AgentLoop:
                 left = min(left, FOUND_SECONDS)
             checked = self.agent.health.watched(self.agent.kept.values())
             left = min(left, HEALTH_SECONDS) if checked else left
+            left = min(left, TAIL_SECONDS) if self.agent.kept else left
             woken = self.wake_up.wait(left, self.agent.guard.fileno())
             woken = self.agent.guard.hear() or woken
-            if woken or self.agent.waiting or (checked and self.agent.health.changed(checked)):
+            if woken or self.agent.waiting or self.agent.has_output:
+                return
+            if checked and self.agent.health.changed(checked):
                 return
 
     def until_gone(self) -> None:
