@@ -98,6 +98,8 @@ class Lanes:
         self._empty: dict[int, int] = {}
         """Serials of lanes in which nothing is held or wanted now. Some are deleted; in others there are live jobs."""
         self._latest = 0
+        self._any_unnamed = False
+        """Whether the name of some lane may be unknown."""
 
     def apply(self, rows: Rows, *, full: bool) -> None:
         """Apply changed rows, or all rows (`full`). A repeated lane has its last state."""
@@ -122,6 +124,7 @@ class Lanes:
                 self.states[number] = LaneState(serial, pending, arrival, wanted, held)
                 self._empty.pop(number, None)
                 self._count(number, 1)
+                self._any_unnamed = True  # perhaps
             else:
                 self._empty[number] = serial
 
@@ -146,7 +149,10 @@ class Lanes:
 
     def unknown(self) -> list[int]:
         """Return the lanes without a known name; of empty ones only when there are others."""
+        if not self._any_unnamed:
+            return []
         unnamed = [number for number, state in self.states.items() if state.account is None]
+        self._any_unnamed = bool(unnamed)
         return [*unnamed, *self._unknown_empty()] if unnamed else []
 
     def _unknown_empty(self) -> list[int]:

@@ -80,16 +80,16 @@ class LaneSatisfactions:
     def __init__(self, epoch: EpochShares, usage: Usage) -> None:
         """Know no lane yet."""
         self._epoch, self._usage = epoch, usage
-        self._of: dict[Hashable, LaneSatisfaction] = {}
+        self.known: dict[Hashable, LaneSatisfaction] = {}
         self._lanes: Sequence[Hashable] = ()
         self._table: _Table | None = None
 
     def of(self, lane: Hashable) -> LaneSatisfaction:
         """Return that of a lane: its pool, the user of jobs without one, the resources that its tasks need."""
-        found = self._of.get(lane)
+        found = self.known.get(lane)
         if found is None:
             pool, user, needed = parts_of(lane)
-            found = self._of[lane] = LaneSatisfaction(self._epoch, self._usage, leaf_of(pool, user), needed)
+            found = self.known[lane] = LaneSatisfaction(self._epoch, self._usage, leaf_of(pool, user), needed)
         return found
 
     def several(self, lanes: Sequence[Hashable]) -> list[float]:

@@ -131,7 +131,7 @@ class FairPools(Ordering):
         """Return the satisfaction of the pool (docs/pool-rules.md, rule 8)."""
         known, usage = self._satisfactions, self._usage
         if known is not None:
-            return known.of(lane).satisfaction()
+            return (known.known.get(lane) or known.of(lane)).satisfaction()
         if usage is None:
             return 0.0
         pool = parts_of(lane)[0]

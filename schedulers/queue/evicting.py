@@ -29,6 +29,9 @@ class EvictingJobs:
         """Number of groups of the current scan that have not been scanned; 0 while no job is blocked."""
         self._changes = -1
         """Changes of the snapshot at the last scan for victims."""
+        self._known: Preemption | None = None
+        self._asserting: Asserting | None = None
+        """The preemption that `requeue` was given last, if it asserts; to find that out takes as long as a look."""
 
     def next_due(self) -> float | None:
         """Return when the next scan is due (seconds); None when there is nothing to scan."""
@@ -37,10 +40,12 @@ class EvictingJobs:
     def requeue(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
         """Remove and return the blocked jobs that may evict now."""
         requeued = self._scan(snapshot, preemption, rng, now)
-        if isinstance(preemption, Asserting):
-            if leaves := preemption.stirred():
+        if preemption is not self._known:
+            self._known, self._asserting = preemption, preemption if isinstance(preemption, Asserting) else None
+        if self._asserting is not None:
+            if leaves := self._asserting.stirred():
                 requeued += self._of_leaves(leaves)
-            requeued += self._entitled(preemption, snapshot)
+            requeued += self._entitled(self._asserting, snapshot)
         return requeued
 
     def _scan(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
