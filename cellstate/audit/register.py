@@ -17,7 +17,7 @@ from omega.cellstate.pools.records import digest
 from omega.cellstate.replies import Fact
 
 TOUCHED = 8_224
-"""The longest change list (semantics, Limits and sizes)."""
+"""The longest change list (docs/scale.md, Limits and sizes)."""
 _MACHINE_AT = {**dict.fromkeys(("place", "left", *ENDS), 2), "join": 1, "machine": 1}
 _JOB_AT = dict.fromkeys(("place", "late", *ENDS), 3)
 """Position of the machine and of the job among a fact's words."""

@@ -9,13 +9,16 @@ import pytest
 from omega.cellstate.model import MOST_CLAIMS
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
+from omega.experiments.configuration import Configuration
 from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.own_part import OwnPart
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit, tightness
 from omega.schedulers.policies import Peers, machines_of
+from omega.schedulers.presets import batch, mapreduce
 from omega.schedulers.work import Work
+from omega.simulation.run import PLACEMENT
 from omega.testing import PlacementContract, snapshot as copy, work
 from omega.testing.scenes import room
 
@@ -58,6 +61,11 @@ class TestBestFit(PlacementContract):
 
 
 # What they prefer
+
+
+def test_live_presets_begin_in_parts_and_experiments_at_random_machines() -> None:
+    assert {type(made.placement) for made in (batch(), mapreduce())} == {OwnPart}
+    assert PLACEMENT[Configuration().placement] is RandomFit
 
 
 def test_schedulers_of_a_kind_choose_machines_of_their_own_part_while_these_have_room() -> None:

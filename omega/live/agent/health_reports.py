@@ -1,4 +1,4 @@
-"""Reports of the health of an agent's tasks to the store, and the grants that come back (semantics, Health).
+"""Reports of the health of an agent's tasks to the store, and the grants that come back (docs/services.md, Health).
 
 The supervisor of a task writes what the health commands found, and when an attempt failed (task_health.py). The agent
 reports each change. It asks for a grant while a task is unhealthy, and passes a grant on; without the store's answer it
