@@ -45,6 +45,28 @@ def results_option(default: str | None, text: str) -> Callable[[F], F]:
     )
 
 
+def page_options(default: str) -> Callable[[F], F]:
+    """Add --output and --figures to a command that writes a page and its figures."""
+    return combined(
+        click.option(
+            "--output",
+            default=default,
+            show_default=True,
+            metavar="FILE.md",
+            type=click.Path(dir_okay=False, path_type=Path),
+            help="The page to write.",
+        ),
+        click.option(
+            "--figures",
+            default="docs/figures",
+            show_default=True,
+            metavar="DIRECTORY",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="Directory of its figures, written as SVG.",
+        ),
+    )
+
+
 machines_of_figure = click.option(
     "--machines",
     type=click.IntRange(1),

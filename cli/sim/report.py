@@ -10,7 +10,7 @@ import click
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.sim.executor import finish, writable
-from omega.cli.sim.options import Several, executor_options, machines_of_figure, results_option
+from omega.cli.sim.options import Several, executor_options, machines_of_figure, page_options, results_option
 
 if TYPE_CHECKING:
     from omega.experiments.catalogue import PaperFigure
@@ -46,22 +46,7 @@ def _simulations(
     "--cluster", "cells", multiple=True, metavar="A|B|C …", help="Cells of the paper to include (default: all)."
 )
 @machines_of_figure
-@click.option(
-    "--output",
-    default="docs/reproduction.md",
-    show_default=True,
-    metavar="FILE.md",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The page to write.",
-)
-@click.option(
-    "--figures",
-    default="docs/figures",
-    show_default=True,
-    metavar="DIRECTORY",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of its figures, written as SVG.",
-)
+@page_options("docs/reproduction.md")
 @results_option("figures/results.jsonl", "")
 @click.option("--seeds", type=click.IntRange(1, 1_000), help="Number of seeds per claim (default: 5).")
 @click.option(

@@ -10,37 +10,24 @@ import click
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.sim.executor import writable
+from omega.cli.sim.options import page_options
 
 
 @click.command()
 @click.argument("names", nargs=-1, metavar="[NAME…]")
 @click.option("--seeds", type=click.IntRange(1, 1_000), default=5, show_default=True, help="Number of seeds per claim.")
-@click.option(
-    "--output",
-    default="docs/delay-scheduling.md",
-    show_default=True,
-    metavar="FILE.md",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The page to write.",
-)
-@click.option(
-    "--figures",
-    default="docs/figures",
-    show_default=True,
-    metavar="DIRECTORY",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory of its figures, written as SVG.",
-)
+@page_options("docs/delay-scheduling.md")
 @click.pass_obj
 def command(app: App, *, names: Sequence[str], seeds: int, output: Path, figures: Path) -> None:
     """Check the claims of the paper on delay scheduling; write the page and draw its figures.
 
     With names of claims it only prints their results. All take a few minutes of processor time.
     """
+    from omega.experiments.catalogue import find
     from omega.experiments.report import ExperimentRun
-    from omega.experiments.slot_claims import find
+    from omega.experiments.slot_claims import EXPERIMENTS
 
-    chosen = find(names)
+    chosen = find(names, EXPERIMENTS)
     if not names:
         from omega.experiments.plots.slots import draw  # fails before minutes of simulation if matplotlib is missing
 

@@ -1,6 +1,6 @@
 """All experiments by name, and the figures of the paper that the lightweight simulator draws."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from omega.cellstate.errors import BadInput
@@ -62,12 +62,12 @@ EXPERIMENTS = {
 }
 
 
-def find(names: Sequence[str]) -> list[Experiment]:
+def find(names: Sequence[str], known: Mapping[str, Experiment] = EXPERIMENTS) -> list[Experiment]:
     """Return the experiments of these names; all for none. Raises BadInput with the known names."""
     for name in names:
-        if name not in EXPERIMENTS:
-            raise BadInput(f"unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}")
-    return [EXPERIMENTS[name] for name in names or EXPERIMENTS]
+        if name not in known:
+            raise BadInput(f"unknown experiment {name!r}; known: {', '.join(known)}")
+    return [known[name] for name in names or known]
 
 
 def of_figure(number: int) -> list[Experiment]:

@@ -4,11 +4,9 @@ Each was written before its simulation ran for the first time, except for those 
 """
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from omega.cellstate.errors import BadInput
 from omega.experiments.experiment import SEEDS, Criterion, Experiment, Extent, nothing
 from omega.experiments.finding import Measurements
 from omega.experiments.slot_runs import (
@@ -360,11 +358,3 @@ EXPERIMENTS = {
         ),
     )
 }
-
-
-def find(names: Sequence[str]) -> list[Experiment]:
-    """Return the experiments of these names; all for none. Raises BadInput with the known names."""
-    for name in names:
-        if name not in EXPERIMENTS:
-            raise BadInput(f"unknown experiment {name!r}; known: {', '.join(EXPERIMENTS)}")
-    return [EXPERIMENTS[name] for name in names or EXPERIMENTS]

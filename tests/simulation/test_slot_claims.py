@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from omega.experiments import slot_claims as claims
+from omega.experiments.catalogue import find
 from omega.experiments.finding import Conclusion, Measurements
 from omega.experiments.report import ExperimentRun
 from omega.experiments.slot_report import FIGURES, page
@@ -89,7 +90,7 @@ def test_simulated_offers_agree_with_the_formula() -> None:
 
 
 def test_the_page_has_a_row_for_each_claim_and_its_figures() -> None:
-    computed = claims.find(["delay-facebook", "delay-releases"])
+    computed = find(["delay-facebook", "delay-releases"], claims.EXPERIMENTS)
     runs = [ExperimentRun(each, each.form, (), each.evaluate((), each.form)) for each in computed]
     text = page(runs, PurePosixPath("figures"), "omega sim slots")
     assert "1 task left 73%, 2 left 93%, 10 left 100%; a job of 10 maps 96%".replace("; ", "<br>") in text
