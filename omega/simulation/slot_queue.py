@@ -1,7 +1,7 @@
 """The jobs of a slot cluster in the order of an ordering, kept sorted: only what changed moves."""
 
 from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterator
 
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.policies import Ordering
@@ -52,17 +52,20 @@ class SlotQueue:
         if self._changed:
             self._sort()
         self._observe(snapshot, now)
-        lanes, jobs, at = self._lanes, self._jobs[kind], 0
-        while at < len(lanes):
+        jobs, lanes, at = self._jobs[kind], self._lanes, 0
+        count = len(lanes)
+        while at < count:
             rank, _, lane = lanes[at]
-            here: Iterable[Entry] = jobs[lane]
+            here = jobs[lane]
             at += 1
-            if at < len(lanes) and lanes[at][0] == rank:
-                tied = list(here)
-                while at < len(lanes) and lanes[at][0] == rank:
-                    tied += jobs[lanes[at][2]]
+            if not here:
+                continue
+            if at < count and lanes[at][0] == rank:
+                here = here.copy()
+                while at < count and lanes[at][0] == rank:
+                    here += jobs[lanes[at][2]]
                     at += 1
-                here = sorted(tied)
+                here.sort()
             for _, _, job in here:
                 yield job
 

@@ -69,11 +69,11 @@ class DelayRule:
 
     def takes(self, waiting: Waiting, level: int, waits: Sequence[float], now: float) -> bool:
         """Return whether one offer at a level is taken at a time (seconds), and record the launch or the refusal."""
-        if level > waiting.level and level > self.reached(waiting, waits, now)[0]:
-            began = waiting.since
-            self.refused(waiting, now)
-            # Unless the refusal was the last one of a level, or the first one, it changes nothing.
-            if (self.skips is None and began is not None) or level > self.reached(waiting, waits, now)[0]:
+        if level > waiting.level:
+            if self.reset is DelayReset.TASK and level <= self.reached(waiting, waits, now)[0]:
+                return True
+            self.refused(waiting, now)  # a launch of the job makes up for it
+            if level > self.reached(waiting, waits, now)[0]:
                 return False
         self.launched(waiting, level)
         return True
