@@ -9,7 +9,7 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import BUCKETS, Job
 from omega.cellstate.pools import Epoch
-from omega.cellstate.replies import PendingJob
+from omega.cellstate.replies import Fact, PendingJob
 from omega.cellstate.transaction import Ask, Intake
 from omega.queries.events import Event, event
 from omega.queries.job_state import state
@@ -41,6 +41,8 @@ MOST_MACHINES = 1_000
 """Maximum number of machines that are shown, those that most want attention."""
 MOST_VERSIONS = 1_000
 """Maximum number of versions of the log per read; older ones of a cell that changes faster are skipped."""
+MOST_FACTS = 20_000
+"""Facts of the log per read; one version may place the tasks of a thousand jobs."""
 MOST_CHANGES = 200
 """Number of newest versions that are kept, and of older ones that may need attention."""
 HISTORY = 240
@@ -216,7 +218,7 @@ class Monitor:
             since, seconds = max(0, newest - MOST_VERSIONS), LATELY_MS / 1000
         else:
             since, seconds = max(self._seen, newest - MOST_VERSIONS), max(now_ms - self._read_ms, 1) / 1000
-        facts = self.cell.facts(since, MOST_VERSIONS)
+        facts, since = self._last_facts(since, newest)
         new = [event(fact, self.cell.dimensions) for fact in facts]
         self._keep_changes(new)
         if self._seen is None or self._seen > newest:
@@ -227,6 +229,15 @@ class Monitor:
         self._seen, self._read_ms = max(newest, facts[-1].version if facts else 0), now_ms
         return _rates(new, seconds / share if share else seconds)
 
+    def _last_facts(self, since: int, newest: int) -> tuple[list[Fact], int]:
+        """Return the last facts after a version, about `MOST_FACTS` at most, and the version after which they begin."""
+        facts, after, width = list[Fact](), newest, 4
+        while after > since and len(facts) < MOST_FACTS:
+            to, after = after, max(since, after - width)
+            facts = [*self.cell.facts(after, to - after), *facts]
+            width *= 2
+        return facts, after
+
     def _keep_changes(self, read: list[Event]) -> None:
         """Keep the newest versions, and those that may need attention, with their text."""
         versions = sorted({each.version for each in read})
@@ -234,6 +245,7 @@ class Monitor:
         troubled = set(sorted({each.version for each in read if each.kind in ATTENTION})[-MOST_CHANGES:])
         shown = [each for each in read if each.version in newest or each.version in troubled]
         self.names.read_jobs(each.job for each in shown)
+        self.names.read_machines(each.machine for each in shown)
         for same, text in self._tell(shown, self.names):
             change = VersionEvents(tuple(same), text)
             if change.first.version in newest:

@@ -74,5 +74,6 @@ class Names:
         """``m17``; its index when it is gone."""
         if index is None:
             return "?"
-        self.read_machines([index])
+        if index not in self._machines:
+            self.read_machines([index])
         return self._machines[index]

@@ -1,14 +1,15 @@
 """`omega top` follows a cell by what changed; `--once` prints a frame, `--json` a document."""
 
 import sys
+from collections.abc import Sequence
 
 import pytest
 
 from omega.cellstate.errors import Refused
-from omega.cellstate.model import JobSpec, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.model import JobSpec, Machine, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import CommitRequest, Membership
+from omega.cellstate.replies import CommitRequest, Fact, Membership
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.cli.event_text import sentences
@@ -232,3 +233,28 @@ def test_header_rows_and_cell_status_count_running_jobs_alike(omega: Omega, cell
     assert (rows.count(" running "), rows.count(" pending ")) == (2, 2)
     running = document["running"]
     assert (running["total"], [each["name"] for each in running["jobs"]]) == (2, ["b", "a"])
+
+
+def test_a_version_of_many_facts_is_not_read_task_by_task(cell: RedisCell, monkeypatch: pytest.MonkeyPatch) -> None:
+    join(cell, 40)
+    me = cell.register_scheduler("batch/0", "n", 60_000, 10_000)
+    cell.submit([job(f"j{i}") for i in range(40)], 10_000, "ada")
+    placings = [Transaction(f"j{i}", (Claim(i, 0, 1),)) for i in range(40)]
+    cell.commit(CommitRequest(me, 1, placings, Position(), 11_000))
+    monkeypatch.setattr(monitor_module, "MOST_FACTS", 30)
+    names, versions = list[int](), list[int]()
+    machines_at, facts = cell.machines_at, cell.facts
+
+    def read_machines(indices: Sequence[int]) -> list[Machine]:
+        names.extend([len(indices)] if indices else [])
+        return machines_at(indices)
+
+    def read_facts(since: int, most: int) -> list[Fact]:
+        versions.append(most)
+        return facts(since, most)
+
+    monkeypatch.setattr(cell, "machines_at", read_machines)
+    monkeypatch.setattr(cell, "facts", read_facts)
+    assert sum(len(each.events) for each in Monitor(cell, "store", sentences).read(11_000).changes) >= 40
+    assert versions == [4], "the facts of four versions are enough"
+    assert len(names) <= 3, names
