@@ -84,7 +84,7 @@ def fair(s: Any, work: float, busy: float) -> float:
 
 def questions(s: Any, work: float, _: float) -> float:
     """Each cell: it is filled, and each command is started several times; verification reads all of it."""
-    from benchmarks.large_cells import SIZES  # noqa: PLC0415 - it imports what starts a benchmark
+    from benchmarks.large_cells import SIZES  # it imports what starts a benchmark
 
     total = 0.0
     for size in (SIZES[name] for name in s.cells):
