@@ -21,7 +21,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "scheduler": (
         *READING, "register_scheduler", "renew_scheduler", "deregister_scheduler", "deregister_executor",
         "assign_trees", "attempt", "commit", "digest", "end", "epoch", "hold", "housekeep", "machine", "resize",
-        "retire", "settle", "stop",
+        "retire", "settle", "speculate", "stop",
     ),
     "executor": (
         *READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",

@@ -64,7 +64,7 @@ META = frozenset(
     {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
      "keep_jobs", "keep_ms", "lanes", "limits", "ticks", "pools", "tasks_total", "tasks_finished", "tasks_failed",
      "tasks_stopped", "jobs_held", "jobs_halted", "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped",
-     "jobs_abandoned"}
+     "jobs_abandoned", "copies"}
 )  # fmt: skip
 """The fields of ``meta``; all but ``resources`` and ``ticks`` are numbers."""
 

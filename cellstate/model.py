@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from omega.cellstate import ranges
+from omega.cellstate.copies import check_copies
 from omega.cellstate.errors import BadInput
 from omega.cellstate.gangs import check_gang
 from omega.cellstate.plain_text import check_text, check_texts
@@ -145,7 +146,8 @@ class TaskGroup:
     `spec` has the fields that only schedulers and executors read (name, command, constraints, …): plain values that
     MessagePack can encode. An `optional` group may be empty, and its tasks are given up first: an evicted, lost or
     failed one is dropped from the total (semantics 4: surplus MapReduce workers). A task that was lost more than
-    `budget` times fails; with `once` a lost or evicted task fails and is never placed again (semantics 26).
+    `budget` times fails; with `once` a lost or evicted task fails and is never placed again (semantics 26). A group for
+    `copies`, which begins empty, has the copies of slow tasks of the group before it (semantics 41).
     """
 
     need: Resources
@@ -155,9 +157,12 @@ class TaskGroup:
     optional: bool = False
     budget: int = BUDGET
     once: bool = False
+    copies: bool = False
 
     def __post_init__(self) -> None:
         check_group_spec(self.spec)
+        if self.copies and (self.count or self.optional):
+            raise BadInput("a task group for copies begins empty, and is not optional beside that")
         if not 0 <= self.budget <= MOST_BUDGET:
             raise BadInput(f"a task group: {self.budget} losses; want 0 to {MOST_BUDGET}")
 
@@ -193,11 +198,12 @@ class JobSpec:
         check_kind(self.kind)
         if not 0 <= self.precedence <= MOST_PRECEDENCE:
             raise BadInput(f"job {self.name}: precedence {self.precedence} is not within 0 to {MOST_PRECEDENCE}")
-        if not self.total or any(group.count < (not group.optional) for group in self.groups):
+        if not self.total or any(group.count < (not (group.optional or group.copies)) for group in self.groups):
             raise BadInput(f"job {self.name}: wants at least one task in every group")
         if not all(_ID.fullmatch(wait.job) for wait in self.after) or len(self.after) > MOST_WAITS:
             raise BadInput(f"job {self.name}: waits for at most {MOST_WAITS} jobs, named by their ids")
         check_spec(self.spec, self.name)
+        check_copies(self.name, self.groups, gang=self.gang > 0)
         if self.gang or self.gang_min:
             check_gang(self.name, self.gang_min, self.total, most=MOST_CLAIMS, gang=self.gang > 0)
 
@@ -279,6 +285,8 @@ class GroupStatus:
     """(placement id, machine index, leaving) of every run."""
     optional: bool = False
     """Whether a task that is evicted, lost or failed is dropped from the total."""
+    copies: bool = False
+    """Whether it has the copies of tasks of the group before it (semantics 41); it is optional too."""
     indices: int = 0
     """Number of indices given out: an added task gets the next one, none is given out twice."""
     budget: int = BUDGET

@@ -31,6 +31,8 @@ class JobHead(NamedTuple):
     state: JobState
     counts: Counts
     wanted: Resources
+    copies: int = 0
+    """Copies of its tasks; its counts have none of them."""
 
 
 Keep: TypeAlias = Callable[[JobHead], bool]
@@ -53,10 +55,11 @@ class JobPage(NamedTuple):
 
 def head_of(job: Job) -> JobHead:
     """Return a job in short."""
-    counts = Counts(**{each.name: sum(getattr(group, each.name) for group in job.groups) for each in fields(Counts)})
-    needs = zip(*([amount * group.unplaced for amount in group.need] for group in job.groups), strict=True)
-    wanted = tuple(map(sum, needs))
-    return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted)
+    groups = [group for group in job.groups if not group.copies]
+    counts = Counts(**{each.name: sum(getattr(group, each.name) for group in groups) for each in fields(Counts)})
+    needs = zip(*([amount * group.unplaced for amount in group.need] for group in groups), strict=True)
+    wanted, copies = tuple(map(sum, needs)), sum(group.total for group in job.groups if group.copies)
+    return JobHead(job.id, job.name, job.kind, job.precedence, job.order, job.state, counts, wanted, copies)
 
 
 def full_page(newest_first: Sequence[Job]) -> JobPage:

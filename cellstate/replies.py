@@ -194,6 +194,21 @@ class Submitted(NamedTuple):
     modified: int = 0
 
 
+class Original(NamedTuple):
+    """A running task that is to get a copy (semantics 41): its machine, placement and index."""
+
+    machine: int
+    placement: int
+    task: int
+
+
+class Budget(NamedTuple):
+    """Maximum number of copies of one job, and of all jobs of the cell."""
+
+    job: int
+    cell: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochMark:
     """Number, server's time (ms) and version of publication of the epoch, 0 without one; versions of cell and pools,

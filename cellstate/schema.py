@@ -75,7 +75,12 @@ GROUP = (
     Field("stopped", "c", "", seen=Seen.DECLARED),
     Field("delayed", "c", "tasks that were lost and are not placed again yet", seen=Seen.DECLARED),
     Field("budget", "2", "losses that a task survives; NEVER: it is placed at most once", seen=Seen.DECLARED),
-    Field("optional", "?", "a task that is evicted, lost or failed is dropped from the total", seen=Seen.DECLARED),
+    Field(
+        "optional",
+        "1",
+        "1: a task that is evicted, lost or failed leaves the total; 2: COPIES",
+        seen=Seen.DECLARED,
+    ),
     Field("waiting", "T", "the unplaced tasks, as ranges", seen=Seen.OWN),
     Field("runs", "T", '"placement@machine," each, "@machine," of the next id, "!…" leaving', seen=Seen.DECLARED),
     Field("rest", "T", '"losses#live!going" where there is any (lua/parts/losses.lua, placements.lua)', seen=Seen.OWN),
@@ -138,6 +143,8 @@ GROUP_SPEC = (
 )
 """Fields of the specification of a task group, as SPEC."""
 
+COPIES = 2
+"""In `optional`: the group has the copies of tasks of the group before it (lua/parts/copies.lua)."""
 NEVER = 65_535
 """A budget of losses: none is survived, and no eviction either."""
 

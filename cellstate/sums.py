@@ -17,7 +17,9 @@ from omega.cellstate.resources import Resources
 JOB_TOTALS = ("jobs_held", "jobs_halted", "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped",
               "jobs_abandoned")  # a table # fmt: skip
 TASK_TOTALS = ("tasks_total", "tasks_finished", "tasks_failed", "tasks_stopped")
-TOTALS = frozenset((*JOB_TOTALS, *TASK_TOTALS))
+COPIES = "copies"
+"""The live copies of tasks (lua/parts/copies.lua)."""
+TOTALS = frozenset((*JOB_TOTALS, *TASK_TOTALS, COPIES))
 """The fields of ``meta`` that are sums."""
 OVER = "over"
 """The field of ``shapes`` with the machines that held more than they had when their state or capacity changed."""
@@ -104,6 +106,7 @@ def totals_of(heads: Iterable[JobHead]) -> dict[str, int]:
     for head in heads:
         for name in ("total", "finished", "failed", "stopped"):
             totals[f"tasks_{name}"] += getattr(head.counts, name)
+        totals[COPIES] += head.copies
         field = field_of(head)
         if field is not None:
             totals[field] += 1

@@ -66,6 +66,17 @@ class JobBook:
     torn: frozenset[int] = NONE
     """Tasks left placed after each transaction that evicted some."""
 
+    def take_back(self, how: str, count: int) -> None:
+        """Take back what the fact before counted of tasks that ended in this way."""
+        if how == "finished":
+            self.finished -= count
+        elif how == "failed":
+            self.failed -= count
+        elif how == "stopped" or not self.open:
+            self.stopped -= count
+        else:
+            self.unplaced -= count
+
 
 def counts_of(counted: JobBook | GroupStatus) -> tuple[int, ...]:
     """Return the tasks of a job or of a group that are unplaced, placed, finished, failed and stopped."""

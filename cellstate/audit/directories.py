@@ -19,7 +19,7 @@ from omega.cellstate.audit.register import ChangedMachine, JobFacts, Register
 from omega.cellstate.audit.rules import Violation
 from omega.cellstate.audit.sums import sums_follow_from_records, waiters_follow_from_jobs
 from omega.cellstate.inspection import Inspection
-from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, MachineState, runs_commands
+from omega.cellstate.model import MOST_PRECEDENCE, RUNS_CHUNK, Job, JobState, Limits, MachineState, Run, runs_commands
 
 Directory = Callable[[Inspection, CellState, Register], Iterator[Violation]]
 
@@ -124,10 +124,14 @@ def _exists(message: tuple[int, int, str, str], cell_state: CellState) -> bool:
     placement, machine, job, group = message
     if machine not in cell_state.rows or not 0 < placement <= cell_state.placements:
         return False
-    return all(
-        machine == run.machine and job in ("", run.job) and group in ("", str(run.group))
-        for run in cell_state.by_placement.get(placement, [])
-    )
+    owners = [(run.machine, run.job, _groups(run, cell_state)) for run in cell_state.by_placement.get(placement, [])]
+    return all(machine == at and job in ("", owner) and group in ("", *groups) for at, owner, groups in owners)
+
+
+def _groups(run: Run, cell_state: CellState) -> Iterator[str]:
+    """Yield the groups that a run may have been placed in: one of copies, if it was promoted since."""
+    groups = cell_state.jobs[run.job].groups if run.job in cell_state.jobs else ()
+    yield from (str(run.group), *(str(run.group + 1) for each in groups[run.group + 1 :][:1] if each.copies))
 
 
 def jobs_follow_from_log(inspection: Inspection, cell_state: CellState, register: Register) -> Iterator[Violation]:

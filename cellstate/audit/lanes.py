@@ -38,11 +38,11 @@ def _count(job: Job, counts: list[int], size: int) -> None:
     counts[0] += 1
     counts[1] += job.pending
     for group in job.groups:
-        waiting = 0 if group.waiting == ranges.EMPTY else ranges.count(group.waiting)
+        waiting = 0 if group.waiting == ranges.EMPTY or group.copies else ranges.count(group.waiting)
         for d, need in enumerate(group.need):
             counts[2 + d] += min(MOST_WANTED, need * waiting)
             counts[2 + size + d] += need * group.placed
-        counts[-2] += group.placed
+        counts[-2] += 0 if group.copies else group.placed
     counts[-1] += any(group.placed for group in job.groups)
 
 

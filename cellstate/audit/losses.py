@@ -30,7 +30,7 @@ class LossBook:
     def enter(self, words: tuple[str, ...], first: int | None) -> Iterator[Complaint]:
         """Enter a fact; `first` is the first placement that the log has. Yields what contradicts earlier facts."""
         word, before = words[0], self._ended
-        if word not in ("fail", "drop"):
+        if word not in ("fail", "drop", "promote", "unneeded"):
             self._ended = ()
         if word == "submit":
             self.known.add(words[1])
@@ -48,6 +48,8 @@ class LossBook:
                 self.history.setdefault((words[3], words[4]), []).append((words[5], int(words[1])))
         elif word in ("fail", "drop"):
             yield from self._at_once(words, before)
+        elif word == "promote":
+            yield from self._promote(words, before)
         elif word == "late":
             yield from self._late(words, first)
         elif word == "requeue":
@@ -83,7 +85,7 @@ class LossBook:
 
     def _at_once(self, words: tuple[str, ...], ended: tuple[str, ...]) -> Iterator[Complaint]:
         """4: the end that makes tasks fail, or drops optional ones, is the fact before."""
-        word, job, group, tasks, how = words
+        word, job, group, tasks, how = words  # of a promotion the how of its original's end
         if word == "drop" and ended and int(tasks) == ranges.count(ended[3]):
             tasks = ended[3]
         inside = ranges.split(ended[3], tasks)[0] if ended[:3] == (how, job, group) and tasks else ranges.EMPTY
@@ -91,6 +93,15 @@ class LossBook:
             yield 4, f"{word} of tasks {tasks} of group {group} follows no fact that they were {how}", f"job {job}"
         elif how in ("lost", "retried"):
             self._take(job, group, tasks)
+
+    def _promote(self, words: tuple[str, ...], ended: tuple[str, ...]) -> Iterator[Complaint]:
+        """4: a copy is promoted at once when its original ended; that is then neither delayed nor lost."""
+        _, _, _, job, group, task, how = words
+        yield from self._at_once(("promote", job, group, task, how), ended)
+        losses = self.history.get((job, group))
+        if how == "lost" and losses:
+            tasks, placement = losses[-1]
+            losses[-1] = ranges.split(tasks, task)[1], placement
 
     def _late(self, words: tuple[str, ...], first: int | None) -> Iterator[Complaint]:
         """5: tasks that ended late were lost before, of the same placement; the store does not keep its machine."""

@@ -18,8 +18,8 @@ from omega.cellstate.replies import Fact
 
 TOUCHED = 8_224
 """The longest change list (docs/scale.md, Limits and sizes)."""
-_MACHINE_AT = {**dict.fromkeys(("place", "left", *ENDS), 2), "join": 1, "machine": 1}
-_JOB_AT = dict.fromkeys(("place", "late", *ENDS), 3)
+_MACHINE_AT = {**dict.fromkeys(("place", "left", "promote", *ENDS), 2), "join": 1, "machine": 1}
+_JOB_AT = dict.fromkeys(("place", "late", "promote", *ENDS), 3)
 """Position of the machine and of the job among a fact's words."""
 _LENGTHS = {
     "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "gate": (3, 99), "pass": (2, 2),
@@ -27,7 +27,8 @@ _LENGTHS = {
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
     "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "reset": (2, 2), "restore": (3, 3), "assert": (3, 99),
-    "fail": (5, 5), "requeue": (4, 4), "late": (7, 7), "attempt": (2, 2), "again": (2, 2),
+    "fail": (5, 5), "requeue": (4, 4), "speculate": (4, 4), "unneeded": (4, 4),
+    "promote": (7, 7), "late": (7, 7), "attempt": (2, 2), "again": (2, 2),
 }  # fmt: skip
 """Minimum and maximum number of a fact's words, without amounts of machines."""
 _MAY_REPEAT = ("conflict", "awaited", "drop", "assert", "again")
@@ -182,7 +183,7 @@ class Register:
             raise ValueError(words[0])
         if words[0] in _JOB_AT or words[0] == "left":
             ranges.spans(words[5])
-        elif words[0] in ("fail", "requeue"):
+        elif words[0] in ("fail", "requeue", "speculate", "unneeded"):
             ranges.spans(words[3])
         if words in self._seen and words[0] not in _MAY_REPEAT:
             self.wrong.append((fact.version, f"has the fact {' '.join(words)!r} twice"))
@@ -307,7 +308,7 @@ class Register:
             else:
                 self._gate(job, fact)
                 job.held, job.modified, job.surely = False, frozenset({version}), True
-        elif word in ("requeue", "evicted", "failed", "late"):
+        elif word in ("requeue", "evicted", "failed", "late", "speculate"):
             job.arrived = job.arrived[0], version
         elif word == "done":
             self._once(fact, "done", again=job.ended is not None)

@@ -174,6 +174,34 @@ def _miscounts(group: GroupStatus, live: list[Held]) -> Iterator[str]:
         yield f"tasks {ranges.spell([twice])} wait twice, or wait and are placed"
 
 
+def copies_follow_their_originals(cell_state: CellState) -> Iterator[Violation]:
+    """2: a copy is of a task that runs, on another machine than that; no end counts in a group of copies."""
+    for job in cell_state.jobs.values():
+        for group, status in enumerate(job.groups):
+            if status.copies:
+                for what in _strange_copies(cell_state, job.id, group, status):
+                    yield Violation(2, what, f"job {job.id} group {group}")
+
+
+def _strange_copies(cell_state: CellState, job_id: str, group: int, status: GroupStatus) -> Iterator[str]:
+    if status.total != status.unplaced + status.placed:
+        yield f"has {status.total} copies, {status.unplaced} unplaced and {status.placed} placed"
+    held = [each.run for each in cell_state.groups.get((job_id, group), []) if not each.run.leaving]
+    originals = cell_state.groups.get((job_id, group - 1), [])
+    running = {each.run.placement: each.run for each in originals if not each.run.leaving}
+    copies = sorted(ranges.indices(status.waiting) + [task for run in held for task in ranges.indices(run.tasks)])
+    listed = sorted((loss.tasks, loss.placement, loss.retried.machine) for loss in status.losses)
+    if sorted(int(task) for task, _, _ in listed) != copies:
+        yield f"has copies of {copies}, and lists originals of {[task for task, _, _ in listed]}"
+    machines = {run.tasks: run.machine for run in held}
+    for tasks, placement, machine in listed:
+        run = running.get(placement)
+        if run is None or run.machine != machine or ranges.split(run.tasks, tasks)[0] != tasks:
+            yield f"has a copy of task {tasks} of placement {placement} on machine {machine}, which does not run it"
+        if machines.get(tasks) == machine:
+            yield f"has the copy of task {tasks} on machine {machine}, as its original"
+
+
 def states_fit_counts(cell_state: CellState) -> Iterator[Violation]:
     """4: only an active or held job has unplaced tasks; once nothing is unplaced or placed it is neither."""
     for job in cell_state.jobs.values():
@@ -250,6 +278,6 @@ def kinds_follow_from_jobs(cell_state: CellState) -> Iterator[Violation]:
 
 RULES: tuple[Rule, ...] = (
     machines_are_valid, log_is_whole, amounts_follow_from_placements, runs_are_in_job_records, a_task_runs_once,
-    placement_ids_are_unique, counts_add_up, states_fit_counts, waits_are_mutual, queues_hold_pending_jobs,
-    names_lead_to_the_newest_jobs, kinds_follow_from_jobs,
+    copies_follow_their_originals, placement_ids_are_unique, counts_add_up, states_fit_counts, waits_are_mutual,
+    queues_hold_pending_jobs, names_lead_to_the_newest_jobs, kinds_follow_from_jobs,
 )  # a table # fmt: skip

@@ -28,8 +28,8 @@ MOST_REASONS = 120
 """Reasons of failures that are told apart; others have number 0."""
 OTHERS = "…"
 ENDS = frozenset({"finished", "failed", "retried", "lost", "evicted", "stopped"})
-OF_TASKS = ENDS | {"place", "left"}
-OF_SPANS = frozenset({"fail", "requeue", "late"})
+OF_TASKS = ENDS | {"place", "left", "promote"}
+OF_SPANS = frozenset({"fail", "requeue", "late", "speculate", "unneeded"})
 FAILS = frozenset({"failed", "retried", "fail"})
 QUIET = frozenset({"finished", "left"})
 """Facts of which only the numbers are kept: results have the rest."""
@@ -163,7 +163,7 @@ class History:
             return
         if word in FAILS and reason:
             self._add_failure(fact.words[2 if word == "fail" else 4], reason, count)
-        if word == "fail":
+        if word == "fail" or (word == "promote" and fact.words[6] in ("lost", "retried", "evicted")):
             self.returned = max(0, self.returned - count)
         elif word in ("lost", "retried", "evicted"):
             if word == "lost":

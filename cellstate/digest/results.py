@@ -90,6 +90,9 @@ class JobResults:
     def add(self, words: Sequence[str], group: int, spans: ranges.Spans, at_ms: int, reason: int = 0) -> None:
         """Apply a fact about tasks of a group that were placed or ended; `reason` of failed ones, as a number."""
         word = words[0]
+        if word == "promote":
+            self._promote(group, spans[0][0], int(words[2]), at_ms=at_ms)
+            return
         machine = -1 if word == "fail" else int(words[2])
         state = RUNNING if word == "place" else _STATE_OF[words[6] if word == "late" else word]
         after = TaskResult(state, machine, (at_ms, 0 if state == RUNNING else at_ms), reason)
@@ -101,6 +104,18 @@ class JobResults:
                 for at in range(low, high):
                     results[at] = after if state == RUNNING else _ended(results[at], after)
                 self.changed.add((group, chunk))
+
+    def _promote(self, group: int, task: int, machine: int, *, at_ms: int) -> None:
+        """Take over the result of a copy, from the group behind that of its task; without one begin a result."""
+        chunk, at = divmod(task, CHUNK)
+        if chunk >= MOST_CHUNKS:
+            return
+        results, copies = (self.chunks.setdefault((number, chunk), []) for number in (group, group + 1))
+        for known in (results, copies):
+            known.extend([NOTHING] * (at + 1 - len(known)))
+        runs = copies[at].state == RUNNING
+        results[at], copies[at] = copies[at] if runs else TaskResult(RUNNING, machine, (at_ms, 0)), NOTHING
+        self.changed |= {(group, chunk), (group + 1, chunk)}
 
 
 def _ended(before: TaskResult, after: TaskResult) -> TaskResult:

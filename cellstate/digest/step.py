@@ -107,11 +107,13 @@ class _Step:
     def _chunks_of(self, fact: "Fact") -> Iterator[tuple[str, int, int]]:
         job_id, group, tasks = _place_of(fact.words)
         known = self.jobs[job_id]
-        if known.job is None or group not in known.chunks:
+        if known.job is None:
             return
+        groups = (group, group + 1) if fact.words[0] == "promote" else (group,)
         for first, last in ranges.spans(tasks):
-            for chunk in known.chunks[group].intersection(range(first // CHUNK, last // CHUNK + 1)):
-                yield job_id, group, chunk
+            for number in groups:
+                for chunk in known.chunks.get(number, set()).intersection(range(first // CHUNK, last // CHUNK + 1)):
+                    yield job_id, number, chunk
 
     def _reason(self, fact: "Fact") -> str:
         words = fact.words
@@ -161,7 +163,8 @@ class _Step:
                 self.jobs[winner].history.add_eviction(job_id, count)
                 self.jobs[winner].touched = True
             if word != "left":
-                self._count(fact.words, known, (group, count), reason)
+                if word != "promote":
+                    self._count(fact.words, known, (group, count), reason)
                 if known.job is not None:
                     fails = reason and word in FAILS
                     code = known.history.reason(reason) if fails else 0

@@ -18,7 +18,8 @@
 --@include lists listing binary rows records
 
 local OF_TASKS = {
-  place = true, finished = true, failed = true, retried = true, lost = true, evicted = true, stopped = true, left = true }
+  place = true, finished = true, failed = true, retried = true, lost = true, evicted = true, stopped = true, left = true,
+  promote = true }
 local OF_NO_RECORD = {
   conflict = true, enlist = true, leave = true, lapse = true, limit = true, restore = true,
   pool = true, trees = true, epoch = true }

@@ -29,7 +29,7 @@ end
 if not named.placed then return { 'keys', 'done', 'history', 'housekeeping', 'jobnames', 'kinds', 'lanenames', 'placed', 'recent', 'results', 'waiters' } end
 local placed_key, jobnames_key, lanenames_key, done_key, housekeeping_key =
   named.placed, named.jobnames, named.lanenames, named.done, named.housekeeping
---@include numbers rows delta answer listing counters announce ranges records done pools lanes totals publish links placements losses tasks shares
+--@include numbers rows delta answer listing counters announce ranges records done pools lanes totals publish links placements losses copies tasks shares
 
 local NONE = {}
 local read_transactions
@@ -65,8 +65,7 @@ do
       if evict then t.evict, t.taken, t.units, t.evicted, t.gone, t.vacated = evict, {}, {}, {}, {}, {} end
       ids[#ids + 1], list[#list + 1] = t.id, t
       for k = i + 3, i + 2 + n do
-        all = all + 1
-        machines[all] = ARGV[k]
+        all, machines[all + 1] = all + 1, ARGV[k]
       end
       i = i + 3 + n
     end
@@ -106,6 +105,7 @@ end
 -- goes with them.
 local function victims_of(t, i, m)
   if not t.evict[i] then return NONE end
+  if t.job.groups[t.numbers[3 * i] + 1][OPTIONAL] == COPIES then return nil, PRECEDENCE end  -- copies evict nothing
   local units, listed, refused = {}, {}, false
   for _, v in ipairs(t.evict[i]) do
     local from, _, id, group, tasks = find_run(m, v.placement, false)
@@ -239,6 +239,7 @@ local function validate(t, i)
   -- Earlier transactions of this call do not count: only a change by another client is `moved`.
   if t.coarse and (has_diverged() or seen + m.own ~= m[NUMBER]) then return 0, admitted(t, g) <= 0 and LIMIT or MOVED end
   local want = count < left and count or left
+  if g[OPTIONAL] == COPIES and far.copies.beside(g, m, claimed, want) then return 0, FULL end
   local n, verdict = want, PLACED_OK
   if t.share then
     n, verdict = shares.fit(t, i, m, g, want, units)
@@ -279,6 +280,7 @@ do
   function apply(t, stamp)
     local j, placed, numbers, at = t.job, t.placed, t.numbers, t.at
     local before, reason = j.placed, false
+    far.copies.transaction = stamp
     if t.taken then
       reason = (t.share and 'fair-share:' or 'precedence:') .. t.id
       if t.share and next(t.taken) then fact(shares.fact(t)) end
@@ -389,10 +391,8 @@ end
 
 local transactions, machines, ids, evicting = read_transactions(fixed_args + 1)
 load(transactions, machines, ids, evicting)
-local lack = lacking()
+local lack, answers = lacking(), {}
 if lack then return lack end
-
-local answers = {}
 for i = 1, #transactions do answers[i] = decide(transactions[i], i) end
 lack = end_waits()
 if lack then return lack end

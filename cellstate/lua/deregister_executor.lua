@@ -14,7 +14,7 @@
 -- Types  names, executors, agents, serving: hash; lease: string that expires; others as in commit.lua
 -- Rules  semantics 2 (leaving tasks of an executor without a lease have ended), 17, 23; begins with a deletion (13)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes links placements losses tasks serving leases
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes links placements losses copies tasks serving leases
 
 local record = redis.call('HGET', agents_key, member)
 if not record or (match(record, '^%d+ %S+') and match(record, '^%d+') or '0') ~= incarnation then return { 'ok', 0, 0 } end

@@ -15,7 +15,7 @@
 do
   --@include fast_path/end
 end
---@include rows done listing counters announce ranges records pools lanes totals publish links placements losses tasks
+--@include rows done listing counters announce ranges records pools lanes totals publish links placements losses copies tasks
 
 -- The endings as lists: machine, placement, how, tasks, job and reason of each.
 local machines, placed_as, hows, parts, jobs_of, reasons = {}, {}, {}, {}, {}, {}

@@ -9,7 +9,7 @@
 --        commit.lua
 -- Rules  semantics 24, 26; a repeated call changes nothing (14); begins with a deletion (13)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses tasks
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses copies tasks
 
 --@const JOBS 100, TICK_MS 60000, WEEK_MS 604800000
 local ids = redis.call('ZRANGEBYSCORE', housekeeping_key, '-inf', now, 'LIMIT', 0, JOBS)

@@ -13,7 +13,7 @@
 -- Types  executors, serving, operator: hash; others as in commit.lua
 -- Rules  semantics 2, 5, 8, 23, 31; idempotent (14)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes sums links placements losses tasks serving operator
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish shapes sums links placements losses copies tasks serving operator
 
 load_machines({ index })
 local m = M[index]

@@ -16,7 +16,7 @@
 -- Rules  semantics 4; only people move the modify index; what is so already changes nothing (14); a call that only takes away passes when
 --        the server is full (13)
 
---@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses tasks
+--@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses copies tasks
 
 load_jobs({ job })
 local j = J[job]
@@ -27,7 +27,7 @@ local asked, sum, differs, grows, changed = {}, 0, false, false, false
 for i = fixed_args + 1, #ARGV do
   local number, total, seen, placed = match(ARGV[i], '^(%d+) (%d+) (%S+) (%S+)$')
   local g = j.groups[number + 1]
-  if not g then return { 'group', write_job(j) } end
+  if not g or g[OPTIONAL] == COPIES then return { 'group', write_job(j) } end
   asked[g] = tonumber(total)
   differs = differs or asked[g] ~= g[TOTAL]
   grows = grows or asked[g] > g[TOTAL]

@@ -53,7 +53,8 @@ local function alike(a, b)
   end
   for i = 1, math.max(#a.groups, #b.groups) do
     local g, h = a.groups[i], b.groups[i]
-    if not g or not h or g[DURATION] ~= h[DURATION] or g[TOTAL] ~= h[TOTAL] or g[INDICES] ~= h[INDICES]
+    if not g or not h or g[DURATION] ~= h[DURATION]
+      or g[OPTIONAL] ~= COPIES and (g[TOTAL] ~= h[TOTAL] or g[INDICES] ~= h[INDICES])  -- the number of copies changes
       or g[BUDGET] ~= h[BUDGET] or g[OPTIONAL] ~= h[OPTIONAL] then return false end
     for d = NEED + 1, NEED + R do
       if g[d] ~= h[d] then return false end

@@ -26,6 +26,7 @@ from omega.cellstate.memory.pools import next_epoch, publish_epoch
 from omega.cellstate.memory.queries import MemoryQueries, over_ledger
 from omega.cellstate.memory.schedulers import deregister_scheduler, register_scheduler, renew_scheduler
 from omega.cellstate.memory.shards import claim_directory, claim_shard, end_shard
+from omega.cellstate.memory.speculate import speculate
 from omega.cellstate.memory.sync import sync
 from omega.cellstate.memory.trees import assign_trees, set_pools
 from omega.cellstate.memory.updates import settle, update
@@ -157,6 +158,7 @@ class MemoryCell(MemoryQueries):
     resize = over_ledger(resize)
     update = over_ledger(update)
     settle = over_ledger(settle)
+    speculate = over_ledger(speculate)
     claim_directory = over_ledger(claim_directory)
     claim_shard = over_ledger(claim_shard)
     end_shard = over_ledger(end_shard)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from omega.cellstate.errors import Fenced
 from omega.cellstate.executors import simulates
+from omega.cellstate.memory.copies import beside
 from omega.cellstate.memory.delta import has_diverged
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.pools import admits, chain_of, tree_of
@@ -58,6 +59,8 @@ def victims_of(ledger: Ledger, t: Validation, j: JobRow, c: Claim, m: MachineRow
     refused = set[Verdict]()
     units: list[Unit] = []
     listed: dict[int, int] = {}
+    if c.evict and j.groups[c.group].copies:
+        return Verdict.PRECEDENCE  # a copy evicts nothing
     for placement, wanted in c.evict:
         run = m.runs.get(placement) if placement > 0 else None
         if run:
@@ -212,6 +215,8 @@ def validate(ledger: Ledger, t: Validation, c: Claim) -> tuple[int, Verdict]:
             return 0, Verdict.LIMIT
         return 0, units if isinstance(units, Verdict) else Verdict.MOVED
     want = min(c.count, left)
+    if g.copies and beside(g, m, t.claimed.get(c.group, 0), want):
+        return 0, Verdict.FULL
     if t.stocks is not None:
         n, verdict = fit_by_share(ledger, t, j, m, g, want, units, t.stocks)
     else:
@@ -265,6 +270,7 @@ def apply_evictions(ledger: Ledger, units: list[Unit], m: MachineRow, reason: st
 
 def apply(ledger: Ledger, t: Validation, j: JobRow, stamp: int) -> None:
     """Write the accepted claims."""
+    ledger.transaction = stamp
     reason = f"precedence:{t.id}" if t.stocks is None else f"fair-share:{t.id}"
     if t.stocks is not None and any(t.taken):
         ledger.fact(*t.stocks.fact(t.id))

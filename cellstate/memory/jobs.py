@@ -28,6 +28,7 @@ from omega.cellstate.model import (
     Job,
     JobSpec,
     JobState,
+    TaskGroup,
     check_author,
     runs_commands,
 )
@@ -126,7 +127,7 @@ def stop(
     if j.state <= JobState.HELD or (kept and state is JobState.STOPPED):
         overtaken(ledger, j, check)
         ledger.open()
-        stopped, j.state = stop_unplaced(j), state
+        stopped, j.state = stop_unplaced(ledger, j), state
         (ledger.touch_job if state is JobState.ABANDONED else partial(modify, ledger))(j)  # people do not abandon
         ledger.due.pop(job_id, None)
         if j.placed and not keep:
@@ -255,7 +256,7 @@ def resize_once(
 ) -> bool:
     """Make one call of the script; return whether another one is needed."""
     live(ledger, j.id)
-    if any(number >= len(j.groups) for number in totals):
+    if any(number >= len(j.groups) or j.groups[number].copies for number in totals):
         raise refused(ledger, j, "group")
     asked = {j.groups[number]: total for number, total in totals.items()}
     if all(g.total == total for g, total in asked.items()):
@@ -356,13 +357,17 @@ def _opaque(spec: JobSpec) -> dict[str, Any]:
 
 
 def _asked(spec: JobSpec) -> tuple[Any, ...]:
-    groups = [
-        (tuple(g.need), g.duration_ms, g.count, g.count, g.optional, -1 if g.once else g.budget) for g in spec.groups
-    ]
+    groups = [(*_fixed(g), tuple(g.need), g.duration_ms, g.count, g.count) for g in spec.groups]
     return spec.name, spec.kind, spec.precedence, spec.gang, spec.gang_min, groups, _opaque(spec)
 
 
 def _essence(j: JobRow) -> tuple[Any, ...]:
     """Return the constant part of a job: everything but state, counts and ranges."""
-    groups = [(g.amounts, g.duration, g.total, g.indices, g.optional, -1 if g.once else g.budget) for g in j.groups]
+    groups = [
+        (*_fixed(g), g.amounts, g.duration, *((0, 0) if g.copies else (g.total, g.indices))) for g in j.groups
+    ]  # fmt: skip
     return j.name, j.kind.name, j.precedence, j.gang, j.gang_min, groups, j.spec
+
+
+def _fixed(g: TaskGroup | GroupRow) -> tuple[bool, bool, int]:
+    return g.copies, g.optional and not g.copies, -1 if g.once else g.budget

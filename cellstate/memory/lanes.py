@@ -40,7 +40,7 @@ def count_in_lane(ledger: Ledger, j: JobRow) -> None:
     lane = j.lane
     lane.version = ledger.version + 1
     for g in j.groups:
-        if g.wanted != g.unplaced:
+        if g.wanted != g.unplaced and not g.copies:  # copies hold room, and are no demand
             lane.wanted += _wants(g, g.unplaced) - _wants(g, g.wanted)
             g.wanted = g.unplaced
         if g.held != g.placed:

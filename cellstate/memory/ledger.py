@@ -178,6 +178,8 @@ class Ledger:
         # Strict gangs that lost a member to an eviction in this call.
         self.strict: list[JobRow] = []
         self.freed = False
+        # The transaction whose ends are applied: its stamp marks the machines of copies too.
+        self.transaction = self.stamp
 
     def fact(self, *line: object) -> None:
         """Add a fact to this call."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
+from omega.cellstate.memory.copies import remove
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.ranges import NONE
 from omega.cellstate.memory.records import JobRow
@@ -35,10 +36,15 @@ def finished(j: JobRow) -> bool:
     return not stopped and all(g.finished == g.total for g in j.groups)
 
 
-def stop_unplaced(j: JobRow) -> int:
+def stop_unplaced(ledger: Ledger, j: JobRow) -> int:
     """Stop the unplaced tasks of a job, also delayed ones. Returns their number."""
+    for g in j.groups:
+        if g.copies and g.unplaced:
+            remove(ledger, g, g.waiting)
     count = j.unplaced + j.delayed
     for g in j.groups:
+        if g.copies:
+            continue
         g.stopped += g.unplaced + g.delayed
         g.unplaced, g.delayed, g.waiting, g.losses = 0, 0, NONE, []
     j.unplaced = j.delayed = 0
@@ -47,7 +53,7 @@ def stop_unplaced(j: JobRow) -> int:
 
 def give_up(ledger: Ledger, j: JobRow, awaited: JobRow) -> None:
     """Stop a job with a dependency that can no longer be satisfied; its record keeps that dependency."""
-    count = stop_unplaced(j)
+    count = stop_unplaced(ledger, j)
     j.state = JobState.STOPPED
     ledger.fact("stop", j.id, count, f"after:{awaited.id}")
 

@@ -7,11 +7,11 @@ from omega.cellstate.memory.ledger import LogLine
 from omega.cellstate.memory.ranges import spell
 from omega.cellstate.memory.records import allocated
 
-OF_TASKS = frozenset({"place", "finished", "failed", "retried", "lost", "evicted", "stopped", "left"})
-OF_SPANS = frozenset({"fail", "late", "requeue"})
+OF_TASKS = frozenset({"place", "finished", "failed", "retried", "lost", "evicted", "stopped", "left", "promote"})
+OF_SPANS = frozenset({"fail", "late", "requeue", "speculate", "unneeded"})
 OF_JOBS = frozenset(
     {"submit", "stop", "abandon", "done", "hold", "gate", "pass", "release", "resize", "drop", "awaited", "met",
-     "update", "updated", "stalled", "fail", "requeue", "attempt", "again"}
+     "update", "updated", "stalled", "fail", "requeue", "attempt", "again", "speculate", "unneeded"}
 )  # fmt: skip
 
 

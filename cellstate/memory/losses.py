@@ -98,7 +98,7 @@ def end_late(ledger: Ledger, j: JobRow, machine: int, placement: int, part: Span
     for g in j.groups if j.state <= JobState.HELD else ():
         taken = NONE
         for loss in g.losses:
-            if loss.placement != placement:
+            if loss.placement != placement or g.copies:
                 continue
             inside = loss.tasks if part is None else span_split(loss.tasks, part)[0]
             if not loss.due:

@@ -204,7 +204,7 @@ def refused_pool(ledger: Ledger, spec: JobSpec) -> Submitted | None:
 
 def _demand(j: JobRow) -> JobDemand | None:
     waits = j.state is not JobState.ACTIVE
-    groups = tuple((g.amounts, g.unplaced + g.delayed, g.placed) for g in j.groups)
+    groups = tuple((g.amounts, 0 if g.copies else g.unplaced + g.delayed, g.placed) for g in j.groups)
     if not any(placed or (unplaced and not waits) for _, unplaced, placed in groups):
         return None
     optional = tuple(at for at, g in enumerate(j.groups) if g.optional)

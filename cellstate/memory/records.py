@@ -89,18 +89,19 @@ class LossRow:
 class GroupRow:
     """A task group of a job.
 
-    `unplaced` without the `delayed` tasks; `runs`: placement id → machine, in order, under minus the id while leaving.
+    `unplaced` without the `delayed` tasks; `copies`: it has copies of the group before it; `runs`: placement id →
+    machine, in order, under minus the id while leaving.
     """
 
-    __slots__ = ("amounts", "budget", "delayed", "duration", "failed", "finished", "held", "indices", "job", "leaving",
-                 "losses", "many", "need", "number", "once", "optional", "placed", "runs", "stopped", "total",
-                 "unplaced", "waiting", "wanted")  # fmt: skip
+    __slots__ = ("amounts", "budget", "copies", "delayed", "duration", "failed", "finished", "held", "indices", "job",
+                 "leaving", "losses", "many", "need", "number", "once", "optional", "placed", "runs", "stopped",
+                 "total", "unplaced", "waiting", "wanted")  # fmt: skip
 
     def __init__(self, job: "JobRow", number: int, group: TaskGroup, total: int) -> None:
         """Create with all tasks unplaced."""
         self.job, self.number, self.amounts = job, number, tuple(group.need)
         self.need, self.many = _measured(self.amounts)
-        self.duration, self.optional = group.duration_ms, group.optional
+        self.duration, self.optional, self.copies = group.duration_ms, group.optional or group.copies, group.copies
         self.budget, self.once = group.budget, group.once
         self.total = self.unplaced = self.indices = total
         self.losses: list[LossRow] = []

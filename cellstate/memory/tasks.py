@@ -4,6 +4,7 @@ Amounts on machines (occupy) and of kinds (book) are separate from the records, 
 first and writes the second later.
 """
 
+from omega.cellstate.memory.copies import OUTRUN, Copied, meet, promote, remove
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.losses import count_ended, forget_losses, lose
 from omega.cellstate.memory.pools import book_in_pools, count_in_pools
@@ -44,6 +45,10 @@ def note_again(ledger: Ledger, j: JobRow) -> None:
 def place(ledger: Ledger, j: JobRow, group: int, m: MachineRow, count: int) -> None:
     """Record `count` tasks of a group as one run on a machine."""
     g = j.groups[group]
+    if count > 1 and g.copies:  # each copy is a run of its own
+        for _ in range(count):
+            place(ledger, j, group, m, 1)
+        return
     tasks, g.waiting = span_take(g.waiting, count)
     # It starts only when leaving tasks on this machine, or of this group elsewhere, are gone (semantics 2).
     hold = 1 if m.leaving or g.leaving else 0
@@ -70,6 +75,8 @@ def take_off(ledger: Ledger, m: MachineRow, placement: int, part: Spans, how: En
     j = g.job
     gone, rest = span_split(tasks, part)
     count = span_count(gone)
+    met = meet(ledger, g, gone, how, reason)
+    ending = span_split(gone, met.kept)[1] if met else gone
     if rest:
         m.runs[placement] = g, rest
     else:
@@ -92,30 +99,64 @@ def take_off(ledger: Ledger, m: MachineRow, placement: int, part: Spans, how: En
     j.begun = j.begun or how is not EndKind.FINISHED
     count_admitted(ledger, j, before)
     ledger.touch_job(j)
-    spent = NONE
-    dropped = g.optional and how not in (EndKind.FINISHED, EndKind.STOPPED) and j.state <= JobState.HELD
+    if met and met.kept and g.losses:
+        forget_losses(g, met.kept, unlinked=True)
+    lasting = how in (EndKind.FINISHED, EndKind.STOPPED) or j.state > JobState.HELD
+    dropped, spent = g.copies or (g.optional and not lasting), NONE
     if dropped:
         g.total -= count
-    elif how in ENDS or j.state > JobState.HELD:
-        count_ended(g, how, count)
-        if g.losses:
+        if g.copies:
             forget_losses(g, gone)
-    elif how in (EndKind.LOST, EndKind.RETRIED):
-        spent = lose(ledger, g, gone, placement, m.index if how is EndKind.RETRIED else None)
-    elif g.once:
-        spent = gone  # it was started, so it is not placed again
-    else:
-        if g.losses:
-            forget_losses(g, gone, unlinked=True)
-        g.waiting = span_add(g.waiting, gone)
-        g.unplaced, j.unplaced, j.returned = g.unplaced + count, j.unplaced + count, True
+    elif ending:
+        spent = count_off(ledger, m, g, placement, ending, how)
     g.failed += span_count(spent)
     ledger.fact(WORDS[how], placement, m.index, g, gone, m.number, m.capacity, m.free, reason)
     if dropped:
         ledger.fact("drop", j.id, g.number, count, WORDS[how])
     if spent:
         ledger.fact("fail", j.id, g.number, spent, WORDS[how])
+    if met:
+        follow(ledger, met, how, reason)
     return count
+
+
+def count_off(ledger: Ledger, m: MachineRow, g: GroupRow, placement: int, ending: Spans, how: EndKind) -> Spans:
+    """Count tasks that were taken off as ended, or put them back; return those that are not placed again."""
+    j = g.job
+    if how in ENDS or j.state > JobState.HELD:
+        count_ended(g, how, span_count(ending))
+        if g.losses:
+            forget_losses(g, ending)
+    elif how in (EndKind.LOST, EndKind.RETRIED):
+        return lose(ledger, g, ending, placement, m.index if how is EndKind.RETRIED else None)
+    elif g.once:
+        return ending  # it was started, so it is not placed again
+    else:
+        if g.losses:
+            forget_losses(g, ending, unlinked=True)
+        g.waiting, back = span_add(g.waiting, ending), span_count(ending)
+        g.unplaced, j.unplaced, j.returned = g.unplaced + back, j.unplaced + back, True
+    return NONE
+
+
+def follow(ledger: Ledger, met: Copied, how: EndKind, reason: str) -> None:
+    """After the end of tasks: promote their copies, or end them."""
+    if met.waiting:
+        remove(ledger, met.group, met.waiting)
+    for m, placement in met.runs:
+        if met.ends:
+            why = OUTRUN if how is EndKind.FINISHED else reason
+            end_tasks(ledger, m, placement, None, EndKind.STOPPED, why, ledger.transaction)
+        else:
+            promote(ledger, met.group, m, placement, WORDS[how])
+
+
+def win(ledger: Ledger, g: GroupRow, task: Spans) -> None:
+    """Stop the original of a copy that finishes before it; the copy is promoted."""
+    for loss in list(g.losses):
+        if loss.tasks == task:
+            m = ledger.M[loss.machine]
+            end_tasks(ledger, m, loss.placement, task, EndKind.STOPPED, OUTRUN, ledger.transaction)
 
 
 def acknowledge(ledger: Ledger, m: MachineRow, placement: int, part: Spans | None) -> int:
@@ -150,6 +191,10 @@ def end_tasks(
     count = span_count(gone)
     if count == 0:
         return 0
+    ledger.transaction = transaction
+    if how is EndKind.FINISHED and g.copies:
+        win(ledger, g, gone)
+        g, _ = m.runs[placement]
     ledger.touch(m, transaction, moves=moves)
     occupy(m, g, -count)
     book(ledger, g.job.kind, g, -count)

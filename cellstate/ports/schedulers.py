@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from omega.cellstate.model import Job
 from omega.cellstate.pools import Epoch
 from omega.cellstate.ports.parts import ChangeTotals, Housekeeping, StopJobs
-from omega.cellstate.replies import Awaited, CommitRequest, Membership, Reply
+from omega.cellstate.replies import Awaited, Budget, CommitRequest, Membership, Original, Reply
 
 
 class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
@@ -62,6 +62,13 @@ class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
         """Record that the first attempt of these jobs placed nothing: their wait is over. Returns how many are new.
 
         A job of which something was placed since then stays unchanged.
+        """
+
+    def speculate(self, job_id: str, originals: Sequence[Original], budget: Budget, at_ms: int, by: str) -> int:
+        """Add copies of running tasks to the group for copies behind theirs, within a budget; returns their number.
+
+        They wait like other tasks, are placed on another machine than their original, and evict nothing. What ends one
+        of the two ends or promotes the other (semantics 41). A task that no longer runs so, or has a copy, is left out.
         """
 
     def next_epoch(self) -> int:

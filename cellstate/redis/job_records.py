@@ -24,7 +24,7 @@ from omega.cellstate.model import (
 from omega.cellstate.pages import Counts, JobHead
 from omega.cellstate.ranges import EMPTY
 from omega.cellstate.redis.records import pack, unpack
-from omega.cellstate.schema import AMOUNTS, CHANGING, FIXED, GROUP, NEVER, Field
+from omega.cellstate.schema import AMOUNTS, CHANGING, COPIES, FIXED, GROUP, NEVER, Field
 from omega.cellstate.task_losses import Retried, TaskLoss
 
 Fields = dict[str, Any]
@@ -157,7 +157,8 @@ def _new_group(group: TaskGroup, count: int) -> Fields:
     return {
         "duration": group.duration_ms, "total": count, "indices": count, "unplaced": count, "placed": 0,
         "finished": 0, "failed": 0, "stopped": 0, "delayed": 0, "budget": NEVER if group.once else group.budget,
-        "optional": group.optional, "waiting": waiting, "runs": "", "rest": "", "need": tuple(group.need),
+        "optional": COPIES if group.copies else int(group.optional), "waiting": waiting, "runs": "", "rest": "",
+        "need": tuple(group.need),
     }  # fmt: skip
 
 
@@ -203,13 +204,16 @@ def chunk_fields(job_id: str, record: bytes, dimensions: int) -> Iterator[tuple[
 
 def _group(group: Fields, apart: str | None) -> GroupStatus:
     budget = group["budget"]
+    if group["optional"] > COPIES:
+        raise ValueError(f"a group is optional as {group['optional']}")
     once = budget == NEVER
     rest = group["rest"]
     return GroupStatus(
         need=group["need"], duration_ms=group["duration"], total=group["total"],
         unplaced=group["unplaced"] + group["delayed"], placed=group["placed"],
         finished=group["finished"], failed=group["failed"], stopped=group["stopped"], waiting=group["waiting"],
-        runs=_all_runs(group["runs"], apart, group["indices"]), optional=group["optional"], indices=group["indices"],
+        runs=_all_runs(group["runs"], apart, group["indices"]), indices=group["indices"],
+        optional=group["optional"] > 0, copies=group["optional"] == COPIES,
         budget=BUDGET if once else budget, once=once, losses=_losses(rest) if rest else ()
     )  # fmt: skip
 
@@ -368,8 +372,11 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
     """Read a job in short from its record."""
     job = decode(record, dimensions)
     total = unplaced = placed = finished = failed = stopped = 0
-    wanted = [0] * dimensions
+    wanted, copies = [0] * dimensions, 0
     for group in job["groups"]:
+        if group["optional"] == COPIES:
+            copies += group["total"]
+            continue
         waiting = group["unplaced"] + group["delayed"]
         total, unplaced, placed = total + group["total"], unplaced + waiting, placed + group["placed"]
         finished, failed = finished + group["finished"], failed + group["failed"]
@@ -379,4 +386,4 @@ def read_head(job_id: str, record: bytes, dimensions: int) -> JobHead:
                 wanted[d] += waiting * need
     counts = Counts(total=total, unplaced=unplaced, placed=placed, finished=finished, failed=failed, stopped=stopped)
     name, state = job["name"] or job_id, _STATES[job["state"]]
-    return JobHead(job_id, name, job["kind"], job["precedence"], job["order"], state, counts, tuple(wanted))
+    return JobHead(job_id, name, job["kind"], job["precedence"], job["order"], state, counts, tuple(wanted), copies)

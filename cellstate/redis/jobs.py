@@ -21,7 +21,7 @@ from omega.cellstate.plain_text import check_texts, plain_reason
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.pages import RedisPages
 from omega.cellstate.refusals import refusal
-from omega.cellstate.replies import Submitted
+from omega.cellstate.replies import Budget, Original, Submitted
 from omega.cellstate.resources import LARGEST
 
 
@@ -104,6 +104,12 @@ class RedisJobs(RedisPages):
     def settle(self, job_id: str, reason: str, at_ms: int, by: str) -> bool:
         values = {**self._values(at_ms, by), "job": job_id, "reason": " ".join(reason.split())}
         return bool(self._run("settle", values)[1])
+
+    @override
+    def speculate(self, job_id: str, originals: Sequence[Original], budget: Budget, at_ms: int, by: str) -> int:
+        values = {**self._values(at_ms, by), "job": job_id, "most": budget.job, "cell_most": budget.cell}
+        asked = [f"{machine} {placement} {task}" for machine, placement, task in originals]
+        return int(self._run("speculate", values, asked, extra=self._hints())[1])
 
     @override
     def note_attempts(self, jobs: Sequence[str], at_ms: int, by: str) -> int:

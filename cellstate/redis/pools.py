@@ -20,6 +20,7 @@ from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.scripts import Script, script
 from omega.cellstate.refusals import jobs_in_pool, pools_overtaken
 from omega.cellstate.replies import EpochMark, Reply
+from omega.cellstate.schema import COPIES
 from omega.cellstate.server import translate
 from omega.cellstate.transaction import Position
 
@@ -294,7 +295,8 @@ def read_demand(job_id: str, record: bytes, size: int, lanes: Mapping[str, Lane]
     job = decode(record, size)
     waits, groups, some = job["state"] != JobState.ACTIVE, [], False
     for group in job["groups"]:
-        unplaced, placed = group["unplaced"] + group["delayed"], group["placed"]
+        unplaced = 0 if group["optional"] == COPIES else group["unplaced"] + group["delayed"]
+        placed = group["placed"]
         some = some or placed > 0 or (unplaced > 0 and not waits)
         groups.append((group["need"], unplaced, placed))
     if not some:

@@ -65,6 +65,8 @@ class Books:
                     need, n = job.groups[run.group].need, len(indices(run.tasks))
                     sums = [held + amount * n for held, amount in zip(sums, need, strict=True)]
                 known = self.placements.setdefault(run.placement, (run.job, run.group, m.index))
+                if known[1] == run.group + 1 and job.groups[known[1]].copies:  # the copy was promoted
+                    known = self.placements[run.placement] = run.job, run.group, m.index
                 assert known == (run.job, run.group, m.index), "a placement id names one placement for good"
             assert tuple(sums) == allocated(m.capacity, m.free)
             if m.state in (MachineState.DOWN, MachineState.GONE):

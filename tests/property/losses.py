@@ -1,4 +1,4 @@
-"""Random losses of tasks, and ends that are reported late."""
+"""Random losses of tasks, ends that are reported late, and copies."""
 
 from abc import abstractmethod
 
@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 
 from omega.cellstate.memory import MemoryCell
+from omega.cellstate.ranges import indices
+from omega.cellstate.replies import Budget, Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from tests.property.books import Books
 from tests.property.worlds import Worlds, endings_of
@@ -47,3 +49,13 @@ class Losses(RuleBasedStateMachine):
     def housekeep(self, at: int, most: int = 1_000) -> None:
         self.worlds.do(lambda world: world.cell.housekeep(at, "batch/0", most))
         self.books.look()
+
+    def speculate(self, data: st.DataObject) -> None:
+        """Request copies of running tasks, some of which have one."""
+        runs = [run for run in self.twin.runs(list(self.twin.ledger.M)) if not run.leaving]
+        chosen = data.draw(st.lists(st.sampled_from(runs), min_size=1, max_size=4), "originals") if runs else []
+        at, job = self.tick(), chosen[0].job if chosen else "j1"
+        budget = Budget(data.draw(st.integers(1, 4)), data.draw(st.integers(2, 6)))
+        first = data.draw(st.integers(0, 1))
+        asked = [Original(run.machine, run.placement, indices(run.tasks)[0] + first) for run in chosen]
+        self.worlds.do(lambda world: world.cell.speculate(job, asked, budget, at, "batch/0"))

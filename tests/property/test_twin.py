@@ -27,7 +27,7 @@ SCALES = (1, 1_000, 4_900_000_000_000)
 """Small amounts, and ones whose sums pass 10^14 (semantics 12)."""
 DISTURBANCES = (
     "machine", "machine", "member", "agent", "executor", "limit", "stop", "stop", "tend", "loss", "hold", "resize",
-    "update", "pools",
+    "update", "pools", "speculate", "speculate",
 )  # fmt: skip
 ENDS = (EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.STOPPED, EndKind.EVICTED)
 SIZES = (10, 10, 8, 9), (12, 20, 5, 14), (6, 4, 9, 3), (4, 6, 4, 8), (20, 12, 20, 6), (2, 3, 3, 2)
@@ -137,8 +137,11 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
                 TaskGroup(self.scaled(need), count, 5, words, optional=spare and i == 1, budget=budget, once=once)
                 for i, (need, count) in enumerate(groups)
             )
+            copied = not once and not spare and len(tasks) == 1 and data.draw(often)
+            if copied:
+                tasks += (TaskGroup(tasks[0].need, 0, 5, words, copies=True),)
             kind, precedence = data.draw(st.sampled_from(["batch", "service"])), data.draw(st.integers(0, 3))
-            gang = data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang]))
+            gang = Gang.NO if copied else data.draw(st.sampled_from([Gang.NO, Gang.NO, *Gang]))
             extra = {**({"policy": words} if words else {}), "user": f"u{number % 3}", "pool": "p q"[: number % 2]}
             least = data.draw(st.sampled_from([0, 1, 2, 3]), "minimum") if gang else 0
             least = min(least, sum(group.count for group in tasks))
@@ -264,6 +267,8 @@ class Twins(Losses, JobChanges, ExecutorChanges, PoolChanges, Assertions):
             self.change_pools(data)
         elif what == "loss":
             self.lose(data)
+        elif what == "speculate":
+            self.speculate(data)
         elif what == "tend":
             at, most = self.tick(data.draw(st.sampled_from([3, 500, 700_000]))), data.draw(st.integers(1, 3))
             self.housekeep(at, most)

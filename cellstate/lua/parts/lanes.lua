@@ -49,9 +49,10 @@ do
     local before, after = 0, 0
     for i = 1, #j.groups do
       local g = j.groups[i]
-      if g.wanted ~= g[UNPLACED] then lanes.want(l, g, g.wanted, g[UNPLACED]) end
+      local own = g[OPTIONAL] ~= COPIES  -- copies hold room, and are neither demand nor tasks of their own
+      if own and g.wanted ~= g[UNPLACED] then lanes.want(l, g, g.wanted, g[UNPLACED]) end
       local more = g[PLACED] - g.held
-      before, after = before + g.held, after + g[PLACED]
+      if own then before, after = before + g.held, after + g[PLACED] end
       if more ~= 0 then
         for d = 1, R do l[HOLDS + d] = l[HOLDS + d] + g[NEED + d] * more end
         if pools.limited then pools.book(l, g, more) end

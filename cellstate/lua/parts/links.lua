@@ -38,7 +38,7 @@ local function set_free(j)
   touch_job(j)
 end
 
-local function optional(g) return g[OPTIONAL] == 1 end
+local function optional(g) return g[OPTIONAL] > 0 end
 
 -- Whether jobs wait for a job, or a release of these is under way.
 function waiters.wait_for(j) return find(j.links, '>*', 1, true) ~= nil end
@@ -55,13 +55,28 @@ local function finished(j)
   return true
 end
 
+-- Remove waiting copies; number: that of their group (copies.lua).
+function far.copies.remove(j, number, g, tasks)
+  for _, loss in ipairs(losses_of(g)) do loss.tasks = select(2, span_split(loss.tasks, tasks)) end
+  g[WAITING], g.first = select(2, span_split(waiting_of(g), tasks)), false
+  local count = span_count(tasks)
+  g[UNPLACED], g[TOTAL], j.unplaced = g[UNPLACED] - count, g[TOTAL] - count, j.unplaced - count
+  touch_job(j)
+  fact(format('unneeded %s %d %s', j.id, number, tasks))
+end
+
 -- Stop the unplaced tasks of a job, delayed ones too. Returns their number.
 local function stop_unplaced(j)
+  for i, g in ipairs(j.copied and j.groups or {}) do
+    if g[OPTIONAL] == COPIES and g[UNPLACED] > 0 then far.copies.remove(j, i - 1, g, waiting_of(g)) end
+  end
   local count = j.unplaced + j.delayed
   for _, g in ipairs(j.groups) do
-    g[STOPPED] = g[STOPPED] + g[UNPLACED] + g[DELAYED]
-    waiting_of(g)  -- merges the collected changes into the text
-    g[UNPLACED], g[WAITING], g.losses, g.loss_list, g[DELAYED] = 0, '-', false, false, 0
+    if g[OPTIONAL] ~= COPIES then
+      g[STOPPED] = g[STOPPED] + g[UNPLACED] + g[DELAYED]
+      waiting_of(g)  -- merges the collected changes into the text
+      g[UNPLACED], g[WAITING], g.losses, g.loss_list, g[DELAYED] = 0, '-', false, false, 0
+    end
   end
   j.unplaced, j.delayed = 0, 0
   return count

@@ -183,7 +183,7 @@ local function end_late(j, machine, placement, part, how)
   for number, g in ipairs(j.state <= HELD and j.groups or {}) do
     local list, taken = losses_of(g), '-'
     for _, loss in ipairs(list) do
-      if loss.placement == placement then
+      if loss.placement == placement and g[OPTIONAL] ~= COPIES then
         local inside = part == '*' and loss.tasks or (span_split(loss.tasks, part))
         if loss.due == 0 then inside = (span_split(waiting_of(g), inside)) end
         local n = span_count(inside)

@@ -16,6 +16,7 @@ local gained = {}
 -- Keys that this call would write and that are not in KEYS: the caller repeats the call with them. Checked before the
 -- validation, because nothing is rolled back (semantics 12). Returns the reply {"keys", name…}, or nil.
 local function lacking()
+  if far.copies.load then far.copies.load() end
   local names, seen = {}, {}
   local function want(name)
     if not named[name] then names[#names + 1] = name end

@@ -7,8 +7,10 @@
 --@schema
 local M, J, K = {}, {}, {}
 local touched, changed_jobs = {}, {}
+--@const COPIES 2
 -- Runs that stand apart from their job's record, and what is done with them: placements.lua.
-local far = { lists = {}, touched = {} }
+-- far.copies: copies.lua.
+local far = { lists = {}, touched = {}, copies = {} }
 
 -- A machine's table: its words, and what this call does to it. key: its index as text.
 local function machine_of(key, runs, ...)
@@ -84,7 +86,7 @@ local function read_job(id, text)
     local g = group_of(layout, text, at)
     at = g[NEED + R + 1]
     groups[i], placed, unplaced, delayed = g, placed + g[PLACED], unplaced + g[UNPLACED], delayed + g[DELAYED]
-    if g.losses then j.lossy = true end
+    if g.losses then j.lossy, j.copied = true, j.copied or g[OPTIONAL] == COPIES end
   end
   j.groups, j.placed, j.unplaced, j.delayed = groups, placed, unplaced, delayed
   j.was_complete = unplaced + delayed == 0 and placed == 0

@@ -67,6 +67,10 @@ end
 -- Record count tasks of a group as one run on a machine. The caller counts admitted jobs and touches this one.
 local function place(j, group, m, count)
   local g = j.groups[group + 1]
+  if count > 1 and g[OPTIONAL] == COPIES then  -- each copy is a run of its own
+    for _ = 1, count do place(j, group, m, 1) end
+    return
+  end
   local tasks = take_waiting(g, count)
   -- The run starts only after leaving tasks of this machine, and of these tasks elsewhere, have ended (semantics 2).
   local hold = (find(m.runs, '!', 1, true) or has_leaving(g)) and '1' or '0'
@@ -86,13 +90,16 @@ local ENDED = { finished = FINISHED, failed = FAILED, stopped = STOPPED }
 -- Take tasks of a run off its machine. how: finished, failed, retried, lost, evicted, stopped.
 -- Evicted and stopped tasks stay as leaving until their end is acknowledged (semantics 2). An optional
 -- task that is evicted, lost or failed is dropped from the total and never pending again (4). Lost and retried tasks
--- are delayed, or fail (losses.lua); those of an at-most-once group fail when they are evicted too (26).
--- Returns how many there were. The caller has freed the amounts; what follows reason is what find_run found.
+-- are delayed, or fail (losses.lua); those of an at-most-once group fail when they are evicted too (26). A task whose copy
+-- runs continues as that (copies.lua). Returns how many there were. The caller has freed the amounts; what follows reason is
+-- what find_run found.
 local function take_off(m, placement, part, how, reason, from, to, id, group, tasks)
   local j = J[id]
   local g = j.groups[group + 1]
   local gone, rest = span_split(tasks, part)
   local count = span_count(gone)
+  local met = j.copied and far.copies.meet(j, tonumber(group), g, gone, how, reason)
+  local ending = met and select(2, span_split(gone, met.kept)) or gone
   local stays = rest ~= '-' and (' ' .. placement .. ':' .. id .. ':' .. group .. ':' .. rest) or ''
   m.runs = sub(m.runs, 1, from - 1) .. stays .. sub(m.runs, to + 1)
   local item = placement .. '@' .. m.key
@@ -110,22 +117,27 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   local before = j.placed
   g[PLACED], j.placed, freed = g[PLACED] - count, before - count, true
   count_admitted(j, before)
-  local dropped = how ~= 'finished' and how ~= 'stopped' and j.state <= HELD and optional(g)
+  local dropped = g[OPTIONAL] == COPIES or how ~= 'finished' and how ~= 'stopped' and j.state <= HELD and optional(g)
   local ended, spent = ENDED[how] or (j.state > HELD and STOPPED), '-'
+  if met and g.losses and met.kept ~= '-' then forget_losses(j, g, met.kept, true) end
   if dropped then
     g[TOTAL] = g[TOTAL] - count
+    if g[OPTIONAL] == COPIES then forget_losses(j, g, gone) end
+  elseif ending == '-' then
+    spent = '-'  -- all of them continue as their copies
   elseif ended then
-    g[ended] = g[ended] + count
-    if g.losses then forget_losses(j, g, gone) end
+    g[ended] = g[ended] + span_count(ending)
+    if g.losses then forget_losses(j, g, ending) end
   elseif how == 'lost' or how == 'retried' then
-    spent = lose(j, g, gone, placement, how == 'retried' and m.key)
+    spent = lose(j, g, ending, placement, how == 'retried' and m.key)
   elseif g[BUDGET] == NEVER then
     spent = gone  -- it has begun, so it is not placed again
   else
-    if g.losses then forget_losses(j, g, gone, true) end
+    if g.losses then forget_losses(j, g, ending, true) end
     g.back = g.back or {}
-    g.back[#g.back + 1] = gone
-    g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + count, j.unplaced + count, true
+    g.back[#g.back + 1] = ending
+    local back = span_count(ending)
+    g[UNPLACED], j.unplaced, j.returned = g[UNPLACED] + back, j.unplaced + back, true
   end
   if spent ~= '-' then g[FAILED] = g[FAILED] + span_count(spent) end
   if how ~= 'finished' then j.begun = true end
@@ -134,6 +146,7 @@ local function take_off(m, placement, part, how, reason, from, to, id, group, ta
   fact(with_values(line, m) .. ' ' .. reason)
   if dropped then fact(format('drop %s %s %d %s', id, group, count, how)) end
   if spent ~= '-' then fact(format('fail %s %s %s %s', id, group, spent, how)) end
+  if met then far.copies.follow(j, met, how, reason) end
   return count
 end
 
@@ -164,6 +177,13 @@ local function end_tasks(m, placement, part, how, reason, transaction)
   if count == 0 then return 0 end
   local j = J[id]
   local g = j.groups[group + 1]
+  if j.copied then
+    far.copies.transaction = transaction
+    if how == 'finished' and g[OPTIONAL] == COPIES and far.copies.win(j, g, gone) then
+      from, to, id, group, tasks = find_run(m, placement, false)
+      g = j.groups[group + 1]
+    end
+  end
   touch(m, transaction)
   occupy(m, g, -count)
   book(K[j.kind], g, -count)
@@ -171,6 +191,7 @@ local function end_tasks(m, placement, part, how, reason, transaction)
   if chain then pools.hold(chain, g, -count) end
   return take_off(m, placement, gone, how, reason, from, to, id, group, tasks)
 end
+far.copies.end_tasks = end_tasks
 
 -- Evicting members of a strict gang may evict all: read their machines too (semantics 8).
 local function load_strict_gangs()

@@ -1,5 +1,5 @@
 -- Sums of the cell that no lane has, in meta (cellstate/sums.py): tasks of all jobs there ever were, in total and by how
--- they ended; jobs by state, those that ended also when they are no longer kept. Of jobs with placed tasks jobs_halted are
+-- they ended; live copies of tasks (copies.lua); jobs by state, those that ended also when they are no longer kept. Of jobs with placed tasks jobs_halted are
 -- held, and jobs_stopping are stopped or abandoned: neither count as running.
 
 lanes.totals = { changed = {} }
@@ -23,7 +23,7 @@ do
 
   -- A new job.
   function totals.enter(j)
-    for i = 1, #j.groups do add('tasks_total', j.groups[i][TOTAL]) end
+    for i = 1, #j.groups do add('tasks_total', j.groups[i][TOTAL]) end  -- there are no copies yet
     if j.state == HELD and j.unplaced > 0 then add('jobs_held', 1) end
   end
 
@@ -32,7 +32,7 @@ do
     for i = 1, #j.groups do
       local g = j.groups[i]
       local was = g.was
-      add('tasks_total', g[TOTAL] - was[1])
+      add(g[OPTIONAL] == COPIES and 'copies' or 'tasks_total', g[TOTAL] - was[1])
       add('tasks_finished', g[FINISHED] - was[2])
       add('tasks_failed', g[FAILED] - was[3])
       add('tasks_stopped', g[STOPPED] - was[4])

@@ -1,0 +1,236 @@
+"""Copies of slow tasks (semantics 41): what ends a task or its copy ends or promotes the other in the same call."""
+
+import pytest
+
+from omega.cellstate.audit import verify
+from omega.cellstate.digest.step import digest
+from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
+from omega.cellstate.replies import Budget, Original
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
+from tests.contract.conftest import AnyCell, Member, job
+
+MANY = Budget(10, 10)
+FINISHED, FAILED, LOST, EVICTED, STOPPED = (
+    EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.EVICTED, EndKind.STOPPED
+)  # fmt: skip
+
+
+def spec(name: str = "a", count: int = 2, **words: object) -> JobSpec:
+    groups = TaskGroup((1, 1), count), TaskGroup((1, 1), 0, copies=True)
+    return JobSpec(name, name, "batch", groups, **words)  # type: ignore[arg-type]
+
+
+def copy_to(member: Member, machine: int, count: int = 1, **words: object) -> Outcome:
+    return member.transact(Transaction("a", (Claim(machine, 1, count, **words),)))[0]  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def copied(cell: AnyCell, member: Member) -> AnyCell:
+    """Tasks 0 and 1 of job a run as placements 1 and 2 on m0, a copy of task 1 as placement 3 on m2."""
+    cell.submit([spec()], 0, "ada")
+    assert member.place("a", (0, 1), (0, 1)).accepted
+    assert cell.speculate("a", [Original(0, 2, 1)], MANY, 1, "batch/0") == 1
+    assert copy_to(member, 2).accepted
+    return cell
+
+
+def kept(cell: AnyCell) -> Job:
+    found = cell.job("a")
+    assert found is not None
+    return found
+
+
+def counts(cell: AnyCell) -> list[tuple[int, ...]]:
+    return [(g.total, g.unplaced, g.placed, g.finished, g.failed, g.stopped) for g in kept(cell).groups]
+
+
+def running(cell: AnyCell) -> list[tuple[int, int, int, str, bool]]:
+    runs = cell.runs([0, 1, 2])
+    return sorted((run.placement, run.machine, run.group, run.tasks, run.leaving) for run in runs)
+
+
+def sound(cell: AnyCell) -> None:
+    """The audit finds nothing, nothing is demanded, and the records of the log agree with the jobs."""
+    while digest(cell, 10_000_000):
+        pass
+    report = verify(cell)
+    assert not report.violations, report.violations
+
+
+def end(cell: AnyCell, *ends: tuple[int, int, EndKind]) -> list[int]:
+    return cell.end([TaskEnd(machine, placement, how, "*", "drain") for machine, placement, how in ends], 2, "e0")
+
+
+ORIGINAL, COPY = (0, 2), (2, 3)
+LEFT_ORIGINAL, LEFT_COPY = (2, 0, 0, "1", True), (3, 2, 1, "1", True)
+AS_ORIGINAL = (3, 2, 0, "1", False)
+STILL = (2, 0, 0, "1", False)
+ENDINGS = {
+    # the end of one of the two: what of task 1 is on machines then, and the counts of the group
+    "the original finishes": (ORIGINAL, FINISHED, [LEFT_COPY], (2, 0, 1, 1, 0, 0)),
+    "the copy finishes": (COPY, FINISHED, [LEFT_ORIGINAL], (2, 0, 1, 1, 0, 0)),
+    "the original is lost": (ORIGINAL, LOST, [AS_ORIGINAL], (2, 0, 2, 0, 0, 0)),
+    "the original fails": (ORIGINAL, FAILED, [AS_ORIGINAL], (2, 0, 2, 0, 0, 0)),
+    "the original is retried": (ORIGINAL, EndKind.RETRIED, [AS_ORIGINAL], (2, 0, 2, 0, 0, 0)),
+    "the original is evicted": (ORIGINAL, EVICTED, [LEFT_ORIGINAL, AS_ORIGINAL], (2, 0, 2, 0, 0, 0)),
+    "the original is stopped": (ORIGINAL, STOPPED, [LEFT_ORIGINAL, LEFT_COPY], (2, 0, 1, 0, 0, 1)),
+    "the copy is lost": (COPY, LOST, [STILL], (2, 0, 2, 0, 0, 0)),
+    "the copy fails": (COPY, FAILED, [STILL], (2, 0, 2, 0, 0, 0)),
+    "the copy is evicted": (COPY, EVICTED, [STILL, LEFT_COPY], (2, 0, 2, 0, 0, 0)),
+    "the copy is stopped": (COPY, STOPPED, [STILL, LEFT_COPY], (2, 0, 2, 0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("case", ENDINGS)
+def test_one_end_ends_or_promotes_the_other(copied: AnyCell, case: str) -> None:
+    where, how, left, of_group = ENDINGS[case]
+    assert end(copied, (*where, how)) == [1]
+    assert running(copied) == sorted([(1, 0, 0, "0", False), *left])
+    assert counts(copied) == [of_group, (0, 0, 0, 0, 0, 0)]
+    assert (kept(copied).pending, kept(copied).groups[1].losses) == (False, ())
+    assert copied.machines()[2].allocated == ((1, 1) if AS_ORIGINAL in left else (0, 0))
+    assert end(copied, (*where, how)) == [0], "a repeated call changes nothing"
+    sound(copied)
+
+
+@pytest.mark.parametrize("first", [ORIGINAL, COPY])
+def test_both_finish_at_once_and_one_counts(copied: AnyCell, first: tuple[int, int]) -> None:
+    second = COPY if first == ORIGINAL else ORIGINAL
+    assert end(copied, (*first, FINISHED), (*second, FINISHED), (0, 1, FINISHED)) == [1, 0, 1]
+    assert counts(copied) == [(2, 0, 0, 2, 0, 0), (0, 0, 0, 0, 0, 0)]
+    assert kept(copied).state is JobState.DONE
+    outrun = [fact.words for fact in copied.facts() if fact.words[0] == "stopped"]
+    assert [(words[1], words[-1]) for words in outrun] == [(str(second[1]), "outrun")]
+    assert [m.allocated for m in copied.machines()] == [(0, 0)] * 3
+    assert copied.sums().wanted == copied.sums().held == (0, 0)
+    sound(copied)
+    assert copied.end([TaskEnd(second[0], second[1], EndKind.LEFT)], 3, "e0") == [1]
+    assert running(copied) == []
+    sound(copied)
+
+
+def test_a_lost_end_of_the_winner_is_sent_again(copied: AnyCell) -> None:
+    assert end(copied, (*COPY, FINISHED)) == [1]
+    assert end(copied, (*COPY, FINISHED)) == [0]
+    assert end(copied, (*ORIGINAL, FINISHED)) == [0], "it is leaving: it was outrun"
+    assert counts(copied)[0] == (2, 0, 1, 1, 0, 0)
+    late = [TaskEnd(0, 2, FINISHED, "*", "", "a")]
+    assert copied.end(late, 4, "e0") == [0]
+
+
+def test_a_late_end_of_a_lost_original_has_no_effect_while_its_copy_runs(copied: AnyCell) -> None:
+    end(copied, (*ORIGINAL, LOST))
+    assert copied.end([TaskEnd(0, 2, FINISHED, "*", "", "a")], 4, "e0") == [0]
+    assert end(copied, (*COPY, FINISHED)) == [1]
+    assert counts(copied)[0] == (2, 0, 1, 1, 0, 0)
+    sound(copied)
+
+
+def test_machines_that_go_down_with_a_copy_or_an_original(copied: AnyCell) -> None:
+    copied.set_machine_state(2, MachineState.DOWN, 5, "ada")
+    assert counts(copied) == [(2, 0, 2, 0, 0, 0), (0, 0, 0, 0, 0, 0)]
+    assert running(copied) == [(1, 0, 0, "0", False), STILL, LEFT_COPY]
+    sound(copied)
+
+
+def test_an_original_on_a_machine_that_goes_down_is_not_requeued(copied: AnyCell) -> None:
+    copied.set_machine_state(0, MachineState.DOWN, 5, "ada")
+    assert counts(copied)[0] == (2, 1, 1, 0, 0, 0), "task 0 has no copy"
+    assert AS_ORIGINAL in running(copied)
+    sound(copied)
+
+
+def test_an_executor_that_ends_loses_both_and_each_task_is_requeued_once(copied: AnyCell, member: Member) -> None:
+    copied.deregister_executor(copied.register_executor("e0", "n", 600_000, 0), 5, "e0", reaped=False)
+    assert counts(copied) == [(2, 2, 0, 0, 0, 0), (0, 0, 0, 0, 0, 0)]
+    sound(copied)
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_stopping_and_shrinking_a_job_ends_its_copies(copied: AnyCell, member: Member, placed: bool) -> None:
+    if not placed:
+        assert copied.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0") == 1
+    copied.resize("a", {0: 1}, 3, "ada")
+    assert counts(copied)[1][:3] == ((0, 0, 0) if placed else (1, 1, 0)), "task 1 and its copy are stopped"
+    sound(copied)
+    copied.stop("a", 4, "ada")
+    assert kept(copied).groups[1].total == 0
+    copied.housekeep(5, "batch/0")
+    assert counts(copied) == [(1, 0, 0, 0, 0, 1), (0, 0, 0, 0, 0, 0)]
+    sound(copied)
+    with pytest.raises(Refused):
+        copied.resize("a", {1: 1}, 3, "ada")
+
+
+def test_a_stopped_job_ends_both_in_any_order(copied: AnyCell) -> None:
+    copied.stop("a", 4, "ada", JobState.ABANDONED, keep=True)
+    assert end(copied, (*COPY, FINISHED)) == [1]
+    assert counts(copied) == [(2, 0, 1, 1, 0, 0), (0, 0, 0, 0, 0, 0)]
+    sound(copied)
+
+
+def test_what_a_copy_takes_and_what_it_does_not(cell: AnyCell, member: Member) -> None:
+    cell.submit([spec(count=3), job("low")], 0, "ada")
+    member.place("a", (0, 1), (0, 1), (1, 1))
+    sums = cell.sums()
+    asked = [Original(0, 2, 1), Original(0, 2, 1), Original(1, 3, 2), Original(1, 3, 1), Original(2, 9, 0)]
+    assert cell.speculate("a", asked, MANY, 1, "batch/0") == 2, "those that run so, once each"
+    assert cell.speculate("a", asked, MANY, 1, "batch/0") == 0
+    after = cell.sums()
+    assert (after.wanted, after.held, after.tasks) == (sums.wanted, sums.held, sums.tasks), "no demand"
+    assert copy_to(member, 0).claims == ((0, Verdict.FULL),), "the original runs there"
+    assert copy_to(member, 1, 2).claims == ((0, Verdict.FULL),), "that of the second does"
+    assert copy_to(member, 1).accepted
+    assert copy_to(member, 2, evict=((1, 1),)).claims == ((0, Verdict.PRECEDENCE),), "a copy evicts nothing"
+    assert copy_to(member, 2).accepted
+    placed = cell.sums()
+    assert (placed.held, placed.tasks) == ((5, 5), sums.tasks), "copies hold room, and are not counted as tasks"
+    assert [head.counts.placed for head in cell.job_heads() if head.id == "a"] == [3]
+    sound(cell)
+
+
+def test_the_budgets_of_job_and_cell(cell: AnyCell, member: Member) -> None:
+    cell.submit([spec(count=4), spec("b", 1)], 0, "ada")
+    member.place("a", (0, 1), (0, 1), (0, 1), (0, 1))
+    member.place("b", (1, 1))
+    asked = [Original(0, n, n - 1) for n in (1, 2, 3, 4)]
+    assert cell.speculate("a", asked, Budget(2, 9), 1, "batch/0") == 2
+    assert cell.speculate("a", asked, Budget(9, 3), 1, "batch/0") == 1
+    assert cell.speculate("b", [Original(1, 5, 0)], Budget(9, 3), 1, "batch/0") == 0, "those of all jobs count"
+    end(cell, (0, 1, FINISHED))
+    assert cell.speculate("b", [Original(1, 5, 0)], Budget(9, 3), 1, "batch/0") == 1, "a copy that waited is gone"
+    sound(cell)
+
+
+def test_copies_are_victims_of_any_precedence(copied: AnyCell) -> None:
+    copied.submit([JobSpec("high", "high", "batch", (TaskGroup((4, 8), 1),), 1)], 0, "ada")
+    other = Member(copied, "batch/1")
+    outcome = other.transact(Transaction("high", (Claim(2, 0, 1, evict=((3, 1),)),)))[0]
+    assert outcome.accepted
+    assert running(copied)[:2] == [(1, 0, 0, "0", False), STILL]
+    assert counts(copied)[1] == (0, 0, 0, 0, 0, 0)
+    sound(copied)
+
+
+def test_gangs_and_at_most_once_tasks_are_refused(cell: AnyCell) -> None:
+    with pytest.raises(BadInput, match="gang"):
+        spec(gang=Gang.YES)
+    for first in (TaskGroup((1, 1), 1, once=True), TaskGroup((2, 1), 1), TaskGroup((1, 1), 1, optional=True)):
+        with pytest.raises(BadInput, match="copies"):
+            JobSpec("a", "a", "batch", (first, TaskGroup((1, 1), 0, copies=True)))
+    with pytest.raises(BadInput, match="begins empty"):
+        TaskGroup((1, 1), 1, copies=True)
+
+
+def test_many_copies_end_with_the_tasks_of_one_run(cell: AnyCell, member: Member) -> None:
+    cell.submit([spec(count=4)], 0, "ada")
+    member.place("a", (0, 4))
+    assert cell.speculate("a", [Original(0, 1, n) for n in (3, 1, 0)], MANY, 1, "batch/0") == 3
+    assert copy_to(member, 1, 2).accepted, "tasks 0 and 1, a run each; the copy of 3 waits"
+    assert end(cell, (0, 1, EVICTED)) == [4]
+    assert counts(cell) == [(4, 2, 2, 0, 0, 0), (0, 0, 0, 0, 0, 0)]
+    assert kept(cell).groups[0].waiting == "2-3"
+    assert [run for run in running(cell) if not run[4]] == [(2, 1, 0, "0", False), (3, 1, 0, "1", False)]
+    sound(cell)
