@@ -6,14 +6,22 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, Self, get_args
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    model_validator,
+)
 
 from omega.arrays import Array, parse_array
-from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
 from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
 from omega.cellstate.resources import Resources, parse_bytes
+from omega.jobfile.speculation import Copied, may_be_copied, read_copied
+from omega.jobfile.values import STRICT, Duration, reading
 from omega.schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_runner, read_spread
 from omega.schedulers.constraints.locality import read_locality
 from omega.schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
@@ -25,7 +33,7 @@ MOST_RESTARTS = 1_000
 LEAST_HEALTH_MS = 100
 LEAST_LOG, MOST_LOG = 4 << 10, 1 << 30
 """Minimum and maximum size of a task's stored output, in bytes."""
-UNCHANGED = ("name", "command", "time_limit", "log_limit", "image")
+UNCHANGED = ("name", "command", "time_limit", "log_limit", "image", "repeatable")
 """Fields of a group that are passed on unchanged, times in milliseconds."""
 
 GANGS: Mapping[bool | str, Gang] = {False: Gang.NO, True: Gang.YES, "strict": Gang.STRICT}
@@ -43,19 +51,6 @@ def _rule_of_job(field: str) -> Callable[[str], str]:
         except BadInput as error:
             raise ValueError(str(error).removeprefix(f"job {field} ")) from None
         return value
-
-    return check
-
-
-def _reading(read: Callable[[Any], Any], *, as_written: bool = False) -> Callable[[Any], Any]:
-    """Return a validator that reads a value, and returns it as read or, for schedulers, as written."""
-
-    def check(value: Any) -> Any:
-        try:
-            result = read(value)
-        except BadInput as error:
-            raise ValueError(str(error)) from None
-        return value if as_written else result
 
     return check
 
@@ -140,21 +135,20 @@ def _waits(value: Any) -> Any:
 
 Variable = Annotated[str, AfterValidator(_variable)]
 Size = Annotated[int, BeforeValidator(_bytes)]
-Duration = Annotated[int, BeforeValidator(_reading(parse_duration))]
 Amount = Annotated[Any, AfterValidator(_amount)]
-Constraint = Annotated[Any, AfterValidator(_reading(read_constraint, as_written=True))]
-Domain = Annotated[Any, AfterValidator(_reading(read_spread, as_written=True))]
-Near = Annotated[Any, AfterValidator(_reading(partial(read_relations, "near"), as_written=True))]
-Apart = Annotated[Any, AfterValidator(_reading(partial(read_relations, "apart_from"), as_written=True))]
-Runner = Annotated[str, AfterValidator(_reading(read_runner))]
+Constraint = Annotated[Any, AfterValidator(reading(read_constraint, as_written=True))]
+Domain = Annotated[Any, AfterValidator(reading(read_spread, as_written=True))]
+Near = Annotated[Any, AfterValidator(reading(partial(read_relations, "near"), as_written=True))]
+Apart = Annotated[Any, AfterValidator(reading(partial(read_relations, "apart_from"), as_written=True))]
+Runner = Annotated[str, AfterValidator(reading(read_runner))]
 Image = Annotated[str, AfterValidator(_image)]
 PoolPath = Annotated[str, AfterValidator(_pool_path)]
 
 
 class Strict(BaseModel):
-    """Base of all models: unknown fields are refused, and types are strict: ``count: "5"`` is no number."""
+    """Base of the models of this file."""
 
-    model_config = ConfigDict(extra="forbid", defer_build=True, strict=True, populate_by_name=True)
+    model_config = STRICT
 
 
 class Wait(Strict):
@@ -258,9 +252,10 @@ class Tasks(Strict):
     restart: Annotated[Restart | None, BeforeValidator(_restart)] = None
     health: Liveness | None = None
     time_limit: Duration = 0
+    repeatable: bool = False
     grace: Duration | None = None
     log_limit: Size = 0
-    array: Annotated[Any, AfterValidator(_reading(_array))] = None
+    array: Annotated[Any, AfterValidator(reading(_array))] = None
 
     @model_validator(mode="after")
     def _counted_once(self) -> Self:
@@ -327,12 +322,16 @@ class JobForm(Strict):
     requeue: Literal["always", "never"] = "always"
     policy: dict[str, Any] = {}
     annotations: dict[str, str] = {}
+    speculation: Annotated[Copied | None, BeforeValidator(read_copied), AfterValidator(may_be_copied)] = None
 
     def groups(self, need: Need) -> tuple[TaskGroup, ...]:
         """Return its task groups; `need` reads the resources of one, given its position in the job."""
         once = self.requeue == "never"
         groups = (tasks.group(need(("tasks", i), tasks)) for i, tasks in enumerate(self.tasks))
-        return tuple(replace(group, once=True) if once else group for group in groups)
+        stored = tuple(replace(group, once=True) if once else group for group in groups)
+        if self.speculation is None:
+            return stored
+        return tuple(each for group in stored for each in (group, replace(group, count=0, once=False, copies=True)))
 
     def spec(self) -> dict[str, Any]:
         """Return the job's fields for schedulers and executors, for `JobSpec.spec`."""
@@ -341,21 +340,22 @@ class JobForm(Strict):
         if self.expected_duration is not None:
             fields["expected_duration"] = self.expected_duration / 1000
         fields |= {"update": self.update.model_dump()} if self.update else {}
+        fields |= {"speculation": self.speculation.spec()} if self.speculation else {}
         fields |= {"on_abandon": "keep"} if self.on_abandon == "keep" else {}
         return fields | ({"after": [wait.model_dump() for wait in self.after]} if self.after else {})
 
 
 def fields_at(path: tuple[str | int, ...], job: type[JobForm] = JobForm) -> list[str]:
     """Return the fields allowed in the mapping at a path within a job."""
-    model: type[Strict] | None = job
+    model: type[BaseModel] | None = job
     for name in path:
         if isinstance(name, str) and model is not None:
             model = _within(model.model_fields[name].annotation) if name in model.model_fields else None
     return list(model.model_fields) if model else []
 
 
-def _within(annotation: Any) -> type[Strict] | None:
+def _within(annotation: Any) -> type[BaseModel] | None:
     """Return the model in an annotation: ``list[Tasks]``, ``Locality | None``."""
-    if isinstance(annotation, type) and issubclass(annotation, Strict):
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((model for each in get_args(annotation) if (model := _within(each))), None)

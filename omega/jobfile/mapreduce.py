@@ -13,7 +13,8 @@ from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUDGET, TaskGroup
 from omega.cellstate.resources import parse_amount, parse_bytes
-from omega.jobfile.form import MOST_TASKS, Amount, Constraint, Duration, JobForm, Need, Restart, Strict, Tasks
+from omega.jobfile.form import MOST_TASKS, Amount, Constraint, JobForm, Need, Restart, Strict, Tasks
+from omega.jobfile.values import Duration
 from omega.mapreduce.plan import MapReducePlan
 from omega.schedulers.sizing.model import PLAN
 

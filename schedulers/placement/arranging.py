@@ -6,6 +6,7 @@ from random import Random
 
 import numpy as np
 
+from omega.cellstate import ranges
 from omega.cellstate.model import Gang
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, ClaimColumns
@@ -14,6 +15,8 @@ from omega.schedulers.policies import Placement, claims_of
 from omega.schedulers.work import Work, together
 
 _NO_GANG = Gang.NO
+RACK = "rack"
+"""The attribute by which copies of slow tasks are placed apart from their originals."""
 TRIES = 3
 """Random orders that are tried after the order by task size."""
 
@@ -26,6 +29,8 @@ def elsewhere(placement: Placement, work: Work, snapshot: Snapshot, rng: Random)
     groups = work.job.groups
     if len(groups) == 1 and not groups[0].losses:
         return arranged(placement, work, snapshot, rng)
+    if any(group.copies and left for group, left in zip(groups, work.left, strict=True)):
+        return _with_copies(placement, work, snapshot, rng)
     failed = {loss.retried.machine for group in groups for loss in group.losses if loss.retried.failures}
     failed = {machine for machine in failed if machine < snapshot.size}
     if not failed:
@@ -44,6 +49,36 @@ def elsewhere(placement: Placement, work: Work, snapshot: Snapshot, rng: Random)
         snapshot.undo(mark)
         return arranged(placement, work, snapshot, rng)
     return [*claims, *arranged(placement, replace(work, left=left, places=places), snapshot, rng)]
+
+
+def _with_copies(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+    """Place tasks, then their copies one by one: never on the machine of the original, in another rack if one has room.
+
+    The store gives copies to claims in the order of their indices, so the first that fits nowhere ends it.
+    """
+    groups = work.job.groups
+    own = [0 if group.copies else left for group, left in zip(groups, work.left, strict=True)]
+    claims = list(elsewhere(placement, replace(work, left=own), snapshot, rng)) if any(own) else []
+    racks = snapshot.attributes.codes(RACK)
+    for number, (group, left) in enumerate(zip(groups, work.left, strict=True)):
+        if not group.copies or not left:
+            continue
+        originals = {task: loss.retried.machine for loss in group.losses for task in ranges.indices(loss.tasks)}
+        one = replace(work, left=[int(other == number) for other in range(len(groups))])
+        for task in ranges.indices(group.waiting)[-left:]:
+            others = np.ones(snapshot.size, dtype=np.bool_)
+            beside = originals.get(task, snapshot.size)
+            far = others
+            if beside < snapshot.size:
+                others[beside] = False
+                far = others & (racks[: snapshot.size] != racks[beside])
+            placed = arranged(placement, one, snapshot.narrow(far), rng) if far.any() else ()
+            if not placed:
+                placed = arranged(placement, one, snapshot.narrow(others), rng)
+            if not placed:
+                break
+            claims += placed
+    return claims
 
 
 def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:

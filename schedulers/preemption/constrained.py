@@ -4,6 +4,7 @@ A preemption that declares `applies_constraints` is called as it is.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -22,7 +23,9 @@ def suspects(preemption: Preemption, work: Work, snapshot: Snapshot, rng: Random
         return None  # the others of its minimum are delayed
     if work.until > snapshot.now:
         return None  # a policy delays it: it left room
-    work = together(work)
+    work = together(_without_copies(work))
+    if not work.remaining:
+        return None
     return preemption.suspects(work, _view(preemption, work, snapshot), rng)
 
 
@@ -33,12 +36,20 @@ def evictions(
 
     A gang with a minimum evicts for as many tasks as that lacks, then for one after the other.
     """
-    work = together(work)
+    work = together(_without_copies(work))
     mark, view = snapshot.mark(), _view(preemption, work, snapshot)
     claims = claims_of(preemption, preemption.place(work, view, placement, rng))
     if applies_constraints(preemption) or not claims or not demanding(work, snapshot):
         return claims
     return enforced(work, claims, snapshot, mark)
+
+
+def _without_copies(work: Work) -> Work:
+    """Return the work without copies of slow tasks, which evict nothing (semantics 41)."""
+    groups = work.job.groups
+    if len(groups) == 1 or not any(group.copies for group in groups):
+        return work
+    return replace(work, left=[0 if group.copies else left for group, left in zip(groups, work.left, strict=True)])
 
 
 def _view(preemption: Preemption, work: Work, snapshot: Snapshot) -> Snapshot:

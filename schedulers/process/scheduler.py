@@ -28,6 +28,7 @@ from omega.schedulers.failing import FailingJobs, as_one_line
 from omega.schedulers.instruments import Figures
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.policies import Asserting
+from omega.schedulers.process.copies import Copies
 from omega.schedulers.process.diary import Diary
 from omega.schedulers.process.endpoint import METRICS, endpoint
 from omega.schedulers.process.epochs import EpochReader
@@ -82,6 +83,7 @@ class SupervisedScheduler:
     _hung_since: float = 0.0
     _looked_after: float = 0.0
     _excess: Excess = field(default_factory=Excess)
+    _copies: Copies = field(default_factory=Copies)
     _failed: dict[str, Any] | None = None
     """The error that ends this scheduler, with its time."""
     _roll_at: float = NEVER
@@ -97,7 +99,7 @@ class SupervisedScheduler:
         """Run until a signal; raises OmegaError when it cannot start or the store refuses for good."""
         await_store(self.url, self.member)
         self.figures.since = time.time()
-        self.scheduler.instruments += [self.figures, self.reasons, Diary(self.member)]
+        self.scheduler.instruments += [self.figures, self.reasons, self._copies, Diary(self.member)]
         with self._shown() as self._url:
             anyio.run(self._supervise)
 
@@ -264,6 +266,7 @@ class SupervisedScheduler:
         due = time.monotonic() - self._looked_after > self.lease_ms / 1000
         if due and not housekeep(cell, int(time.time() * 1000), self.member):
             self._looked_after = time.monotonic()
+        self._copies.request(cell, self.scheduler.kind, live.snapshot.size, time.time(), self.member)
         if self._members[:1] == [self.member]:
             self._excess.relieve(cell, live.snapshot, time.time(), self.member)
         self._roll(cell)

@@ -49,8 +49,8 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
     """Return the order of one task; `own` holds the variables of tasks that run an Omega command.
 
     The task's environment is the agent's without OMEGA_ settings, then the job's variables, then the task's identity.
-    Its directory is the job's, else the directory of submission if it exists here, else the
-    task's own directory. Raises BadInput when the task's runner is not on this machine, refuses or fails.
+    Its directory is the job's, else the directory of submission if it exists here, else the task's own; a copy of a
+    slow task runs in its own. Raises BadInput when the task's runner is not on this machine, refuses or fails.
     """
     said = group_spec(job, key.group)
     group = job.groups[key.group]
@@ -59,6 +59,7 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
     if site.user is not None:
         inherited |= {"HOME": site.user["home"], "USER": site.user["name"], "LOGNAME": site.user["name"]}
     origin = str(job.spec.get("submitted_in", ""))
+    number = key.group - group.copies  # a copy has the identity of its original
     index = array_index(said, key.task)
     numbered = {} if index is None else {"OMEGA_ARRAY_INDEX": str(index)}
     policy = Policy.of(job.spec)
@@ -67,20 +68,23 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         **job.spec.get("environment", {}),
         "OMEGA_JOB": job.id,
         "OMEGA_JOB_NAME": job.name,
-        "OMEGA_GROUP": said.get("name") or str(key.group),
-        "OMEGA_GROUP_NUMBER": str(key.group),
-        "OMEGA_GENERATION": str(generations(job)[key.group]),
+        "OMEGA_GROUP": said.get("name") or str(number),
+        "OMEGA_GROUP_NUMBER": str(number),
+        "OMEGA_GENERATION": str(generations(job)[number]),
         "OMEGA_TASK": str(key.task),
         "OMEGA_MACHINE": site.machine,
         "OMEGA_PLACEMENT": str(key.placement),
         MARK: str(place),
         **numbered,
+        **({"OMEGA_COPY": "1"} if group.copies else {}),
         **own,
     }
     made = {
         "command": said.get("command") or _simulated(group.duration_ms),
         "environment": {**inherited, **identity},
-        "directory": job.spec.get("directory") or (origin if site.there(origin) else str(place / "work")),
+        "directory": str(place / "work")
+        if group.copies
+        else job.spec.get("directory") or (origin if site.there(origin) else str(place / "work")),
         "restart": restart._asdict(),
         "final": DECIDED if own else None,
         "time_limit_ms": said.get("time_limit", 0),

@@ -14,6 +14,7 @@ from omega.cellstate.resources import Dimensions
 from omega.jobfile import document as jobfile_document
 from omega.jobfile.reader import JobFile, load
 
+ENDLESS = "tasks of services and workers of MapReduce do not end, so none is slow"
 FULL = """
 name: crawl
 id: crawl-1
@@ -75,6 +76,16 @@ def test_every_field() -> None:
     groups = (TaskGroup((500, 256), 40, 30_000, fetch), TaskGroup((2000, 2), 1))
     extra = {"pool": "analytics/adhoc", "user": "ada", "environment": {"LANG": "C"}, "directory": "/data"}
     assert read(FULL) == [JobSpec("crawl-1", "crawl", "service", groups, 100, Gang.STRICT, extra)]
+
+
+def test_a_job_whose_tasks_get_copies_has_a_group_for_them() -> None:
+    (job,) = read(
+        "name: a\nid: a\nspeculation: {after: 10m, copies: 2}\ntasks:\n- {command: [x], repeatable: true, count: 3}"
+    )
+    said = {"command": ["x"], "repeatable": True}
+    assert job.groups == (TaskGroup((0, 0), 3, 0, said), TaskGroup((0, 0), 0, 0, said, copies=True))
+    assert job.spec == {"speculation": {"after": 600.0, "copies": 2}}
+    assert read("name: a\nspeculation: false\ntasks: [{}]")[0].groups == (TaskGroup((0, 0), 1),)
 
 
 def test_the_least_a_job_says() -> None:
@@ -146,8 +157,8 @@ def test_the_resources_of_another_cell() -> None:
         ("name: a\ntasks:\n- count: 1\n  cout: 2",
          ("4: tasks[0].cout: unknown field; did you mean count? allowed: name, count, resources, command, runner, "
           "image, duration, "
-         "constraints, spread, different_machines, near, apart_from, locality, restart, health, time_limit, grace, "
-         "log_limit, "
+         "constraints, spread, different_machines, near, apart_from, locality, restart, health, time_limit, "
+         "repeatable, grace, log_limit, "
          "array")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",
          "3: tasks[0].locality.zones: unknown field; allowed: machines, where, domains, wait"),
@@ -242,6 +253,16 @@ def test_the_resources_of_another_cell() -> None:
          r"3: environment.AB: 'A\tB' has the character U+0009, which cannot be shown; remove it"),
         ('name: a\nenvironment: {A: "\\u200b"}\ntasks: [{}]',
          r"2: environment.A: '\u200b' has the character U+200B, which cannot be shown; remove it"),
+        ("name: a\nspeculation: true\ntasks:\n- command: [x]",
+         "2: speculation: a copy runs the command twice, perhaps at once; write repeatable: true beside each command"),
+        ("name: a\nspeculation: true\ngang: true\ntasks: [{}]",
+         "2: speculation: copies are placed one by one, and a gang as a whole; leave speculation out"),
+        ("name: a\nspeculation: {}\nrequeue: never\ntasks: [{}]",
+         "2: speculation: requeue: never places each task at most once; leave speculation out"),
+        ("name: a\nspeculation: {factor: 0.5}\ntasks: [{}]",
+         "2: speculation.factor: 0.5 is not allowed; want at least 1.0"),
+        ("name: a\nkind: service\nspeculation: true\ntasks: [{}]",
+         f"3: speculation: {ENDLESS}; leave speculation out"),
         ("name: a\nenvironment: {a=b: c}\ntasks: [{}]",
          "2: environment.a=b: 'a=b' is not the name of a variable; write one without ="),
         ("&a [*a]", "1: a contains itself; write it out"),

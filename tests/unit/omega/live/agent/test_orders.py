@@ -58,6 +58,15 @@ def test_a_job_that_says_little() -> None:
     }
 
 
+def test_a_copy_has_the_identity_of_its_original_and_a_directory_of_its_own() -> None:
+    copied = job(groups=[{"command": ["true"]}] * 2, directory="/data")
+    copied.groups[1].copies = True
+    site = Site("h1", 5, Path("/state/lease"), Dimensions(), {}, bool)
+    original, copy = (order(copied, PlacementKey("j", number, 7, 3), PLACE, site, {}) for number in (0, 1))
+    assert (original["directory"], copy["directory"]) == ("/data", "/state/tasks/j.1.7.3/work")
+    assert copy["environment"] == {**original["environment"], "OMEGA_COPY": "1"}
+
+
 def test_a_job_that_says_all() -> None:
     said = {
         "name": "work",

@@ -1,0 +1,32 @@
+"""Copies of slow tasks in simulated time: what they gain with stragglers, and what they cost without."""
+
+import pytest
+
+from omega.schedulers.speculation import Speculation
+from omega.simulation.copies import CopiesResult, CopiesSimulation, SlowTasks
+
+SMALL = {"jobs": 30, "tasks": 20, "machines": 40, "every": 30.0}
+
+
+def both(**words: object) -> tuple[CopiesResult, CopiesResult]:
+    load = SlowTasks(**{**SMALL, **words})  # type: ignore[arg-type]
+    return CopiesSimulation(load, None).run(), CopiesSimulation(load, Speculation()).run()
+
+
+def test_with_stragglers_the_slowest_jobs_take_less_than_half() -> None:
+    without, with_copies = both(stragglers=0.02)
+    assert with_copies.copies > 0
+    assert with_copies.quantile(0.99) < without.quantile(0.99) / 2
+    assert with_copies.machine_seconds < 1.02 * without.machine_seconds, "outrun stragglers give back their time"
+
+
+@pytest.mark.parametrize(("variation", "most"), [(0.1, 1.01), (0.3, 1.01), (1.0, 1.15)])
+def test_without_stragglers_copies_cost_little(variation: float, most: float) -> None:
+    without, with_copies = both(stragglers=0.0, variation=variation)
+    assert with_copies.machine_seconds <= most * without.machine_seconds
+    assert with_copies.quantile(0.99) <= without.quantile(0.99)
+
+
+def test_a_seed_gives_the_same_result() -> None:
+    load = SlowTasks(jobs=5, machines=10)
+    assert CopiesSimulation(load, Speculation()).run() == CopiesSimulation(load, Speculation()).run()

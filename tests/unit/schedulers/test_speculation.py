@@ -1,0 +1,89 @@
+"""When a running task gets a copy, and where: the rules, and a scheduler that follows them."""
+
+import pytest
+
+from omega.cellstate.digest.step import digest
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.schedulers.process.copies import Copies
+from omega.schedulers.speculation import Speculation, cell_budget
+from tests.unit.schedulers.rig import Rig
+
+RULES = {
+    # rules, how long the finished of four tasks ran, how long a task may run
+    "nothing has finished": (Speculation(), [], None),
+    "less than half have finished": (Speculation(), [1.0], None),
+    "twice the upper quartile": (Speculation(), [1.0, 2.0], 4.0),
+    "the quartile of four": (Speculation(), [4.0, 1.0, 2.0, 3.0], 6.0),
+    "a time alone": (Speculation(after=5.0), [], 5.0),
+    "whatever is shorter": (Speculation(after=5.0), [1.0, 2.0], 4.0),
+    "other numbers": (Speculation(factor=1.5, quantile=0.5, finished=0.25), [2.0], 3.0),
+}
+
+
+@pytest.mark.parametrize("case", RULES)
+def test_the_rules(case: str) -> None:
+    rules, finished, limit = RULES[case]
+    assert rules.limit(finished, 4) == limit
+    slow = rules.slow([(3.5, "a"), (4.5, "b"), (9.0, "c")], finished, 4)
+    assert [name for _, name in slow] == [n for e, n in ((9.0, "c"), (4.5, "b"), (3.5, "a")) if limit and e > limit]
+
+
+@pytest.mark.parametrize("words", [{"after": 0.0}, {"factor": 0.9}, {"quantile": 0.0}, {"finished": 1.5}])
+def test_rules_that_would_copy_everything_are_refused(words: dict[str, float]) -> None:
+    with pytest.raises(BadInput, match="speculation"):
+        Speculation(**words)  # type: ignore[arg-type]
+
+
+def test_the_budgets_grow_with_the_job_and_the_cell() -> None:
+    assert [Speculation().budget(n) for n in (1, 19, 20, 100)] == [1, 1, 2, 10]
+    assert Speculation(copies=3).budget(100) == 3
+    assert [cell_budget(n) for n in (1, 80, 1_000)] == [8, 8, 100]
+
+
+def test_a_scheduler_places_a_copy_of_a_slow_task_on_another_machine() -> None:
+    rig, copies = Rig((100, 100), (100, 100), (100, 100)), Copies()
+    rig.scheduler.instruments.append(copies)
+    groups = TaskGroup((100, 100), 2), TaskGroup((100, 100), 0, copies=True)
+    rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {"factor": 2.0}}))
+    rig.until(lambda: rig.left("a") == 0)
+    rig.rest()
+    machines = {placement: machine for placement, machine, _ in rig.job("a").groups[0].runs}
+    rig.clock.seconds += 10
+    rig.other.end([TaskEnd(machines[1], 1, EndKind.FINISHED)], int(rig.clock.seconds * 1000), "e")
+
+    def look() -> int:
+        digest(rig.other, int(rig.clock.seconds * 1000))
+        return copies.request(rig.other, "batch", 3, rig.clock.seconds, "batch/0")
+
+    assert look() == 0, "it has not run twice as long yet"
+    rig.clock.seconds += 15
+    assert look() == 1
+    assert look() == 0, "it has one"
+    rig.until(lambda: rig.job("a").groups[1].placed == 1)
+    ((_, machine, _),) = rig.job("a").groups[1].runs
+    assert machine != machines[2]
+    restarted = Copies()
+    assert restarted.request(rig.other, "batch", 3, rig.clock.seconds + 99, "batch/0") == 0, "read from the store"
+    rig.end("a")
+    assert rig.job("a").groups[0].finished == 2
+    rig.check()
+
+
+def test_a_copy_without_room_on_another_machine_waits_and_evicts_nothing() -> None:
+    rig, copies = Rig((200, 200)), Copies()
+    rig.scheduler.instruments.append(copies)
+    groups = TaskGroup((100, 100), 1), TaskGroup((100, 100), 0, copies=True)
+    rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {"after": 5.0}}))
+    rig.until(lambda: rig.left("a") == 0)
+    rig.rest()
+    rig.clock.seconds += 60
+    digest(rig.other, int(rig.clock.seconds * 1000))
+    assert copies.request(rig.other, "batch", 1, rig.clock.seconds, "batch/0") == 1
+    for _ in range(20):
+        rig.step()
+    assert (rig.job("a").groups[1].placed, rig.figures.conflicts) == (0, 0), "the machine of its original is left out"
+    rig.end("a")
+    assert rig.job("a").groups[1].total == 0
+    rig.check()
