@@ -122,10 +122,9 @@ def executors_are_numbered(inspection: Inspection, cell_state: CellState, regist
 
 def _exists(message: tuple[int, int, str, str], cell_state: CellState) -> bool:
     placement, machine, job, group = message
-    if machine not in cell_state.rows or not 0 < placement <= cell_state.placements:
-        return False
-    owners = [(run.machine, run.job, _groups(run, cell_state)) for run in cell_state.by_placement.get(placement, [])]
-    return all(machine == at and job in ("", owner) and group in ("", *groups) for at, owner, groups in owners)
+    runs = [(run.machine, run.job, _groups(run, cell_state)) for run in cell_state.by_placement.get(placement, [])]
+    there = machine in cell_state.rows and 0 < placement <= cell_state.placements
+    return there and all(machine == at and job in ("", name) and group in ("", *groups) for at, name, groups in runs)
 
 
 def _groups(run: Run, cell_state: CellState) -> Iterator[str]:

@@ -216,6 +216,8 @@ _READERS: Mapping[str, _Reader] = {
     "fail": _named("job group tasks reason"),
     "requeue": _named("job group tasks"),
     "late": _named("placement machine job group tasks how"),
+    "promote": _named("placement machine job group tasks how"),
+    **dict.fromkeys(("speculate", "unneeded"), _named("job group tasks")),
     "gate": _stalled,
     **dict.fromkeys(("hold", "pass", "release", "awaited", "met", "update", "updated"), _named("job", "other")),
     "stalled": _stalled,

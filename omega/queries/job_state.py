@@ -53,14 +53,14 @@ def ended(job: Job) -> bool:
 
 
 def own_groups(job: Job) -> list[GroupStatus]:
-    """Return the groups of a job without the failures of versions that a later update replaced.
+    """Return the groups of a job without copies of tasks, and without failures of versions that an update replaced.
 
     Failed tasks of a replaced version were run again by its successor, so they are not the job's own result. Of a
     service neither are finished ones.
     """
     said = job.spec.get("targets")
     if said is None:
-        return job.groups
+        return [group for group in job.groups if not group.copies] if len(job.groups) > 1 else job.groups
     current = {row[0] for row in said}
     return [group if i in current else _replaced(group, job.kind) for i, group in enumerate(job.groups)]
 
@@ -89,10 +89,11 @@ def counts(groups: Sequence[GroupStatus | Counts]) -> dict[str, int]:
 
 
 def group_names(job: Job) -> list[str]:
-    """Return the name of each task group; its position when it has no name."""
+    """Return the name of each task group; its position when it has no name. Copies have that of their tasks' group."""
     said: Sequence[Mapping[str, Any]] = job.spec.get("groups", ())
     names = [str(each.get("name", "")) for each in said] + [""] * len(job.groups)
-    return [name or str(i) for i, name in zip(range(len(job.groups)), names, strict=False)]
+    shown = [name or str(i) for i, name in zip(range(len(job.groups)), names, strict=False)]
+    return [f"{shown[i - 1]} (copies)" if group.copies else shown[i] for i, group in enumerate(job.groups)]
 
 
 def tally(states: Iterable[str]) -> dict[str, int]:

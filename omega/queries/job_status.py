@@ -133,6 +133,7 @@ def _groups(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
             "duration_ms": group.duration_ms,
             "counts": counts([group]),
             "optional": group.optional,
+            "copies": group.copies,
             "indices": group.indices,
             "superseded": i not in current,
             "generation": generations(job)[i],
@@ -172,7 +173,7 @@ def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
             "delay_ms": max(0, loss.due_ms - now),
         }
         for number, group in enumerate(job.groups)
-        if number in own or going(group)
+        if (number in own or going(group)) and not group.copies
         for loss in group.losses
     ]
 

@@ -103,13 +103,13 @@ def job_tasks(cell: "Queries", job: "Job") -> JobTasks:
     start, width = max(at, kept.first - 1, kept.newest - MOST_TAIL), len(cell.dimensions)
     for fact in cell.facts(start, kept.newest - start) if kept.newest > start else []:
         words = fact.words
-        if job_of(words) == job.id and (words[0] in ENDS or words[0] in ("place", "fail", "late")):
+        if job_of(words) == job.id and (words[0] in ENDS or words[0] in ("place", "fail", "late", "promote")):
             fails, reason = words[0] in FAILS, reason_of(words, width)
             code = history.reason(reason) if fails and reason else 0
             group, tasks = (words[2], words[3]) if words[0] == "fail" else (words[4], words[5])
             results.add(words, int(group), ranges.spans(tasks), fact.at_ms, code)
     rows = [row for number in range(len(job.groups)) for row in _rows(job, number, results, history)]
-    return JobTasks(job, rows)
+    return JobTasks(job, [row for row in rows if row.state != "unknown" or not job.groups[row.group].copies])
 
 
 def _stored(cell: "Queries", job: "Job") -> JobResults:

@@ -54,11 +54,17 @@ class SlowTasks:
 
 @dataclass(frozen=True, slots=True)
 class CopiesResult:
-    """Completion times of jobs in ascending order, machine time of tasks and copies, and copies made (seconds)."""
+    """Completion times of jobs in ascending order, machine time of all runs and of those outrun (seconds), copies."""
 
     completions: list[float]
     machine_seconds: float
+    outrun_seconds: float
     copies: int
+
+    @property
+    def cost(self) -> float:
+        """The part of the machine time that outrun tasks and copies took."""
+        return self.outrun_seconds / self.machine_seconds
 
     def quantile(self, part: float) -> float:
         """Return a quantile of the completion times."""
@@ -90,7 +96,7 @@ class CopiesSimulation:
         """Job and start of running tasks, by placement and task."""
         self.known: dict[str, _Group] = {}
         self.completions: list[float] = []
-        self.seconds, self.copies = 0.0, 0
+        self.seconds, self.outrun, self.copies = 0.0, 0.0, 0
         self.draw = gamma(load.variation)
         self.waits = False
 
@@ -110,7 +116,7 @@ class CopiesSimulation:
                 self._look()
                 look += max(1.0, load.seconds / 60)
             self._place()
-        return CopiesResult(sorted(self.completions), self.seconds, self.copies)
+        return CopiesResult(sorted(self.completions), self.seconds, self.outrun, self.copies)
 
     def _submit(self, number: int) -> None:
         groups = [TaskGroup((1,), self.load.tasks), *([TaskGroup((1,), 0, copies=True)] if self.rules else [])]
@@ -156,7 +162,8 @@ class CopiesSimulation:
 
     def _stop(self, placement: int, machine: int, tasks: str) -> None:
         for task in indices(tasks):
-            self.seconds += self.now - self.runs.pop((placement, task))[1]
+            ran = self.now - self.runs.pop((placement, task))[1]
+            self.seconds, self.outrun = self.seconds + ran, self.outrun + ran
         self.cell.end([TaskEnd(machine, placement, EndKind.LEFT, tasks)], int(self.now * 1000), "e")
 
     def _finish(self, placement: int, machine: int, task: int) -> None:

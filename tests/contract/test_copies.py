@@ -9,6 +9,11 @@ from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, Ta
 from omega.cellstate.replies import Budget, Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
+from omega.cli.event_text import sentences
+from omega.queries.events import UNREADABLE, events as read_events
+from omega.queries.job_state import counts as counts_of_job, group_names, own_groups, state
+from omega.queries.names import Names
+from omega.queries.task_results import job_tasks
 from tests.contract.conftest import AnyCell, Member, job
 
 MANY = Budget(10, 10)
@@ -234,3 +239,32 @@ def test_many_copies_end_with_the_tasks_of_one_run(cell: AnyCell, member: Member
     assert kept(cell).groups[0].waiting == "2-3"
     assert [run for run in running(cell) if not run[4]] == [(2, 1, 0, "0", False), (3, 1, 0, "1", False)]
     sound(cell)
+
+
+def test_views_mark_copies_and_do_not_count_them(copied: AnyCell) -> None:
+    job = kept(copied)
+    assert (counts_of_job(own_groups(job))["total"], state(job)) == (2, "running")
+    assert group_names(job) == ["0", "0 (copies)"]
+    assert [(row.group, row.tasks, row.state) for row in job_tasks(copied, job).rows] == [
+        (0, "0-1", "running"),
+        (1, "1", "running"),
+    ]
+    end(copied, (*COPY, FINISHED))
+    rows = job_tasks(copied, kept(copied)).rows
+    assert [(row.group, row.tasks, row.state, row.machine) for row in rows] == [
+        (0, "0", "running", 0),
+        (0, "1", "finished", 2),
+    ]
+    said = [
+        event for event in read_events(copied, 0, 99) if event.kind in ("speculate", "promote", "stopped", UNREADABLE)
+    ]
+    assert [(each.kind, each.more.get("reason") or each.more.get("how")) for each in said] == [
+        ("speculate", None),
+        ("stopped", "outrun"),
+        ("promote", "stopped"),
+    ]
+    text = " ".join(line for _, line in sentences(said, Names(copied)))
+    assert text == (
+        "1 task of a (a) to be copied 1 task of a (a) stopped on m0: outrun · 1 task of a (a) continued as the copy:"
+        " stopped"
+    )

@@ -17,16 +17,15 @@ def test_with_stragglers_the_slowest_jobs_take_less_than_half() -> None:
     without, with_copies = both(stragglers=0.02)
     assert with_copies.copies > 0
     assert with_copies.quantile(0.99) < without.quantile(0.99) / 2
-    assert with_copies.machine_seconds < 1.02 * without.machine_seconds, "outrun stragglers give back their time"
+    assert with_copies.machine_seconds < without.machine_seconds, "outrun stragglers give back their time"
 
 
-@pytest.mark.parametrize(("variation", "most"), [(0.1, 1.01), (0.3, 1.01), (1.0, 1.15)])
+@pytest.mark.parametrize(("variation", "most"), [(0.3, 0.01), (1.0, 0.2)])
 def test_without_stragglers_copies_cost_little(variation: float, most: float) -> None:
-    without, with_copies = both(stragglers=0.0, variation=variation)
-    assert with_copies.machine_seconds <= most * without.machine_seconds
-    assert with_copies.quantile(0.99) <= without.quantile(0.99)
+    load = SlowTasks(stragglers=0.0, variation=variation, **SMALL)  # type: ignore[arg-type]
+    assert CopiesSimulation(load, Speculation()).run().cost <= most
 
 
 def test_a_seed_gives_the_same_result() -> None:
-    load = SlowTasks(jobs=5, machines=10)
+    load = SlowTasks(jobs=5, machines=10, stragglers=0.1)
     assert CopiesSimulation(load, Speculation()).run() == CopiesSimulation(load, Speculation()).run()
