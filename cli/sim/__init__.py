@@ -12,6 +12,7 @@ command = Lazy(
             "omega.cli.sim.figure:hierarchies",
             "Compare two forms of hierarchical dominant resource fairness.",
         ),
+        "copies": ("omega.cli.sim.copies", "Simulate copies of slow tasks."),
         "delay": ("omega.cli.sim.delay", "Compute the offers to refuse for a wanted locality."),
         "slots": (
             "omega.cli.sim.slots",

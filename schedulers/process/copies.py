@@ -54,9 +54,9 @@ class Copies(Instrument):
     def request(self, cell: SchedulerStore, kind: str, machines: int, now: float, by: str) -> int:
         """Request copies of slow tasks; return their number. `machines`: those of the cell."""
         if not self._started:
-            for job in cell.job_page(NEWEST).jobs:
-                if job.kind == kind and job.state is JobState.ACTIVE:
-                    self._note(job)
+            for listed in cell.job_page(NEWEST).jobs:
+                if listed.kind == kind and listed.state is JobState.ACTIVE:
+                    self._note(listed)
             self._started = True
         known = list(self._rules.items())
         jobs = cell.jobs_by_id([job_id for job_id, _ in known]) if known else {}

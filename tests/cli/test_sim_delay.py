@@ -22,3 +22,12 @@ def test_claims_of_the_paper_are_checked_by_name() -> None:
     found = omega.json("sim", "slots", "delay-facebook", "--seeds", "2")
     assert (found["page"], [each["verdict"] for each in found["experiments"]]) == (None, ["holds"])
     assert "unknown experiment 'delay-all'; known: delay-locality, " in omega.error("sim", "slots", "delay-all", code=1)
+
+
+def test_copies_of_slow_tasks_are_simulated() -> None:
+    omega = Omega(None)
+    words = ("sim", "copies", "--jobs", "10", "--machines", "20", "--stragglers", "0.1")
+    found = omega.json(*words)
+    without, copied = found["p99_s"]
+    assert copied < without
+    assert f"copies  {found['copies']}" in omega.text(*words)

@@ -20,7 +20,7 @@ def test_with_stragglers_the_slowest_jobs_take_less_than_half() -> None:
     assert with_copies.machine_seconds < without.machine_seconds, "outrun stragglers give back their time"
 
 
-@pytest.mark.parametrize(("variation", "most"), [(0.3, 0.01), (1.0, 0.2)])
+@pytest.mark.parametrize(("variation", "most"), [(0.3, 0.01), (1.0, 0.25)])
 def test_without_stragglers_copies_cost_little(variation: float, most: float) -> None:
     load = SlowTasks(stragglers=0.0, variation=variation, **SMALL)  # type: ignore[arg-type]
     assert CopiesSimulation(load, Speculation()).run().cost <= most
