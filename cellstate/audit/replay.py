@@ -96,8 +96,6 @@ class Replay:
                 self._end(words)
             case "left":
                 self._leave(words)
-            case "promote":
-                self._promote(words)
             case "join":
                 self._join(words)
             case "machine":
@@ -312,17 +310,6 @@ class Replay:
             self.say(5, f"tasks {tasks} left, of which only {inside} were leaving", f"placement {placement}")
         self._forget(placement, book)
 
-    def _promote(self, words: tuple[str, ...]) -> None:
-        """5: the placement of a copy becomes one of its task, whose own ended as the fact before says."""
-        _, placement, index, job_id, group, task, how = words
-        self._machine(index).rise(self.version, self._block)
-        book = self._placement(placement, (index, job_id, str(int(group) + 1)))
-        if book is not None:
-            book.owner = index, job_id, group
-            if book.tasks is not None and book.tasks != task:
-                self.say(5, f"runs {book.tasks} and is promoted to task {task}", f"placement {placement}")
-        self._owner(job_id).take_back(how, 1)
-
     def _placement(self, placement: str, owner: tuple[str, str, str]) -> PlacementBook | None:
         book = self.placements.get(int(placement))
         if book is None and (self.first_placement is None or int(placement) < self.first_placement):
@@ -393,6 +380,11 @@ class Replay:
                 job.take_back(how, int(count))
             case (("speculate" | "unneeded"), job_id, _, tasks):
                 self._owner(job_id).unplaced += ranges.count(tasks) * (1 if words[0] == "speculate" else -1)
+            case "promote", placement, index, job_id, group, _, how:  # of a copy; the fact before ended its original
+                self._machine(index).rise(self.version, self._block)
+                if copy := self._placement(placement, (index, job_id, str(int(group) + 1))):
+                    copy.owner = index, job_id, group
+                self._owner(job_id).take_back(how, 1)
             case "fail", job_id, _, tasks, *_:  # just lost or evicted, and not placed again
                 job, number = self._owner(job_id), ranges.count(tasks)
                 job.unplaced -= number
