@@ -1,0 +1,55 @@
+"""Copies of slow tasks on agents: the copy wins on another machine, and the process of the slow task is gone."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from omega.cellstate.digest.step import digest
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.replies import CommitRequest
+from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.schedulers.process.copies import Copies
+from tests.integration.agent_ground import Ground, alive, grounded, look_until
+
+pytestmark = pytest.mark.server
+
+SLOW = {
+    "a slow machine": "test $OMEGA_MACHINE = h2 || { echo $$; sleep 60; }",
+    "a slow task": 'test $OMEGA_TASK = 1 || test "$OMEGA_COPY" = 1 || { echo $$; sleep 60; }',
+}
+
+
+@pytest.fixture
+def ground(store_url: str, tmp_path: Path) -> Iterator[Ground]:
+    with grounded(store_url, tmp_path) as made:
+        yield made
+
+
+@pytest.mark.parametrize("case", SLOW)
+def test_the_copy_of_a_slow_task_wins_on_another_machine(ground: Ground, case: str) -> None:
+    slow, fast, cell = ground.agent(), ground.agent("h2", ground.state / "h2"), ground.cell
+    said = {"command": ["sh", "-c", f"{SLOW[case]}; pwd"], "grace": 500, "repeatable": True}
+    groups = TaskGroup((100, 64), 2, 0, said), TaskGroup((100, 64), 0, 0, said, copies=True)
+    spec = {"speculation": {"factor": 2.0}, "directory": str(ground.state)}
+    cell.submit([JobSpec("a", "a", "batch", groups, spec=spec)], int(time.time() * 1000), "ada")
+    place(ground, Claim(0, 0, 1), Claim(1, 0, 1))
+    slow.look()
+    pid = ground.pid("a")
+    look_until(fast, lambda: ground.group("a").finished == 1, "the other task finished")
+    digest(cell, cell.store_ms())
+    assert Copies().request(cell, "batch", 2, time.time() + 30, "batch/0") == 1
+    place(ground, Claim(1, 1, 1))
+    look_until(fast, lambda: ground.group("a").finished == 2, "the copy finished")
+    look_until(slow, lambda: not cell.runs([0, 1]), "the slow task has left")
+    assert not alive(pid)
+    assert (ground.group("a").failed, ground.told("stopped")) == (0, ["outrun"])
+    assert (cell.tail("a", 1, 0, "stdout") or b"").rstrip().endswith(b"/work"), "a copy has a directory of its own"
+    assert (cell.tail("a", 0, 1, "stdout") or b"").decode().strip() == str(ground.state)
+
+
+def place(ground: Ground, *claims: Claim) -> None:
+    ground.commits += 1
+    request = CommitRequest(ground.member, ground.commits, [Transaction("a", claims)], Position(), 0)
+    assert ground.cell.commit(request).outcomes[0].accepted
