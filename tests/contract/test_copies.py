@@ -5,6 +5,7 @@ import pytest
 from omega.cellstate.audit import verify
 from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
 from omega.cellstate.replies import Budget, Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -268,3 +269,13 @@ def test_views_mark_copies_and_do_not_count_them(copied: AnyCell) -> None:
         "1 task of a (a) to be copied 1 task of a (a) stopped on m0: outrun · 1 task of a (a) continued as the copy:"
         " stopped"
     )
+
+
+@pytest.mark.parametrize("make", ["memory"], indirect=True)
+def test_the_audit_finds_a_copy_without_its_original(copied: MemoryCell) -> None:
+    copied.ledger.J["a"].groups[1].losses[0].machine = 2
+    found = [each.what for each in verify(copied).violations if each.invariant == 2]
+    assert found == [
+        "has a copy of task 1 of placement 2 on machine 2, which does not run it",
+        "has the copy of task 1 on machine 2, as its original",
+    ]

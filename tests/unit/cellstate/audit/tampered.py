@@ -13,6 +13,7 @@ from omega.cellstate.fairness import Assertion, Threshold
 from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.model import After, JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.pools import Epoch, Pool, Pools, PoolShare, PoolTree
+from omega.cellstate.replies import Budget, Original
 from omega.cellstate.server import connect
 from omega.cellstate.shards import Worker
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -135,6 +136,7 @@ def furnish(town: Town) -> None:
     assert_shares(town)
     rarities(town)
     failures(town)
+    copies(town)
     while digest(cell, cell.store_ms()):
         pass
     town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)
@@ -213,6 +215,21 @@ def failures(town: Town) -> None:
     assert town.end("served", 3, EndKind.RETRIED, "2", "exit 3") == 1
     states = [HealthOf(placement, 0, HealthState.READY), HealthOf(placement, 1, HealthState.ASKS)]
     assert cell.report_health(HealthReport(job="served", machine=3, tasks=states), 23)
+
+
+def copies(town: Town) -> None:
+    """Copies of slow tasks: one was promoted, one was not needed any more, one runs."""
+    cell = town.cell
+    cell.submit(
+        [JobSpec("slow", "slow", "batch", (TaskGroup((1, 1), 3), TaskGroup((1, 1), 0, copies=True)))], 24, "ada"
+    )
+    assert town.commit("slow", Claim(3, 0, 3)) == 3
+    placement = town.run_of("slow", 3)
+    assert cell.speculate("slow", [Original(3, placement, task) for task in range(3)], Budget(9, 9), 24, "batch/0") == 3
+    assert town.commit("slow", Claim(0, 1, 1)) == 1
+    assert cell.end([TaskEnd(3, placement, EndKind.LOST, "0")], 24, "simulated") == [1]
+    assert cell.end([TaskEnd(3, placement, EndKind.FINISHED, "1")], 24, "simulated") == [1]
+    assert town.commit("slow", Claim(0, 1, 1)) == 1
 
 
 def is_missed(town: Town, log: Log, key: str) -> bool:
