@@ -16,6 +16,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.foreign_errors import RAISED, said
 from omega.schedulers.instruments import Instrument
+from omega.schedulers.placement.arranging import chooses_machines
 from omega.schedulers.policies import Ordering, Placement, PlacesAll, Preemption, Sizing, with_wrapped
 from omega.schedulers.queue.queue import Queue
 from omega.schedulers.work import Work
@@ -140,13 +141,18 @@ def place_together(
 ) -> Sequence[Sequence[Claim]]:
     """Return the claims of the first jobs, placed in one call where the placement can do that; about `most` claims.
 
+    A job whose tasks may not go to every machine, after failures or as copies, ends the call.
     None after an error of a live scheduler's policy: one after another, only the job that it raises at is delayed.
     """
     if scheduler.places_all is None or len(works) < 2 or scheduler.queue.blocked.groups:
         return ()
+    size = snapshot.size
+    first = next((number for number, work in enumerate(works) if chooses_machines(work, size)), len(works))
+    if not first:
+        return ()
     mark = snapshot.mark()
     try:
-        return scheduler.places_all.place_all(works, snapshot, scheduler.rng, most)[0]
+        return scheduler.places_all.place_all(works[:first], snapshot, scheduler.rng, most)[0]
     except RAISED:
         if scheduler.failing is None:
             raise

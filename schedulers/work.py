@@ -133,6 +133,19 @@ class Work:
     def again(self, seconds: float) -> None:
         self.notes["again"] = seconds
 
+    def elsewhere(self, machines: int) -> NDArray[np.bool_] | None:
+        """Return on which of so many machines none of its tasks used up its restarts (semantics 26); None for all."""
+        groups = self.job.groups
+        if len(groups) == 1 and not groups[0].losses:
+            return None
+        failed = {loss.retried.machine for group in groups for loss in group.losses if loss.retried.failures}
+        failed = {machine for machine in failed if machine < machines}
+        if not failed:
+            return None
+        others = np.ones(machines, dtype=np.bool_)
+        others[list(failed)] = False
+        return others
+
     def delayed_at(self, levels: Sequence[str], machines: Mapping[int, NDArray[np.intp]], version: int) -> None:
         """Record at which level each group of a delayed job waits, ``""`` for one that does not, and for what room.
 

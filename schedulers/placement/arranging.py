@@ -26,17 +26,11 @@ def elsewhere(placement: Placement, work: Work, snapshot: Snapshot, rng: Random)
 
     What fits on no other machine may be placed on the same one again.
     """
-    groups = work.job.groups
-    if len(groups) == 1 and not groups[0].losses:
-        return arranged(placement, work, snapshot, rng)
-    if any(group.copies and left for group, left in zip(groups, work.left, strict=True)):
+    if _has_copies(work):
         return _with_copies(placement, work, snapshot, rng)
-    failed = {loss.retried.machine for group in groups for loss in group.losses if loss.retried.failures}
-    failed = {machine for machine in failed if machine < snapshot.size}
-    if not failed:
+    others = work.elsewhere(snapshot.size)
+    if others is None:
         return arranged(placement, work, snapshot, rng)
-    others = np.ones(snapshot.size, dtype=np.bool_)
-    others[list(failed)] = False
     mark = snapshot.mark()
     claims = arranged(placement, work, snapshot.narrow(others), rng)
     left, places = list(work.left), dict(places_of(work, snapshot))
@@ -49,6 +43,16 @@ def elsewhere(placement: Placement, work: Work, snapshot: Snapshot, rng: Random)
         snapshot.undo(mark)
         return arranged(placement, work, snapshot, rng)
     return [*claims, *arranged(placement, replace(work, left=left, places=places), snapshot, rng)]
+
+
+def chooses_machines(work: Work, machines: int) -> bool:
+    """Return whether `elsewhere` places a job otherwise than its placement alone does."""
+    return _has_copies(work) or work.elsewhere(machines) is not None
+
+
+def _has_copies(work: Work) -> bool:
+    groups = work.job.groups
+    return len(groups) > 1 and any(group.copies and left for group, left in zip(groups, work.left, strict=True))
 
 
 def _with_copies(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:

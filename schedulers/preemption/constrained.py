@@ -1,14 +1,16 @@
 """Constraints for any preemption: it sees only the machines that a job may use, and claims no other.
 
-A preemption that declares `applies_constraints` is called as it is.
+It first sees those where none of the job's tasks used up its restarts (semantics 26). A preemption that declares
+`applies_constraints` is called as it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
 import numpy as np
 
+from omega.cellstate.constraints.evaluation import Mask
 from omega.cellstate.model import MachineState
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
@@ -26,7 +28,12 @@ def suspects(preemption: Preemption, work: Work, snapshot: Snapshot, rng: Random
     work = together(_without_copies(work))
     if not work.remaining:
         return None
-    return preemption.suspects(work, _view(preemption, work, snapshot), rng)
+    found: Sequence[int] | None = None
+    for view in _views(preemption, work, snapshot):
+        found = preemption.suspects(work, view, rng)
+        if found:
+            break
+    return found
 
 
 def evictions(
@@ -37,11 +44,30 @@ def evictions(
     A gang with a minimum evicts for as many tasks as that lacks, then for one after the other.
     """
     work = together(_without_copies(work))
-    mark, view = snapshot.mark(), _view(preemption, work, snapshot)
-    claims = claims_of(preemption, preemption.place(work, view, placement, rng))
-    if applies_constraints(preemption) or not claims or not demanding(work, snapshot):
-        return claims
-    return enforced(work, claims, snapshot, mark)
+    mark, checked = snapshot.mark(), applies_constraints(preemption) or not demanding(work, snapshot)
+    claims: Sequence[Claim] = ()
+    for view in _views(preemption, work, snapshot):
+        claims = claims_of(preemption, preemption.place(work, view, placement, rng))
+        if claims and not checked:
+            claims = enforced(work, claims, snapshot, mark)
+        if claims:
+            break
+    return claims
+
+
+def _views(preemption: Preemption, work: Work, snapshot: Snapshot) -> Iterator[Snapshot]:
+    """Yield the snapshot on which machines that no group of the job may use are drained.
+
+    Before it comes one on which those are drained too where tasks of the job used up their restarts.
+    """
+    if not preemption.evicts or applies_constraints(preemption):
+        yield snapshot
+        return
+    may = permitted_to_some(work, snapshot) if demanding(work, snapshot) else None
+    others = work.elsewhere(snapshot.size)
+    if others is not None:
+        yield _drained(snapshot, others if may is None else others & may)
+    yield snapshot if may is None else _drained(snapshot, may)
 
 
 def _without_copies(work: Work) -> Work:
@@ -52,13 +78,8 @@ def _without_copies(work: Work) -> Work:
     return replace(work, left=[0 if group.copies else left for group, left in zip(groups, work.left, strict=True)])
 
 
-def _view(preemption: Preemption, work: Work, snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot on which machines that no group of the job may use are drained."""
-    if not preemption.evicts or applies_constraints(preemption) or not demanding(work, snapshot):
-        return snapshot
-    may = permitted_to_some(work, snapshot)
-    if may is None:
-        return snapshot
+def _drained(snapshot: Snapshot, may: Mask) -> Snapshot:
+    """Return the snapshot on which all machines but these are drained."""
     view = snapshot.narrow(may)
     view.rows = snapshot.rows.copy()
     view.rows[2] = np.where(may, view.rows[2], np.maximum(view.rows[2], MachineState.DRAINED))

@@ -243,18 +243,21 @@ class EvictionPlan(PlannedEvictions):
     # Candidates
 
     def _candidates(self) -> Iterator[tuple[int, Resident]]:
-        """Tasks of pools above their shares, on machines of one's own number first, the newest first."""
+        """Tasks of pools above their shares, on machines of one's own number first, the newest first.
+
+        Machines on which a task of the job used up its restarts come last of their stage (semantics 26).
+        """
         policy, snapshot = self.policy, self.snapshot
         rest = self.standings.shares.preemption(self.path[0]).backoff
         known = np.flatnonzero(might_hold(self.work, snapshot) & snapshot.residents.known(snapshot.number))
-        number, members = policy.members
+        (number, members), others = policy.members, self.work.elsewhere(snapshot.size)
         candidates = []
         for machine in known[-policy.most :].tolist():
             here = [each for each in snapshot.residents.on(machine) if self._may_go(each)]
             if here and not self._is_over(policy.backoff.until(machine, rest)):
                 self.rested = self.rested or any(self._most(each) for each in here)
                 continue
-            foreign = machine % members != number
+            foreign = others is not None and not others[machine], machine % members != number
             candidates += [(self._stage(each), foreign, self._rank(each), machine, each) for each in here]
         candidates.sort(key=lambda each: each[:4])
         for _, _, _, machine, resident in candidates:

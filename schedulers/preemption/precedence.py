@@ -29,7 +29,8 @@ class PrecedencePreemption(Preemption):
 
     The lowest sufficient precedence is found first: more important tasks are never evicted. The placement is offered
     the machines on which one task of the job costs the fewest tasks, as many as needed; so constraints, spreading and
-    gangs hold as usual. On a machine `fewest` chooses the victims.
+    gangs hold as usual. On a machine `fewest` chooses the victims. Machines on which a task of the job used up its
+    restarts are offered only if no others suffice (semantics 26).
 
     `looks` machines that might hold the job are fetched per attempt, drawn at random, and cached until they change;
     `most` of the cached ones are considered. The choice is the best of these, not of the whole cell, which would have
@@ -52,7 +53,16 @@ class PrecedencePreemption(Preemption):
 
     @override
     def place(self, work: Work, snapshot: Snapshot, placement: Placement, rng: Random) -> Sequence[Claim]:
-        prey = self._prey(work, snapshot, rng)
+        prey, others = self._prey(work, snapshot, rng), work.elsewhere(snapshot.size)
+        if others is not None:
+            away = {machine: residents for machine, residents in prey.items() if others[machine]}
+            if claims := self._evict(work, snapshot, away, placement, rng=rng):
+                return claims
+        return self._evict(work, snapshot, prey, placement, rng=rng)
+
+    def _evict(
+        self, work: Work, snapshot: Snapshot, prey: Prey, placement: Placement, *, rng: Random
+    ) -> Sequence[Claim]:
         levels = sorted({resident.precedence for residents in prey.values() for resident in residents})
         low, high = 0, len(levels) - 1
         if high < 0 or not _Trial(work, snapshot, prey, levels[high]).succeeds(placement, rng):
