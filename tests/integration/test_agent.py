@@ -3,20 +3,16 @@
 import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from omega.cellstate.errors import Duplicate, Fenced, Unreachable
+from omega.cellstate.errors import Duplicate, Fenced
 from omega.cellstate.model import MachineSpec, MachineState
-from omega.cellstate.redis import RedisCell
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.live.agent.agent import Agent
-from omega.live.agent.process import AgentLoop, AgentOptions, WakeUp, run_agent
+from omega.live.agent.process import AgentOptions, run_agent
 from tests.integration.agent_ground import Ground, alive, gone, grounded, look_until
 from tests.integration.stage import all_facts, until
 
@@ -58,6 +54,15 @@ def test_what_cannot_run_fails_with_its_reason(ground: Ground, command: tuple[st
     name = ground.run(*command)
     look_until(agent, lambda: ground.group(name).failed, "it failed")
     assert ground.told("failed") == [reason]
+
+
+def test_a_task_that_used_up_its_restarts_is_retried_on_another_machine(ground: Ground) -> None:
+    agent = ground.agent()
+    name = ground.run("sh", "-c", "exit 3", restart={"attempts": 0, "elsewhere": True})
+    look_until(agent, lambda: ground.group(name).delayed, "it is delayed")
+    (loss,) = ground.group(name).losses
+    assert (ground.group(name).failed, ground.group(name).delayed, loss.retried.failures) == (0, 1, 1)
+    assert (ground.told("retried"), ground.told("failed")) == (["exit 3"], [])
 
 
 def test_many_tasks_start_a_few_at_a_time(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,151 +258,6 @@ def test_only_the_newest_directories_of_ended_tasks_are_kept(
         look_until(agent, lambda: ground.group(name).finished, "it finished")  # noqa: B023
     assert len(list(agent.places.task_keys())) == kept
     assert {place.stat().st_mode & 0o777 for place in (agent.places.top, agent.places.tasks)} == {0o700}
-
-
-def test_a_store_that_is_away_is_waited_for(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    agent, wake_up = ground.agent(), WakeUp()
-    name = ground.run("true")
-    beat, end, failed = agent.cell.renew_executor, agent.cell.end, list[str]()
-
-    def away(*arguments: Any) -> Any:
-        if len(failed) < 2:
-            failed.append("once more")
-            raise Unreachable("cut by the test")
-        return beat(*arguments)
-
-    def told(*arguments: Any) -> list[int]:
-        wake_up.stop()
-        return end(*arguments)
-
-    monkeypatch.setattr(agent.cell, "renew_executor", away)
-    monkeypatch.setattr(agent.cell, "end", told)
-    monkeypatch.setattr("omega.live.agent.process.AWAY_SECONDS", 0.01)
-    watch = AgentLoop(agent, wake_up)
-    watch.come = True
-    with wake_up.on_signals():
-        watch.run()
-    assert len(failed) == 2
-    assert (ground.group(name).finished, ground.cell.agents()) == (1, {})
-
-
-def test_a_name_that_another_agent_took_meanwhile_is_waited_for_and_the_tasks_end(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent, wake_up = ground.agent(), WakeUp()
-    name = ground.run(*SLEEP)
-    agent.look()
-    pid = ground.pid(name)
-    watch = AgentLoop(agent, wake_up)
-    watch.come = True
-
-    def taken(*_: object) -> None:
-        if not alive(pid):
-            wake_up.stop()
-        raise Duplicate("agent a: another one lives under this name")
-
-    monkeypatch.setattr(Agent, "look", taken)
-    monkeypatch.setattr("omega.live.agent.process.AWAY_SECONDS", 0.01)
-    with wake_up.on_signals():
-        watch.run()
-    assert not alive(pid)
-
-
-def test_a_running_task_gives_the_agent_no_reason_to_call_the_store(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The answer of the guard to a ping is none: an agent that took it for one renewed its lease without a pause."""
-    agent, wake_up = ground.agent(lease_ms=60_000), WakeUp()
-    ground.run(*SLEEP)
-    agent.look()
-    beat, beats = agent.cell.renew_executor, list[int]()
-
-    def counted(*arguments: Any) -> Any:
-        beats.append(1)
-        return beat(*arguments)
-
-    monkeypatch.setattr(agent.cell, "renew_executor", counted)
-    watch = AgentLoop(agent, wake_up)
-    watch.come = True
-    late = threading.Timer(0.3, wake_up.stop)
-    with wake_up.opened():
-        late.start()
-        watch.run()
-    assert len(beats) == 2, "one round, and one to leave"
-
-
-def test_new_output_of_a_running_task_is_shown_before_the_next_heartbeat(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent, wake_up = ground.agent(lease_ms=60_000), WakeUp()
-    ground.run("sh", "-c", "sleep 0.2; echo hi; exec sleep 60")
-    monkeypatch.setattr("omega.live.agent.output.TAIL_SECONDS", 0.05)
-    monkeypatch.setattr("omega.live.agent.process.TAIL_SECONDS", 0.05)
-    keep, kept = agent.cell.keep_tails, list[bytes]()
-
-    def told(tails: Any) -> None:
-        keep(tails)
-        kept.extend(tails.values())
-        if kept:
-            wake_up.stop()
-
-    monkeypatch.setattr(agent.cell, "keep_tails", told)
-    watch = AgentLoop(agent, wake_up)
-    watch.come = True
-    late = threading.Timer(8.0, wake_up.stop)
-    with wake_up.opened():
-        late.start()
-        watch.run()
-        late.cancel()
-    assert kept[:1] == [b"hi\n"]
-
-
-def test_an_agent_that_leaves_ends_its_tasks_and_its_machine_is_offline(ground: Ground) -> None:
-    agent, wake_up = ground.agent(), WakeUp()
-    name = ground.run(*SLEEP)
-    agent.look()
-    pid = ground.pid(name)
-    watch = AgentLoop(agent, wake_up)
-    watch.come = True
-    with wake_up.on_signals():
-        wake_up.stop()
-        watch.run()
-    assert not alive(pid)
-    states = [machine.state for machine in ground.cell.machines()]
-    assert (ground.group(name).unplaced, states, ground.cell.agents()) == (1, [MachineState.OFFLINE], {})
-
-
-def test_a_slow_link_ends_no_lease_and_loses_no_end(ground: Ground) -> None:
-    """0.2 s for each reply, a lease of 1.5 s: one look that starts six tasks of as many jobs takes longer than that."""
-    agent = ground.agent(lease_ms=1_500)
-
-    def slow(cell: Any) -> Any:
-        command = cell._command
-
-        def late(*arguments: Any, **options: Any) -> Any:
-            time.sleep(0.2)
-            return command(*arguments, **options)
-
-        cell._command = late
-        return cell
-
-    names = [ground.run("true", job=f"s{number}") for number in range(6)]
-    slow(agent.cell)
-    stop, url, name = threading.Event(), ground.cell.url, ground.cell.name
-    own = threading.Thread(target=agent.lease.run, args=(lambda _: slow(RedisCell.connect(url, name)), stop))
-    own.start()
-    try:
-        began = time.monotonic()
-        agent.look()
-        assert time.monotonic() - began > 1.5, "the rest of a look waits longer than the lease lasts"
-        assert ground.cell.reap_executors(0, "batch/0") == [], "and the lease is renewed meanwhile"
-        del agent.cell._command  # type: ignore[attr-defined]
-        look_until(agent, lambda: not agent.kept, "every end is reported")
-    finally:
-        stop.set()
-        own.join()
-    assert [ground.group(each).finished for each in names] == [1] * 6
-    assert ground.told("lost") == []
 
 
 def test_an_end_that_is_reported_late_has_its_own_time(ground: Ground) -> None:
