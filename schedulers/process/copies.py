@@ -14,7 +14,7 @@ from omega.cellstate.digest.results import (
     listed_chunks,
     unpack_results,
 )
-from omega.cellstate.model import Job, JobState
+from omega.cellstate.model import Job, JobState, bucket_of
 from omega.cellstate.override import override
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Budget, Original
@@ -24,7 +24,7 @@ from omega.schedulers.speculation import Speculation, cell_budget
 from omega.schedulers.work import Work
 
 NEWEST = 1_000
-"""Jobs that a scheduler looks through when it starts: those that it placed in an earlier life are among them."""
+"""Jobs that a scheduler looks through when the division of jobs changes: others placed some that are its own now."""
 MOST_CHUNKS = 256
 """Chunks of results of a job that one look reads."""
 MOST_ASKED = 500
@@ -36,7 +36,8 @@ class Copies(Instrument):
     """Jobs whose tasks may get copies, with their rules; the loop adds them, the heartbeat looks at them."""
 
     _rules: dict[str, Speculation] = field(default_factory=dict)
-    _started: bool = False
+    _owned: str = ""
+    """The buckets of jobs that were its own at the last look (`schedulers/sharing.py`)."""
 
     @override
     def attempted(
@@ -51,13 +52,22 @@ class Copies(Instrument):
             if rules is not None:
                 self._rules[job.id] = rules
 
-    def request(self, cell: SchedulerStore, kind: str, machines: int, now: float, by: str) -> int:
-        """Request copies of slow tasks; return their number. `machines`: those of the cell."""
-        if not self._started:
-            for listed in cell.job_page(NEWEST).jobs:
-                if listed.kind == kind and listed.state is JobState.ACTIVE:
-                    self._note(listed)
-            self._started = True
+    def _divide(self, cell: SchedulerStore, kind: str, owned: str) -> None:
+        """Take over the newest jobs of the buckets in `owned`, and leave those of other buckets to their schedulers.
+
+        Older jobs that this scheduler placed remain.
+        """
+        for listed in cell.job_page(NEWEST).jobs:
+            if listed.kind == kind and owned[bucket_of(listed.id)] != "1":
+                self._rules.pop(listed.id, None)
+            elif listed.kind == kind and listed.state <= JobState.HELD:
+                self._note(listed)
+        self._owned = owned
+
+    def request(self, cell: SchedulerStore, owned: str, machines: int, now: float, by: str) -> int:
+        """Request copies of slow tasks; return their number. `owned`: its buckets; `machines`: those of the cell."""
+        if owned != self._owned:
+            self._divide(cell, by.partition("/")[0], owned)
         known = list(self._rules.items())
         jobs = cell.jobs_by_id([job_id for job_id, _ in known]) if known else {}
         asked = 0

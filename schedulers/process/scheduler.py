@@ -266,7 +266,7 @@ class SupervisedScheduler:
         due = time.monotonic() - self._looked_after > self.lease_ms / 1000
         if due and not housekeep(cell, int(time.time() * 1000), self.member):
             self._looked_after = time.monotonic()
-        self._copies.request(cell, self.scheduler.kind, live.snapshot.size, time.time(), self.member)
+        self._copies.request(cell, live.owned, live.snapshot.size, time.time(), self.member)
         if self._members[:1] == [self.member]:
             self._excess.relieve(cell, live.snapshot, time.time(), self.member)
         self._roll(cell)

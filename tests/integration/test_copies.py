@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate.digest.step import digest
-from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.model import BUCKETS, JobSpec, TaskGroup
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.schedulers.process.copies import Copies
@@ -39,7 +39,7 @@ def test_the_copy_of_a_slow_task_wins_on_another_machine(ground: Ground, case: s
     pid = ground.pid("a")
     look_until(fast, lambda: ground.group("a").finished == 1, "the other task finished")
     digest(cell, cell.store_ms())
-    assert Copies().request(cell, "batch", 2, time.time() + 30, "batch/0") == 1
+    assert Copies().request(cell, "1" * BUCKETS, 2, time.time() + 30, "batch/0") == 1
     place(ground, Claim(1, 1, 1))
     look_until(fast, lambda: ground.group("a").finished == 2, "the copy finished")
     look_until(slow, lambda: not cell.runs([0, 1]), "the slow task has left")

@@ -4,12 +4,14 @@ import pytest
 
 from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput
-from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.model import BUCKETS, JobSpec, TaskGroup, bucket_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.schedulers.process.copies import Copies
 from omega.schedulers.speculation import Speculation, cell_budget
 from tests.unit.schedulers.rig import Rig
 
+ALL = "1" * BUCKETS
+"""All buckets of jobs: those of the only scheduler of its kind."""
 RULES = {
     # rules, how long the finished of four tasks ran, how long a task may run
     "nothing has finished": (Speculation(), [], None),
@@ -55,7 +57,7 @@ def test_a_scheduler_places_a_copy_of_a_slow_task_on_another_machine() -> None:
 
     def look() -> int:
         digest(rig.other, int(rig.clock.seconds * 1000))
-        return copies.request(rig.other, "batch", 3, rig.clock.seconds, "batch/0")
+        return copies.request(rig.other, ALL, 3, rig.clock.seconds, "batch/0")
 
     assert look() == 0, "it has not run twice as long yet"
     rig.clock.seconds += 15
@@ -65,7 +67,7 @@ def test_a_scheduler_places_a_copy_of_a_slow_task_on_another_machine() -> None:
     ((_, machine, _),) = rig.job("a").groups[1].runs
     assert machine != machines[2]
     restarted = Copies()
-    assert restarted.request(rig.other, "batch", 3, rig.clock.seconds + 99, "batch/0") == 0, "read from the store"
+    assert restarted.request(rig.other, ALL, 3, rig.clock.seconds + 99, "batch/0") == 0, "read from the store"
     rig.end("a")
     assert rig.job("a").groups[0].finished == 2
     rig.check()
@@ -80,10 +82,31 @@ def test_a_copy_without_room_on_another_machine_waits_and_evicts_nothing() -> No
     rig.rest()
     rig.clock.seconds += 60
     digest(rig.other, int(rig.clock.seconds * 1000))
-    assert copies.request(rig.other, "batch", 1, rig.clock.seconds, "batch/0") == 1
+    assert copies.request(rig.other, ALL, 1, rig.clock.seconds, "batch/0") == 1
     for _ in range(20):
         rig.step()
     assert (rig.job("a").groups[1].placed, rig.figures.conflicts) == (0, 0), "the machine of its original is left out"
     rig.end("a")
     assert rig.job("a").groups[1].total == 0
     rig.check()
+
+
+def test_a_scheduler_takes_over_the_jobs_of_another_one_that_ended() -> None:
+    rig, copies = Rig((100, 100), (100, 100), (100, 100)), Copies()
+    groups = TaskGroup((100, 100), 1), TaskGroup((100, 100), 0, copies=True)
+    rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {"after": 5.0}}))
+    rig.until(lambda: rig.left("a") == 0)
+    rig.rest()
+    rig.clock.seconds += 60
+    digest(rig.other, int(rig.clock.seconds * 1000))
+    others = "".join("0" if bucket == bucket_of("a") else "1" for bucket in range(BUCKETS))
+
+    def look(owned: str) -> int:
+        return copies.request(rig.other, owned, 3, rig.clock.seconds, "batch/1")
+
+    assert look(others) == 0, "the job is of another scheduler, which lives"
+    slow, rig.clock.seconds = rig.clock.seconds, 0.0
+    assert look(ALL) == 0, "it takes the job over, which is not slow yet"
+    rig.clock.seconds = slow
+    assert look(others) == 0, "a scheduler has joined, which looks at the job"
+    assert look(ALL) == 1
