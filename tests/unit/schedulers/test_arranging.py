@@ -15,6 +15,7 @@ from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.policies import Placement
 from tests.unit.schedulers.constraints.site import demanding, site
 from tests.unit.schedulers.drive import copy, group, room, work
+from tests.unit.schedulers.test_gang_minimums import Stranger
 
 POLICIES: list[Placement] = [FirstFit(), BestFit(), Constrained(FirstFit()), ServicePlacement()]
 
@@ -66,3 +67,32 @@ def test_as_many_tasks_as_fit_elsewhere_leave_the_machine_where_they_failed() ->
     )
     claims = elsewhere(FirstFit(), work("g", retried), snapshot, Random(3))
     assert sorted((claim.machine, claim.count) for claim in claims) == [(0, 1), (1, 2)]
+
+
+RACKS = {
+    # machines; which have room; tasks with a waiting copy by the machine of their originals; machines of the copies
+    "in another rack": ("aaab", "1111", {0: 0}, [3]),
+    "in its own rack when no other has room": ("aaab", "1110", {0: 0}, [1, 2]),
+    "in its own rack when there is one": ("aa", "11", {0: 0}, [1]),
+    "never on the machine of the original": ("aab", "100", {0: 0}, []),
+    "each by its own original": ("ab", "11", {0: 0, 1: 1}, [0, 1]),
+    "in the order of their tasks": ("ab", "10", {0: 0, 1: 1}, []),
+}
+
+
+@pytest.mark.parametrize("placement", [*POLICIES, Stranger()])
+@pytest.mark.parametrize("case", RACKS)
+def test_a_copy_of_a_slow_task_is_placed_in_another_rack(placement: Placement, case: str) -> None:
+    """Of several possible machines a copy gets one."""
+    racks, free, originals, expected = RACKS[case]
+    snapshot = site(*({"rack": rack} for rack in racks), free=(4, 4))
+    for machine, has in enumerate(free):
+        snapshot.take(machine, (1, 1), 0 if has == "1" else 4)
+    losses = tuple(TaskLoss(str(task), 0, 0, 1, Retried(1, machine)) for task, machine in originals.items())
+    copies = replace(group((1, 1), len(originals)), copies=True, losses=losses)
+    own = group((1, 1), len(racks), 0)
+    claims = elsewhere(placement, work("g", own, copies), snapshot, Random(3))
+    machines = sorted(claim.machine for claim in claims)
+    assert {(claim.group, claim.count) for claim in claims} <= {(1, 1)}
+    assert set(machines) <= set(expected)
+    assert len(machines) == min(len(originals), len(expected))
