@@ -41,7 +41,7 @@ _KNOWS_SETINFO = (7, 2)
 _READS = (
     "multi", "exec", "scan", "type", "exists", "pttl", "get", "hget", "hgetall", "hkeys", "hlen", "hmget", "hscan",
     "lindex", "llen", "lrange", "smembers", "xlen", "xrange", "xrevrange", "zcard", "zcount", "zrange", "zrangebyscore",
-    "zrevrange", "zrevrangebyscore", "zscore",
+    "zrevrange", "zrevrangebyscore", "zscan", "zscore",
 )  # fmt: skip
 _DIRECT: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("blmove", "del", "hdel", "hset", "rpush"),

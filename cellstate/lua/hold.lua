@@ -2,7 +2,7 @@
 -- schedulers as a new one, unless something else holds it. A person or the gate of the job's scheduler holds it; a person
 -- releases it from both, and no gate holds it again.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | pending:* wake:*
 -- ARGV   dims tag at by job action check reason
 -- action: "hold" or "release" of a person, "gate" or "pass" of a gate; check: the modify index the caller read, "-" for
 -- any; reason: why the gate holds it, "" for other actions.

@@ -1,6 +1,6 @@
 -- Request copies of running tasks: they wait in the group behind that of their originals (parts/copies.lua).
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by job most cell_most | asked
 -- asked: "machine placement task" each. most, cell_most: maximum number of copies of the job, and of the cell.
 -- Reply  {"ok", number of copies that were added}, or {"keys", name…} with nothing done

@@ -2,7 +2,7 @@
 -- moves tasks from the old groups to the new ones (resize.lua), a few at a time. The number of a group names the same
 -- tasks permanently, so old groups stay in the record.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping updates | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters updates | pending:* wake:*
 -- ARGV   dims tag at by job check most commands whose spec | groups
 -- spec: what only schedulers and executors read, of all groups. A group is the record of one without tasks
 -- (cellstate/schema.py); most: groups a job may have; commands: 1 when tasks of the job then run commands, else 0; whose:

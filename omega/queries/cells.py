@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import OmegaError
+from omega.cellstate.figure_totals import totals
 from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Dimensions
 from omega.queries.fleet import Fleet
 from omega.queries.job_state import STATES, counts
 from omega.queries.recent import Recently
-from omega.schedulers.process.totals import totals
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries

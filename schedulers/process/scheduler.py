@@ -20,6 +20,7 @@ import anyio.abc
 import anyio.to_thread
 
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
+from omega.cellstate.figure_totals import EARLIER, totals
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Membership
 from omega.cellstate.server import server_info
@@ -38,7 +39,6 @@ from omega.schedulers.process.log import log
 from omega.schedulers.process.reasons import PendingReasons
 from omega.schedulers.process.signals import leave_signals
 from omega.schedulers.process.store_wait import await_store, once_there
-from omega.schedulers.process.totals import EARLIER, totals
 from omega.schedulers.rolling import Rollouts
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sharing import LEASE_MS, owned

@@ -51,7 +51,7 @@ READS = {
     ("omega/queries/working_copy.py", "working_copy", "sync"): FIRST,
     ("omega/pools/changes.py", "check_all", "sync"): "an operator changes pools: guarantees are compared with machines",
     ("schedulers/live_driver.py", "_sync", "sync"): FIRST,
-    ("schedulers/process/copies.py", "request", "job_page"): "a page by the index, once per start of a scheduler",
+    ("schedulers/process/copies.py", "_divide", "job_page"): "a page by the index, once per division of the jobs",
     ("schedulers/process/epochs.py", "publish", "demands"): POOLS,
     ("schedulers/resizing.py", "measure", "jobs"): "growth of MapReduce jobs, once per interval",
 }

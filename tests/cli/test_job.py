@@ -207,29 +207,24 @@ def test_reasons_of_jobs_that_are_not_pending(omega: Omega, cell: RedisCell) -> 
     assert found == {"held": ("held", "HELD"), "given-up": ("abandoned", "CONFLICTS"), "halt": ("stopped", None)}
 
 
+OF_A_GROUP = {"optional": False, "copies": False, "superseded": False, "generation": 1}
 CRAWL_GROUPS = [
-    {
+    OF_A_GROUP
+    | {
         "name": "fetch",
         "need": {"cpu": 500, "memory": 256},
         "duration_ms": 30_000,
         "counts": NOTHING | {"total": 4, "placed": 4},
-        "optional": False,
-        "copies": False,
         "indices": 4,
-        "superseded": False,
-        "generation": 1,
         "spec": {"command": ["sleep", "30"]},
     },
-    {
+    OF_A_GROUP
+    | {
         "name": "merge",
         "need": {"cpu": 1000, "memory": 0},
         "duration_ms": 0,
         "counts": NOTHING | {"total": 1, "placed": 1},
-        "optional": False,
-        "copies": False,
         "indices": 1,
-        "superseded": False,
-        "generation": 1,
         "spec": {},
     },
 ]

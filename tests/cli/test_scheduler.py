@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from omega.cellstate.figure_totals import EARLIER
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.process import scheduler as process
-from omega.schedulers.process.totals import EARLIER
 from omega.schedulers.registry import offers
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import ROOT, start

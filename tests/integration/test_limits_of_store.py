@@ -62,7 +62,7 @@ def test_a_full_store_lets_tasks_end_and_nothing_grow(tmp_path: Path) -> None:
         own_server("--appendonly", "no") as server,
         made_cell(server.url, "full", 4) as cell,
         started_processes(
-            cell, server.url, tmp_path, "batch/0", f"simulated/{DEFAULT_EXECUTOR}", lease_ms=2_000
+            cell, server.url, tmp_path, "batch/0", f"simulated/{DEFAULT_EXECUTOR}", lease_ms=6_000
         ) as group,
     ):
         submit(cell, running)

@@ -247,7 +247,7 @@ def test_variables_of_a_job_change_neither_the_engine_nor_the_clean_up(engine: E
 def test_a_health_command_runs_in_the_container(ground: Ground, engine: Engine) -> None:
     agent = ground.agent(runners={"r": Docker(engine.program)})
     command = ["sh", "-c", "echo $CONTAINER > seen; exit 9"]
-    health = {"command": command, "grace": 2_000, "failures": 1}  # the container starts meanwhile
+    health = {"command": command, "grace": 2_000, "failures": 1, "timeout": 10_000}  # the container starts meanwhile
     spec = {"command": ["sh", "-c", LOOP], "runner": "r", "image": "i", "grace": 100, "health": health}
     ground.cell.submit([JobSpec("a", "a", "batch", (TaskGroup((100, 64), 1, 0, spec),))], 0, "ada")
     ground.place("a")

@@ -94,6 +94,8 @@ local end_waits
 do
   local met = waiters.met
 
+  function waiters.write() in_chunks('ZREM', waiters_key, met) end
+
   -- A job that ended waits no longer, however it ended.
   local function leave_waits(j)
     for id in gmatch(j.links, '<(%w[^<>+]*)') do met[#met + 1] = waiters.member(id, j) end

@@ -6,7 +6,7 @@ pools.limited = meta.pools == POOLS_LIMITED
 local pend, unpend, retired = {}, {}, {}
 -- Members of the housekeeping set that this call adds, each after its score, and removes.
 local chores, settled = {}, {}
--- Jobs that wait for others (links.lua): the waits that this call ends; more: jobs that it ended have further waiters.
+-- Jobs that wait for others (links.lua): the waits that this call ends, and what writes them; more: jobs that it ended have further waiters.
 local waiters = { met = {}, more = false }
 -- Whether room was freed, or a machine was added or changed: blocked jobs may fit now.
 local freed = false
@@ -266,7 +266,7 @@ do
     write_pending()
     in_chunks('ZREM', housekeeping_key, settled)
     in_chunks('ZADD', housekeeping_key, chores)
-    in_chunks('ZREM', waiters_key, waiters.met)
+    if waiters.write then waiters.write() end
     notify_blocked()
     write_mailboxes()
     if #retired > 0 then

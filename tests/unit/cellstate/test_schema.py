@@ -35,6 +35,7 @@ def records(draw: st.DrawFn) -> Fields:
         group = {field.name: draw(_value(field)) for field in GROUP}
         counts = [field.name for field in GROUP if field.form == "c"]
         group["indices"] = max(group[name] for name in counts)
+        group["optional"] %= 3
         group["need"] = tuple(draw(st.lists(_value(GROUP[0]), min_size=2, max_size=2)))
         groups.append(group)
     fields = {field.name: draw(_value(field)) for field in (*CHANGING, *FIXED)}
