@@ -77,6 +77,8 @@ class Snapshot(ABC):
         """Count claims of a job as tasks of one of the `others`, if its machines were fetched."""
         if name in self.others:
             taken = Counter({claim.machine: claim.count for claim in claims})
+            if not taken.keys() <= self.others[name].keys():
+                self.changed_others.add(name)
             self.others = {**self.others, name: Counter(self.others[name]) + taken}
 
     # Machines

@@ -186,6 +186,10 @@ class Blocked(ByShape):
         """Return the names of the jobs whose runs matter to a job here."""
         return set(self._names)
 
+    def related(self, names: Collection[str]) -> list[Alike]:
+        """Return the groups of jobs with a relation to one of these."""
+        return [alike for alike, others in self._others.items() if not others.isdisjoint(names)]
+
     def awaited(self) -> Awaited:
         """Return the names of the jobs whose placements may let a job here be placed: those near which one must run."""
         return awaited_of(self._near) if self._near else ()
@@ -224,8 +228,7 @@ class Blocked(ByShape):
     def requeue_near(self, snapshot: Snapshot, names: Collection[str], promise: Promise | None = None) -> list[Work]:
         """Remove and return the jobs that may fit now because jobs to which they have a relation started or ended."""
         concerned = np.zeros(len(self.table.unfit), dtype=np.bool_)
-        for alike, others in self._others.items():
-            concerned[self.table.of[alike]] = not others.isdisjoint(names)
+        concerned[[self.table.of[alike] for alike in self.related(names)]] = True
         machines = np.flatnonzero(snapshot.up)
         if not (concerned.any() and len(machines)):
             return []

@@ -9,6 +9,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.policies import Asserting, Preemption
 from omega.schedulers.preemption.constrained import suspects
 from omega.schedulers.queue.blocked import Blocked
+from omega.schedulers.queue.shapes import Alike
 from omega.schedulers.work import Work
 
 SCAN_SECONDS = 0.5
@@ -32,6 +33,13 @@ class EvictingJobs:
         self._known: Preemption | None = None
         self._asserting: Asserting | None = None
         """The preemption that `requeue` was given last, if it asserts; to find that out takes as long as a look."""
+        self._related = set[Alike]()
+
+    def others_moved(self, names: Collection[str]) -> None:
+        """Scan the jobs with a relation to one of these again: other machines, unchanged ones too, are open to them."""
+        if related := self._blocked.related(names):
+            self._related.update(related)
+            self.to_scan = len(self._blocked.groups)
 
     def next_due(self) -> float | None:
         """Return when the next scan is due (seconds); None when there is nothing to scan."""
@@ -53,6 +61,7 @@ class EvictingJobs:
         blocked = self._blocked
         if not preemption.evicts or not len(blocked):
             self.to_scan = 0
+            self._related.clear()
             return []
         if snapshot.changes != self._changes:
             self._changes, self.to_scan = snapshot.changes, len(blocked.groups)
@@ -64,7 +73,8 @@ class EvictingJobs:
         requeued = []
         for alike in (*groups[self._scanned :], *groups[: self._scanned])[:MOST_SCANNED]:
             work = blocked.first(alike)
-            if suspects(preemption, work, snapshot, rng):
+            if alike in self._related or suspects(preemption, work, snapshot, rng):
+                self._related.discard(alike)
                 requeued.append(work)
                 blocked.discard(work.id)
         self._scanned += MOST_SCANNED

@@ -274,6 +274,7 @@ class Queue:
         requeued = self.blocked.requeue(snapshot, promise, now)
         if snapshot.changed_others:
             requeued += self.blocked.requeue_near(snapshot, snapshot.changed_others, promise)
+            self._evicting.others_moved(snapshot.changed_others)
             snapshot.changed_others = set()
         if snapshot.use is not None:
             room = PoolRoom(snapshot.pools, snapshot.pool_use) if snapshot.pools.limited else None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from omega.cellstate.model import Gang, JobSpec, TaskGroup
+from omega.cellstate.model import Gang, JobSpec, MachineSpec, TaskGroup
 from omega.schedulers.constraints.fetching import Fetch
 from omega.schedulers.preemption.precedence import PrecedencePreemption
 from omega.schedulers.scheduler import Scheduler
@@ -98,4 +98,33 @@ def test_victims_that_went_away_meanwhile_cost_one_attempt_more() -> None:
     found.foreign("other", victim, 1)
     found.until_placed("high")
     assert found.counts() == {"low": (0, 0), "high": (0, 1), "other": (0, 1)}
+    found.check()
+
+
+@pytest.mark.parametrize("relation", ["near", "apart_from"])
+def test_a_relation_that_comes_to_hold_permits_evictions_on_machines_that_did_not_change(relation: str) -> None:
+    """All tasks on the first machine are known. The second, that of db, is too small for the job."""
+    found = rig()
+    found.other.register_executor("simulated", "n", 600_000, 0)
+    sizes = [(300, 300), (150, 150)]
+    found.other.join("simulated", [MachineSpec(f"m{size[0]}", size, {"rack": "r"}) for size in sizes], 0)
+    found.other.submit([spec("low", 2), important("firm"), spec("db")], 0, "ada")
+    found.foreign("low", 0, 2)
+    found.foreign("firm", 0, 1)
+    wants: dict[str, object] = {"job": "db", "domain": "rack"}
+    if relation == "near":
+        wants["required"] = True
+    else:
+        found.foreign("db", 1, 1)
+    looks = JobSpec("looks", "looks", "batch", (TaskGroup((300, 300), 1),), 5)
+    job = JobSpec("job", "job", "batch", (TaskGroup((200, 200), 1, spec={relation: wants}),), 5)
+    found.submit(looks, job)
+    found.until(lambda: found.scheduler.queue.blocked_jobs == 2)
+    found.rest()
+    if relation == "near":
+        found.foreign("db", 1, 1)
+    else:
+        found.end("db")
+    found.until_placed("job")
+    assert [machine for _, machine, _ in found.job("job").groups[0].runs] == [0]
     found.check()

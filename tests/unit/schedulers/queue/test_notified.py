@@ -1,6 +1,7 @@
 """Jobs that wait for relations to other jobs, or for somebody to evict, are notified: nothing polls for them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -58,6 +59,12 @@ def test_a_job_is_notified_of_the_placement_near_which_it_must_run() -> None:
     rig.until(lambda: rig.placed("web") == 1)
     assert len(rig.clock.pauses) == 1, "the placement ended the wait"
     assert [machine for _, machine, _ in rig.job("web").groups[0].runs] == [1]
+
+
+def test_a_job_is_tried_after_that_near_which_it_must_run_when_one_call_has_both() -> None:
+    rig = Rig((1_000, 1_000), (1_000, 1_000))
+    rig.submit(replace(demanding("web", **NEAR), precedence=9), spec("db"))
+    rig.until_placed("db", "web")
 
 
 def test_a_placement_of_another_job_does_not_disturb() -> None:
