@@ -68,6 +68,27 @@ def test_a_cost_forbids_evictions(omega: Omega, cell: RedisCell) -> None:
     )
 
 
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_protected_usage_forbids_evictions_between_pools_of_a_tree_that_says_so(
+    omega: Omega, cell: RedisCell, tmp_path: Path, everywhere: bool
+) -> None:
+    join(cell, 1)
+    path = tmp_path / "pools.yaml"
+    path.write_text(
+        f"trees: [{{name: default, partition_everywhere: {everywhere}}}]\n"
+        "pools: [{name: poor}, {name: rich, preemption: {non_preemptible_usage: {cpu: 4}}}]\n"
+    )
+    omega.run("pool", "import", str(path))
+    submit(cell, "x", "rich", 4)
+    submit(cell, "y", "poor", 4)
+    hold(cell, "x", (0, 4))
+    assert Publisher(cell).publish("batch/0", 1_000)
+    promised = omega.json("job", "why", "y")["pool"]["evictions"]
+    assert (promised is None) is everywhere, "else it holds within the pool only"
+    text = omega.text("job", "why", "y")
+    assert ("by these settings or others: rich: non_preemptible_usage cpu 4" in text) is everywhere
+
+
 def test_machines_of_other_trees_do_not_count(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
     join(cell, 2)
     cell.join("here", [MachineSpec("g", (4000, 4096), {"gpu": "yes"})], 1_000)
@@ -133,6 +154,11 @@ def test_a_live_ephemeral_pool_keeps_its_parent(omega: Omega, cell: RedisCell, t
     assert omega.json("pool", "show", "ada")["pool"]["parent"] == "people"
     omega.run("pool", "set", "ada", "--weight", "2")
     assert omega.json("pool", "show", "ada")["pool"]["parent"] == "people"
+    run = ("job", "run", "--pool", "ada", "--cpu", "1", "--", "true")
+    omega.user = "eve"
+    assert "user eve may not submit to pool ada; people admits ada, bob" in omega.error(*run)
+    omega.user = "bob"
+    omega.run(*run)
     omega.run("pool", "set", "new", "--weight", "2")
     assert omega.json("pool", "show", "new")["pool"]["parent"] == "<Root>", "no live jobs: a new pool"
     omega.run("pool", "set", "ada", "--parent", "<Root>")
