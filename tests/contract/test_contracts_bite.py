@@ -13,13 +13,21 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.placement.first_fit import FirstFit
-from omega.schedulers.policies import Ordering, Sizing
+from omega.schedulers.policies import NoPreemption, Ordering, Sizing
 from omega.schedulers.queue import blocked, limited, ready
 from omega.schedulers.queue.ranks import Ranks
 from omega.schedulers.scheduler import Scheduler
 from omega.schedulers.sizing.model import Profile, Totals
 from omega.schedulers.work import Work
-from omega.testing import OrderingContract, PlacementContract, SchedulerContract, SizingContract
+from omega.testing import (
+    OrderingContract,
+    PlacementContract,
+    PreemptionContract,
+    SchedulerContract,
+    SizingContract,
+    placement,
+    preemption,
+)
 from omega.testing.scenes import for_all
 
 
@@ -224,6 +232,63 @@ def test_a_faulty_sizing() -> None:
 
     with pytest.raises(AssertionError):
         Held().test_never_fewer_than_asked_for_while_they_are_of_use()
+
+
+class Idle(FirstFit):
+    """Never places a task."""
+
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        return []
+
+
+class Hurried(FirstFit):
+    """Delays jobs for a field that none has."""
+
+    def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
+        if work.job.spec.get("deadline"):
+            work.until = snapshot.now + 1.0
+        return list(super().place(work, snapshot, rng))
+
+
+class Level(Ordering):
+    """The same key for all."""
+
+    def key(self, work: Work) -> float:
+        return 1.0
+
+
+class Same(Sizing):
+    """Nine workers for every job."""
+
+    def size(self, profile: Profile, totals: Totals) -> int:
+        return 9
+
+
+class Gentle(NoPreemption):
+    """Says that it evicts, and never does."""
+
+    evicts = True
+
+
+@pytest.mark.parametrize(
+    ("contract", "idle", "message"),
+    [
+        (PlacementContract, Idle(), "no scene exercised it"),
+        (PlacementContract, Hurried(), "no scene exercised the delay"),
+        (OrderingContract, Level(), "no scene exercised it"),
+        (SizingContract, Same(), "no scene exercised it"),
+        (PreemptionContract, Gentle(), "no scene exercised it"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_policy_that_no_scene_exercises(
+    contract: type[Any], idle: object, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (placement, preemption):
+        monkeypatch.setattr(module, "WORLDS", 5)
+    held = type("Held", (contract,), {"policy": idle, "greedy": False})()
+    with pytest.raises(AssertionError, match=message):
+        held.test_some_scene_exercises_it()
 
 
 def test_a_faulty_scheduler() -> None:
