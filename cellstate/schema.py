@@ -104,7 +104,7 @@ SPEC = (
     SpecField("pool", "whose use it counts for"),
     SpecField("weight", "its part among the jobs of its pool (job_demands.py)"),
     SpecField("groups", "the fields of its groups, those of GROUP_SPEC"),
-    SpecField("verified", "whether the server verified the user", seen=Seen.DECLARED),
+    SpecField("verified", "whether the submitter's client says that its login has this user", seen=Seen.DECLARED),
     SpecField("simulate", "commands are not run: the record's `commands` has what placements need", seen=Seen.DECLARED),
     SpecField("expected_duration", "of a task, in seconds", seen=Seen.DECLARED),
     SpecField("after", "jobs that it waited for, as submitted", seen=Seen.DECLARED),

@@ -98,8 +98,12 @@ def prepared(
 
 
 def _of_account(account: str, spec: "JobSpec") -> "JobSpec":
-    """Return a job as that of the connection's user, if there is one."""
-    return replace(spec, spec={**spec.spec, "user": account, "verified": True}) if account else spec
+    """Return a job as that of the connection's user, if there is one; only that user is that of a login."""
+    if account:
+        return replace(spec, spec={**spec.spec, "user": account, "verified": True})
+    if "verified" not in spec.spec:
+        return spec
+    return replace(spec, spec={name: value for name, value in spec.spec.items() if name != "verified"})
 
 
 def check_new(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:

@@ -259,14 +259,17 @@ def test_a_summary_of_a_cell_that_changes_is_marked_approximate(
     omega: Omega, cell: RedisCell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert omega.json("cell", "status")["exact"] is True
-    sums = RedisCell.sums
+    sums, late = RedisCell.sums, list[str]()
 
     def changing(own: RedisCell) -> object:
         answer = sums(own)
-        own.submit([JobSpec("late", "late", "batch", (TaskGroup((1, 1), 1, 5),))], 0, "ada")
+        name = f"late{len(late)}"
+        late.append(name)
+        own.submit([JobSpec(name, name, "batch", (TaskGroup((1, 1), 1, 5),))], 0, "ada")
         return answer
 
     monkeypatch.setattr(RedisCell, "sums", changing)
     assert omega.json("cell", "status")["exact"] is False
+    assert "approximate: the cell changed while it was read" in omega.text("cell", "status")
     monkeypatch.setattr(RedisCell, "sums", sums)
     assert "approximate" not in omega.text("cell", "status")

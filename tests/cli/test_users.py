@@ -7,9 +7,15 @@ from typing import Any
 import pytest
 
 from omega.cellstate.acl import line
+from omega.cellstate.errors import BadInput
+from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
+from omega.client.client import Client
 from tests.cli.conftest import Omega
+from tests.conftest import ROOT
+
+GROUPS = (TaskGroup((1, 1), 1),)
 
 
 @pytest.fixture
@@ -42,6 +48,31 @@ def test_a_user_that_nobody_verified_is_marked(ada: Omega) -> None:
     assert "ada?" in ada.text("job", "list")
     job = ada.json("job", "list")["jobs"][0]
     assert (job["user"], job["user_source"]) == ("ada", "stated")
+
+
+FORGED = {"user": "bob", "verified": True}
+
+
+def test_omegas_client_says_of_no_stated_user_that_it_is_that_of_a_login(omega: Omega, cell: RedisCell) -> None:
+    with Client(omega.url, omega.cell, user="mallory") as client:
+        with pytest.raises(BadInput, match="verified: unknown field"):
+            client.submit({"name": "a", "tasks": [{}]} | FORGED)
+        client.submit(JobSpec("a", "a", "service", GROUPS, spec=FORGED))
+        client.update(JobSpec("a", "a", "service", (TaskGroup((2, 2), 1),), spec=FORGED), force=True)
+    (job,) = omega.json("job", "list")["jobs"]
+    assert (job["user"], job["user_source"]) == ("bob", "stated")
+    assert "bob?" in omega.text("job", "list")
+
+
+def test_the_store_takes_what_a_client_that_bypasses_omega_says(omega: Omega, cell: RedisCell) -> None:
+    """Nothing shows a forged login as what it is; the page says so, and the owner's check knows no more."""
+    cell.submit([JobSpec("a", "a", "batch", GROUPS, spec=FORGED)], 0, "bob@forged")
+    (job,) = omega.json("job", "list")["jobs"]
+    assert (job["user"], job["user_source"]) == ("bob", "login")
+    assert "belongs to bob, and you are ada" in omega.error("job", "stop", "a")
+    assert "bob@forged" in omega.text("events"), "nor is the author of an event"
+    page = (ROOT / "docs" / "stores.md").read_text().replace("\n", " ")
+    assert "A client that bypasses Omega can submit as any user" in page
 
 
 @pytest.fixture

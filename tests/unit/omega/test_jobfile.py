@@ -92,6 +92,12 @@ def test_the_least_a_job_says() -> None:
     assert read("name: a\ntasks: [{}]") == [JobSpec("made-0", "a", "batch", (TaskGroup((0, 0), 1),))]
 
 
+def test_a_job_may_refuse_all_restarts() -> None:
+    (job,) = read("name: a\nkind: service\ntasks: [{restart: never}]")
+    assert job.groups[0].spec == {"restart": {"attempts": 0, "elsewhere": False}}
+    assert "restart: 'always' is not a mapping of fields" in refused("name: a\ntasks: [{restart: always}]")
+
+
 def test_json_and_yaml_say_the_same() -> None:
     job = {"name": "a", "gang": True, "tasks": [{"count": 2, "resources": {"cpu": 0.5}, "duration": 1.5}]}
     from_json = read(json.dumps([job], indent="\t"), "jobs.json")

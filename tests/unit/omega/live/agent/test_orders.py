@@ -5,15 +5,17 @@ from typing import Any
 
 from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.resources import Dimensions
+from omega.jobfile.reader import JobFile, load
 from omega.live.agent.orders import GRACE_MS, LOG_BYTES, Site, order
 from omega.live.agent.places import PlacementKey
+from omega.upkeep import OF_SERVICES
 
 PLACE = Path("/state/tasks/j.1.7.3")
 
 
-def job(**spec: Any) -> Job:
+def job(kind: str = "batch", **spec: Any) -> Job:
     groups = [GroupStatus(need=(500, 64), total=9, unplaced=0, placed=9, waiting="-") for _ in range(2)]
-    return Job(id="j", name="crunch", kind="batch", order=1, groups=groups, spec=spec)
+    return Job(id="j", name="crunch", kind=kind, order=1, groups=groups, spec=spec)
 
 
 def ordered(spec: dict[str, Any], *there: str, own: dict[str, str] | None = None, **around: str) -> dict[str, Any]:
@@ -99,6 +101,26 @@ def test_only_omegas_own_commands_are_told_of_the_store() -> None:
 def test_tasks_of_an_array_know_their_index() -> None:
     found = ordered({"groups": [{}, {"array": {"first": 10, "step": 5}}]})
     assert found["environment"]["OMEGA_ARRAY_INDEX"] == "45"
+
+
+def test_the_tasks_of_a_service_restart() -> None:
+    assert ordered({"kind": "service"})["restart"] == OF_SERVICES._asdict()
+    refused = {"restart": {"attempts": 0, "elsewhere": False}}
+    found = ordered({"kind": "service", "groups": [{}, refused]})["restart"]
+    assert (found["attempts"], found["elsewhere"]) == (0, False)
+
+
+def test_the_liveness_command_is_that_of_the_group() -> None:
+    said = "health: {command: [probe], interval: 2s, timeout: 3s, failures: 4, grace: 5s}"
+    (read,) = load([JobFile("a.yaml", f"name: a\ntasks: [{{{said}}}]")], Dimensions(), lambda: "a")
+    alive = ordered({"groups": [{}, read.groups[0].spec]})["checks"]["alive"]
+    assert alive == {"command": ["probe"], "every_ms": 2_000, "timeout_ms": 3_000, "failures": 4, "grace_ms": 5_000}
+
+
+def test_the_second_groups_of_a_name_are_its_second_generation() -> None:
+    names: dict[str, Any] = {"groups": [{"name": "web"}, {"name": "web"}], "targets": [{"group": 1}, {"group": 0}]}
+    environment = ordered(names)["environment"]
+    assert (environment["OMEGA_GENERATION"], environment["OMEGA_GROUP"]) == ("2", "web")
 
 
 def test_the_health_command_is_the_one_of_the_jobs_updates() -> None:
