@@ -1,10 +1,12 @@
 """What people get wrong, and what stores do: each has its one line, exit 1, and nothing is changed."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from omega.cellstate import refused_writes
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -171,7 +173,7 @@ def test_store_start_and_stop_are_for_the_own_store(store_url: str) -> None:
         )
 
 
-def test_status_of_a_given_store(store_url: str) -> None:
+def test_status_of_a_given_store(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = Omega(store_url).json("store", "status")
     assert set(found) == {
         "embedded",
@@ -201,6 +203,11 @@ def test_status_of_a_given_store(store_url: str) -> None:
     )
     said = Omega(store_url).run("store", "status")
     assert said.stderr == f"warning: {warning}\n"
+    monkeypatch.setattr(refused_writes, "MUCH_FOR_SCRIPTS", 1)
+    _, scripts = Omega(store_url).json("store", "status")["warnings"]
+    assert re.fullmatch(r"\d+ scripts take \d+ MiB; SCRIPT FLUSH on the server frees them, .*", scripts)
+    assert Omega(store_url).run("store", "status").stderr.endswith("Omega loads its own again\n")
+    monkeypatch.undo()
     with connect(store_url) as client:
         client.config_set("save", "3600 1")
         try:

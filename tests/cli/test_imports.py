@@ -75,6 +75,8 @@ def test_nothing_heavy_is_imported_before_the_first_call_to_the_store(tmp_path: 
         asked = [each.name or "" for each in command.params if isinstance(each, click.Argument) and each.required]
         known = {**WORDS, "file": str(pools if path[0] == "pool" else file), "files": str(file)}
         commands[name] = [*path, *(known.get(each, "x") for each in asked), *OPTIONS.get(name, [])]
+    known_names = {" ".join(path) for path, _ in leaves(program)}
+    assert LOCAL | SCHEDULERS | NEEDED.keys() | OPTIONS.keys() <= known_names, "a renamed command would not be checked"
     ordered = sorted(commands, key=lambda name: (len(NEEDED.get(name, ())), "numpy" in NEEDED.get(name, ())))
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, json.dumps(HEAVY), json.dumps({name: commands[name] for name in ordered})],

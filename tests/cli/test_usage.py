@@ -1,5 +1,8 @@
 """Use by user, pool and kind."""
 
+import csv
+import io
+
 from omega.cellstate.digest.hours import HOUR_MS
 from omega.cellstate.digest.step import digest
 from omega.cellstate.redis import RedisCell
@@ -11,7 +14,7 @@ from tests.cli.conftest import Omega, join
 
 def test_core_hours_tasks_and_waits(omega: Omega, cell: RedisCell) -> None:
     join(cell, 1)
-    file = "{name: a, tasks: [{count: 2, resources: {cpu: 2, memory: 512Mi}}]}"
+    file = "{name: a, pool: web, tasks: [{count: 2, resources: {cpu: 2, memory: 512Mi}}]}"
     job_id = omega.json("job", "submit", "-", given=file)["jobs"][0]["id"]
     now = cell.store_ms()
     member = cell.register_scheduler("batch/0", "n", 60_000, now)
@@ -26,7 +29,12 @@ def test_core_hours_tasks_and_waits(omega: Omega, cell: RedisCell) -> None:
     assert abs(row["cpu_hours"] - 4) < 0.01
     assert abs(row["memory_hours"] - 1_024) < 3
     assert document["gaps"] == []
-    assert (
-        omega.text("usage", "--by", "kind", "--csv", "--to", "2100-01-01").splitlines()[0].startswith("kind,cpu_hours,")
-    )
+    names, cells = csv.reader(io.StringIO(omega.text("usage", "--by", "kind", "--csv", "--to", "2100-01-01")))
+    assert names == list(omega.json("usage", "--by", "kind", "--to", "2100-01-01")["use"][0])
+    read = dict(zip(names, cells, strict=True))
+    assert (read["kind"], read["started"], read["finished"]) == ("batch", "2", "2")
+    assert abs(float(read["cpu_hours"]) - 4) < 0.01
+    (of_pool,) = omega.json("usage", "--by", "pool", "--to", "2100-01-01")["use"]
+    assert (of_pool["pool"], of_pool["started"]) == ("web", 2)
+    assert omega.text("usage", "--by", "pool", "--to", "2100-01-01").splitlines()[1].split()[0] == "web"
     assert omega.error("usage", "--from", "soon").startswith("'soon' is no time")

@@ -12,6 +12,7 @@ from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.client.client import Client
 from omega.queries.jobs import find_job
+from tests.cli.conftest import Omega
 
 GROUPS = (TaskGroup((1, 1), 1),)
 
@@ -91,3 +92,22 @@ def test_a_file_is_refused_for_names_of_live_jobs_only(client: Client, many: Red
     with pytest.raises(Refused, match="the name is taken by the live job new7"):
         client.submit({"name": "free", "tasks": [{}]}, {"name": "e7", "tasks": [{}]})
     assert not many.ids_by_name(["free"])
+
+
+def test_what_concerns_one_job_makes_no_more_calls_in_a_cell_of_many_jobs(
+    omega: Omega, cell: RedisCell, client: Client
+) -> None:
+    def counted(name: str) -> dict[str, dict[str, int]]:
+        about = {
+            "submit": lambda: client.submit({"name": name, "tasks": [{}]}),
+            "status": lambda: omega.text("job", "status", name),
+            "why": lambda: omega.text("job", "why", name),
+            "stop": lambda: client.stop(name),
+        }
+        return {what: calls_of(cell, call) for what, call in about.items()}
+
+    cell.submit([JobSpec(f"a{i}", f"a{i}", "batch", GROUPS) for i in range(10)], 0, "ada")
+    few = counted("x1")
+    cell.submit([JobSpec(f"b{i}", f"b{i}", "batch", GROUPS) for i in range(990)], 0, "ada")
+    for what, calls in counted("x2").items():
+        assert {name: number for name, number in calls.items() if number > few[what].get(name, 0)} == {}, what

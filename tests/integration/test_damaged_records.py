@@ -126,6 +126,17 @@ def test_damaged_settings_of_a_machine_are_replaced(cell: RedisCell, record: str
     assert [v for v in verify(cell).violations if "operator" in v.where] == []
 
 
+@pytest.mark.parametrize("record", ["\xc1", "figures", ""])
+def test_damaged_figures_of_a_scheduler_are_replaced_by_its_next_heartbeat(cell: RedisCell, record: str) -> None:
+    membership = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    cell.renew_scheduler(membership, 60_000, {"tasks": 3})
+    cell.client.hset(f"omega:{{{cell.name}}}:stats", "batch/0", record)
+    assert cell.figures() == {"batch/0": {}}
+    assert [alive for _, alive, _ in cell.members().values()] == [True]
+    cell.renew_scheduler(membership, 60_000, {"tasks": 4})
+    assert cell.figures() == {"batch/0": {"tasks": 4}}
+
+
 @pytest.mark.parametrize("record", ["", "nothing", "7", "7 n"])
 def test_damaged_names_are_taken_again(cell: RedisCell, record: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("omega.cellstate.redis.agents.RedisAgents.store_older_than", lambda *_: True)
