@@ -9,9 +9,10 @@ import pytest
 import redis
 
 from omega import Client
+from omega.cellstate import connections
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
-from tests.integration.stage import Server, own_server, started_processes, until
+from tests.integration.stage import Server, own_server, simple_job, started_processes, until
 
 pytestmark = pytest.mark.server
 LEASE_MS = 8_000
@@ -56,13 +57,12 @@ def test_clients_and_roles_follow_an_address_that_leads_to_another_server(
 
         until(registered, "both roles registered with the other server")
         assert time.monotonic() - moved < 2 * LEASE_MS / 1000
-        seen.submit([], 0, "ada")
+        seen.submit([simple_job("there")], 0, "ada")
         with connect(first.url) as there:
             assert there.info("server")["process_id"] == _pid(second)
-            marks = there.info("clients")["connected_clients"]
-        client.jobs()
-        with connect(first.url) as there:
-            assert there.info("clients")["connected_clients"] >= marks, "an idle client uses the other server"
+        limit = 2 * connections.LONGEST_SECONDS
+        until(lambda: client.jobs()["jobs"], "an idle client asks the other server", limit)
+        assert old.hlen("omega:{prod}:jobs") == 0, "the job is not on the old one"
         assert cell.client.info("server")["process_id"] == _pid(second)
         seen.close()
         old.close()
@@ -74,7 +74,11 @@ def _pid(server: Server) -> int:
     return server.process.pid
 
 
-def test_an_idle_client_notices_within_ten_seconds(
+def test_a_connection_is_opened_anew_within_ten_seconds() -> None:
+    assert 2 * connections.LONGEST_SECONDS <= 10, "everybody else within twice this time"
+
+
+def test_an_idle_client_notices_within_that_time(
     servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = servers
