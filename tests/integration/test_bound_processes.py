@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -84,22 +85,36 @@ def _words(pid: int) -> str:
         return ""
 
 
-def test_a_scheduler_that_is_started_while_the_store_is_away_waits(tmp_path: Path) -> None:
-    with own_server("--appendonly", "yes") as server, made_cell(server.url, "later", 2) as cell:
+def test_a_member_that_is_started_while_the_store_is_away_waits(tmp_path: Path) -> None:
+    def registered() -> bool:
+        executors = cell.executor_records()
+        return bool(cell.members()) and bool(cell.agents()) and "own" in executors and executors["own"].lives
+
+    with own_server("--appendonly", "yes") as server, made_cell(server.url, "later", 2) as cell, ExitStack() as stack:
         submit(cell, [simple_job("waits")])
         server.kill()
         words = [sys.executable, "-m", "omega.cli.main", "--store", server.url, "--cell", cell.name]
         environment = os.environ | {"OMEGA_STATE": str(tmp_path / "state"), "PYTHONPATH": str(ROOT)}
-        with subprocess.Popen(
-            [*words, "scheduler", "run", "batch"], env=environment, stderr=subprocess.PIPE, text=True
-        ) as run:
-            try:
-                assert run.stderr is not None
-                assert run.stderr.readline().startswith("waiting for the store: no answer from the store at unix://")
-                time.sleep(0.5)
-                assert run.poll() is None
-                server.start()
-                until(lambda: any(alive for _, alive, _ in cell.members().values()), "it registers")
-            finally:
-                run.terminate()
-                run.wait(20)
+        runs = list[subprocess.Popen[str]]()
+        stack.callback(_end, runs)
+        for member in (
+            ("scheduler", "run", "batch"),
+            ("agent", "--name", "h1"),
+            ("machine", "simulate", "--executor", "own"),
+        ):
+            runs.append(subprocess.Popen([*words, *member], env=environment, stderr=subprocess.PIPE, text=True))
+        for run in runs:
+            assert run.stderr is not None
+            assert run.stderr.readline().startswith("waiting for the store: no answer from the store at unix://")
+        time.sleep(0.5)
+        assert [run.poll() for run in runs] == [None] * 3
+        server.start()
+        until(registered, "all register")
+
+
+def _end(runs: "Sequence[subprocess.Popen[str]]") -> None:
+    for run in runs:
+        run.terminate()
+    for run in runs:
+        with run:
+            run.wait(20)
