@@ -117,7 +117,9 @@ def test_one_that_is_started_again_after_a_crash_waits_for_its_name(store_url: s
         group.start("batch/0")
         submit(cell, [simple_job("after")])
         until(lambda: len(seen(cell, "place")) == 2, "its successor works")
-        until(lambda: totals(cell.figures().get("batch/0", {}))["accepted"] == 2, "it carries on its predecessor's counts")
+        until(
+            lambda: totals(cell.figures().get("batch/0", {}))["accepted"] == 2, "it carries on its predecessor's counts"
+        )
         assert group.dead() == {}
         assert words_of(group, "batch/0") == []
         assert [fact.words[1] for fact in seen(cell, "enlist")] == ["batch/0", DEFAULT_EXECUTOR, "batch/0"]
