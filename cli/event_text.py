@@ -64,7 +64,7 @@ def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
     sorts: dict[tuple[Any, ...], list[Event]] = {}
     for event in events:
         own = [event.more.get(word) for word in ("verdict", "member", "state", "tree", "job_kind")]
-        sorts.setdefault((event.kind, *own, _sort_of_reason(event)), []).append(event)
+        sorts.setdefault((event.kind, *own, _sort_of_reason(event), names.are_copies(event)), []).append(event)
     for alike in sorts.values():
         by_job: dict[str | None, list[Event]] = {}
         for event in alike:
@@ -89,6 +89,8 @@ def _sentence(same: Sequence[Event], jobs: int, names: Names) -> str:
     where = _where([names.machine(event.machine) for event in same if event.machine is not None], others)
     who = names.job(first.job) if one else units.count(jobs, "job")
     tasks = units.count(count, "task") + (_indices(same, names) if one else "")
+    if names.are_copies(first):
+        tasks = f"{'the copy' if count == 1 else 'the copies'} of {tasks}"
     if kind == "place":
         return f"placed {tasks} of {who} on {where}"
     if kind in ENDINGS or kind == "left":

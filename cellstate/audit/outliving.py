@@ -49,7 +49,8 @@ def _counted_alike(job: Job, states: dict[tuple[str, int], Counter[int]]) -> Ite
         if group.indices > CHUNK * MOST_CHUNKS:
             continue
         counted = states.get((job.id, number), Counter())
-        pairs = [(RUNNING, group.placed), (FINISHED, group.finished)] + [(FAILED, group.failed)] * (not group.optional)
+        pairs = [(RUNNING, group.placed)] + [(FAILED, group.failed)] * (not group.optional)
+        pairs += [(FINISHED, group.finished)] * (not group.copies)  # those that continued as their tasks
         for state, count in pairs:
             if counted[state] != count:
                 what = f"{count} tasks of group {number} are in state {state}, by their results {counted[state]}"

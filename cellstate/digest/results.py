@@ -106,15 +106,18 @@ class JobResults:
                 self.changed.add((group, chunk))
 
     def _promote(self, group: int, task: int, machine: int, *, at_ms: int) -> None:
-        """Take over the result of a copy, from the group behind that of its task; without one begin a result."""
+        """Take over the result of a copy, from the group behind that of its task; without one begin a result.
+
+        There a finished result with the same start remains: it tells under which group the output is.
+        """
         chunk, at = divmod(task, CHUNK)
         if chunk >= MOST_CHUNKS:
             return
         results, copies = (self.chunks.setdefault((number, chunk), []) for number in (group, group + 1))
         for known in (results, copies):
             known.extend([NOTHING] * (at + 1 - len(known)))
-        runs = copies[at].state == RUNNING
-        results[at], copies[at] = copies[at] if runs else TaskResult(RUNNING, machine, (at_ms, 0)), NOTHING
+        runs = copies[at] if copies[at].state == RUNNING else TaskResult(RUNNING, machine, (at_ms, 0))
+        results[at], copies[at] = runs, runs._replace(state=FINISHED, times=(runs.times[0], at_ms))
         self.changed |= {(group, chunk), (group + 1, chunk)}
 
 

@@ -13,7 +13,6 @@ from omega.cli.job.status import loss_lines
 from omega.cli.refused_writes import warn_of_refused_writes
 from omega.queries.delays import delay_text
 from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
-from omega.queries.job_state import state
 from omega.queries.job_status import losses
 from omega.queries.jobs import find_job
 from omega.queries.pool_standing import sentences, share_sentences
@@ -95,9 +94,7 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
     from omega.schedulers.constraints.reasons import MEANING
 
     job = explained.job
-    total = units.count(sum(group.total for group in job.groups), "task")
-    begin = f"{job.name} is {state(job)}: {job.unplaced:,} of {total} unplaced"
-    render.line(_headline(begin, explained.explanation.reason))
+    render.line(_headline(counted(explained), explained.explanation.reason))
     if explained.explanation.detail:
         render.line(f"  {explained.explanation.detail}")
     if explained.delay:
@@ -129,6 +126,15 @@ def _show(app: App, explained: Explained, *, verbose: bool) -> None:
     _show_past(app, past_reasons(explained.cell, explained.job.id))
     if remedies := explained.remedies():
         render.line("  would fit after: " + " · or ".join(each["text"] for each in remedies))
+
+
+def counted(explained: Explained) -> str:
+    """Return the state of a job with its unplaced tasks, and the copies of slow tasks that wait."""
+    job, head = explained.job, explained.head
+    tasks = f"{head['unplaced']:,} of {units.count(head['total'], 'task')} unplaced"
+    waiting = job.unplaced - head["unplaced"]
+    copies = f", {units.count(waiting, 'copy', 'copies')} waiting" if waiting else ""
+    return f"{job.name} is {head['state']}: {tasks}{copies}"
 
 
 def _show_waiting(explained: Explained, part: "GroupExplanation") -> None:

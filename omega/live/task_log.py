@@ -13,6 +13,7 @@ from omega.live.agent.places import all_places
 from omega.live.waiting import patiently
 from omega.queries.job_state import generations, group_names
 from omega.queries.task_names import TaskNames
+from omega.queries.task_results import group_of_output
 from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class TaskLog:
     task: int
     stream: str
     reader: "StreamReader | None" = None
+    _source: int = -1
+    """The group under which the output is: that of the copies when the task's copy continued as the task."""
     _place: Path | None = None
     _last: bytes = field(default=b"")
 
@@ -77,12 +80,15 @@ class TaskLog:
 
     def find(self) -> None:
         """Find the files of its newest placement, unless it is on another machine by now."""
+        source = patiently(lambda: group_of_output(self.cell, self.job, self.group, self.task))
+        if source != self._source:
+            self._source, self._last = source, b""
         newest = max(
             (
                 (key.placement, places.task(key))
                 for places in all_places(state_directory(), self.cell.name)
                 for key in places.task_keys()
-                if key[:3] == (self.job.id, self.group, self.task)
+                if key[:3] == (self.job.id, source, self.task)
             ),
             default=None,
         )
@@ -107,7 +113,7 @@ class TaskLog:
         elif self.reader is not None:
             yield from self.reader.more()
         else:
-            last = patiently(lambda: self.cell.tail(self.job.id, self.group, self.task, self.stream)) or b""
+            last = patiently(lambda: self.cell.tail(self.job.id, self._source, self.task, self.stream)) or b""
             if last != self._last:
                 # Some of it is no longer stored; skip the part that was shown.
                 known = next((n for n in range(len(last), 0, -1) if self._last.endswith(last[:n])), 0)

@@ -88,10 +88,18 @@ def list_events(cell: "Queries", since: int | None, limit: int, wanted: Wanted) 
 
 
 def listed_json(cell: "Queries", listed: Sequence[Event | Missing]) -> list[dict[str, Any]]:
-    """Return events and gaps as plain values; events of tasks of an array with the names and indices of the tasks."""
+    """Return events and gaps as plain values; those of tasks of an array with names and indices.
+
+    Those of copies of slow tasks have the field ``copies``.
+    """
     names = Names(cell)
     names.read_tasks(each for each in listed if isinstance(each, Event))
-    return [each.as_json() | (names.tasks(each) if isinstance(each, Event) else {}) for each in listed]
+    names.read_jobs(each.job for each in listed if isinstance(each, Event) and each.more.get("group"))
+    return [each.as_json() | (_of_tasks(each, names) if isinstance(each, Event) else {}) for each in listed]
+
+
+def _of_tasks(event: Event, names: Names) -> dict[str, Any]:
+    return names.tasks(event) | ({"copies": True} if names.are_copies(event) else {})
 
 
 def _first(cell: "Queries", after: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:

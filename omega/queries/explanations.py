@@ -175,7 +175,7 @@ class Explained:
             for part in self.explanation.parts
         ]
         explanation = self.explanation
-        return _head(self.cell, self.job) | {
+        return self.head | {
             "reason": str(explanation.reason),
             "detail": explanation.detail,
             "delay": self.delay,
@@ -189,6 +189,11 @@ class Explained:
             "past_reasons": past_reasons(self.cell, self.job.id),
             "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
         }
+
+    @property
+    def head(self) -> dict[str, Any]:
+        """What every explanation begins with: the job, its state and counts."""
+        return _head(self.cell, self.job)
 
     def waiting(self, part: "GroupExplanation") -> dict[str, Any]:
         """Return the names and indices of the pending tasks of a group."""
@@ -299,13 +304,13 @@ def past_reasons(cell: "Queries", job_id: str) -> list[dict[str, object]]:
 
 
 def _head(cell: "Queries", job: "Job") -> dict[str, Any]:
-    total = sum(group.total for group in job.groups)
+    own = [group for group in job.groups if not group.copies]
     return {
         "cell": cell.name,
         "id": job.id,
         "name": job.name,
         "kind": job.kind,
         "state": state(job),
-        "unplaced": job.unplaced,
-        "total": total,
+        "unplaced": sum(group.unplaced for group in own),
+        "total": sum(group.total for group in own),
     }

@@ -95,10 +95,29 @@ class JobTasks:
 
 
 def job_tasks(cell: "Queries", job: "Job") -> JobTasks:
-    """Return the tasks of a job, from its results and the entries of the log that these do not have yet."""
+    """Return the tasks of a job."""
+    results, history = _results(cell, job)
+    rows = [row for number in range(len(job.groups)) for row in _rows(job, number, results, history)]
+    hidden = ("unknown", "finished")  # a copy that finished is the task
+    return JobTasks(job, [row for row in rows if row.state not in hidden or not job.groups[row.group].copies])
+
+
+def group_of_output(cell: "Queries", job: "Job", group: int, task: int) -> int:
+    """Return the group under which the output of a task is: that of its copy once the copy continued as the task."""
+    if group + 1 == len(job.groups) or not job.groups[group + 1].copies:
+        return group
+    chunk, at = divmod(task, digest_results.CHUNK)
+    results, _ = _results(cell, job, chunk)
+    own, copy = ((results.chunks.get((number, chunk)) or [])[at : at + 1] for number in (group, group + 1))
+    took_over = copy and copy[0].state == digest_results.FINISHED
+    return group + 1 if took_over and own and own[0].times[0] == copy[0].times[0] else group
+
+
+def _results(cell: "Queries", job: "Job", chunk: int | None = None) -> tuple[JobResults, History]:
+    """Read the results of a job (with `chunk`: of these tasks of each group), and entries of the log after them."""
     position, record = cell.job_history(job.id)
     history = (readable(History.unpack, record, None) if record else None) or History.of(job)
-    results = _stored(cell, job)
+    results = _stored(cell, job, chunk)
     kept, at = extent(cell), readable(Position.unpack, position, Position()).version
     start, width = max(at, kept.first - 1, kept.newest - MOST_TAIL), len(cell.dimensions)
     for fact in cell.facts(start, kept.newest - start) if kept.newest > start else []:
@@ -108,18 +127,18 @@ def job_tasks(cell: "Queries", job: "Job") -> JobTasks:
             code = history.reason(reason) if fails and reason else 0
             group, tasks = (words[2], words[3]) if words[0] == "fail" else (words[4], words[5])
             results.add(words, int(group), ranges.spans(tasks), fact.at_ms, code)
-    rows = [row for number in range(len(job.groups)) for row in _rows(job, number, results, history)]
-    return JobTasks(job, [row for row in rows if row.state != "unknown" or not job.groups[row.group].copies])
+    return results, history
 
 
-def _stored(cell: "Queries", job: "Job") -> JobResults:
-    """Read all results of a job."""
+def _stored(cell: "Queries", job: "Job", only: int | None) -> JobResults:
+    """Read the results of a job, of all chunks or of one."""
     results = JobResults()
     listed = cell.result_records([job.id]).get(job.id, b"").decode()
     places = [
         (int(group), chunk)
         for group, _, chunks in (piece.partition(":") for piece in listed.split(";") if piece)
         for chunk in ranges.indices(chunks)
+        if only in (None, chunk)
     ]
     read = partial(digest_results.unpack_results, base_ms=job.submitted_ms)
     records = cell.result_records([field_of(job.id, *place) for place in places])

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from omega.cellstate import ranges
 from omega.cellstate.constraints.evaluation import Mask, holds
-from omega.cellstate.model import Gang, Job, JobState, MachineState
+from omega.cellstate.model import Gang, GroupStatus, Job, JobState, MachineState
 from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Resources, format_amount
 from omega.cellstate.snapshot import Snapshot
@@ -30,6 +31,7 @@ from omega.schedulers.limits import (
     never_admitted,
     precedence_excluded,
 )
+from omega.schedulers.placement.arranging import elsewhere
 from omega.schedulers.placement.domains import closed, levels, most_on_machine, places_of, tasks_of
 from omega.schedulers.placement.service import ServicePlacement
 from omega.schedulers.work import Work
@@ -176,7 +178,7 @@ def _dry_run(work: Work, snapshot: Snapshot, here: dict[int, int]) -> dict[int, 
     """Place the tasks that fit, also of a gang; return tasks by group and update the job's machines in `here`."""
     loose = replace(work, job=replace(work.job, gang=Gang.NO, gang_min=0))
     fits: dict[int, int] = {}
-    for claim in ServicePlacement().place(loose, snapshot, Random(0)):
+    for claim in elsewhere(ServicePlacement(), loose, snapshot, Random(0)):
         fits[claim.group] = fits.get(claim.group, 0) + claim.count
         here[claim.machine] = here.get(claim.machine, 0) + claim.count
     return fits
@@ -258,7 +260,18 @@ def _demands(
         yield _Demand(Reason.TOO_LARGE, f"{what} of the whole machine", snapshot.capacity[d] >= amount, always=False)
     for d, amount, what in amounts:
         yield _Demand(Reason.RESOURCES, what, snapshot.room[d] >= amount)
+    if work.job.groups[group].copies:
+        yield _Demand(Reason.SPREAD, "another machine than its task", _apart(work.job.groups[group], snapshot))
     yield from _domains(wants, tasks_of(work), snapshot, here)
+
+
+def _apart(group: GroupStatus, snapshot: Snapshot) -> Mask:
+    """Return the machines for the first waiting copy of a group (semantics 41)."""
+    mask, (first, _) = np.ones(snapshot.size, dtype=np.bool_), ranges.take(group.waiting, 1)
+    for loss in group.losses:
+        if loss.tasks == first:
+            mask[loss.retried.machine : loss.retried.machine + 1] = False
+    return mask
 
 
 def _machines(wants: Demands, snapshot: Snapshot) -> Iterator[tuple[str, Mask]]:

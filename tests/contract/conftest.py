@@ -81,7 +81,7 @@ class Member:
     """A scheduler with a working copy as old as its last commit or sync."""
 
     def __init__(self, cell: AnyCell, name: str = "batch/0", nonce: str = "n") -> None:
-        self.cell, self.number = cell, 0
+        self.cell, self.number, self.at_ms = cell, 0, 0
         self.membership: Membership = cell.register_scheduler(name, nonce, 60_000, 0)
         self.position = Position()
 
@@ -92,7 +92,7 @@ class Member:
     def transact(self, *transactions: Transaction) -> list[Outcome]:
         """Commit some transactions."""
         self.number += 1
-        reply = self.cell.commit(CommitRequest(self.membership, self.number, transactions, self.position, 0))
+        reply = self.cell.commit(CommitRequest(self.membership, self.number, transactions, self.position, self.at_ms))
         self.position = reply.position
         return reply.outcomes
 

@@ -11,11 +11,15 @@ from omega.cellstate.replies import Budget, Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.cli.event_text import sentences
+from omega.cli.job.why import counted
+from omega.live.task_log import TaskLog
+from omega.queries.event_list import listed_json
 from omega.queries.events import UNREADABLE, events as read_events
+from omega.queries.explanations import Explained, explain_job
 from omega.queries.job_state import counts as counts_of_job, group_names, own_groups, state
 from omega.queries.names import Names
 from omega.queries.task_results import job_tasks
-from tests.contract.conftest import AnyCell, Member, job
+from tests.contract.conftest import AnyCell, Member, job, requeue_lost
 
 MANY = Budget(10, 10)
 FINISHED, FAILED, LOST, EVICTED, STOPPED = (
@@ -264,11 +268,62 @@ def test_views_mark_copies_and_do_not_count_them(copied: AnyCell) -> None:
         ("stopped", "outrun"),
         ("promote", "stopped"),
     ]
+    said += [event for event in read_events(copied, 0, 99) if event.kind == "place" and event.more["group"]]
     text = " ".join(line for _, line in sentences(said, Names(copied)))
     assert text == (
         "1 task of a (a) to be copied 1 task of a (a) stopped on m0: outrun · 1 task of a (a) continued as the copy:"
-        " stopped"
+        " stopped placed the copy of 1 task of a (a) on m2"
     )
+    assert [each.get("copies") for each in listed_json(copied, said)] == [None, None, None, True]
+
+
+def test_an_explanation_counts_copies_apart_and_leaves_out_the_machine_of_the_task(
+    cell: AnyCell, member: Member
+) -> None:
+    cell.submit([spec(count=1)], 0, "ada")
+    member.place("a", (0, 1))
+    for machine in (1, 2):
+        cell.set_machine_state(machine, MachineState.DRAINED, 1, "ada")
+    assert cell.speculate("a", [Original(0, 1, 0)], MANY, 1, "batch/0") == 1
+    said = explain_job(cell, kept(cell))
+    assert (said["unplaced"], said["total"], said["reason"]) == (0, 1, "SPREAD")
+    (part,) = said["groups"]
+    assert (part["name"], part["unplaced"], part["fits"]) == ("0 (copies)", 1, 0)
+    last = part["steps"][-1]
+    assert (last["what"], last["machines"], last["remaining"]) == ("another machine than its task", ["m0"], 0)
+    assert counted(Explained.of(cell, kept(cell))) == "a is running: 0 of 1 task unplaced, 1 copy waiting"
+    cell.set_machine_state(1, MachineState.UP, 1, "ada")
+    assert [part["fits"] for part in explain_job(cell, kept(cell))["groups"]] == [1]
+
+
+OUTPUTS = {
+    # ends, in order; whose output of task 1 is shown
+    "both run": ((), "original"),
+    "the original finishes": (((*ORIGINAL, FINISHED),), "original"),
+    "the copy finishes": (((*COPY, FINISHED),), "copy"),
+    "the copy continues": (((*ORIGINAL, LOST),), "copy"),
+    "the copy is lost too, and the task pending": (((*ORIGINAL, LOST), (*COPY, LOST)), "copy"),
+    "the task is placed again": (((*ORIGINAL, LOST), (*COPY, LOST), None), "original"),
+}
+
+
+@pytest.mark.parametrize("digested", [False, True])
+@pytest.mark.parametrize("case", OUTPUTS)
+def test_the_output_of_a_task_is_that_of_the_run_that_counts(
+    copied: AnyCell, member: Member, case: str, digested: bool
+) -> None:
+    ends, shown = OUTPUTS[case]
+    copied.keep_tails({("a", 0, 1, "stdout"): b"original", ("a", 1, 1, "stdout"): b"copy"})
+    for step in ends:
+        if step is None:
+            assert requeue_lost(copied) == 1
+            member.at_ms = 9
+            assert member.place("a", (1, 1)).accepted
+        else:
+            end(copied, step)
+        if digested:
+            sound(copied)
+    assert TaskLog.of(copied, kept(copied), 1, None, "stdout").as_json()["text"] == shown
 
 
 @pytest.mark.parametrize("make", ["memory"], indirect=True)
