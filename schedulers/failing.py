@@ -146,8 +146,12 @@ def place_together(
     """
     if scheduler.places_all is None or len(works) < 2 or scheduler.queue.blocked.groups:
         return ()
-    size = snapshot.size
-    first = next((number for number, work in enumerate(works) if chooses_machines(work, size)), len(works))
+    first = 0
+    for work in works:
+        groups = work.job.groups
+        if (len(groups) > 1 or groups[0].losses) and chooses_machines(work, snapshot.size):
+            break
+        first += 1
     if not first:
         return ()
     mark = snapshot.mark()

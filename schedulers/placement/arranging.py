@@ -26,6 +26,9 @@ def elsewhere(placement: Placement, work: Work, snapshot: Snapshot, rng: Random)
 
     What fits on no other machine may be placed on the same one again.
     """
+    groups = work.job.groups
+    if len(groups) == 1 and not groups[0].losses:
+        return arranged(placement, work, snapshot, rng)
     if _has_copies(work):
         return _with_copies(placement, work, snapshot, rng)
     others = work.elsewhere(snapshot.size)
