@@ -48,6 +48,7 @@ def sentences(events: Iterable[Event], names: Names) -> Iterator[tuple[list[Even
             names.add_event(event)
         names.read_machines(event.machine for event in same[:MOST_NAMED])
         names.read_jobs(event.job for event in same[:MOST_NAMED])
+        names.read_copies(same)
         yield same, " · ".join(_sentences(same, names))
 
 

@@ -94,7 +94,7 @@ def listed_json(cell: "Queries", listed: Sequence[Event | Missing]) -> list[dict
     """
     names = Names(cell)
     names.read_tasks(each for each in listed if isinstance(each, Event))
-    names.read_jobs(each.job for each in listed if isinstance(each, Event) and each.more.get("group"))
+    names.read_copies(each for each in listed if isinstance(each, Event))
     return [each.as_json() | (_of_tasks(each, names) if isinstance(each, Event) else {}) for each in listed]
 
 

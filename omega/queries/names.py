@@ -7,7 +7,6 @@ from omega.queries.events import Event
 from omega.queries.task_names import TaskNames
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
 
 SHORT = 4
@@ -33,21 +32,23 @@ class Names:
         """Read the unknown names of jobs, 4,000 per call."""
         unknown = sorted({job_id for job_id in ids if job_id is not None and job_id not in self._jobs})
         jobs = self._cell.jobs_by_id(unknown)
-        self._know_copies(jobs.values())
         self._jobs |= {job_id: jobs[job_id].name if job_id in jobs else "" for job_id in unknown}
 
-    def _know_copies(self, jobs: "Iterable[Job]") -> None:
-        self._copies |= {job.id: frozenset(i for i, group in enumerate(job.groups) if group.copies) for job in jobs}
+    def read_copies(self, events: Iterable[Event]) -> None:
+        """Read which groups have copies of slow tasks, of the jobs of events of tasks of a group after the first."""
+        ids = {event.job for event in events if event.job and event.more.get("group") and "placement" in event.more}
+        if unknown := sorted(ids - self._copies.keys()):
+            jobs = self._cell.jobs_by_id(unknown)
+            groups = {job_id: jobs[job_id].groups if job_id in jobs else [] for job_id in unknown}
+            self._copies |= {
+                job_id: frozenset(number for number, group in enumerate(of_job) if group.copies)
+                for job_id, of_job in groups.items()
+            }
 
     def are_copies(self, event: Event) -> bool:
         """Return whether the tasks of an event are copies of slow tasks."""
-        group = event.more.get("group")
-        if not group or event.job is None or "placement" not in event.more:
-            return False  # copies are never the first group
-        if event.job not in self._copies:
-            self._copies[event.job] = frozenset()
-            self._know_copies(self._cell.jobs_by_id([event.job]).values())
-        return group in self._copies[event.job]
+        self.read_copies([event])
+        return "placement" in event.more and event.more.get("group") in self._copies.get(event.job or "", ())
 
     def read_tasks(self, events: Iterable[Event]) -> None:
         """Read the specifications of the jobs of which events concern tasks, if they were not read yet."""
