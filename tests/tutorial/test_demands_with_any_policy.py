@@ -26,8 +26,8 @@ NEAR_GPU = {"job": "gpu", "domain": "rack", "required": True}
 """A relation that waits for the other job, so that the order in which a policy takes the jobs does not matter."""
 ALL = {"tied", "gpu", "kept", "wide", "apart", "beside"}
 """The jobs that some machines may run."""
-NEVER_FOR_GANGS = {"YoungestOverShare": {"kept"}}
-"""It evicts for one task of a machine at a time and looks up no machine for a gang (its `suspects`)."""
+NEVER_FOR_GANGS = {"YoungestOverShare": {"kept"}, "HadoopPreemption": {"kept"}}
+"""The first evicts for one task of a machine at a time and looks up no machine for a gang; Hadoop has no gangs."""
 Where = dict[int, int]
 """Tasks of a job by machine."""
 
