@@ -14,13 +14,13 @@ LONGEST_SECONDS = 5.0
 its lease, everybody else within twice this time."""
 
 
-def outdated(connection: Any) -> bool:
+def outdated(connection: Any, pool: Any) -> bool:
     """Return whether a connection is to be opened anew before its next command; a new one begins its age."""
     now, opened = time.monotonic(), getattr(connection, "omega_opened", None)
     if opened is None:
         connection.omega_opened = now
         return False
-    return now - float(opened) >= LONGEST_SECONDS
+    return now - float(opened) >= LONGEST_SECONDS or float(opened) < getattr(pool, "opened_from", 0.0)
 
 
 def renew(connection: Any) -> None:
@@ -33,10 +33,17 @@ def renew(connection: Any) -> None:
 class Pool(redis.ConnectionPool):
     """A pool whose connections are renewed."""
 
+    opened_from: float = 0.0
+    """Connections that were opened before this time (seconds of the monotonic clock) are outdated."""
+
+    def open_anew(self) -> None:
+        """Let each connection be opened anew before its next command, so that all lead to the same server."""
+        self.opened_from = time.monotonic()
+
     def get_connection(self, *words: Any, **options: Any) -> Any:
         """Return a connection that is young enough."""
         connection = super().get_connection(*words, **options)
-        if outdated(connection):
+        if outdated(connection, self):
             try:
                 renew(connection)
             except BaseException:

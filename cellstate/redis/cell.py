@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from omega.cellstate import keys
+from omega.cellstate.connections import Pool
 from omega.cellstate.errors import (
     BadInput,
     CellGone,
@@ -177,7 +178,12 @@ class RedisCell(
             return "cells that this user may not list"
 
     def check_there(self) -> None:
-        """Raise CellGone, for which processes wait, when there is no such cell now, or one with other resources."""
+        """Raise CellGone, for which processes wait, when there is no such cell now, or one with other resources.
+
+        Connections are opened anew: where the address leads to another server now, all calls go there from now on.
+        """
+        if isinstance(pool := self.client.connection_pool, Pool):
+            pool.open_anew()
         try:
             resources = self.check_exists()
         except (Refused, Unsuitable) as error:

@@ -96,7 +96,7 @@ class Link:
             self._connection = self._client.connection_pool.get_connection()
         connection = self._connection
         try:
-            if outdated(connection):
+            if outdated(connection, self._client.connection_pool):
                 renew(connection)
             if script.sha not in self._loaded:
                 connection.send_command("SCRIPT", "LOAD", script.text)

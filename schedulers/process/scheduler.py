@@ -8,7 +8,7 @@ on its own connection, and only while the loop makes progress: a scheduler that 
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
@@ -245,10 +245,11 @@ class SupervisedScheduler:
         try:
             with as_one_line(self.scheduler):
                 figures = self._figures_now()
-            members = cell.renew_scheduler(membership, self.lease_ms, figures)
-        except Fenced:
+            members = self._renewed(cell, membership, figures)
+        except (CellGone, Fenced) as error:
             live.lapsed = membership
-            cell.check_there()  # no token is written for a deleted cell
+            if isinstance(error, CellGone):
+                raise  # no token is written for a deleted cell
             cell.rouse(self.member)
             return
         self._log_warnings()
@@ -270,6 +271,14 @@ class SupervisedScheduler:
         if self._members[:1] == [self.member]:
             self._excess.relieve(cell, live.snapshot, time.time(), self.member)
         self._roll(cell)
+
+    def _renewed(self, cell: SchedulerStore, membership: Membership, figures: Mapping[str, Any]) -> list[str]:
+        """Renew the lease; a refusal counts if all connections lead to one server, the one of the present address."""
+        try:
+            return cell.renew_scheduler(membership, self.lease_ms, figures)
+        except Fenced:
+            cell.check_there()
+            return cell.renew_scheduler(membership, self.lease_ms, figures)
 
     def _log_warnings(self) -> None:
         """Log what the ordering warns of, each text once while it lasts."""

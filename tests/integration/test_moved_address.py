@@ -90,3 +90,20 @@ def test_an_idle_client_notices_within_that_time(
     time.sleep(0.6)
     assert client.info("server")["process_id"] == _pid(second)
     client.close()
+
+
+def test_all_connections_lead_to_the_same_server_once_one_noticed(servers: tuple[Server, Server]) -> None:
+    first, second = servers
+    cell = RedisCell.connect(first.url, "prod")
+    pool = cell.client.connection_pool
+    one, other = (redis.Redis(connection_pool=pool, single_connection_client=True) for _ in range(2))
+    assert one.info("server")["process_id"] == other.info("server")["process_id"] != _pid(second)
+    for each in (one, other):
+        each.close()
+    move(first, second)
+    cell.check_there()
+    found = [redis.Redis(connection_pool=pool, single_connection_client=True) for _ in range(2)]
+    assert [each.info("server")["process_id"] for each in found] == [_pid(second)] * 2
+    for each in found:
+        each.close()
+    cell.close()
