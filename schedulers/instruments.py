@@ -31,7 +31,7 @@ class Instrument:
     ) -> None:
         """An attempt at jobs that began at `began` ended; without results when nothing fitted.
 
-        Called in time order of attempts, as in the simulator, before the outcomes are processed.
+        Only simulations call it, in time order of attempts, before the outcomes are processed.
         """
 
     def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:

@@ -18,7 +18,6 @@ from omega.cellstate.model import Job, JobState, bucket_of
 from omega.cellstate.override import override
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Budget, Original
-from omega.cellstate.transaction import Outcome, Transaction
 from omega.schedulers.instruments import Instrument
 from omega.schedulers.speculation import Speculation, cell_budget
 from omega.schedulers.work import Work
@@ -40,14 +39,13 @@ class Copies(Instrument):
     """The buckets of jobs that were its own at the last look (`schedulers/sharing.py`)."""
 
     @override
-    def attempted(
-        self, works: Sequence[Work], began: float, now: float, results: Sequence[tuple[Transaction, Outcome]]
-    ) -> None:
+    def began_all(self, works: Sequence[Work], now: float) -> None:
         for work in works:
-            self._note(work.job)
+            if len(work.job.groups) > 1:
+                self._note(work.job)
 
     def _note(self, job: Job) -> None:
-        if len(job.groups) > 1 and job.id not in self._rules and any(group.copies for group in job.groups):
+        if job.id not in self._rules and any(group.copies for group in job.groups):
             rules = Speculation.of(job.spec)
             if rules is not None:
                 self._rules[job.id] = rules

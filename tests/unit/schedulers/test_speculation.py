@@ -47,6 +47,7 @@ def test_the_budgets_grow_with_the_job_and_the_cell() -> None:
 def test_a_scheduler_places_a_copy_of_a_slow_task_on_another_machine() -> None:
     rig, copies = Rig((100, 100), (100, 100), (100, 100)), Copies()
     rig.scheduler.instruments.append(copies)
+    assert copies.request(rig.other, ALL, 3, rig.clock.seconds, "batch/0") == 0, "a heartbeat before the job comes"
     groups = TaskGroup((100, 100), 2), TaskGroup((100, 100), 0, copies=True)
     rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {"factor": 2.0}}))
     rig.until(lambda: rig.left("a") == 0)
