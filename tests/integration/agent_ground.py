@@ -1,7 +1,7 @@
 """A cell whose scheduler is the test itself, with agents in this process whose tasks are real processes."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -98,7 +98,8 @@ def gone(agent: Agent) -> None:
 
 def look_until(agent: Agent, true: Callable[[], object], what: str) -> None:
     def looked() -> object:
-        agent.look()
+        with suppress(OSError):  # as the agent's loop: a guard that starts too slowly is tried again
+            agent.look()
         return true()
 
     until(looked, what)

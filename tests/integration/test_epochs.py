@@ -233,6 +233,7 @@ def test_attempts_go_on_while_an_epoch_is_computed(store_url: str, monkeypatch: 
         assert cell.epoch() is None
 
 
+@pytest.mark.chaos
 def test_a_fifo_pool_keeps_its_order_with_two_live_schedulers(store_url: str, tmp_path: Path) -> None:
     """Each has two of the four jobs. A job before them: the publisher of epochs runs then.
 
