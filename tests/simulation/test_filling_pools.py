@@ -56,25 +56,34 @@ def pool_of(job: str) -> str:
     return job.partition("-")[0]
 
 
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The times of searches for victims."""
+    found, place = list[float](), EvictionPlan.place
+
+    def counted(plan: EvictionPlan, placement: Placement, rng: Random) -> list[Claim]:
+        found.append(plan.snapshot.now)
+        return place(plan, placement, rng)
+
+    monkeypatch.setattr(EvictionPlan, "place", counted)
+    return found
+
+
 @SEVERAL
 @pytest.mark.parametrize(("seconds", "tasks"), [(1e6, 40), (10.0, 1_000), (10.7, 1_000)])
-def test_no_pool_loses_a_task_soon_after_it_gained_one(schedulers: int, seconds: float, tasks: int) -> None:
+def test_no_pool_loses_a_task_soon_after_it_gained_one_and_few_searches_are_made(
+    schedulers: int, seconds: float, tasks: int, searches: list[float]
+) -> None:
     story = ground(schedulers, seconds, tasks).run(50, logged=True)
     evicted, lost = lost_after_a_gain(story)
     assert evicted == story.evicted, "the log is complete"
     assert lost == 0
+    assert len(searches) <= 30 + 10 * schedulers
 
 
 @SEVERAL
-def test_nobody_searches_for_victims_while_nothing_changes(monkeypatch: pytest.MonkeyPatch, schedulers: int) -> None:
+def test_nobody_searches_for_victims_while_nothing_changes(schedulers: int, searches: list[float]) -> None:
     """Shares are no multiples of a task, so some pool always lacks a part of one."""
-    searches, place = list[float](), EvictionPlan.place
-
-    def counted(plan: EvictionPlan, placement: Placement, rng: Random) -> list[Claim]:
-        searches.append(plan.snapshot.now)
-        return place(plan, placement, rng)
-
-    monkeypatch.setattr(EvictionPlan, "place", counted)
     story = ground(schedulers, 1e6, 40).run(80)
     assert [round(story.held(f"p{i}")) for i in range(3)] == pytest.approx([67, 133, 200], abs=1)
     assert searches
