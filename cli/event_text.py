@@ -29,7 +29,11 @@ _UPDATES = {
     "attempt": "placed nothing of",
 }
 _OF_LOST = {"fail": "failed, not placed again", "requeue": "pending again", "late": "reported late"}
-_OF_LOST |= {"speculate": "to be copied", "unneeded": "no longer to be copied", "promote": "continued as the copy"}
+_OF_LOST |= {
+    "speculate": "to be copied",
+    "unneeded": "no longer to be copied",
+    "promote": "goes on as its copy; first run",
+}
 _CHANGES = frozenset({"hold", "gate", "pass", "release", "awaited", "met", "resize", *_UPDATES})
 _STATES = {None: "ended", "stopped": "ended as stopped", "abandoned": "ended as abandoned"}
 

@@ -271,8 +271,8 @@ def test_views_mark_copies_and_do_not_count_them(copied: AnyCell) -> None:
     said += [event for event in read_events(copied, 0, 99) if event.kind == "place" and event.more["group"]]
     text = " ".join(line for _, line in sentences(said, Names(copied)))
     assert text == (
-        "1 task of a (a) to be copied 1 task of a (a) stopped on m0: outrun · 1 task of a (a) continued as the copy:"
-        " stopped placed the copy of 1 task of a (a) on m2"
+        "1 task of a (a) to be copied 1 task of a (a) stopped on m0: outrun · 1 task of a (a) goes on as its copy;"
+        " first run: stopped placed the copy of 1 task of a (a) on m2"
     )
     assert [each.get("copies") for each in listed_json(copied, said)] == [None, None, None, True]
 
