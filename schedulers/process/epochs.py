@@ -1,7 +1,8 @@
 """Fair shares of a live cell: every scheduler reads the published epoch, and publishes the next one when it is due.
 
-Shares are computed in a process of their own, which starts when this scheduler first has to publish: the attempt loop
-does not wait for it. There is no leader. Live schedulers are ranked by name. The first publishes at the end of a
+Shares are computed in a process of their own, which the first two schedulers in rank start: the attempt loop does not
+wait for it. Until it runs, a thread computes them: a process starts in seconds on a busy computer, and jobs wait for
+the first epoch. There is no leader. Live schedulers are ranked by name. The first publishes at the end of a
 period, each other one a part of a period later, only if there is no newer epoch by then. So a dead scheduler is
 replaced within a period, and schedulers seldom compute the same epoch twice (semantics 34).
 """
@@ -39,6 +40,8 @@ LOOK_SECONDS = 0.02
 """Interval in seconds of checks whether a job waits for an epoch."""
 CHECK_SECONDS = 10.0
 """Interval in seconds at which one scheduler reads the whole record of an epoch that did not change."""
+PREPARED_RANKS = 2
+"""Number of schedulers, the first in rank, that start the process that computes epochs before they have to publish."""
 POLL_SECONDS = 0.2
 IDLE_SECONDS = 1.0
 """Interval in seconds of reads of a cell without pools."""
@@ -118,8 +121,14 @@ def publish(url: str, cell: str, by: str, period_ms: int) -> int:
     try:
         return publisher.publish(by, period_ms=period_ms)
     except Exception:
-        _publishers.pop((url, cell)).cell.close()
+        forget(url, cell)
         raise
+
+
+def forget(url: str, cell: str) -> None:
+    """Close this process's connection to the cell, and drop the snapshot for its epochs."""
+    if (publisher := _publishers.pop((url, cell), None)) is not None:
+        publisher.cell.close()
 
 
 @dataclass(slots=True)
@@ -131,6 +140,8 @@ class EpochReader:
     member: str
     _cell: SchedulerStore | None = None
     _prepared: bool = False
+    _wanted: anyio.Event = field(default_factory=anyio.Event)
+    """Set when this scheduler is to start the process that computes epochs."""
     _naming_ms: int = NAMING_MS
     _checked: float = -math.inf
     _damaged: bool = False
@@ -149,25 +160,36 @@ class EpochReader:
             period_ms = self._naming_ms if waits else PERIOD_MS
             damaged = mark.configured and (self._damaged or await anyio.to_thread.run_sync(self._check, rank))
             if damaged or is_due(mark, 0 if waits else rank, grows=grows, period_ms=period_ms):
-                await self._prepare()
                 began = time.monotonic()
-                await anyio.to_process.run_sync(
-                    publish, self.url, self.cell_name, self.member, period_ms, cancellable=True
-                )
+                await self._publish(period_ms)
                 self._naming_ms = max(NAMING_MS, round(NAMING_PART * 1000 * (time.monotonic() - began)))
                 await anyio.to_thread.run_sync(self.read, snapshot)
-            elif mark.configured:
-                await self._prepare()
+            elif mark.configured and rank < min(PREPARED_RANKS, len(ranked)):
+                self._wanted.set()
         except (OmegaError, anyio.BrokenWorkerProcess):
             self.close()  # the attempt loop meets the same error, and waits for store and cell
             return IDLE_SECONDS
         return POLL_SECONDS if mark.configured else IDLE_SECONDS
 
-    async def _prepare(self) -> None:
-        """Start the worker process before the first epoch that this scheduler publishes."""
-        if not self._prepared:
-            await anyio.to_process.run_sync(prepare, self.url, self.cell_name, cancellable=True)
-            self._prepared = True
+    async def _publish(self, period_ms: int) -> None:
+        """Publish the next epoch, in the worker process if it runs."""
+        self._wanted.set()
+        url, cell, member = self.url, self.cell_name, self.member
+        if self._prepared:
+            forget(url, cell)
+            await anyio.to_process.run_sync(publish, url, cell, member, period_ms, cancellable=True)
+        else:
+            await anyio.to_thread.run_sync(publish, url, cell, member, period_ms, abandon_on_cancel=True)
+
+    async def prepare(self) -> None:
+        """Start the worker process once this scheduler is to have one; it replaces the thread that publishes."""
+        await self._wanted.wait()
+        while not self._prepared:
+            try:
+                await anyio.to_process.run_sync(prepare, self.url, self.cell_name, cancellable=True)
+                self._prepared = True
+            except (OmegaError, anyio.BrokenWorkerProcess):
+                await anyio.sleep(IDLE_SECONDS)
 
     async def rest(self, snapshot: Snapshot, seconds: float) -> None:
         """Wait until the next step; only briefly while a job waits for an epoch that names it."""
@@ -207,3 +229,4 @@ class EpochReader:
         if self._cell is not None:
             self._cell.close()
             self._cell = None
+        forget(self.url, self.cell_name)

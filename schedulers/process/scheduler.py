@@ -205,9 +205,12 @@ class SupervisedScheduler:
     async def _read_epochs(self) -> None:
         reader = EpochReader(self.url, self.cell, self.member)
         try:
-            while self._live is not None:
-                seconds = await reader.step(self._live.snapshot, self._members)
-                await reader.rest(self._live.snapshot, seconds)
+            async with anyio.create_task_group() as group:
+                group.start_soon(reader.prepare)
+                while self._live is not None:
+                    seconds = await reader.step(self._live.snapshot, self._members)
+                    await reader.rest(self._live.snapshot, seconds)
+                group.cancel_scope.cancel()
         finally:
             reader.close()
 

@@ -25,6 +25,7 @@ from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.presets import batch
+from omega.schedulers.process import epochs
 from omega.schedulers.process.epochs import EpochReader, Publisher, is_due
 from omega.schedulers.process.scheduler import SupervisedScheduler
 from omega.schedulers.sharing import owned
@@ -204,16 +205,21 @@ def test_schedulers_publish_and_one_that_is_killed_is_replaced(store_url: str, t
 
 
 def test_attempts_go_on_while_an_epoch_is_computed(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    computing = threading.Event()
+    """The process for it does not start, and the thread that computes instead does not end."""
+    computing, ends = threading.Event(), threading.Event()
 
-    async def never_ends(*_: object, **__: object) -> None:
-        computing.set()
+    async def never_starts(*_: object, **__: object) -> None:
         await anyio.sleep_forever()
+
+    def computes(*_: object) -> None:
+        computing.set()
+        ends.wait(60)
 
     async def no_signals(_: SupervisedScheduler, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         task_status.started()
 
-    monkeypatch.setattr(anyio.to_process, "run_sync", never_ends)
+    monkeypatch.setattr(anyio.to_process, "run_sync", never_starts)
+    monkeypatch.setattr(epochs, "publish", computes)
     monkeypatch.setattr(SupervisedScheduler, "_signals", no_signals)
     with made_cell(store_url, "busy") as cell:
         serve(cell)
@@ -229,16 +235,14 @@ def test_attempts_go_on_while_an_epoch_is_computed(store_url: str, monkeypatch: 
         finally:
             process._stop()
             thread.join(30)
+            ends.set()
         assert not thread.is_alive(), "a stop does not wait for the computation either"
         assert cell.epoch() is None
 
 
 @pytest.mark.chaos
 def test_a_fifo_pool_keeps_its_order_with_two_live_schedulers(store_url: str, tmp_path: Path) -> None:
-    """Each has two of the four jobs. A job before them: the publisher of epochs runs then.
-
-    While it starts on a busy machine, jobs start without an epoch after 2 s, in any order (docs/shares-of-jobs.md).
-    """
+    """Each has two of the four jobs, which wait for the first epoch."""
     members = ["batch/0", "batch/1"]
     first = owned("batch/0", members)
     own, other = ([f"f{i}" for i in range(99) if first[bucket_of(f"f{i}")] == mark] for mark in "10")
@@ -248,9 +252,6 @@ def test_a_fifo_pool_keeps_its_order_with_two_live_schedulers(store_url: str, tm
         join(cell, [MachineSpec(f"m{i}", (4000, 8 * GB)) for i in range(10)])
         cell.set_pools(Pools((Pool("a", mode="fifo"),)), 0, 0, "ada")
         with started_processes(cell, store_url, tmp_path, *members, lease_ms=6_000):
-            submit(cell, [JobSpec("before", "before", "batch", (TaskGroup((1000, 64), 1),), spec={"pool": "a"})])
-            until(lambda: cell.epoch() is not None and placed(cell, "before"), "the publisher runs")
-            cell.stop("before", 0, "ada")
             submit(cell, [job(name, "a", 15) for name in names])
             until(lambda: [placed(cell, name) for name in names] == [15, 15, 10, 0], "the order of submission")
             check(cell)

@@ -21,12 +21,15 @@ LATE = 0.001
 class Naming:
     """A reader whose time passes while it sleeps. A job has no name in the epoch from `since` on, in seconds."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, rank: int, since: float | None, epoch: float) -> None:
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, rank: int, since: float | None, epoch: float, *, prepared: bool = True
+    ) -> None:
         self.now, self.since, self.epoch = 1_000.0, since, epoch
         self.published: list[tuple[float, int]] = []
         self.snapshot = ArraySnapshot(2)
         self.snapshot.pools = Pools((Pool("a"),), version=1)
         self.reader = EpochReader("none://", "c", MEMBERS[rank])
+        self.reader._prepared = prepared
         monkeypatch.setattr(epochs, "time", SimpleNamespace(time=self._time, monotonic=self._time))
         monkeypatch.setattr(anyio, "sleep", self._sleep)
         monkeypatch.setattr(anyio.to_thread, "run_sync", self._at_once)
@@ -45,13 +48,20 @@ class Naming:
         if self.since is not None and self.now >= self.since and not self.published:
             self.snapshot.unnamed_since = self.since
 
-    async def _at_once(self, call: Callable[..., Any], *given: Any) -> Any:
-        return call(*given)
+    async def _at_once(self, call: Callable[..., Any], *given: Any, abandon_on_cancel: bool = False) -> Any:
+        if call is not publish:
+            return call(*given)
+        assert not self.reader._prepared, "a thread computes an epoch beside a process that could"
+        return self._note(given[-1])
 
     async def _publish(self, call: object, *given: Any, cancellable: bool) -> None:
+        assert self.reader._prepared, "an epoch waits for the start of a process"
         if call is publish:
-            self.published.append((self.now, given[-1]))
-            self.epoch, self.snapshot.unnamed_since = self.now, None
+            self._note(given[-1])
+
+    def _note(self, period_ms: int) -> None:
+        self.published.append((self.now, period_ms))
+        self.epoch, self.snapshot.unnamed_since = self.now, None
 
     async def _follow(self, until: float) -> None:
         while self.now < until and not self.published:
@@ -65,12 +75,16 @@ class Naming:
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 7])
 @pytest.mark.parametrize("phase", [0.0, 0.003, 0.011, 0.019])
+@pytest.mark.parametrize("prepared", [True, False])
 def test_an_epoch_names_a_job_within_100_ms_whoever_lives(
-    rank: int, phase: float, monkeypatch: pytest.MonkeyPatch
+    rank: int, phase: float, prepared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last epoch is 70 ms older than the job. Each rank waits for the one before it, the third and later do not."""
+    """The last epoch is 70 ms older than the job. Each rank waits for the one before it, the third and later do not.
+
+    It waits for no process that starts: until then a thread computes it.
+    """
     since = 1_000.05 + phase
-    at, period = Naming(monkeypatch, rank, since, 999.98).first(since + 1)
+    at, period = Naming(monkeypatch, rank, since, 999.98, prepared=prepared).first(since + 1)
     gathered = epochs.GATHER_SECONDS + epochs.LOOK_SECONDS * min(rank, 2)
     assert since + gathered - LATE <= at <= since + gathered + epochs.LOOK_SECONDS + LATE <= since + 0.1
     assert period == epochs.NAMING_MS
