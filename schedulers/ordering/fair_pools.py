@@ -33,7 +33,7 @@ from omega.schedulers.pool_machines import totals_of
 from omega.schedulers.work import Work, fitting
 
 PROVISIONAL_SECONDS = 5.0
-"""Maximum age in seconds of shares computed before the first epoch."""
+"""Maximum age in seconds of shares computed while no epoch comes."""
 WAIT_SECONDS = 0.05
 """Time in seconds for which freed room is left to pools below their shares (docs/pool-rules.md)."""
 FORGET_SECONDS = 60.0
@@ -55,11 +55,11 @@ class FairPools(Ordering):
 
     In a fair-share pool of the cell the job that holds least comes first among equal precedences.
 
-    Shares are those of the cell's published epoch once pools are configured in the cell; until the first one they are
-    computed from the cell's pools and what those hold and want in the snapshot. Without such pools, `pools` by name
-    are those of a scheduler file: a job of an unknown pool belongs to a pool of that name below the root, of weight 1,
-    `resources` names the cell's resources in their order, and fair shares are computed from what pools hold and want
-    once per `period` (seconds). Satisfaction is computed after every chosen job, over the resources that the job needs:
+    Shares are those of the cell's published epoch once pools are configured in the cell; until the first one, and when
+    the next one is late, they are computed from the cell's pools and what those hold and want in the snapshot. Without
+    such pools, `pools` by name are those of a scheduler file: a job of an unknown pool belongs to a pool of that name
+    below the root, of weight 1, `resources` names the cell's resources in their order, and fair shares are computed
+    from what pools hold and want once per `period` (seconds). Satisfaction is computed after every chosen job, over the resources that the job needs:
     a pool that borrows much of one resource keeps its place for another.
     """
 
@@ -82,7 +82,7 @@ class FairPools(Ordering):
     _hungry: dict[Callable[[str], Sequence[float]], list[str]] = field(default_factory=dict, repr=False)
     """Leaf pools below a level: what is due to them, or their guarantee."""
     _first: EpochShares | None = field(default=None, repr=False)
-    """Shares of the cell's pools before its first epoch, and when they were computed."""
+    """Shares of the cell's pools while no epoch comes."""
     _first_at: float = field(default=0.0, repr=False)
     _satisfactions: LaneSatisfactions | None = field(default=None, repr=False)
     """How the lanes of jobs stand, by the shares of this epoch."""
@@ -105,8 +105,8 @@ class FairPools(Ordering):
         self._usage = usage = snapshot.usage
         self._now = now
         before, self._epoch, self._hungry = self._epoch, self._standings.shares(snapshot), {}
-        if self._epoch is None and snapshot.pools.configured:
-            self._epoch = self._provisional(snapshot, now)
+        if snapshot.pools.configured and (self._jobs.is_late(snapshot, now) or self._epoch is None):
+            self._epoch = self._provisional(snapshot, now) or self._epoch
         self._fresh = self._epoch is None or self._epoch is not before
         self._jobs.observe(self._epoch, snapshot, now)
         if self._fresh or self._generation != usage.generation:
@@ -246,7 +246,7 @@ class FairPools(Ordering):
         return kept
 
     def _provisional(self, snapshot: Snapshot, now: float) -> EpochShares | None:
-        """Before the first epoch of the cell, return the shares of its pools by what they hold and want here."""
+        """Return the shares of the cell's pools by what they hold and want here; None if only an epoch has them."""
         pools, names = snapshot.pools, snapshot.resources
         first, at = self._first, self._first_at
         if first is not None and first.pools is pools and now < at + PROVISIONAL_SECONDS:

@@ -50,8 +50,12 @@ class JobsDue:
             self._shares, self._jobs, self._since = shares, {}, now
             # The amounts of all machines bound a job of a tree of all machines and without limits.
             self._plain = shares is None or not (shares.pools.divided or shares.pools.limited)
+
+    def is_late(self, snapshot: Snapshot, now: float) -> bool:
+        """Return whether jobs have waited so long for an epoch that names them that they wait no longer."""
         if snapshot.epoch is not self._published:
             self._published, snapshot.unnamed_since = snapshot.epoch, None
+        return snapshot.unnamed_since is not None and now > snapshot.unnamed_since + UNNAMED_SECONDS
 
     def due(self, work: Work) -> Sequence[int] | None:
         """Return how many tasks of each group of a job may take room at once; None: all that fit."""
@@ -79,16 +83,21 @@ class JobsDue:
             own_room = fitting(work, [part - has + _SMALL for part, has in zip(share.amounts, holds, strict=True)])
             if not (share.ahead or share.rivals or any(share.starting)):
                 # What other jobs of the pool held that want no more is for this one.
-                due = shares.due(leaf or NOBODY)
-                rest = [part - has + _SMALL for part, has in zip(due, usage.of_leaf(leaf), strict=True)]
-                own_room = max(own_room, fitting(work, rest), key=sum)
+                own_room = max(own_room, fitting(work, self._rest(shares, leaf)), key=sum)
             return own_room
         if any(fitting(work, free)):
             if snapshot.unnamed_since is None:
                 snapshot.unnamed_since = self._now
-            elif self._now > snapshot.unnamed_since + UNNAMED_SECONDS:
-                return None
+            elif self.is_late(snapshot, self._now):
+                # Without its own share a job takes what its pool still lacks, then whatever is free.
+                rest = fitting(work, self._rest(shares, leaf))
+                return rest if any(rest) else None
         return room
+
+    def _rest(self, shares: EpochShares, leaf: str) -> list[float]:
+        """Return what a leaf pool lacks of what is due to it."""
+        held = [] if self._snapshot is None else self._snapshot.usage.of_leaf(leaf)
+        return [part - has + _SMALL for part, has in zip(shares.due(leaf or NOBODY), held, strict=True)]
 
     def ample(self) -> Sequence[int] | None:
         """Return what all jobs may hold while no pool wants more than what remains; None: that is not known."""

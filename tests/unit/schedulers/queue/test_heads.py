@@ -211,10 +211,15 @@ def test_what_a_requeued_job_may_get_counts_until_the_next_choice_only() -> None
     assert (copy.usage.of_leaf("a"), copy.usage.of_leaf("b")) == ((0,), (0,))
 
 
-def test_without_an_epoch_jobs_start_after_two_seconds_by_the_weights_and_guarantees_of_the_tree() -> None:
+@pytest.mark.parametrize("published", [False, True])
+def test_without_an_epoch_jobs_start_after_two_seconds_by_the_weights_and_guarantees_of_the_tree(
+    published: bool,
+) -> None:
+    """The same when the last epoch was published before the jobs came, and gives their pools nothing."""
     copy, queue = snapshot(*[(12,)] * 10), Queue(FairPools())
     inner = Pool("team"), Pool("a", "team", weight=3.0), Pool("b", "team"), Pool("c", guarantee={"cpu": 80})
     copy.pools, copy.resources = Pools(inner), ("cpu",)
+    copy.epoch = epoch_of(a=0.0, b=0.0, c=0.0) if published else None
     jobs = [work(((1,), 1), name=f"{pool}{order}", order=order, pool=pool) for pool in "abc" for order in range(120)]
     for pool in "abc":
         copy.usage.change((pool, ""), (0,), (1_000,))
