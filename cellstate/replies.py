@@ -159,6 +159,15 @@ class Fact(NamedTuple):
     basis: Basis | None = None
 
 
+class NewestFacts(NamedTuple):
+    """The end of the log: its oldest version, and facts of those above `after` up to `newest`, oldest first."""
+
+    first: int
+    after: int
+    newest: int
+    facts: list[Fact]
+
+
 class KindUse(NamedTuple):
     """Use of the jobs of a kind, and the kind's limits."""
 

@@ -61,6 +61,14 @@ def count_of(words: Sequence[str]) -> int:
     return 0
 
 
+def reason_of(words: tuple[str, ...], width: int) -> str:
+    """Return the reason of a fact about tasks, of a cell with `width` resources; empty without one."""
+    if words[0] == "fail":
+        return words[4]
+    reason = " ".join(words[7 + width :]) if words[0] in ("failed", "lost", "evicted") else ""
+    return "" if reason == "-" else reason
+
+
 def winner_of(reason: str) -> str:
     """Return the id of the job that evicted tasks for this reason; "" for another reason."""
     cause, _, winner = reason.partition(":")

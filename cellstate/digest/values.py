@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 MOST_FACTS = 1_000
 """Facts of a step, up to the end of an entry."""
 
+MOST_VERSIONS, MOST_BYTES = 500, 1 << 18
+"""Newest entries of the log that a question about a job reads, and their size; the entry that reaches it is whole."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Undigested:

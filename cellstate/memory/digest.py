@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from omega.cellstate.digest.hours import Owner, Position, readable
-from omega.cellstate.digest.values import MOST_FACTS, DigestStep, Undigested
+from omega.cellstate.digest.values import MOST_BYTES, MOST_FACTS, MOST_VERSIONS, DigestStep, Undigested
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.log_entries import write
 from omega.cellstate.ranges import indices
-from omega.cellstate.replies import Fact
+from omega.cellstate.replies import Fact, NewestFacts
 
 
 def undigested(ledger: Ledger, most: int) -> Undigested:
@@ -92,6 +92,23 @@ def digest_position(ledger: Ledger) -> bytes:
 def job_history(ledger: Ledger, job_id: str) -> tuple[bytes, bytes]:
     """Return the record of the position, and the history of a job at that position."""
     return ledger.digested, ledger.histories.get(job_id, b"")
+
+
+def newest_facts(ledger: Ledger, since: int, text: str = "") -> NewestFacts:
+    """Return the facts after a version in lines of the log that have a text, of a bounded number of newest entries."""
+    first = ledger.entries[0][0] if ledger.entries else ledger.version + 1
+    after, size = max(since, first - 1), 0
+    at, facts = after, list[Fact]()
+    for read, (version, at_ms, by, lines, basis) in enumerate(reversed(ledger.entries)):
+        if version <= after:
+            break
+        if read >= MOST_VERSIONS or size >= MOST_BYTES:
+            at = version
+            break
+        texts = [line for line in write(lines).split("\n") if line]
+        facts[:0] = [Fact(version, at_ms, by, tuple(line.split(" ")), basis) for line in texts if text in line]
+        size += sum(map(len, texts))
+    return NewestFacts(first, at, ledger.version, facts)
 
 
 def held(ledger: Ledger) -> tuple[int, Mapping[Owner, tuple[int, ...]]]:

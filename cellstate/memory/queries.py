@@ -17,6 +17,7 @@ from omega.cellstate.memory.digest import (
     held,
     histories,
     job_history,
+    newest_facts,
     owners,
     result_records,
     undigested,
@@ -88,6 +89,7 @@ class MemoryQueries(Cell):
     usage_hours = over_ledger(usage_hours)
     digest_position = over_ledger(digest_position)
     job_history = over_ledger(job_history)
+    newest_facts = over_ledger(newest_facts)
     held = over_ledger(held)
 
     def executor_number(self, executor: str) -> int:

@@ -12,7 +12,7 @@ from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
-from omega.cellstate.replies import EpochMark, Fact, KindUse, Reply
+from omega.cellstate.replies import EpochMark, Fact, KindUse, NewestFacts, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.sums import CellSums
@@ -197,6 +197,13 @@ class RecordQueries(Protocol):
 
     def job_history(self, job_id: str) -> tuple[bytes, bytes]:
         """Return the record of the digest's position, and of the history of a job at that position; empty: none."""
+
+    def newest_facts(self, since: int, text: str = "") -> NewestFacts:
+        """Return the facts after version `since` in lines of the log that have a text (empty: all).
+
+        At most the newest `MOST_VERSIONS` entries are read, and none beyond `MOST_BYTES` (cellstate/digest/values.py);
+        a line of placements has the id of its job.
+        """
 
     def result_records(self, fields: Sequence[str]) -> Mapping[str, bytes]:
         """Return records of results: of an id the list of the job's chunks, of ``id group chunk`` the chunk."""

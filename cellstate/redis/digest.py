@@ -4,10 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.digest.hours import KEPT_HOURS, Owner, Position, readable
-from omega.cellstate.digest.values import MOST_FACTS, DigestStep, Undigested
+from omega.cellstate.digest.values import MOST_BYTES, MOST_FACTS, MOST_VERSIONS, DigestStep, Undigested
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.reads import RedisReads, facts_of
+from omega.cellstate.replies import NewestFacts
 
 if TYPE_CHECKING:
     from omega.cellstate.replies import Fact
@@ -97,6 +98,17 @@ class RedisDigest(RedisReads):
             pipe.hget(self._prefix + "history", job_id)
             position, history = self._command(pipe.execute)
         return position or b"", history or b""
+
+    @override
+    def newest_facts(self, since: int, text: str = "") -> NewestFacts:
+        bounds = {"since": since, "versions": MOST_VERSIONS, "bytes": MOST_BYTES, "text": text}
+        _, first, after, newest, *entries = self._run("newest_facts", bounds)
+        facts: list[Fact] = []
+        for i in reversed(range(0, len(entries), 5)):
+            key, at, by, basis, lines = entries[i : i + 5]
+            fields = {b"at": at, b"by": by, b"facts": lines} | ({b"basis": basis} if basis else {})
+            facts += self._record("log", key, facts_of, key, fields, None) or ()
+        return NewestFacts(int(first), int(after), int(newest), facts)
 
     @override
     def held(self) -> tuple[int, Mapping[Owner, tuple[int, ...]]]:

@@ -15,7 +15,7 @@ from omega.cli.mapreduce import progress
 from omega.queries.events import Event
 from omega.queries.explanations import held_for
 from omega.queries.job_fields import values_text
-from omega.queries.job_history import Past
+from omega.queries.job_history import Past, unread_text
 from omega.queries.job_state import COUNTS, counts, generations, group_names, own_groups, state
 from omega.queries.job_status import JobStatus, losses, waits_for
 from omega.queries.mapreduce import PLAN
@@ -87,6 +87,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "tasks": f"{counts(own_groups(job))['total']:,} · {ways}",
             "fair share": " · ".join(share_sentences(status.share)) if status.share else "",
             "history": _history(job, past),
+            "not read": past.unread and unread_text(job, past.unread),
             "failed": units.listing([f"{units.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
             "lost": units.listing(list(loss_lines(losses(cell, job)))),
             "measured": _measured(status.measured),

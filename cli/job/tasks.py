@@ -7,6 +7,7 @@ import click
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
+from omega.queries.job_history import unread_text
 from omega.queries.jobs import find_job
 from omega.queries.task_results import STATES, JobTasks, job_tasks
 
@@ -30,6 +31,8 @@ def command(app: App, job: str, state: str | None, limit: int, columns: Columns)
         answered(app, found.document(cell, limit), "tasks", columns)
         return
     show(found, found.machine_names(cell, limit), limit)
+    if found.unread is not None:
+        render.note(unread_text(found.job, found.unread))
 
 
 def show(found: JobTasks, names: dict[int, str], limit: int) -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from omega.cellstate.errors import Refused
-from omega.queries.events import CHUNK, Event, events, extent, since_time
-from omega.queries.job_history import MOST_TAIL, past
+from omega.queries.events import CHUNK, Event, Extent, events, events_of, extent, since_time
+from omega.queries.job_history import past
 from omega.queries.jobs import find_job
 from omega.queries.names import Names
 
@@ -73,13 +73,7 @@ def list_events(cell: "Queries", since: int | None, limit: int, wanted: Wanted) 
     kept = extent(cell)
     if since is None:
         job = wanted.job if isinstance(wanted, Filter) else None
-        oldest = kept.first - 1 if job is None else max(kept.first - 1, kept.newest - MOST_TAIL)
-        last = _last(cell, oldest, kept.newest, limit, wanted)
-        record = None if job is None or len(last) >= limit else cell.job(job)
-        if record is not None:
-            before = (event for event in past(cell, record).events if event.version <= oldest)
-            last = [*filter(wanted, before), *last]
-            last = last[max(0, len(last) - limit) :]
+        last = _last(cell, kept, limit, wanted) if job is None else _last_of_job(cell, job, limit, wanted)
         return EventList(last, kept.first, kept.newest, None)
     gap = Missing("gap", since + 1, kept.first - 1) if since + 1 < kept.first else None
     first = _first(cell, max(since, kept.first - 1), kept.newest, limit, wanted)
@@ -112,18 +106,35 @@ def _first(cell: "Queries", after: int, newest: int, limit: int, wanted: Wanted)
     return first
 
 
-def _last(cell: "Queries", oldest: int, newest: int, limit: int, wanted: Wanted) -> list[Event]:
+def _last(cell: "Queries", kept: Extent, limit: int, wanted: Wanted) -> list[Event]:
     """Return the last `limit` events, found by going back window by window."""
     last: list[Event] = []
-    width = FEW
+    width, oldest, newest = FEW, kept.first - 1, kept.newest
     while newest > oldest and len(last) < limit:
         last = [*filter(wanted, events(cell, max(oldest, newest - width), newest)), *last]
         newest -= width
         width = min(WINDOW, 4 * width)
-    start = max(0, len(last) - limit)
-    while 0 < start < len(last) and last[start - 1].version == last[start].version:
+    return _end(last, limit)
+
+
+def _end(events: list[Event], limit: int) -> list[Event]:
+    """Return the last `limit` events, and further ones of the first one's version."""
+    start = max(0, len(events) - limit)
+    while 0 < start < len(events) and events[start - 1].version == events[start].version:
         start -= 1
-    return last[start:]
+    return events[start:]
+
+
+def _last_of_job(cell: "Queries", job: str, limit: int, wanted: Wanted) -> list[Event]:
+    """Return the last `limit` events of a job: of the newest entries of the log, and of its record."""
+    read = cell.newest_facts(0, job)
+    last = _end(list(filter(wanted, events_of(cell, read.facts))), limit)
+    record = cell.job(job) if len(last) < limit else None
+    if record is None:
+        return last
+    before = (event for event in past(cell, record).events if event.version <= read.after)
+    last = [*filter(wanted, before), *last]
+    return last[max(0, len(last) - limit) :]
 
 
 class JobTail:

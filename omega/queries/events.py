@@ -68,9 +68,14 @@ def events(cell: "Queries", after: int, to: int, kinds: Iterable[str] | None = N
     while after < to:
         most = min(CHUNK, to - after)
         facts = [fact for fact in cell.facts(after, most, words) if fact.version <= to]
-        yield from (event(fact, cell.dimensions) for fact in facts if fact.words[0] != "again")
+        yield from events_of(cell, facts)
         # Trimmed meanwhile: these are newer than requested, and must not be returned twice.
         after = max(after + most, facts[-1].version if facts else 0)
+
+
+def events_of(cell: "Queries", facts: "Iterable[Fact]") -> Iterator[Event]:
+    """Yield facts as events."""
+    return (event(fact, cell.dimensions) for fact in facts if fact.words[0] != "again")
 
 
 def since_time(cell: "Queries", at_ms: int, kept: Extent) -> int:

@@ -9,19 +9,18 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate.digest.history import History, count_of, job_of, winner_of
+from omega.cellstate.digest.history import History, count_of, job_of, reason_of, winner_of
 from omega.cellstate.digest.hours import Position, readable
 from omega.cellstate.replies import Fact
 from omega.cellstate.transaction import Basis
-from omega.queries.events import Event, event, extent
+from omega.queries.events import Event, event
 from omega.schedulers.rolling import targets
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import Queries
+    from omega.cellstate.replies import NewestFacts
 
-MOST_TAIL = 1_000
-"""Newest versions of the log that are added to the record of a job, which is otherwise at most a lease old."""
 MOST_EVENTS = 1_000
 """More events than a record and these versions have of a job."""
 _CHANGES = frozenset({"hold", "release", "resize", "update", "stop", "pass"})
@@ -36,6 +35,8 @@ class Past:
     record: History
     complete: bool = False
     """Whether everything since the submission was read."""
+    unread: tuple[int, int] | None = None
+    """First and last version of the log that neither the record has nor was read here."""
     events: list[Event] = field(default_factory=list)
     """The newest events, oldest first; of many alike in one version the first, and the number of the others."""
     winners: dict[tuple[int, int | None], Mapping[str, Any]] = field(default_factory=dict)
@@ -99,6 +100,7 @@ class Past:
             "by": list(self.by),
             "first_placed_ms": self.first_placed_ms,
             "complete": self.complete,
+            "unread": unread_json(self.unread),
             "lost": self.lost,
             "placed_again": self.again,
             "events": [self._event(event) for event in self.events],
@@ -110,15 +112,17 @@ class Past:
 
 
 def past(cell: "Queries", job: "Job") -> Past:
-    """Return the history of a job: its record, and the entries of the log since then."""
+    """Return the history of a job: its record, and a bounded number of the entries of the log since then."""
     position, record = cell.job_history(job.id)
     at = readable(Position.unpack, position, Position())
     history = readable(History.unpack, record, None) if record else None
-    kept = extent(cell)
-    start = max(at.version, kept.first - 1, kept.newest - MOST_TAIL)
+    read = cell.newest_facts(at.version, job.id)
+    if any(fact.words[0] == "conflict" for fact in read.facts):  # whose winners are other jobs
+        read = cell.newest_facts(at.version)
     found = Past(job=job, record=history or History.of(job))
-    submitted = _add(cell, found.record, job, start, kept.newest)
-    found.complete = start <= at.version and (submitted or job.order > at.since_order)
+    submitted = _add(len(cell.dimensions), found.record, job, read.facts)
+    found.complete = submitted or (read.after <= at.version and job.order > at.since_order)
+    found.unread = None if found.complete else unread_versions(at.version, read)
     dimensions = cell.dimensions
     for fact, winner in _facts(found.record, job):
         each = _summed(fact) or event(fact, dimensions)
@@ -128,11 +132,28 @@ def past(cell: "Queries", job: "Job") -> Past:
     return found
 
 
-def _add(cell: "Queries", record: History, job: "Job", start: int, to: int) -> bool:
-    """Add the facts of the job in versions above `start`, up to `to`; return whether its submission is among them."""
+def unread_versions(version: int, read: "NewestFacts") -> tuple[int, int] | None:
+    """Return the first and last version of the log after `version` that a bounded reading left out; None without."""
+    first = max(version + 1, read.first)
+    return (first, read.after) if first <= read.after else None
+
+
+def unread_json(versions: tuple[int, int] | None) -> dict[str, int] | None:
+    """Return the first and last version as plain values."""
+    return versions and dict(zip(("from", "to"), versions, strict=True))
+
+
+def unread_text(job: "Job", versions: tuple[int, int]) -> str:
+    """Return what is missing, and how to read it."""
+    first, last = versions
+    missing = f"versions {first:,} to {last:,} of the log are missing: no scheduler or agent has added them yet"
+    return f"{missing}; list them with omega events --job {job.id} --since {first - 1}"
+
+
+def _add(width: int, record: History, job: "Job", facts: list[Fact]) -> bool:
+    """Add the facts of the job in a cell of `width` resources; return whether its submission is among them."""
     machines: dict[str, Fact] = {}
-    submitted, width = False, len(cell.dimensions)
-    facts = cell.facts(start, to - start) if to > start else []
+    submitted = False
     for fact in facts:
         words = fact.words
         if words[0] in ("place", "machine", "join"):
@@ -144,14 +165,6 @@ def _add(cell: "Queries", record: History, job: "Job", start: int, to: int) -> b
             won = machines.get(words[2]) if words[0] == "conflict" else None
             record.add(fact, count_of(words), reason_of(words, width), won)
     return submitted
-
-
-def reason_of(words: tuple[str, ...], width: int) -> str:
-    """Return the reason of a fact about tasks, of a cell with `width` resources; empty without one."""
-    if words[0] == "fail":
-        return words[4]
-    reason = " ".join(words[7 + width :]) if words[0] in ("failed", "lost", "evicted") else ""
-    return "" if reason == "-" else reason
 
 
 def _facts(record: History, job: "Job") -> Iterator[tuple[Fact, Mapping[str, Any] | None]]:

@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from operator import itemgetter
@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate import ranges
 from omega.cellstate.digest import results as digest_results
-from omega.cellstate.digest.history import ENDS, FAILS, History, job_of
+from omega.cellstate.digest.history import ENDS, FAILS, History, job_of, reason_of
 from omega.cellstate.digest.hours import Position, readable
 from omega.cellstate.digest.results import JobResults, TaskResult, field_of
-from omega.queries.events import extent
-from omega.queries.job_history import MOST_TAIL, reason_of
+from omega.queries.job_history import unread_json, unread_versions
 from omega.queries.job_state import group_names
 from omega.queries.task_names import TaskNames
 
@@ -54,10 +53,12 @@ class JobTasks:
 
     job: "Job"
     rows: Sequence[TaskRow]
+    unread: tuple[int, int] | None = None
+    """First and last version of the log that neither the results have nor were read here."""
 
     def of(self, state: str | None) -> "JobTasks":
         """Return those in a state (None: all)."""
-        return JobTasks(self.job, [row for row in self.rows if state in (None, row.state)])
+        return replace(self, rows=[row for row in self.rows if state in (None, row.state)])
 
     @cached_property
     def names(self) -> TaskNames:
@@ -68,6 +69,7 @@ class JobTasks:
         """Return the first `limit` rows and the number of all as plain values."""
         rows = self.as_json(self.machine_names(cell, limit), limit)
         about = {"cell": cell.name, "job": self.job.id, "name": self.job.name, "rows": len(self.rows)}
+        about["unread"] = unread_json(self.unread)
         return about | {"tasks": rows}
 
     def as_json(self, names: Mapping[int, str], limit: int | None = None) -> list[dict[str, Any]]:
@@ -96,10 +98,10 @@ class JobTasks:
 
 def job_tasks(cell: "Queries", job: "Job") -> JobTasks:
     """Return the tasks of a job."""
-    results, history = _results(cell, job)
+    results, history, unread = _results(cell, job)
     rows = [row for number in range(len(job.groups)) for row in _rows(job, number, results, history)]
     hidden = ("unknown", "finished")  # a copy that finished is the task
-    return JobTasks(job, [row for row in rows if row.state not in hidden or not job.groups[row.group].copies])
+    return JobTasks(job, [row for row in rows if row.state not in hidden or not job.groups[row.group].copies], unread)
 
 
 def group_of_output(cell: "Queries", job: "Job", group: int, task: int) -> int:
@@ -107,27 +109,33 @@ def group_of_output(cell: "Queries", job: "Job", group: int, task: int) -> int:
     if group + 1 == len(job.groups) or not job.groups[group + 1].copies:
         return group
     chunk, at = divmod(task, digest_results.CHUNK)
-    results, _ = _results(cell, job, chunk)
+    results, _, _ = _results(cell, job, chunk)
     own, copy = ((results.chunks.get((number, chunk)) or [])[at : at + 1] for number in (group, group + 1))
     took_over = copy and copy[0].state == digest_results.FINISHED
     return group + 1 if took_over and own and own[0].times[0] == copy[0].times[0] else group
 
 
-def _results(cell: "Queries", job: "Job", chunk: int | None = None) -> tuple[JobResults, History]:
-    """Read the results of a job (with `chunk`: of these tasks of each group), and entries of the log after them."""
+def _results(
+    cell: "Queries", job: "Job", chunk: int | None = None
+) -> tuple[JobResults, History, tuple[int, int] | None]:
+    """Read the results of a job (with `chunk`: of these tasks of each group), and entries of the log after them.
+
+    The third value is the part of the log that was not read.
+    """
     position, record = cell.job_history(job.id)
     history = (readable(History.unpack, record, None) if record else None) or History.of(job)
     results = _stored(cell, job, chunk)
-    kept, at = extent(cell), readable(Position.unpack, position, Position()).version
-    start, width = max(at, kept.first - 1, kept.newest - MOST_TAIL), len(cell.dimensions)
-    for fact in cell.facts(start, kept.newest - start) if kept.newest > start else []:
+    at, width = readable(Position.unpack, position, Position()).version, len(cell.dimensions)
+    read, submitted = cell.newest_facts(at, job.id), False
+    for fact in read.facts:
         words = fact.words
+        submitted |= words[:2] == ("submit", job.id)
         if job_of(words) == job.id and (words[0] in ENDS or words[0] in ("place", "fail", "late", "promote")):
             fails, reason = words[0] in FAILS, reason_of(words, width)
             code = history.reason(reason) if fails and reason else 0
             group, tasks = (words[2], words[3]) if words[0] == "fail" else (words[4], words[5])
             results.add(words, int(group), ranges.spans(tasks), fact.at_ms, code)
-    return results, history
+    return results, history, None if submitted else unread_versions(at, read)
 
 
 def _stored(cell: "Queries", job: "Job", only: int | None) -> JobResults:

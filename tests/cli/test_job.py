@@ -277,7 +277,8 @@ def test_status(omega: Omega, cell: RedisCell, crawl: str) -> None:
     assert set(runs[0]) == {"placement", "machine", "index", "group", "tasks", "task_name", "indices", "leaving"}
     assert history.pop("first_placed_ms") > 0
     assert [event["kind"] for event in history.pop("events")] == ["submit", "place", "place"]
-    assert history == {"attempts": 1, "conflicts": 0, "by": ["batch/0"], "complete": True, "lost": 0, "placed_again": 0}
+    assert history == {"attempts": 1, "conflicts": 0, "by": ["batch/0"], "complete": True, "unread": None,
+                       "lost": 0, "placed_again": 0}  # fmt: skip
     text = omega.text("job", "status", "crawl-1")
     shown = ("crawl (crawl-1) · batch · precedence 100", "5 · 5 running", "cpu 500m, memory 256Mi")
     assert all(each in text for each in (*shown, "1 transaction by batch/0, 0 conflicts · first placed after"))

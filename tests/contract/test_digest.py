@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import pytest
+
 from omega.cellstate.digest.history import History
 from omega.cellstate.digest.hours import COUNTS, HOUR_MS, Hour, Owner, Position, Settled
 from omega.cellstate.digest.results import (
@@ -313,3 +315,36 @@ def damage(cell: AnyCell, fields: dict[str, list[str]]) -> None:
             else:
                 kept = cell.ledger.histories if key == "history" else cell.ledger.results
                 kept[name] = b"\xc1nothing"
+
+
+def test_the_newest_facts_are_a_bounded_part_of_the_log(cell: AnyCell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question about a job reads some entries or bytes, whatever an entry and the log hold."""
+
+    def bound(versions: int, size: int) -> None:
+        for module in ("redis", "memory"):
+            monkeypatch.setattr(f"omega.cellstate.{module}.digest.MOST_VERSIONS", versions)
+            monkeypatch.setattr(f"omega.cellstate.{module}.digest.MOST_BYTES", size)
+
+    def read(since: int = 0, text: str = "") -> tuple[int, list[tuple[str, ...]]]:
+        found = cell.newest_facts(since, text)
+        assert found.newest == newest
+        return found.newest - found.after, [fact.words[:2] for fact in found.facts]
+
+    cell.submit([JobSpec(name, name, "batch", (TaskGroup((1, 2), 3),)) for name in ("job-a", "job-b")], T, "ada")
+    for change in (cell.hold, cell.release, cell.hold, cell.release):
+        change("job-b", T, "ada")
+    newest = cell.counters()["version"]
+    end = [("release", "job-b"), ("hold", "job-b"), ("release", "job-b")]
+    bound(3, 1_000)
+    assert read() == (3, end)
+    assert read(text="job-a") == (3, []), "what is not wanted is read, and not returned"
+    assert read(newest - 1) == (1, end[-1:]), "only what is newer"
+    bound(5, 1_000)
+    assert read(text="job-a") == (5, [("submit", "job-a")])
+    assert len(read()[1]) == 6
+    bound(5, 15)
+    assert read() == (2, end[1:]), "the entry that reaches the bound is whole"
+    bound(100, 100_000)
+    first = cell.newest_facts(0).first
+    assert read()[0] == newest - first + 1
+    assert cell.newest_facts(newest + 10).facts == []
