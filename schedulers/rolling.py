@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omega.cellstate import ranges
+from omega.cellstate.digest.failures import failed_tasks
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import GroupStatus, Job, JobState, bucket_of
 
@@ -22,6 +23,8 @@ PROGRESS_DEADLINE_MS = 600_000
 """Default time without progress after which an update stops."""
 LOOK_MS = 200
 """Minimum time between two checks of an update."""
+MOST_REASONS = 3
+"""Reasons of failed tasks that are named when an update stops."""
 RARER = 4
 """While nothing happens, the next check follows after this part of the elapsed time."""
 
@@ -144,6 +147,15 @@ def outcome(job: Job) -> str:
     return last.stalled or ("" if last.done else "the job ended before its new tasks proved themselves")
 
 
+def _with_reasons(cell: "SchedulerStore", job: Job, why: str) -> str:
+    """Return why an update failed, and why its new tasks did: ``of its 3 new tasks 2 failed: exit 3 (2)``."""
+    if not why or job.state is JobState.STOPPED:
+        return why
+    failed = failed_tasks(cell, job, {target.group for target in targets(job) if target.new})
+    reasons = ", ".join(f"{reason} ({tasks})" for reason, tasks in list(failed.items())[:MOST_REASONS])
+    return f"{why}: {reasons}" if reasons else why
+
+
 def _retried(group: GroupStatus) -> int:
     """Return how many tasks of a group used up their restarts on a machine; in an update they fail its version."""
     return sum(ranges.count(loss.tasks) for loss in group.losses if loss.retried.failures)
@@ -213,7 +225,7 @@ class Rollouts:
                 if job is None:
                     cell.settle(job_id, "", now_ms, self.by)
             elif job is None or job.state > JobState.HELD:
-                cell.settle(job_id, outcome(job) if job is not None else "", now_ms, self.by)
+                cell.settle(job_id, "" if job is None else _with_reasons(cell, job, outcome(job)), now_ms, self.by)
             elif job.kind == self.kind:
                 watched = self._advance(cell, job, now_ms)
                 seen |= watched
@@ -261,7 +273,7 @@ class Rollouts:
             elif wanted.done:
                 cell.settle(job.id, "", now_ms, self.by)
             elif stalled := wanted.stalled or self._stuck(job, healthy, now_ms):
-                cell.settle(job.id, stalled, now_ms, self.by)
+                cell.settle(job.id, _with_reasons(cell, job, stalled), now_ms, self.by)
         except Refused:
             pass  # the job was modified concurrently; it is checked again
         return seen

@@ -95,9 +95,9 @@ def test_it_stops_and_says_so_when_new_tasks_fail(
     found = cell.job(cell.job_id("web") or "")
     assert found is not None
     placement, machine, _ = found.groups[1].runs[0]
-    cell.end([TaskEnd(machine, placement, EndKind.FAILED)], 1, "here")
+    cell.end([TaskEnd(machine, placement, EndKind.FAILED, "*", "exit 3")], 1, "here")
     eventually(lambda: cell.updates()[found.id].startswith("stalled"))
-    assert "update        stalled: of its 1 new tasks 1 failed" in omega.text("job", "status", "web")
+    assert "update        stalled: of its 1 new tasks 1 failed: exit 3 (1)" in omega.text("job", "status", "web")
     assert "stopped the update of web (" in omega.text("events")
     assert running() == {"1": 2}
     omega.json("job", "update", "-", "--follow", given=job(1))

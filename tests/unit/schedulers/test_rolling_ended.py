@@ -61,10 +61,10 @@ def test_an_update_takes_back_a_resize() -> None:
 @pytest.mark.parametrize(
     ("kind", "max_down", "how", "reason"),
     [
-        ("service", 1, EndKind.FAILED, "of its 1 new tasks 1 failed"),
-        ("service", 3, EndKind.FAILED, "of its 3 new tasks 3 failed"),
+        ("service", 1, EndKind.FAILED, "of its 1 new tasks 1 failed: exit 3 (1)"),
+        ("service", 3, EndKind.FAILED, "of its 3 new tasks 3 failed: exit 3 (3)"),
         ("service", 3, EndKind.FINISHED, "of its 3 new tasks 3 ended"),
-        ("batch", 3, EndKind.FAILED, "of its 3 new tasks 3 failed"),
+        ("batch", 3, EndKind.FAILED, "of its 3 new tasks 3 failed: exit 3 (3)"),
         ("batch", 3, EndKind.FINISHED, ""),
     ],
 )
@@ -73,7 +73,8 @@ def test_an_update_of_a_job_that_ended_with_its_new_tasks(kind: str, max_down: i
     site.update("new", max_down)
     site.step()
     site.tick()
-    ends = [TaskEnd(machine, placement, how) for placement, machine, leaving in site.job.groups[1].runs if not leaving]
+    why, runs = "exit 3" if how is EndKind.FAILED else "", site.job.groups[1].runs
+    ends = [TaskEnd(machine, placement, how, "*", why) for placement, machine, leaving in runs if not leaving]
     site.cell.end(ends, site.now, "e0")
     assert site.job.state is JobState.DONE
     site.step()
