@@ -37,12 +37,18 @@ def new_id() -> str:
 def rerun_name(cell: "JobStore", origin: "Job", job_id: str) -> str:
     """Return a name for a job that repeats another one: its name, of a live one with ``-rerun`` or a part of the id."""
     stem = origin.name[: MOST_NAME - len("-rerun-0000")].removesuffix("-rerun")
-    for name in (origin.name, f"{stem}-rerun"):
-        holder = cell.ids_by_name([name]).get(name)
-        job = None if holder is None else cell.job(holder)
-        if job is None or ended(job):
-            return name
-    return f"{stem}-rerun-{job_id[:4]}"
+    return origin.name if _is_free(cell, origin.name) else free_name(cell, f"{stem}-rerun", job_id)
+
+
+def free_name(cell: "JobStore", name: str, job_id: str) -> str:
+    """Return a name for a new job: `name`, with a part of its id where a live job has that."""
+    return name if _is_free(cell, name) else f"{name}-{job_id[:4]}"
+
+
+def _is_free(cell: "JobStore", name: str) -> bool:
+    holder = cell.ids_by_name([name]).get(name)
+    job = None if holder is None else cell.job(holder)
+    return job is None or ended(job)
 
 
 def read_file(path: Path) -> "JobFile":

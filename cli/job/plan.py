@@ -9,7 +9,8 @@ from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import job_file, read_bytes, read_file
 from omega.cli.job.run_options import run_options
-from omega.cli.job.script import STDIN, is_script, plan_script, refuse_options
+from omega.cli.job.script import plan_script, refuse_options
+from omega.jobfile.script import STDIN, Script, is_script
 from omega.queries.job_fields import KindFields
 from omega.queries.plans import PlannedJob, plan_jobs
 from omega.submission import check_names, check_pools, jobs_of, prepared
@@ -39,7 +40,7 @@ def command(ctx: click.Context, /, files: Sequence[str], verbose: bool, **_: Any
     data = read_bytes(files[0])
     if is_script(data):
         cell = app.open()
-        specs = plan_script(ctx, cell, STDIN if files[0] == "-" else files[0], data, files[1:])
+        specs = plan_script(ctx, cell, Script.read(STDIN if files[0] == "-" else files[0], data, files[1:]))
     else:
         refuse_options(ctx, files[0])
         read = [job_file(files[0], data), *(read_file(name) for name in files[1:])]

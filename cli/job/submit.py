@@ -8,8 +8,9 @@ import click
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_option, hold_option, job_file, read_bytes, read_file
 from omega.cli.job.run_options import run_options
-from omega.cli.job.script import STDIN, is_script, refuse_options, submit_script
+from omega.cli.job.script import refuse_options, submit_script
 from omega.cli.job.submission import submit
+from omega.jobfile.script import STDIN, Script, is_script
 from omega.queries.job_fields import KindFields
 from omega.submission import check_new, jobs_of, prepared
 
@@ -38,7 +39,7 @@ def command(
     if is_script(data):
         if check is not None:
             raise click.UsageError("--check-index goes with a job file")
-        submit_script(ctx, STDIN if files[0] == "-" else files[0], data, files[1:])
+        submit_script(ctx, Script.read(STDIN if files[0] == "-" else files[0], data, files[1:]))
         return
     refuse_options(ctx, files[0])
     if check:

@@ -3,15 +3,15 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from omega import changes, submission
 from omega.cellstate.errors import BadInput
-from omega.cellstate.model import JobSpec
 from omega.client.arguments import known, positive
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
-from omega.client.given_jobs import JobLike, specs_of
+from omega.client.given_jobs import GivenJobs, JobLike, given_jobs
 from omega.client.settings import named_cell, named_store
 from omega.client.task_records import TaskRecords
 from omega.client.updates import Updates
@@ -98,12 +98,15 @@ class Client(Updates, TaskRecords):
         """
         with self._connections.cell() as cell:
             cell.members()
-            return self._submitted(cell, self._prepared(cell, jobs), hold=hold)
+            given = self._prepared(cell, jobs)
+            return self._submitted(cell, given.specs, given.warnings, hold=hold or given.hold)
 
     def plan(self, *jobs: JobLike, scored: bool = False) -> Document:
         """Return where the tasks of jobs would be placed if they were submitted now; nothing is submitted."""
         with self._connections.cell() as cell:
-            return plans.plan_jobs(cell, self._prepared(cell, jobs), scored=scored)[1]
+            given = self._prepared(cell, jobs)
+            document = plans.plan_jobs(cell, given.specs, scored=scored)[1]
+            return document | {"warnings": given.warnings + document["warnings"]}
 
     def jobs(
         self,
@@ -216,12 +219,13 @@ class Client(Updates, TaskRecords):
             force=force,
         )
 
-    def _prepared(self, cell: "JobStore", jobs: Sequence[JobLike]) -> list[JobSpec]:
+    def _prepared(self, cell: "JobStore", jobs: Sequence[JobLike]) -> GivenJobs:
         """Return jobs as they are submitted, after a check that no live job has one of their names."""
         fields = KindFields(cell)
-        specs = submission.prepared(cell, specs_of(cell, jobs, fields), self.user, fields)
+        given = given_jobs(cell, jobs, fields)
+        specs = submission.prepared(cell, given.specs, self.user, fields)
         submission.check_names(cell, specs)
-        return specs
+        return replace(given, specs=specs)
 
     def _found(self, cell: "JobStore", asked: Sequence[str], check: int | None, *, force: bool) -> "list[Job]":
         if check is not None and len(asked) != 1:

@@ -1,7 +1,8 @@
-"""Jobs as callers of the client give them: typed, as mappings, or as names of job files."""
+"""Jobs as callers of the client give them: typed, as mappings, or as names of job files and scripts."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -15,24 +16,45 @@ if TYPE_CHECKING:
     from omega.queries.job_fields import KindFields
 
 JobLike: TypeAlias = "JobSpec | Mapping[str, Any] | str | Path"
-"""A typed job, a mapping with the fields of a job file, or the name of a job file."""
+"""A typed job, a mapping with the fields of a job file, or the name of a job file or a script."""
 
 
-def specs_of(cell: "JobStore", jobs: Sequence[JobLike], fields: "KindFields") -> list[JobSpec]:
-    """Return the jobs that a caller of the client gave, in the amounts of a cell. Raises BadInput."""
+@dataclass(frozen=True, slots=True)
+class GivenJobs:
+    """Jobs, whether a script among them is to be held (``#OMEGA --hold``), and warnings about scripts."""
+
+    specs: Sequence[JobSpec]
+    hold: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+def given_jobs(cell: "JobStore", jobs: Sequence[JobLike], fields: "KindFields") -> GivenJobs:
+    """Return the jobs that a caller of the client gave, in the amounts of a cell. Raises BadInput, Refused."""
     names = ["job"] if len(jobs) == 1 else [f"jobs[{number}]" for number in range(len(jobs))]
-    given = [job if isinstance(job, JobSpec) else _file(job, name) for name, job in zip(names, jobs, strict=True)]
-    return submission.jobs_of(cell, given, fields)
+    read: list[JobSpec | JobFile] = []
+    warnings: list[str] = []
+    held = ""
+    for name, job in zip(names, jobs, strict=True):
+        if not isinstance(job, str | Path):
+            read.append(job if isinstance(job, JobSpec) else _mapping(job, name))
+            continue
+        data = submission.read_bytes(Path(job))
+        if not data.startswith(b"#!"):
+            read.append(submission.job_file(str(job), data))
+            continue
+        from omega.jobfile.script import Script, script_job
+
+        spec, hold = script_job(cell, Script.read(str(job), data), warnings.append)
+        read.append(spec)
+        held = str(job) if hold else held
+    if held and len(jobs) > 1:
+        raise BadInput(f"{held}: has --hold, which is for all jobs of a call; submit it alone, or with hold=True")
+    return GivenJobs(submission.jobs_of(cell, read, fields), bool(held), warnings)
 
 
-def _file(job: Mapping[str, Any] | str | Path, name: str) -> "JobFile":
+def _mapping(job: Mapping[str, Any], name: str) -> "JobFile":
     from omega.jobfile.reader import JobFile
 
-    if isinstance(job, str | Path):
-        data = submission.read_bytes(Path(job))
-        if data.startswith(b"#!"):
-            raise BadInput(f"job file {job}: is a script; omega job submit reads its directives, the client job files")
-        return submission.job_file(str(job), data)
     try:
         return JobFile(name, json.dumps(job))
     except (TypeError, ValueError) as error:

@@ -72,9 +72,11 @@ class TaskRecords:
         with self._connections.cell() as cell:
             return use(cell, by, from_ms, to_ms, _now_ms())
 
-    def _submitted(self, cell: "JobStore", specs: "Sequence[JobSpec]", *, hold: bool) -> Document:
-        """Submit prepared jobs and return the answers."""
+    def _submitted(
+        self, cell: "JobStore", specs: "Sequence[JobSpec]", known: "Sequence[str]" = (), *, hold: bool
+    ) -> Document:
+        """Submit prepared jobs and return the answers, with warnings that are `known`."""
         answers = list(submission.submit(cell, specs, _now_ms(), self._by, hold=hold))
         rows = submission.submitted_json(specs, answers)
         fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
-        return {"cell": cell.name, "jobs": rows, "warnings": warnings(cell, fresh) + unserved(cell, fresh)}
+        return {"cell": cell.name, "jobs": rows, "warnings": [*known, *warnings(cell, fresh), *unserved(cell, fresh)]}

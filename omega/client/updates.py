@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from omega import changes, submission
 from omega.cellstate.errors import BadInput
-from omega.client.given_jobs import JobLike, specs_of
+from omega.client.given_jobs import JobLike, given_jobs
 from omega.queries.job_fields import KindFields
 from omega.queries.job_status import progress, update_progress
 from omega.queries.jobs import find_job
@@ -33,7 +33,7 @@ class Updates:
         """Replace the tasks of a running job step by step by those of `job`. See ``omega job update``."""
         with self._connections.cell() as cell:
             cell.members()
-            specs = specs_of(cell, [job], fields := KindFields(cell))
+            specs = given_jobs(cell, [job], fields := KindFields(cell)).specs
             if len(specs) != 1:
                 raise BadInput(f"{len(specs)} jobs; update one at a time")
             spec = submission.prepared(cell, specs, None, fields)[0]

@@ -5,11 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.redis import RedisCell
+from omega.cli.job.run import command as run
+from omega.cli.lazy import CommonOption
+from omega.cli.options import pairs
 from omega.client.client import Client
+from omega.jobfile.script import MOST, OPTIONS, defaults
 from tests.cli.conftest import Omega, join
 
 HELLO = """#!/bin/bash
@@ -89,15 +94,21 @@ def test_a_script_comes_from_stdin(omega: Omega, cell: RedisCell) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("#!/bin/sh\n\n#OMEGA --cpus 2\n", "{}:3: No such option"),
+        ("#!/bin/sh\n\n#OMEGA --cpus 2\n", "{}:3: no option --cpus; did you mean --cpu?"),
         ("#!/bin/sh\n#OMEGA --time-limit 10x\n", "{}:2: --time-limit: '10x' is not a duration"),
         ("#!/bin/sh\n#OMEGA --cpu 1\n#OMEGA --memory much\n", "{}:3: --memory: "),
         ("#!/bin/sh\n#OMEGA --constraint 'rack ='\n", "{}:2: --constraint: "),
-        ("#!/bin/sh\n#OMEGA --count 0\n", "{}:2: Invalid value for '--count'"),
+        ("#!/bin/sh\n#OMEGA --count 0\n", "{}:2: --count: 0 is not allowed; want at least 1"),
         ("#!/bin/sh\n#OMEGA --array 9-1\n", "{}:2: --array: "),
+        ("#!/bin/sh\n#OMEGA --weight much\n", "{}:2: --weight: 'much' is not a number"),
+        ("#!/bin/sh\n#OMEGA --gang-min 1.5\n", "{}:2: --gang-min: '1.5' is not a whole number"),
+        ("#!/bin/sh\n#OMEGA --gang=yes\n", "{}:2: --gang: takes no value"),
+        ("#!/bin/sh\n#OMEGA --cpu\n", "{}:2: --cpu: its value is missing"),
+        ("#!/bin/sh\n#OMEGA --env A=1 --env A=2\n", "{}:2: --env: A is given twice"),
+        ("#!/bin/sh\n#OMEGA --env A\n", "{}:2: --env: 'A' is not NAME=VALUE"),
         ("#!/bin/sh\n#OMEGA --env 'A=1\n", "{}:2: no closing quotation"),
-        ("#!/bin/sh\n#OMEGA stray\n", "{}:2: Got unexpected extra argument"),
-        ("#!/bin/sh\n#OMEGA --store redis://x\n", "{}:2: No such option"),
+        ("#!/bin/sh\n#OMEGA stray\n", "{}:2: unexpected word 'stray'"),
+        ("#!/bin/sh\n#OMEGA --store redis://x\n", "{}:2: no option --store;"),
         ("#!/usr/bin/awk -f\n", "{}:1: no interpreter that takes a script as an argument"),
         ("#!\n", "{}:1: no interpreter"),
     ],
@@ -132,5 +143,48 @@ def test_a_plan_takes_what_submit_takes(omega: Omega, cell: RedisCell, script: C
     omega.run("job", "submit", "--detach", script(text))
     assert omega.json("job", "plan", "--simulate", script(text))["jobs"][0]["name"].startswith("hello-")
     assert "hello" in omega.error("job", "plan", "--name", "hello", script(text))
-    with pytest.raises(BadInput, match="is a script"), Client(store=str(omega.url), cell=cell.name) as client:
-        client.submit(Path(script(text)))
+
+
+def test_directives_take_the_options_of_run_as_it_takes_them(omega: Omega) -> None:
+    own = [each for each in run.params if isinstance(each, click.Option) and not isinstance(each, CommonOption)]
+    options = {name: each for each in own for name in (*each.opts, *each.secondary_opts)}
+    assert options.keys() == OPTIONS.keys()
+    usual = click.Command("run", params=list(run.params)).make_context("run", []).params
+    assert defaults() == {name: value for name, value in usual.items() if name != "words"}
+    for name, (parameter, form) in OPTIONS.items():
+        option = options[name]
+        assert parameter == option.name
+        if isinstance(form, bool):
+            assert (option.is_flag, form) == (True, name in option.opts)
+        elif isinstance(form, tuple):
+            assert isinstance(option.type, click.types._NumberRangeBase)
+            assert (option.type.min, option.type.max or MOST) == form[1:]
+            assert isinstance(option.type, click.IntRange) == (form[0] is int)
+        else:
+            assert option.multiple == (form != "text")
+            assert (option.callback is pairs) == (form == "pairs")
+
+
+def test_a_client_takes_what_the_command_line_takes(
+    omega: Omega, cell: RedisCell, script: Callable[..., str], tmp_path: Path
+) -> None:
+    text = HELLO + "\n#OMEGA --cpu 9\n"
+    typed, _ = submitted(cell, omega, script(text))
+    omega.text("job", "stop", "hello")
+    with Client(store=str(omega.url), cell=cell.name, user="ada") as client:
+        planned = client.plan(script(text))
+        assert [planned["jobs"][0]["name"], len(planned["warnings"])] == ["hello", 2]
+        answer = client.submit(script(text))
+        assert answer["warnings"][0] == f"{script(text)}:9: has no effect after the first command, in line 7"
+        job = cell.job(answer["jobs"][0]["id"])
+        assert job is not None
+        assert (job.name, job.groups[0].need, job.spec, job.submitter) == (
+            "hello", typed.groups[0].need, typed.spec, typed.submitter,
+        )  # fmt: skip
+        assert client.submit(Path(script(text)))["jobs"][0]["name"].startswith("hello-"), "its name is taken"
+        held = client.submit(script("#!/bin/sh\n#OMEGA --hold --name wait\n:\n"))["jobs"][0]
+        assert cell.job(held["id"]).held  # type: ignore[union-attr]
+        with pytest.raises(BadInput, match="has --hold"):
+            client.submit(script("#!/bin/sh\n#OMEGA --hold\n:\n"), {"name": "other", "tasks": [{}]})
+        with pytest.raises(BadInput, match=r":2: --cpu: .*'x'"):
+            client.submit(script("#!/bin/sh\n#OMEGA --cpu x\n:\n"))
