@@ -59,8 +59,8 @@ class FairPools(Ordering):
     the next one is late, they are computed from the cell's pools and what those hold and want in the snapshot. Without
     such pools, `pools` by name are those of a scheduler file: a job of an unknown pool belongs to a pool of that name
     below the root, of weight 1, `resources` names the cell's resources in their order, and fair shares are computed
-    from what pools hold and want once per `period` (seconds). Satisfaction is computed after every chosen job, over the resources that the job needs:
-    a pool that borrows much of one resource keeps its place for another.
+    from what pools hold and want once per `period` (seconds). Satisfaction is computed after every chosen job, over the
+    resources that the job needs: a pool that borrows much of one resource keeps its place for another.
     """
 
     uses_pools: ClassVar[bool] = True
