@@ -163,9 +163,15 @@ def _per_day(records: Sequence[Record]) -> float:
     return float(seconds[len(seconds) // 2]) if seconds else 0.0
 
 
+def _in_sentence(title: str) -> str:
+    """Return a title without the capital of its first word; names such as MapReduce keep theirs."""
+    first, _, rest = title.partition(" ")
+    return f"{first.lower() if first[1:].islower() else first} {rest}"
+
+
 def _section(part: ReportSection, figures: PurePosixPath) -> str:
     number = part.figure.number
-    lines = [f"## Figure {number}: {part.figure.title.lower()}", ""]
+    lines = [f"## Figure {number}: {_in_sentence(part.figure.title)}", ""]
     lines += [f"![Figure {number}]({figures / f'figure-{number}.svg'})", ""]
     caption = f"`omega sim figure {number}`"
     if part.records:
