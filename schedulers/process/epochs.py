@@ -1,8 +1,8 @@
 """Fair shares of a live cell: every scheduler reads the published epoch, and publishes the next one when it is due.
 
 Shares are computed in a process of their own, which the first two schedulers in rank start: the attempt loop does not
-wait for it. Until it runs, a thread computes them: a process starts in seconds on a busy computer, and jobs wait for
-the first epoch. There is no leader. Live schedulers are ranked by name. The first publishes at the end of a
+wait for it. Until it runs, a thread computes them in a cell of few jobs: a process starts in seconds on a busy
+computer, and jobs wait for the first epoch. There is no leader. Live schedulers are ranked by name. The first publishes at the end of a
 period, each other one a part of a period later, only if there is no newer epoch by then. So a dead scheduler is
 replaced within a period, and schedulers seldom compute the same epoch twice (semantics 34).
 """
@@ -40,6 +40,8 @@ LOOK_SECONDS = 0.02
 """Interval in seconds of checks whether a job waits for an epoch."""
 CHECK_SECONDS = 10.0
 """Interval in seconds at which one scheduler reads the whole record of an epoch that did not change."""
+FEW_JOBS = 2_000
+"""Maximum number of live jobs of a cell whose first epochs a thread may compute: it slows the attempt loop down."""
 PREPARED_RANKS = 2
 """Number of schedulers, the first in rank, that start the process that computes epochs before they have to publish."""
 POLL_SECONDS = 0.2
@@ -139,9 +141,10 @@ class EpochReader:
     cell_name: str
     member: str
     _cell: SchedulerStore | None = None
-    _prepared: bool = False
     _wanted: anyio.Event = field(default_factory=anyio.Event)
     """Set when this scheduler is to start the process that computes epochs."""
+    _ready: anyio.Event = field(default_factory=anyio.Event)
+    """Set when that process runs."""
     _naming_ms: int = NAMING_MS
     _checked: float = -math.inf
     _damaged: bool = False
@@ -172,22 +175,26 @@ class EpochReader:
         return POLL_SECONDS if mark.configured else IDLE_SECONDS
 
     async def _publish(self, period_ms: int) -> None:
-        """Publish the next epoch, in the worker process if it runs."""
+        """Publish the next epoch, in the worker process once it runs."""
         self._wanted.set()
         url, cell, member = self.url, self.cell_name, self.member
-        if self._prepared:
+        if self._ready.is_set() or await anyio.to_thread.run_sync(self._has_many_jobs):
+            await self._ready.wait()
             forget(url, cell)
             await anyio.to_process.run_sync(publish, url, cell, member, period_ms, cancellable=True)
         else:
             await anyio.to_thread.run_sync(publish, url, cell, member, period_ms, abandon_on_cancel=True)
 
+    def _has_many_jobs(self) -> bool:
+        return self._cell is not None and self._cell.live_job_count() > FEW_JOBS
+
     async def prepare(self) -> None:
         """Start the worker process once this scheduler is to have one; it replaces the thread that publishes."""
         await self._wanted.wait()
-        while not self._prepared:
+        while not self._ready.is_set():
             try:
                 await anyio.to_process.run_sync(prepare, self.url, self.cell_name, cancellable=True)
-                self._prepared = True
+                self._ready.set()
             except (OmegaError, anyio.BrokenWorkerProcess):
                 await anyio.sleep(IDLE_SECONDS)
 

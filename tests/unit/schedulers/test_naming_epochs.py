@@ -29,12 +29,13 @@ class Naming:
         self.snapshot = ArraySnapshot(2)
         self.snapshot.pools = Pools((Pool("a"),), version=1)
         self.reader = EpochReader("none://", "c", MEMBERS[rank])
-        self.reader._prepared = prepared
+        self.prepared = prepared
         monkeypatch.setattr(epochs, "time", SimpleNamespace(time=self._time, monotonic=self._time))
         monkeypatch.setattr(anyio, "sleep", self._sleep)
         monkeypatch.setattr(anyio.to_thread, "run_sync", self._at_once)
         monkeypatch.setattr(anyio.to_process, "run_sync", self._publish)
         monkeypatch.setattr(EpochReader, "read", self._mark)
+        monkeypatch.setattr(EpochReader, "_has_many_jobs", lambda _: False)
 
     def _time(self) -> float:
         return self.now
@@ -51,11 +52,11 @@ class Naming:
     async def _at_once(self, call: Callable[..., Any], *given: Any, abandon_on_cancel: bool = False) -> Any:
         if call is not publish:
             return call(*given)
-        assert not self.reader._prepared, "a thread computes an epoch beside a process that could"
+        assert not self.prepared, "a thread computes an epoch beside a process that could"
         return self._note(given[-1])
 
     async def _publish(self, call: object, *given: Any, cancellable: bool) -> None:
-        assert self.reader._prepared, "an epoch waits for the start of a process"
+        assert self.prepared, "an epoch waits for the start of a process"
         if call is publish:
             self._note(given[-1])
 
@@ -64,6 +65,8 @@ class Naming:
         self.epoch, self.snapshot.unnamed_since = self.now, None
 
     async def _follow(self, until: float) -> None:
+        if self.prepared:
+            self.reader._ready.set()
         while self.now < until and not self.published:
             await self.reader.rest(self.snapshot, await self.reader.step(self.snapshot, MEMBERS))
 
