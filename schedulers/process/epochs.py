@@ -38,6 +38,8 @@ GATHER_SECONDS = 0.03
 """Time in seconds for which the epoch that names a job waits for others that are submitted with it."""
 LOOK_SECONDS = 0.02
 """Interval in seconds of checks whether a job waits for an epoch."""
+FIRST_SECONDS = 10.0
+"""Time in seconds by which each next scheduler in rank waits longer for the first epoch of a cell."""
 CHECK_SECONDS = 10.0
 """Interval in seconds at which one scheduler reads the whole record of an epoch that did not change."""
 FEW_JOBS = 2_000
@@ -49,9 +51,11 @@ IDLE_SECONDS = 1.0
 """Interval in seconds of reads of a cell without pools."""
 
 
-def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_MS) -> bool:
+def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_MS, waited: float = 0.0) -> bool:
     """Return whether a scheduler of this rank is to publish an epoch now.
 
+    The first epoch reads all jobs, so only the first in rank computes it, until others have `waited` for it in vain
+    (seconds).
     Nothing is computed while nothing changed, unless the volume of some integral guarantee or decayed usage `grows`.
     Where the server's clock was put back, or another server took over whose clock is behind, the period of the last
     epoch does not count.
@@ -59,7 +63,7 @@ def is_due(mark: EpochMark, rank: int, *, grows: bool, period_ms: int = PERIOD_M
     if not mark.configured:
         return False
     if mark.number == 0 or not mark.readable:
-        return True
+        return waited >= rank * FIRST_SECONDS
     if mark.version == mark.published and not grows:
         return False
     age_ms = mark.now_ms - mark.at_ms
@@ -146,6 +150,8 @@ class EpochReader:
     _ready: anyio.Event = field(default_factory=anyio.Event)
     """Set when that process runs."""
     _naming_ms: int = NAMING_MS
+    _missing_since: float | None = None
+    """Since when the cell has pools and no epoch (seconds of the monotonic clock)."""
     _checked: float = -math.inf
     _damaged: bool = False
 
@@ -159,10 +165,11 @@ class EpochReader:
             grows = any(pool.integral.kind != "none" for pool in pools.pools) or any(
                 tree.usage_half_life is not None for tree in pools.trees
             )
-            waits = waits_for_name(snapshot, rank)
+            waits = mark.number > 0 and waits_for_name(snapshot, rank)
             period_ms = self._naming_ms if waits else PERIOD_MS
+            waited = self._waited(mark)
             damaged = mark.configured and (self._damaged or await anyio.to_thread.run_sync(self._check, rank))
-            if damaged or is_due(mark, 0 if waits else rank, grows=grows, period_ms=period_ms):
+            if damaged or is_due(mark, 0 if waits else rank, grows=grows, period_ms=period_ms, waited=waited):
                 began = time.monotonic()
                 await self._publish(period_ms)
                 self._naming_ms = max(NAMING_MS, round(NAMING_PART * 1000 * (time.monotonic() - began)))
@@ -173,6 +180,15 @@ class EpochReader:
             self.close()  # the attempt loop meets the same error, and waits for store and cell
             return IDLE_SECONDS
         return POLL_SECONDS if mark.configured else IDLE_SECONDS
+
+    def _waited(self, mark: EpochMark) -> float:
+        """Return how long (seconds) this scheduler has waited for the first epoch."""
+        if mark.number or not mark.configured:
+            self._missing_since = None
+            return 0.0
+        if self._missing_since is None:
+            self._missing_since = time.monotonic()
+        return time.monotonic() - self._missing_since
 
     async def _publish(self, period_ms: int) -> None:
         """Publish the next epoch, in the worker process once it runs."""

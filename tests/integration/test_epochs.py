@@ -115,6 +115,12 @@ def test_an_epoch_is_due_after_a_period_by_rank_and_only_when_something_changed(
     assert is_due(mark, rank, grows=grows) is due
 
 
+def test_the_first_epoch_is_computed_by_one_scheduler_and_another_one_waits_for_it() -> None:
+    mark = EpochMark(number=0, at_ms=0, published=0, version=9, pools_version=2, configured=True, now_ms=60_000)
+    assert is_due(mark, 0, grows=False)
+    assert [is_due(mark, 1, grows=True, waited=seconds) for seconds in (0.0, 9.9, 10.0)] == [False, False, True]
+
+
 def test_trees_divide_the_machines_by_their_formulas(store_url: str) -> None:
     with made_cell(store_url, "trees") as cell:
         serve(cell)
