@@ -10,6 +10,17 @@ HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS, HEALTH_FAILURES = 10_000, 1_000, 3
 """Default period and timeout of a liveness command, and failures in a row after which a task is unhealthy."""
 
 
+def time_limits(spec: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the time limits of a job's groups in milliseconds, 0 for none; empty when no group has one."""
+    limits = [said.get("time_limit", 0) for said in spec.get("groups", ())]
+    return tuple(limits) if any(limits) else ()
+
+
+def over_limit(ms: float) -> str:
+    """Return the reason of a task that its time limit ended as failed."""
+    return f"time limit of {ms / 1000:g} s"
+
+
 class Restarts(NamedTuple):
     """Restarts of a failed task: on its machine, then elsewhere.
 

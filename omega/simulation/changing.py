@@ -25,7 +25,7 @@ from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
 from omega.simulation.worker_pools import WorkerPools
-from omega.simulation.world import Answers, Eviction, World
+from omega.simulation.world import Answers, Eviction, World, failed
 
 MINUTE = 60 * SECOND
 
@@ -125,13 +125,14 @@ class ChangingWorld(World):
         if PLAN in job.spec:
             self.worker_pools.start(job.id, placed)
             return
-        until = self.engine.now + group.duration_ms * 1000
+        span, limit = self.time_of(job, placed.group)
+        until = self.engine.now + span
         if until <= self.horizon:
-            self.engine.at(until, self._end, (number, job.order, group.need, placed))
+            self.engine.at(until, self._end, (number, job.order, group.need, placed, limit))
 
-    def _end(self, what: tuple[int, int, Resources, Placed | SimpleJob]) -> None:
-        _, order, need, placed = what
-        self.ended(placed.endings(), order, need)
+    def _end(self, what: tuple[int, int, Resources, Placed | SimpleJob, int]) -> None:
+        _, order, need, placed, limit = what
+        self.ended(failed(placed, limit) if limit else placed.endings(), order, need)
 
     def ended(self, endings: Sequence[TaskEnd], order: int, need: Resources) -> None:
         """End tasks, except those evicted before."""

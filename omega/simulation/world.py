@@ -19,6 +19,7 @@ from omega.simulation.meter import Meter
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
+from omega.upkeep import over_limit, time_limits
 
 Ended = Callable[[Sequence[int], Sequence[int], int], None]
 Answers = Mapping[type, Callable[[Any], Any]]
@@ -108,26 +109,34 @@ class World:
 
     def _start(self, number: int, job: Job, placed: Placed | SimpleJob) -> None:
         group, engine, spans = job.groups[placed.group], self.engine, self._spans
-        need, span = group.need, group.duration_ms * 1000
+        need = group.need
+        span, limit = self.time_of(job, placed.group) if job.spec else (group.duration_ms * 1000, 0)
         until = engine.now + span
         if until <= self.horizon:
-            engine.at(until, self._end, (number, job.order, need, placed))
+            engine.at(until, self._end, (number, job.order, need, placed, limit))
         else:
             span = self.horizon - engine.now
         spans[need] = spans.get(need, 0) + placed.tasks * span
+
+    @staticmethod
+    def time_of(job: Job, group: int) -> tuple[int, int]:
+        """Return how long the tasks of a group run (µs), and their time limit (ms) if that ends them, else 0."""
+        ms = job.groups[group].duration_ms
+        limits = time_limits(job.spec)
+        return (limits[group] * 1000, limits[group]) if limits and 0 < limits[group] < ms else (ms * 1000, 0)
 
     @property
     def used(self) -> list[int]:
         """Amounts × microseconds, by dimension."""
         return [sum(need[d] * span for need, span in self._spans.items()) for d in range(self.dimensions)]
 
-    def _end(self, what: tuple[int, int, Resources, Placed | SimpleJob]) -> None:
-        number, order, need, placed = what
+    def _end(self, what: tuple[int, int, Resources, Placed | SimpleJob, int]) -> None:
+        number, order, need, placed, limit = what
         if self._stopped and placed.placements[0] in self._stopped:
             self._spans[need] += placed.tasks * (self.horizon - self.engine.now)
             return
         now = self.engine.now
-        tasks = self.store.end(placed, now)
+        tasks = self.store.finish(failed(placed, limit), now // 1000) if limit else self.store.end(placed, now)
         self.digest.ended((now, -1, order, tasks))
         if self.on_end is not None:
             each, counts = packed_need(need), placed.counts
@@ -182,6 +191,11 @@ class World:
             self.on_end(*what)
         self.frees += 1
         self.wake()
+
+
+def failed(placed: Placed | SimpleJob, limit_ms: int) -> list[TaskEnd]:
+    """Return the ends of tasks that their time limit ends."""
+    return [end._replace(how=EndKind.FAILED, reason=over_limit(limit_ms)) for end in placed.endings()]
 
 
 def _nothing_to_name() -> None:

@@ -1,4 +1,4 @@
-"""What runs of an abandoned job ends with it, simulated as live, but not under the authors' rules (semantics 24)."""
+"""Tasks that end early: of an abandoned job, but not under the authors' rules (semantics 24); at their time limit."""
 
 import pytest
 
@@ -48,3 +48,26 @@ def test_running_tasks_end_with_their_job(name: str, kept: object, store: bool, 
     assert [machine.allocated for machine in simulated_store.cell.machines()] == [(0, 0), (0, 0)]
     if name == "plain":
         assert len(freed) == 1, "told of once: when the job ended, or as its tasks did"
+
+
+@pytest.mark.parametrize("name", ["plain", "changing"])
+@pytest.mark.parametrize("store", [False, pytest.param(True, marks=pytest.mark.server)])
+def test_a_time_limit_ends_tasks_as_failed(name: str, store: bool, request: pytest.FixtureRequest) -> None:
+    cell: RedisCell | None = request.getfixturevalue("cell") if store else None
+    world = world_of(name, TwinStore("c", DIMENSIONS) if cell is None else ServerStore(cell))
+    simulated_store, copy = world.store, world.copy()
+    simulated_store.join([MachineSpec(f"m{i}", (10, 10)) for i in range(2)])
+    groups = tuple(TaskGroup((1, 2), 4, 40_000, {"time_limit": limit}) for limit in (10_000, 90_000))
+    job_id = "a"
+    simulated_store.submit([JobSpec(job_id, job_id, "batch", groups)], 0)
+    job = simulated_store.cell.job(job_id)
+    assert job is not None
+    simulated_store.refresh(copy)
+    claims = (Claim(0, 0, 1), Claim(1, 0, 2), Claim(1, 1, 2))
+    assert world.commit(0, "batch/0", job, Transaction(job_id, claims), copy).placed == 5
+    world.engine.run(HORIZON)
+    world.engine.now = HORIZON
+    ended = simulated_store.cell.job(job_id)
+    assert ended is not None
+    assert [(group.finished, group.failed, group.unplaced) for group in ended.groups] == [(0, 3, 1), (2, 0, 2)]
+    assert world.used == [(3 * 10 + 2 * 40) * SECOND, 2 * (3 * 10 + 2 * 40) * SECOND]

@@ -5,11 +5,10 @@ evicted and stopped ones. It receives work through its mailbox, never from the l
 dropped mailbox it reads its machines completely.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from heapq import heappop, heappush
 from itertools import islice
-from typing import Any
 
 from omega.cellstate.errors import Fenced, StoreError
 from omega.cellstate.model import MachineSpec
@@ -17,6 +16,7 @@ from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.ranges import EMPTY, split
 from omega.cellstate.replies import Membership
 from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
+from omega.upkeep import over_limit, time_limits
 
 MOST_ENDINGS = 6_000
 """Number of endings per step, in several calls. With 2,000 between two readings of the mailbox, which wait for calls
@@ -176,7 +176,8 @@ class SimulatedExecutor:
         if len(self._limits) > MOST_LIMITS:
             self._limits = {job: limits for job, limits in self._limits.items() if job in jobs}
         if new:
-            self._limits |= {job: _limits(spec) for job, spec in self.cell.specs(new).items()}
+            specs = self.cell.specs(new)
+            self._limits |= {job: tuple(ms / 1000 for ms in time_limits(spec)) for job, spec in specs.items()}
 
     def _limited(self, placement: str, job: str, group: int, seconds: float) -> float:
         """Return how long a placement runs: its duration, or its time limit, which then ends it as failed."""
@@ -239,7 +240,7 @@ class SimulatedExecutor:
         """End those of due placements that are over their time limit as failed, and remove them from the lists."""
         over = [i for i, placement in enumerate(placements) if placement in self._over]
         ends = [
-            TaskEnd(int(machines[i]), int(placements[i]), EndKind.FAILED, "*", f"time limit of {limit:g} s")
+            TaskEnd(int(machines[i]), int(placements[i]), EndKind.FAILED, "*", over_limit(1_000 * limit))
             for i in over
             for limit in (self._over[placements[i]],)
         ]
@@ -272,12 +273,6 @@ class SimulatedExecutor:
 
     def _ms(self) -> int:
         return int(self.now() * 1000)
-
-
-def _limits(spec: Mapping[str, Any]) -> tuple[float, ...]:
-    """Return the time limits of a job's groups in seconds, 0 for none; empty when no group has one."""
-    limits = [said.get("time_limit", 0) / 1000 for said in spec.get("groups", ())]
-    return tuple(limits) if any(limits) else ()
 
 
 class _Starting:
