@@ -68,15 +68,15 @@ def command(
 
 @click.command()
 @click.argument("names", metavar="NAME…", nargs=-1, required=True)
-@settings.evict_option
 @settings.version_option
 @click.pass_obj
-def remove(app: App, *, names: tuple[str, ...], version: int | None, evict: bool) -> None:
-    """Remove pools without live jobs and without pools below them."""
+def remove(app: App, *, names: tuple[str, ...], version: int | None) -> None:
+    """Remove pools without live jobs and without pools below them, so no task has to leave its machine."""
     from omega.pools.changes import change, without
 
     cell = app.open(to_change=True)
-    _, after = change(cell, lambda pools: without(pools, names), app.now_ms(), app.by, version, evict=evict)
+    # The store refuses to remove a pool with jobs, so no task can be in another tree afterwards.
+    _, after = change(cell, lambda pools: without(pools, names), app.now_ms(), app.by, version, evict=True)
     if app.as_json:
         render.document({"cell": cell.name, "version": after.version, "removed": list(names)})
         return
