@@ -101,7 +101,8 @@ def _sentence(same: Sequence[Event], jobs: int, names: Names) -> str:
     if kind in ENDINGS or kind == "left":
         reason = _sort_of_reason(first)
         why = _why(first, names) if one else f": {reason}" if reason else ""
-        return f"{tasks} of {who} {_VERBS[kind]} on {where}{why}"
+        verb = "ended" if kind == "lost" and reason.endswith(" left") else _VERBS[kind]
+        return f"{tasks} of {who} {verb} on {where}{why}"
     if kind == "conflict":
         return f"{'conflict' if one else 'conflicts'} of {who} on {where}: {first.more['verdict']}"
     if kind == "submit" and one:

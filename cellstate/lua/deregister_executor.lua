@@ -36,6 +36,7 @@ if lack then return lack end
 local began = step == 'begin' or step == 'whole'
 if began then fact((reaped == '1' and 'lapse ' or 'leave ') .. member .. ' ' .. incarnation) end
 lost_at = tonumber(now)
+local why = (step == 'whole' and 'agent' or 'executor') .. (reaped == '1' and '' or ' left')
 local function give_up(index)
   local m, count = M[index], 0
   local state = m[STATE] == UP and OFFLINE or m[STATE]
@@ -46,7 +47,7 @@ local function give_up(index)
     fact(with_values(format('machine %s state %d', index, state), m))
   end
   for placement in gmatch(m.runs, ' (%d+):') do
-    count = count + end_tasks(m, placement, '*', 'lost', step == 'whole' and 'agent' or 'executor', 1)
+    count = count + end_tasks(m, placement, '*', 'lost', why, 1)
   end
   for placement in gmatch(m.runs, ' !(%d+):') do
     acknowledge(m, placement, '*')

@@ -72,15 +72,16 @@ def deregister_executor(ledger: Ledger, membership: Membership, at_ms: int, by: 
     del ledger.registered[member]
     ledger.serving.discard(ledger.executors.get(member, 0))
     ledger.fact("lapse" if reaped else "leave", member, incarnation)
+    left = "" if reaped else " left"
     if is_agent(member):
         m = ledger.M.get(ledger.indices.get(member.partition("/")[2], -1))
         if m and m.executor == ledger.executors.get(member):
-            give_up_machines(ledger, [m], "agent")
+            give_up_machines(ledger, [m], f"agent{left}")
     publish(ledger, at_ms, by)
     mine = [] if is_agent(member) else machines_of_executor(ledger, member)
     for portion in portions([m.index for m in mine], [len(m.runs) for m in mine]):
         ledger.open()
-        if give_up_machines(ledger, [ledger.M[index] for index in portion], "executor"):
+        if give_up_machines(ledger, [ledger.M[index] for index in portion], f"executor{left}"):
             publish(ledger, at_ms, by)
     return True
 

@@ -153,28 +153,32 @@ def _after_one(run: "Run", leaving: "Sequence[Run]") -> bool:
 
 
 def losses(cell: "Queries", job: "Job") -> list[dict[str, Any]]:
-    """Return losses and retried failures (semantics 26) of tasks that have not ended; ``delay_ms`` is from now on.
+    """Return losses and retried failures (semantics 26) of tasks that have not ended, equal ones together.
 
-    Those of a version that another replaced are left out once none of its tasks is left.
+    ``delay_ms`` is from now on, to 100 ms. Those of a version that another replaced are left out once none of its
+    tasks is left.
     """
     if not any(group.losses for group in job.groups):
         return []
     now, names, called = cell.store_ms(), group_names(job), TaskNames.of(job)
     own = {target.group for target in targets(job)}
+    alike: dict[tuple[int, int, int, int], str] = {}
+    for number, group in enumerate(job.groups):
+        for loss in group.losses if (number in own or going(group)) and not group.copies else ():
+            key = number, loss.times, loss.retried.failures, -(min(0, now - loss.due_ms) // 100 * 100)
+            alike[key] = ranges.add(alike.get(key, ranges.EMPTY), loss.tasks)
     return [
         {
             "group": number,
             "name": names[number],
-            "tasks": loss.tasks,
-            **called.as_json(number, loss.tasks),
-            "lost": loss.times,
-            "failures": loss.retried.failures,
-            "budget": group.budget,
-            "delay_ms": max(0, loss.due_ms - now),
+            "tasks": tasks,
+            **called.as_json(number, tasks),
+            "lost": lost,
+            "failures": failures,
+            "budget": job.groups[number].budget,
+            "delay_ms": delay_ms,
         }
-        for number, group in enumerate(job.groups)
-        if (number in own or going(group)) and not group.copies
-        for loss in group.losses
+        for (number, lost, failures, delay_ms), tasks in alike.items()
     ]
 
 

@@ -1,11 +1,12 @@
 """Losses of tasks, as commands show them."""
 
-from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.cli.conftest import Omega, join
+from tests.leases import expire
 
 
 def place(cell: RedisCell, number: int) -> None:
@@ -39,3 +40,34 @@ def test_a_delayed_task_and_one_that_failed(omega: Omega, cell: RedisCell) -> No
     told = omega.text("events", "--job", "a")
     assert "1 task of a (a) pending again" in told
     assert "1 task of a (a) failed, not placed again: lost" in told
+
+
+def test_equal_losses_are_one_entry(omega: Omega, cell: RedisCell) -> None:
+    """Three tasks are lost in one call each."""
+    join(cell, 1, (2000, 1024))
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((500, 0), 3),))], 1, "ada")
+    now = cell.store_ms()
+    cell.store_ms = lambda: now  # type: ignore[method-assign]
+    for number in (1, 2, 3):
+        place(cell, number)
+        cell.end([TaskEnd(0, number, EndKind.LOST, "*", "agent")], 2, "e0")
+    (loss,) = omega.json("job", "status", "a")["losses"]
+    assert (loss["tasks"], loss["lost"], 0 < loss["delay_ms"] <= 1_000) == ("0-2", 1, True)
+    assert omega.text("job", "why", "a").count("lost 1 time of at most 10") == 1
+
+
+def test_tasks_of_an_agent_that_leaves_are_not_called_lost(omega: Omega, cell: RedisCell) -> None:
+    """One leaves by itself, as after omega down; the lease of the other expires."""
+    cell.submit([JobSpec("a", "a", "batch", (TaskGroup((500, 0), 2),))], 1, "ada")
+    number, member = 0, cell.register_scheduler("batch/0", "n", 60_000, 0)
+    for name in ("m0", "m1"):
+        agent = cell.register_agent(name, "n", 60_000, 0)
+        cell.join(agent.member, [MachineSpec(name, (2000, 1024))], 0)
+        claims = (Claim(number, 0, 1),)
+        cell.commit(CommitRequest(member, number := number + 1, [Transaction("a", claims)], Position(), 0))
+        if name == "m1":
+            expire(cell, agent.member)
+        cell.deregister_executor(agent, 2, agent.member, reaped=name == "m1")
+    told = omega.text("events", "--job", "a")
+    assert "1 task of a (a) ended on m0: agent left" in told
+    assert "1 task of a (a) lost on m1: agent\n" in told
