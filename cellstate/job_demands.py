@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from omega.cellstate.lanes import Lane
-from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
 from omega.cellstate.resources import Resources
 
+LEAST_WEIGHT, MOST_WEIGHT = 0.001, 100_000.0
+"""Bounds of the weight of a job in its pool, and of a pool: fair shares are exact for ratios of up to 10^8."""
 Need = tuple[Resources, int, int]
 """A task group: the need of a task, unplaced tasks, placed tasks."""
 

@@ -128,7 +128,7 @@ def _restart(
 def set_weight(cell: "JobStore", job: "Job", weight: float, now_ms: int, by: str, check: int | None = None) -> "Job":
     """Change the weight of a live job among the jobs of its pool: an update without new tasks. Refused, Overtaken."""
     from omega.cellstate.errors import BadInput, Refused
-    from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
+    from omega.cellstate.job_demands import LEAST_WEIGHT, MOST_WEIGHT
 
     if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
         raise BadInput(f"weight {weight:g} is not allowed; want {LEAST_WEIGHT:g} to {MOST_WEIGHT:,.0f}")

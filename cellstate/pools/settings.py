@@ -11,6 +11,8 @@ from math import inf, isfinite
 from types import NoneType
 from typing import Any, NamedTuple, get_args
 
+from omega.cellstate.job_demands import LEAST_WEIGHT, MOST_WEIGHT
+
 ROOT = "<Root>"
 """Name of the root of each tree; no pool may have it."""
 NOBODY = "<none>"
@@ -130,8 +132,6 @@ ANY, POSITIVE, MULTIPLIER = Bounds(), Bounds(above=True), Bounds(1, 10)
 SECONDS: dict[str, Any] = {"unit": "seconds", "bounds": ANY}
 PART = Bounds(0, 1, error="want a part of the fair share, at most 1")
 MULTIPLE = Bounds(0, 1_000, error="want a multiple of the fair share, at most 1000")
-LEAST_WEIGHT, MOST_WEIGHT = 0.001, 100_000.0
-"""Fair shares are exact for siblings with weights in a ratio of up to 10^8."""
 WEIGHT = Bounds(LEAST_WEIGHT, MOST_WEIGHT, error="weights are from 0.001 to 100,000")
 
 

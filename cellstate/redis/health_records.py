@@ -1,8 +1,10 @@
 """Records of the health of tasks: what `lua/health.lua` writes."""
 
 import re
+from typing import TYPE_CHECKING
 
-from omega.cellstate.inspection import Inspection
+if TYPE_CHECKING:
+    from omega.cellstate.inspection import Inspection
 
 _FORM = re.compile(rb"( \d+:\d+:\d+:\d+)+")
 
@@ -12,7 +14,7 @@ def read_health(text: bytes) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(map(int, each.split(b":"))) for each in text.split())
 
 
-def read_health_field(_: Inspection, __: str, value: bytes) -> None:
+def read_health_field(_: "Inspection", __: str, value: bytes) -> None:
     """Check the record of a job for the audit. Raises ValueError."""
     if not _FORM.fullmatch(value):
         raise ValueError(f"{value!r} is no record of the health of tasks")

@@ -209,11 +209,11 @@ class RedisPools(RedisReads):
     @override
     def epoch(self) -> "Epoch | None":
         # Raises Unreadable for a record that is none.
-        from omega.cellstate.pools.epoch_records import unpack  # noqa: PLC0415
-
         fields = self._hash("epoch")
         if not fields:
             return None
+        from omega.cellstate.pools.epoch_records import unpack  # noqa: PLC0415
+
         try:
             return unpack({name.decode(): value for name, value in fields.items()})
         except records.UNREADABLE as error:

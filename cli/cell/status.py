@@ -7,15 +7,14 @@ import click
 
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.cli.cell.limits import show as show_limits
 from omega.cli.columns import Columns, answered, columns_option
 from omega.cli.refused_writes import warn_of_refused_writes
 from omega.queries.cells import describe, list_cells
-from omega.queries.recent import Recently, recently
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
     from omega.cellstate.replies import KindUse
+    from omega.queries.recent import Recently
 
 
 @click.command()
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(app: App, name: str | None) -> None:
     """Summarize the cell NAME (or the one given by --cell): machines, use, jobs, schedulers, limits, conflicts."""
+    from omega.queries.recent import recently
+
     cell = app.open(name)
     kinds = cell.kinds()
     past = recently(cell, app.now_ms())
@@ -39,7 +40,7 @@ def _by_word(numbers: Mapping[str, int], *always: str) -> str:
 
 
 def _show(
-    cell: "Queries", store: str, summary: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: Recently
+    cell: "Queries", store: str, summary: Mapping[str, Any], kinds: "Mapping[str, KindUse]", past: "Recently"
 ) -> None:
     machines, jobs, tasks = dict(summary["machines"]), dict(summary["jobs"]), dict(summary["tasks"])
     total, stored = jobs.pop("total"), jobs.pop("stored")
@@ -74,6 +75,8 @@ def _show(
     limited = {kind: use for kind, use in kinds.items() if _limited(use)}
     if limited:
         render.line()
+        from omega.cli.cell.limits import show as show_limits
+
         show_limits(cell.dimensions, limited)
 
 

@@ -10,17 +10,14 @@ import click
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.event_text import sentences
-from omega.cli.job.update import told
 from omega.cli.mapreduce import progress
 from omega.queries.events import Event
-from omega.queries.explanations import held_for
 from omega.queries.job_fields import values_text
 from omega.queries.job_history import Past, unread_text
-from omega.queries.job_state import COUNTS, counts, generations, group_names, own_groups, state
+from omega.queries.job_state import COUNTS, counts, generations, group_names, held_for, own_groups, state
 from omega.queries.job_status import JobStatus, losses, waits_for
 from omega.queries.mapreduce import PLAN
 from omega.queries.names import Names
-from omega.queries.pool_standing import share_sentences
 from omega.queries.task_names import TaskNames
 from omega.schedulers.rolling import targets
 from omega.versions import number_of
@@ -85,7 +82,7 @@ def show(status: JobStatus, now_ms: int) -> None:
             "modify index": job.modified,
             "version": f"{number} · see omega job history {job.name}" if (number := number_of(job)) > 1 else "",
             "tasks": f"{counts(own_groups(job))['total']:,} · {ways}",
-            "fair share": " · ".join(share_sentences(status.share)) if status.share else "",
+            "fair share": _share(status),
             "history": _history(job, past),
             "not read": past.unread and unread_text(job, past.unread),
             "failed": units.listing([f"{units.count(tasks, 'task')}: {why}" for why, tasks in past.failures.items()]),
@@ -118,6 +115,20 @@ def show(status: JobStatus, now_ms: int) -> None:
         rows.append((called, need, *took, *(numbers[word] for word in COUNTS)))
     headings = ("group", "each task", ">duration") if durations else ("group", "each task")
     render.table((*headings, *(f">{word}" for word in COUNTS)), rows, ("duration", "stopped", "failed"))
+
+
+def told(now: Mapping[str, Any]) -> str:
+    """Return the progress of an update as text; empty when it has finished."""
+    done = f"{now['tasks'] - min(now['to_replace'], now['tasks']):,} of {units.count(now['tasks'], 'task')} replaced"
+    return {"rolling": f"rolling: {done}", "stalled": f"stalled: {now['reason']}"}.get(now["update"], "")
+
+
+def _share(status: JobStatus) -> str:
+    if not status.share:
+        return ""
+    from omega.queries.pool_standing import share_sentences
+
+    return " · ".join(share_sentences(status.share))
 
 
 def _text(value: object) -> str:

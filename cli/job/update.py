@@ -2,7 +2,6 @@
 
 import sys
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,7 @@ from omega.changes import update
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_option, force_option, read_file
+from omega.cli.job.status import told
 from omega.queries.job_fields import KindFields
 from omega.queries.job_status import progress, update_progress
 from omega.submission import jobs_of, prepared
@@ -73,12 +73,6 @@ def report(ctx: click.Context, cell: "JobStore", job: "Job", change: "JobUpdate"
         render.line(f"job  {job.id}  {job.name}  {what} · modify index {job.modified} · see omega job status {job.id}")
     if following and (gone or now.get("update") == "stalled"):
         ctx.exit(1)
-
-
-def told(now: Mapping[str, Any]) -> str:
-    """Return the progress of an update as text; empty when it has finished."""
-    done = f"{now['tasks'] - min(now['to_replace'], now['tasks']):,} of {units.count(now['tasks'], 'task')} replaced"
-    return {"rolling": f"rolling: {done}", "stalled": f"stalled: {now['reason']}"}.get(now["update"], "")
 
 
 def _follow(cell: "JobStore", job_id: str, *, quiet: bool) -> dict[str, Any] | None:

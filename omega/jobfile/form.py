@@ -17,8 +17,8 @@ from pydantic import (
 
 from omega.arrays import Array, parse_array
 from omega.cellstate.errors import BadInput
+from omega.cellstate.job_demands import LEAST_WEIGHT, MOST_WEIGHT
 from omega.cellstate.model import BUDGET, MOST_BUDGET, MOST_PRECEDENCE, Gang, JobSpec, TaskGroup
-from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
 from omega.cellstate.resources import Resources, parse_bytes
 from omega.jobfile.speculation import Copied, may_be_copied, read_copied
 from omega.jobfile.values import STRICT, Duration, reading

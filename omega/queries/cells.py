@@ -10,10 +10,10 @@ from omega.cellstate.replies import KindUse
 from omega.cellstate.resources import Dimensions
 from omega.queries.fleet import Fleet
 from omega.queries.job_state import STATES, counts
-from omega.queries.recent import Recently
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
+    from omega.queries.recent import Recently
 
 
 def writes_json(cell: "Queries") -> dict[str, Any]:
@@ -21,7 +21,7 @@ def writes_json(cell: "Queries") -> dict[str, Any]:
     return {"refuses_writes": cell.refuses_writes() or None}
 
 
-def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: Recently) -> dict[str, Any]:
+def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: "Recently") -> dict[str, Any]:
     """Return the figures of a cell. Amounts are in the smallest units: millicores, MiB.
 
     Machines, jobs and tasks are sums that the store keeps, all of ``version``; no record of them is read. Jobs and

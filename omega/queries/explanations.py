@@ -8,7 +8,7 @@ from omega.cellstate.model import JobState
 from omega.queries import wording
 from omega.queries.delays import delay_json
 from omega.queries.failures import Failures
-from omega.queries.job_state import group_names, state
+from omega.queries.job_state import group_names, held_for, state
 from omega.queries.job_status import losses, waits_for
 from omega.queries.machines import find_machines
 from omega.queries.pool_standing import job_share, standing
@@ -90,11 +90,6 @@ def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
         "losses": losses(cell, job),
         "past_reasons": past_reasons(cell, job.id),
     }
-
-
-def held_for(job: "Job") -> str:
-    """Return why the gate of its scheduler holds a job; "" when only a person does."""
-    return f"the gate of its scheduler holds it: {job.gate}{'; a person holds it too' * job.held}" if job.gate else ""
 
 
 class Explained:

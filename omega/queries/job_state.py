@@ -47,6 +47,11 @@ def _word(state: JobState, *, unplaced: bool, placed: bool, failed: bool) -> str
     return "running" if placed else "pending"
 
 
+def held_for(job: Job) -> str:
+    """Return why the gate of its scheduler holds a job; "" when only a person does."""
+    return f"the gate of its scheduler holds it: {job.gate}{'; a person holds it too' * job.held}" if job.gate else ""
+
+
 def ended(job: Job) -> bool:
     """Return whether nothing of it is placed or wants a machine any more."""
     return all(not group.unplaced and not group.placed for group in job.groups)

@@ -12,7 +12,6 @@ from omega.queries.job_history import Past, past
 from omega.queries.job_state import counts, ended, generations, group_names, own_groups
 from omega.queries.jobs import job_json
 from omega.queries.names import Names
-from omega.queries.pool_standing import job_share
 from omega.queries.room import Room
 from omega.queries.task_names import TaskNames
 from omega.schedulers.rolling import going, targets
@@ -81,7 +80,11 @@ class JobStatus:
     @cached_property
     def share(self) -> Mapping[str, Any] | None:
         """Its fair share in its pool, and who of the pool's jobs holds more than its own; None without pools."""
-        return None if ended(self.job) else job_share(self.cell, self.job)
+        if ended(self.job) or not self.cell.epoch_mark().configured:
+            return None
+        from omega.queries.pool_standing import job_share
+
+        return job_share(self.cell, self.job)
 
     @cached_property
     def update(self) -> Mapping[str, Any]:

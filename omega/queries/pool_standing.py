@@ -113,7 +113,7 @@ def job_share(cell: "Queries", job: "Job") -> dict[str, Any] | None:
     ``above`` lists the jobs of the pool that held most beyond their own fair share of what the job needs. None for a
     job that the epoch does not have.
     """
-    epoch = cell.epoch() if cell.pools().configured else None
+    epoch = cell.epoch() if cell.epoch_mark().configured else None
     found = epoch and _leaf_of(epoch, job.id)
     if epoch is None or not found:
         return None

@@ -6,10 +6,10 @@ import pytest
 
 from omega import pools
 from omega.cellstate.errors import BadInput
+from omega.cellstate.job_demands import LEAST_WEIGHT, MOST_WEIGHT
 from omega.cellstate.pools import ROOT, Integral, Pool, Pools, PoolTree, PreemptionSettings
 from omega.cellstate.pools.records import pack, unpack_pool, unpack_trees
 from omega.cellstate.pools.rules import check
-from omega.cellstate.pools.settings import LEAST_WEIGHT, MOST_WEIGHT
 
 RESOURCES = ("cpu", "memory")
 
