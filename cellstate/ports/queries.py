@@ -201,8 +201,8 @@ class RecordQueries(Protocol):
     def newest_facts(self, since: int, text: str = "") -> NewestFacts:
         """Return the facts after version `since` in lines of the log that have a text (empty: all).
 
-        At most the newest `MOST_VERSIONS` entries are read, and none beyond `MOST_BYTES` (cellstate/digest/values.py);
-        a line of placements has the id of its job.
+        At most the newest `MOST_VERSIONS` entries are read, and no more of them once these are of `MOST_BYTES`
+        (cellstate/digest/values.py). A line of placements has the id of its job.
         """
 
     def result_records(self, fields: Sequence[str]) -> Mapping[str, bytes]:

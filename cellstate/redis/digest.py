@@ -13,8 +13,8 @@ from omega.cellstate.replies import NewestFacts
 if TYPE_CHECKING:
     from omega.cellstate.replies import Fact
 
-AT_ONCE = 64
-"""Entries of the log per read: a few hundred kilobytes where they are long."""
+AT_ONCE, FEW = 64, 4
+"""Entries of the log per read: a few hundred kilobytes where they are long; of a first read, which shows their size."""
 
 
 class RedisDigest(RedisReads):
@@ -101,14 +101,31 @@ class RedisDigest(RedisReads):
 
     @override
     def newest_facts(self, since: int, text: str = "") -> NewestFacts:
-        bounds = {"since": since, "versions": MOST_VERSIONS, "bytes": MOST_BYTES, "text": text}
-        _, first, after, newest, *entries = self._run("newest_facts", bounds)
-        facts: list[Fact] = []
-        for i in reversed(range(0, len(entries), 5)):
-            key, at, by, basis, lines = entries[i : i + 5]
-            fields = {b"at": at, b"by": by, b"facts": lines} | ({b"basis": basis} if basis else {})
-            facts += self._record("log", key, facts_of, key, fields, None) or ()
-        return NewestFacts(int(first), int(after), int(newest), facts)
+        log, wanted = self._prefix + "log", text.encode()
+        with self.client.pipeline(transaction=False) as pipe:
+            pipe.hget(self._prefix + "meta", "version")
+            pipe.xrange(log, count=1)
+            version, oldest = self._command(pipe.execute)
+        newest = int(version or 0)
+        first = int(oldest[0][0].partition(b"-")[0]) if oldest else newest + 1
+        after = max(since, first - 1)
+        found: list[tuple[bytes, dict[bytes, bytes]]] = []
+        at, read, size = newest, 0, 0
+        while at > after and read < MOST_VERSIONS and size < MOST_BYTES:
+            count = min(AT_ONCE, MOST_VERSIONS - read, 4 * read or FEW)
+            entries = self._command(self.client.xrevrange, log, f"{at}", f"{after + 1}", count=count)
+            for key, fields in entries:
+                facts = fields.get(b"facts", b"")
+                at, read, size = int(key.partition(b"-")[0]) - 1, read + 1, size + len(facts)
+                if wanted in facts:
+                    lines = b"\n".join(line for line in facts.split(b"\n") if wanted in line)
+                    found.append((key, {**fields, b"facts": lines}))
+                if size >= MOST_BYTES:
+                    break
+            else:
+                at = at if len(entries) == count else after
+        read_facts = (self._record("log", key, facts_of, key, fields, None) for key, fields in reversed(found))
+        return NewestFacts(first, max(at, after), newest, [fact for facts in read_facts for fact in facts or ()])
 
     @override
     def held(self) -> tuple[int, Mapping[Owner, tuple[int, ...]]]:
