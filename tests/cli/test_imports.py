@@ -87,7 +87,12 @@ def test_commands_about_jobs_import_neither_pools_nor_the_audit(tmp_path: Path) 
     file.write_text("name: x\ntasks: [{command: ['true']}]\n")
     heavy = ("omega.cellstate.pools", "omega.cellstate.inspection", "omega.queries.explanations")
     named = {f"job {word}": ["job", word, "x"] for word in ("status", "stop", "tasks", "hold")}
-    rest = {"cell list": ["cell", "list"], "job list": ["job", "list"], "job submit": ["job", "submit", str(file)]}
+    rest = {
+        "cell list": ["cell", "list"],
+        "job list": ["job", "list"],
+        "up": ["up"],
+        "job submit": ["job", "submit", str(file)],
+    }
     found = imported(tmp_path, heavy, {**named, **rest})
     assert [name for name, modules in found.items() if modules] == []
 

@@ -9,12 +9,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.consumption import Consumption
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import JobState
-from omega.cellstate.ports import Queries
 from omega.cellstate.task_ends import EndKind
 from omega.file_lock import held
 from omega.live.agent.guard import mark, task_group
@@ -23,6 +22,9 @@ from omega.live.agent.lease_file import NOTICE, now
 from omega.live.agent.places import PlacementKey
 from omega.live.agent.process_tree import kill_all, marked
 from omega.live.agent.task_start import clean_up
+
+if TYPE_CHECKING:
+    from omega.cellstate.ports import Queries
 
 LONGEST_REASON = 200
 """Characters of a reason that the store keeps; commands may be long."""
@@ -126,7 +128,7 @@ class Kept:
         return EndKind.LOST, "agent"
 
 
-def give_notice(cell: Queries, leaving: Iterable[Kept]) -> None:
+def give_notice(cell: "Queries", leaving: Iterable[Kept]) -> None:
     """Write the time from warning (SIGTERM) to end of tasks that are about to be warned, once for each task.
 
     The pool of an evicted task whose job continues may state it (`allocation_timeout`, docs/pool-rules.md); otherwise

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from omega.cellstate.errors import StoreError
 from omega.cellstate.model import MachineState
-from omega.cellstate.ports import Queries
 from omega.cellstate.replies import executor_of
 from omega.live.agent.task_start import STORE_FD, giving
 from omega.live.processes.bound import BOUND
@@ -24,6 +23,9 @@ from omega.live.secrets import without_store
 from omega.schedulers.process.endpoint import METRICS, parse
 from omega.schedulers.process.signals import leave_signals
 from omega.schedulers.sharing import LEASE_MS
+
+if TYPE_CHECKING:
+    from omega.cellstate.ports import Queries
 
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+Z ")
 """The beginning of a line of a log (schedulers/process/log.py)."""
@@ -130,7 +132,7 @@ class ProcessSupervisor:
             self.ports[member] = f"{address}:{port + len(self.ports) if port else 0}"
         return {METRICS: self.ports[member]}
 
-    def wait_ready(self, cell: Queries) -> None:
+    def wait_ready(self, cell: "Queries") -> None:
         """Wait until every member holds its lease and its machines are up; StoreError when one of them ended."""
         wanted = set(self.members)
         deadline = time.monotonic() + STARTING_SECONDS
@@ -215,7 +217,7 @@ class ProcessSupervisor:
         self.members.clear()
 
 
-def _serving(cell: Queries, members: Iterable[str]) -> Iterator[str]:
+def _serving(cell: "Queries", members: Iterable[str]) -> Iterator[str]:
     """Yield the live simulated executors among members without offline machines."""
     records = cell.executor_records()
     for member in members:
