@@ -6,6 +6,8 @@ Their state is stored beside the cell state: it changes no version, and a job th
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from omega.cellstate.ranges import EMPTY
+
 MAP, REDUCE = "map", "reduce"
 PHASES = (MAP, REDUCE)
 TRIES = 4
@@ -36,10 +38,11 @@ class Worker(NamedTuple):
 
 
 class Errand(NamedTuple):
-    """The next step of a worker: ``map`` or ``reduce`` a shard; ``wait``, ``out``, ``done``, ``failed`` or ``fenced``.
+    """The next step of a worker: ``map`` or ``reduce`` a shard, or one of those below.
 
-    ``out``: consecutive shards failed on its machine, which gets no more of them. In a failed job, `shard` and `phase`
-    name the shard that failed too often.
+    ``wait``: others hold what is left. ``far``: there are shards, but none that it takes. ``out``: consecutive shards
+    failed on its machine, which gets no more of them. ``done``: all are finished. ``fenced``: its placement has ended.
+    ``failed``: `shard` and `phase` name the shard that failed too often.
     """
 
     what: str
@@ -66,7 +69,8 @@ class Progress(NamedTuple):
     """Progress of a MapReduce job, first by phase.
 
     `working` shards are claimed; `failed` is the one that failed too often, ``phase number``. `failing`: machines by
-    index, with the number of consecutive failed shards.
+    index, with the number of consecutive failed shards. `levels`: the number of finished maps by the level of their
+    locality, of those that have one. `unclaimed`: the maps that nobody works on or finished (ranges).
     """
 
     map: PhaseCount
@@ -74,6 +78,8 @@ class Progress(NamedTuple):
     working: int = 0
     failed: str = ""
     failing: tuple[tuple[int, int], ...] = ()
+    levels: tuple[tuple[int, int], ...] = ()
+    unclaimed: str = EMPTY
 
     @property
     def left_out(self) -> list[int]:

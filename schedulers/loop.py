@@ -200,6 +200,8 @@ def _resize(scheduler: Scheduler, snapshot: Snapshot, now: float) -> Attempts:
     measured = yield scheduler.elastic.ask(now)
     if not isinstance(measured, Measurements):
         raise TypeError(measured)
+    if moved := scheduler.elastic.moved(measured, scheduler.working):
+        scheduler.admit(moved)
     if totals := scheduler.elastic.targets(measured, snapshot, now, scheduler.working):
         resized = yield Resize(totals)
         if not isinstance(resized, Resized):

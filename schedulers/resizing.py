@@ -15,6 +15,7 @@ from omega.cellstate.replies import PendingJob
 from omega.cellstate.resources import Resources
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.snapshot import Snapshot
+from omega.schedulers.constraints.input_locality import groups_near, has_places
 from omega.schedulers.policies import Sizing
 from omega.schedulers.sizing.model import PLAN, Phase, Profile, Totals
 
@@ -79,8 +80,11 @@ class Elastic:
     rests: dict[str, float] = field(default_factory=dict)
 
     def take(self, job: Job) -> None:
-        """Include a job if it is elastic; measure it at once."""
-        if self.sizing is not None and job.id not in self.jobs and can_grow(job):
+        """Include a job if it is elastic; measure it at once, and anew where its maps are if it was read again."""
+        if self.sizing is None:
+            return
+        known = self.jobs.get(job.id)
+        if can_grow(job) if known is None else known is not job.spec and has_places(job):
             self.jobs[job.id] = job.spec
             self.due = 0.0
 
@@ -154,6 +158,22 @@ class Elastic:
                 if change and job_id not in in_hand:
                     changes[job_id] = change
         return changes
+
+    def moved(self, measured: Measurements, in_hand: Container[str] = ()) -> list[PendingJob]:
+        """Return jobs with pending workers whose unclaimed maps are on other machines than at the last call.
+
+        Their specs have the locality of these maps, which they get from now on. Those of current jobs wait.
+        """
+        jobs = []
+        for job, progress, _ in measured.jobs:
+            spec = self.jobs.get(job.id, job.spec)
+            if progress is None or job.id in in_hand or not spec.get(PLAN, {}).get("places"):
+                continue
+            groups = groups_near(spec, progress.unclaimed)
+            if groups != spec["groups"]:
+                self.jobs[job.id] = {**spec, "groups": groups}
+                jobs += [job] if job.pending and job.state is JobState.ACTIVE else []
+        return self.with_specs(jobs)
 
     def with_specs(self, jobs: Iterable[Job]) -> list[PendingJob]:
         """Return changed jobs in the form of arriving ones: the store answers without their specs."""

@@ -1,11 +1,13 @@
 -- Give a worker of a MapReduce job its next shard: the maps first and, when all are done, the reduces.
 --
 -- KEYS   meta runs placed jobs shards
--- ARGV   dims job machine placement task maps reduces at most expire_ms
+-- ARGV   dims job machine placement task maps reduces at most near expire_ms
 -- maps, reduces: number of shards of each phase, used in the call of the job's first worker. at: the time (ms) by the
--- store's clock; most: number of failed shards in a row after which a machine is excluded.
+-- store's clock; most: number of failed shards in a row after which a machine is excluded; near: disjoint ranges of maps that the
+-- worker takes, best first, separated by blanks; "": all maps alike.
 -- Reply  {"map", shard} or {"reduce", shard}; {"wait"} while other workers hold the remaining shards of the phase, or
---        the remaining ones failed here or just now; {"out"} on an excluded machine; {"done"};
+--        the remaining ones failed here or just now; {"far"} when there are maps to take, but none of near; {"out"} on
+--        an excluded machine; {"done"};
 --        {"failed", shard, phase} when that shard has used up its attempts; {"fenced"} when the worker's placement is
 --        no longer live
 -- Types  runs, placed, jobs: hash; shards: hash of the job that expires (parts/shards.lua)
@@ -73,30 +75,71 @@ local function may_try(failure)
   return true
 end
 
--- Held shards are examined only when no others are left.
+-- What of a list of spans is in the best set that has any of it; the whole list without sets.
+local function nearest(list)
+  if what == 'reduce' or near == '' then return list end
+  for set in gmatch(near, '%S+') do
+    local inside, at = {}, 1
+    for _, cut in ipairs(spans(set)) do
+      while list[at] and list[at][2] < cut[1] do at = at + 1 end
+      local i = at
+      while list[i] and list[i][1] <= cut[2] do
+        inside[#inside + 1] = { math.max(list[i][1], cut[1]), math.min(list[i][2], cut[2]) }
+        i = i + 1
+      end
+    end
+    if inside[1] then return inside end
+  end
+  return {}
+end
+
+-- Ranges without one of their numbers: only the span that has it is written anew.
+local function without(text, number)
+  for at, a, b, after in gmatch(text, '()(%d+)%-?(%d*)()') do
+    local first, last = tonumber(a), tonumber(b == '' and a or b)
+    if number <= last then
+      local parts = { at > 1 and sub(text, 1, at - 2) or nil }
+      if first < number then parts[#parts + 1] = spell({ { first, number - 1 } }) end
+      if number < last then parts[#parts + 1] = spell({ { number + 1, last } }) end
+      if after <= #text then parts[#parts + 1] = sub(text, after + 1) end
+      return parts[1] and concat(parts, ',') or '-'
+    end
+  end
+end
+
+-- Held shards are examined only when no others are left that this worker takes.
 local fresh, again = sorted()
-if fresh == '-' then
+local own = nearest(spans(fresh))[1]
+if not own then
   held = string.gsub(held, ' (%d+):(%d+):(%d+):(%d+)', function(index, run, number, shard)
     if is_live(index, run, number) then return nil end
     p.waiting = span_add(p.waiting, shard)
     return ''
   end)
+  fresh, again = sorted()
+  own = nearest(spans(fresh))[1]
 end
-if fresh == '-' then fresh, again = sorted() end
 local shard
-if fresh ~= '-' then
-  shard = span_take(fresh, 1)
+if own then
+  shard = format('%d', own[1])
 else
-  local best
+  local failed_now, tries = {}, {}
   for _, failure in ipairs(again) do
-    local earlier = best and (failure[1] < best[1] or (failure[1] == best[1] and failure[3] < best[3]))
-    if may_try(failure) and (not best or earlier) then best = failure end
+    if may_try(failure) then
+      tries[#tries + 1] = failure[3]
+      failed_now[failure[3]] = failure[1]
+    end
   end
-  if not best then return { 'wait' } end
-  shard = format('%d', best[3])
+  local best
+  for _, s in ipairs(nearest(spans(span_add('-', concat(tries, ','))))) do
+    for each = s[1], s[2] do
+      if not best or failed_now[each] < failed_now[best] then best = each end
+    end
+  end
+  if not best then return { (fresh ~= '-' or #tries > 0) and 'far' or 'wait' } end
+  shard = format('%d', best)
 end
-local _, rest = span_split(p.waiting, shard)
-p.waiting = rest
+p.waiting = without(p.waiting, tonumber(shard))
 held = held .. ' ' .. machine .. ':' .. placement .. ':' .. task .. ':' .. shard
 redis.call('HSET', shards_key, 'map', write_phase(maps_of), 'reduce', write_phase(reduces_of), 'held', held)
 redis.call('PEXPIRE', shards_key, expire_ms)

@@ -2,8 +2,8 @@
 -- shards are stored under the job's name.
 --
 -- KEYS   meta shards durations
--- ARGV   dims machine placement task phase shard how milliseconds at most wait_ms expire_ms learnt_ms
--- how: done, failed; at: when it failed (ms, the store's clock); most: number of failures of one shard after which the
+-- ARGV   dims machine placement task phase shard how milliseconds level at most wait_ms expire_ms learnt_ms
+-- how: done, failed; level: of the shard's locality, for the worker's machine, "": none; at: when it failed (ms, the store's clock); most: number of failures of one shard after which the
 -- job fails; wait_ms: delay of a shard after its first failure, doubled after each further one.
 -- Reply  {"ok"}, or {"stale"} with nothing done: the worker does not hold this shard (any more)
 -- Types  shards: hash of the job that expires (parts/shards.lua); durations: string of the job's name that
@@ -37,9 +37,9 @@ if how == 'failed' then
     end
   end
   if where == '' or where == machine then
-    machines = counted(machine, failed_on(machine) + 1)
+    machines = counted(machines, machine, failed_on(machine) + 1)
   elseif not find(where, ',', 1, true) then
-    machines = counted(where, math.max(0, failed_on(where) - count))
+    machines = counted(machines, where, math.max(0, failed_on(where) - count))
   end
   if not find(',' .. where .. ',', ',' .. machine .. ',', 1, true) then
     where = (where == '' and '' or where .. ',') .. machine
@@ -53,7 +53,10 @@ if how == 'failed' then
 else
   p.done, p.ms = p.done + 1, math.min(p.ms + milliseconds, MOST_MS)
   redis.call('HSET', shards_key, phase, write_phase(p), 'held', held, field, mark)
-  if machines ~= '' then redis.call('HSET', shards_key, 'machines', counted(machine, 0)) end
+  if machines ~= '' then redis.call('HSET', shards_key, 'machines', counted(machines, machine, 0)) end
+  if level ~= '' then
+    redis.call('HSET', shards_key, 'levels', counted(levels, level, count_of(levels, level) + 1))
+  end
 end
 redis.call('PEXPIRE', shards_key, expire_ms)
 

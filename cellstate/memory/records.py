@@ -270,7 +270,7 @@ class ShardFailures(NamedTuple):
 class ShardTable:
     """The shards of a job: by phase, claims, failures, finishers, and the one that failed for good.
 
-    `machines`: number of consecutive failed shards on each.
+    `machines`: number of consecutive failed shards on each. `levels`: number of finished maps by level of locality.
     """
 
     def __init__(self, maps: int, reduces: int) -> None:
@@ -279,6 +279,7 @@ class ShardTable:
         self.held: dict[Worker, int] = {}
         self.failures: dict[tuple[str, int], ShardFailures] = {}
         self.machines: Counter[int] = Counter()
+        self.levels: Counter[int] = Counter()
         self.finishers: dict[tuple[str, int], str] = {}
         self.failed = ""
 

@@ -3,10 +3,11 @@
 Functions over the ledger, the state of a cell in memory: its `tables` by job, and `learnt` by the name of a job.
 """
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from omega.cellstate.memory.ledger import Ledger
-from omega.cellstate.memory.ranges import NONE, span_add, span_split
+from omega.cellstate.memory.ranges import NONE, Spans, span_add, span_split, spans, spell
 from omega.cellstate.memory.records import ShardFailures, ShardTable
 from omega.cellstate.resources import LARGEST, MOST_TOGETHER
 from omega.cellstate.shards import (
@@ -23,7 +24,9 @@ from omega.cellstate.shards import (
 )
 
 
-def claim_shard(ledger: Ledger, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
+def claim_shard(
+    ledger: Ledger, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int, near: Sequence[str] = ()
+) -> Errand:  # fmt: skip
     """Claim a shard for a worker; return what it is to do (`Cell.claim_shard`)."""
     ledger.unfold()
     if not is_live(ledger, job_id, worker):
@@ -41,28 +44,38 @@ def claim_shard(ledger: Ledger, job_id: str, worker: Worker, maps: int, reduces:
     good = usable(ledger, job_id, table) if table.failures else set()
     if table.failures and worker.machine not in good:
         return Errand("out")
-    p = table.phases[what]
+    p, sets = table.phases[what], [spans(each) for each in near] if what == MAP else []
     waiting, gone = p.waiting, list[Worker]()
     fresh, again = table.sorted(what, waiting)
-    if not fresh:
+    own = _nearest(fresh, sets)
+    if not own:
         gone = [holder for holder in table.held if not is_live(ledger, job_id, holder)]
         for holder in gone:
             waiting = span_add(waiting, (table.held[holder],) * 2)
         fresh, again = table.sorted(what, waiting)
-    may = [
-        (failure.times, each)
-        for each, failure in again.items()
-        if failure.until <= at_ms and (worker.machine not in failure.machines or good <= failure.machines)
-    ]
-    if not fresh and not may:
-        return Errand("wait")
-    shard = fresh[0] if fresh else min(may)[1]
+        own = _nearest(fresh, sets)
+    may = NONE
+    for each, failure in again.items():
+        if failure.until <= at_ms and (worker.machine not in failure.machines or good <= failure.machines):
+            may = span_add(may, (each, each))
+    retry = _nearest(may, sets)
+    tries = [(failure.times, each) for each, failure in again.items() if span_split(retry, (each, each))[0]]
+    if not own and not tries:
+        return Errand("far" if fresh or may else "wait")
+    shard = own[0] if own else min(tries)[1]
     for holder in gone:
         del table.held[holder]
     p.waiting = span_split(waiting, (shard, shard))[1]
     table.held[worker] = shard
     ledger.tables[job_id] = table
     return Errand(what, shard)
+
+
+def _nearest(waiting: Spans, sets: Sequence[Spans]) -> Spans:
+    """Return what of some shards is in the first set that has any of them; all of them without sets."""
+    if not sets:
+        return waiting
+    return next((inside for each in sets if (inside := span_split(waiting, each)[0]) != NONE), NONE)
 
 
 def claim_directory(ledger: Ledger, path: str, job_id: str, *, expire_ms: int) -> str | None:
@@ -100,9 +113,9 @@ def is_live(ledger: Ledger, job_id: str, worker: Worker) -> bool:
     return g is not None and g.job.id == job_id and span_split(tasks, (worker.task, worker.task))[0] != NONE
 
 
-def end_shard(
+def end_shard(  # noqa: PLR0913 - those of the port, and the ledger
     ledger: Ledger, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
-    failed_ms: int | None = None,
+    failed_ms: int | None = None, level: int | None = None,
 ) -> bool:  # fmt: skip
     """Record that a worker finished its shard, or failed on it; False when the shard is no longer its own."""
     table = ledger.tables.get(job_id)
@@ -124,6 +137,8 @@ def end_shard(
         p.done += 1
         p.milliseconds = min(p.milliseconds + min(max(0, milliseconds), LARGEST), MOST_TOGETHER)
         del table.machines[worker.machine]
+        if level is not None:
+            table.levels[level] += 1
         table.finishers[phase, shard] = worker.mark
         if phase == REDUCE and p.done == p.total:
             learn(ledger, name, table)
@@ -159,8 +174,9 @@ def progress(ledger: Ledger, job_id: str) -> Progress | None:
     if table is None:
         return None
     failing = tuple(sorted(table.machines.items()))
-    phases = table.phases
-    return Progress(phases[MAP].counted(), phases[REDUCE].counted(), len(table.held), table.failed, failing)
+    phases, levels = table.phases, tuple(sorted(table.levels.items()))
+    counts = phases[MAP].counted(), phases[REDUCE].counted()
+    return Progress(*counts, len(table.held), table.failed, failing, levels, spell(phases[MAP].waiting))
 
 
 def finishers(ledger: Ledger, job_id: str, phase: str, count: int) -> list[str | None]:

@@ -1,6 +1,6 @@
 """Calls of executors and of MapReduce workers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from omega.cellstate.health import HealthAnswer, HealthReport
@@ -13,20 +13,24 @@ from omega.cellstate.shards import Errand, Worker
 class ShardStore(Queries, ClaimDirectories, Protocol):
     """The port of MapReduce workers."""
 
-    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
+    def claim_shard(
+        self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int, near: Sequence[str] = ()
+    ) -> Errand:  # fmt: skip
         """Return the next errand of a MapReduce worker; the same one until `end_shard`.
 
         `maps` and `reduces` are the numbers of shards, from the job's first worker; `at_ms` is the time of the store's
-        clock. Failed shards come last, after a delay (`RETRY_MS`), and on another machine if there is one.
+        clock. Failed shards come last, after a delay (`RETRY_MS`), and on another machine if there is one. `near`:
+        disjoint sets of maps (ranges) that the worker takes, best first; without any, it takes all.
         """
 
     def end_shard(
         self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
-        failed_ms: int | None = None,
+        failed_ms: int | None = None, level: int | None = None,
     ) -> bool:  # fmt: skip
         """Record that a worker finished its shard, or failed on it; False when the shard is no longer its own.
 
-        `failed_ms`: time of the failure, by the store's clock. When all shards are done, their mean durations are
+        `failed_ms`: time of the failure, by the store's clock. `level`: the level of a map's locality for the worker's
+        machine, None for a map without one. When all shards are done, their mean durations are
         stored under the job's `name`.
         """
 

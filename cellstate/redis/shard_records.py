@@ -11,8 +11,8 @@ _PHASE = re.compile(r"(\d+) (\S+) (\d+) (\d+)")
 _FINISHED = re.compile(r"([mr])(0|[1-9]\d*)")
 _HELD = re.compile(r" (\d+):(\d+):(\d+):(\d+)")
 _FAILURES = re.compile(r" (map|reduce):(\d+):(\d+):(\d+):([\d,]+)")
-_MACHINES = re.compile(r" (\d+):(\d+)")
-_OTHERS = ("held", "failures", "failed", "machines")
+_COUNTS = re.compile(r" (\d+):(\d+)")
+_OTHERS = ("held", "failures", "failed", "machines", "levels")
 
 
 def contradiction(fields: Mapping[str, str]) -> str:
@@ -35,9 +35,13 @@ def contradiction(fields: Mapping[str, str]) -> str:
             return f"of the {total} shards of {phase} not each one waits, is worked on or is finished"
         if done != len(finished[phase]):
             return f"{done} shards of {phase} count as done and {len(finished[phase])} are"
-    failing = [machine for machine, _ in _all(_MACHINES, fields.get("machines", ""))]
-    if len(set(failing)) != len(failing):
-        return "the failures on a machine are counted twice"
+    for name, what in (("machines", "failures on a machine"), ("levels", "maps of a level of locality")):
+        numbers = [number for number, _ in _all(_COUNTS, fields.get(name, ""))]
+        if len(set(numbers)) != len(numbers):
+            return f"the {what} are counted twice"
+    near = sum(int(count) for _, count in _all(_COUNTS, fields.get("levels", "")))
+    if near > len(finished[PHASES[0]]):
+        return f"{near} maps have a level of locality and {len(finished[PHASES[0]])} are done"
     return _failures(fields, _all(_FAILURES, fields.get("failures", "")))
 
 

@@ -1,5 +1,6 @@
 """The shards of MapReduce jobs on a server: claimed, ended, counted."""
 
+from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
 from omega.cellstate import ranges
@@ -25,10 +26,12 @@ class RedisShards(RedisReads):
     """Operations of MapReduce workers."""
 
     @override
-    def claim_shard(self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int) -> Errand:
+    def claim_shard(
+        self, job_id: str, worker: Worker, maps: int, reduces: int, at_ms: int, near: Sequence[str] = ()
+    ) -> Errand:  # fmt: skip
         values = {
             "dims": len(self.dimensions), "job": job_id, "maps": maps, "reduces": reduces, "at": at_ms,
-            "most": MOST_IN_A_ROW, "expire_ms": KEPT_MS,
+            "most": MOST_IN_A_ROW, "near": " ".join(near), "expire_ms": KEPT_MS,
         }  # fmt: skip
         own = {"shards": f"shards:{job_id}"}
         what, *more = self._run("claim_shard", values | worker._asdict(), own=own)
@@ -38,10 +41,11 @@ class RedisShards(RedisReads):
     @override
     def end_shard(
         self, job_id: str, name: str, worker: Worker, phase: str, shard: int, milliseconds: int, *,
-        failed_ms: int | None = None,
+        failed_ms: int | None = None, level: int | None = None,
     ) -> bool:  # fmt: skip
         values = {
             "dims": len(self.dimensions), "phase": phase, "shard": shard, "at": failed_ms or 0,
+            "level": "" if level is None else level,
             "how": "done" if failed_ms is None else "failed", "milliseconds": min(max(0, milliseconds), LARGEST),
             "most": TRIES, "wait_ms": RETRY_MS, "expire_ms": KEPT_MS, "learnt_ms": LEARNT_MS,
         }  # fmt: skip
@@ -65,15 +69,14 @@ class RedisShards(RedisReads):
 
     @override
     def progress(self, job_id: str) -> Progress | None:
-        fields = ("map", "reduce", "held", "failed", "machines")
-        maps, reduces, held, failed, machines = (
+        fields = ("map", "reduce", "held", "failed", "machines", "levels")
+        maps, reduces, held, failed, machines, levels = (
             (value or b"").decode() for _, value in self._fields(f"shards:{job_id}", fields)
         )
         if not maps:
             return None
-        pairs = (each.split(":") for each in machines.split())
-        failing = tuple(sorted((int(machine), int(count)) for machine, count in pairs))
-        return Progress(_phase(maps), _phase(reduces), held.count(" "), failed, failing)
+        counts, unclaimed = (_phase(maps), _phase(reduces)), maps.split(" ")[1]
+        return Progress(*counts, held.count(" "), failed, _counts(machines), _counts(levels), unclaimed)
 
     @override
     def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
@@ -84,6 +87,12 @@ class RedisShards(RedisReads):
     def durations(self, name: str) -> ShardDurations | None:
         text = self._command(self.client.get, f"{self._prefix}durations:{name}")
         return None if text is None else ShardDurations(*map(int, text.split()))
+
+
+def _counts(text: str) -> tuple[tuple[int, int], ...]:
+    """Read a list " number:count"."""
+    pairs = (each.split(":") for each in text.split())
+    return tuple(sorted((int(number), int(count)) for number, count in pairs))
 
 
 def _phase(text: str) -> PhaseCount:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from omega.cli import units
 from omega.queries.job_state import ended
-from omega.queries.mapreduce import PLAN, machine_names, phases, progress
+from omega.queries.mapreduce import PLAN, machine_names, phases, progress, read_at
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -19,6 +19,9 @@ def facts(cell: "Queries", job: "Job") -> dict[str, str]:
         return {}
     plan = job.spec[PLAN]
     lines = {name: _phase(count, work.working if name == work.phase else 0) for name, count in phases(work)}
+    if (read := read_at(job, work)) is not None:
+        shown = (f"{name} {count:,}" for name, count in read.items() if count or name != "no location")
+        lines["locality"] = " · ".join(shown)
     if work.failed:
         lines["gave up"] = f"{work.failed.replace(' ', ' shard ')}: tried too often"
     if work.failing:

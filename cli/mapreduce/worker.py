@@ -34,6 +34,7 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy otherwise reserves memory for every core
     from omega.cellstate.shards import Worker
     from omega.live.mapreduce import JobFailed, ShardWorker
+    from omega.mapreduce.near import near_shards
     from omega.mapreduce.plan import MapReducePlan
 
     cell = app.open()
@@ -53,6 +54,7 @@ def command(app: App, job_id: str, machine: str, placement: int, group: str, tas
         time.monotonic,
         time.sleep,
         render.warning,
+        near_shards(cell, plan, index),
         surplus=group == "surplus",
     )
     try:

@@ -174,11 +174,16 @@ class Update(Strict):
     health: Health = Health()
 
 
-class Locality(Strict):
-    """Machines with a group's data, by name or by a constraint, and how long to wait for them and for those near."""
+class Replicas(Strict):
+    """Machines with some data, by name or by a constraint."""
 
     machines: list[str] = Field([], validation_alias=AliasChoices("machines", "nodes"))
     where: str = ""
+
+
+class Locality(Replicas):
+    """Machines with a group's data, and how long to wait for them and for those near."""
+
     domains: list[str] | None = None
     wait: list[Duration] | None = None
 

@@ -1,9 +1,10 @@
 """The fields of a MapReduce job in a job file: commands over shards of an input instead of task groups."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from glob import glob, has_magic
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,13 @@ from pydantic import AfterValidator, Field, model_validator
 
 from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
-from omega.cellstate.model import BUDGET, TaskGroup
+from omega.cellstate.model import BUDGET, MACHINE, TaskGroup
 from omega.cellstate.resources import parse_amount, parse_bytes
-from omega.jobfile.form import MOST_TASKS, Amount, Constraint, JobForm, Need, Restart, Strict, Tasks
+from omega.jobfile.form import MOST_TASKS, Amount, Constraint, JobForm, Need, Replicas, Restart, Strict, Tasks
 from omega.jobfile.values import Duration
-from omega.mapreduce.plan import MapReducePlan
+from omega.mapreduce.plan import MapReducePlan, shards_of
+from omega.schedulers.constraints.input_locality import MOST_PLACES, Place, field_of_all, with_locality
+from omega.schedulers.constraints.locality import read_locality
 from omega.schedulers.sizing.model import PLAN
 
 LEAST_MEMORY_MIB = 96
@@ -74,17 +77,50 @@ class ReduceStage(MapStage):
     count: int | None = Field(None, ge=1, le=MOST_SHARDS)
 
 
+class InputLocality(Strict):
+    """Machines with the data of files, by name or pattern, and how long workers wait for shards of near machines."""
+
+    paths: dict[str, Replicas] = Field(min_length=1)
+    domains: list[str] | None = None
+    wait: list[Duration] | None = None
+
+    @model_validator(mode="after")
+    def _valid(self) -> "InputLocality":
+        for path, place in self.paths.items():
+            try:
+                read_locality({"machines": place.machines, "where": place.where, **self.near()})
+            except BadInput as error:
+                raise ValueError(f"{path}: {error}") from None
+        try:
+            read_locality(self.of_workers())
+        except BadInput as error:  # too long together
+            raise ValueError(str(error)) from None
+        return self
+
+    def near(self) -> dict[str, Any]:
+        """Return the domains and the waits, as stored."""
+        timed = {"domains": self.domains, "wait_ms": self.wait}
+        return {name: value for name, value in timed.items() if value is not None}
+
+    def of_workers(self) -> dict[str, Any] | None:
+        """Return the locality of workers before the first shard is claimed, as stored."""
+        return field_of_all((Place(0, 0, each.machines, each.where) for each in self.paths.values()), self.near())
+
+
 class Input(Strict):
     """Files, by name or pattern, or numbers; and the size of a map shard: bytes, or a count of numbers."""
 
     files: list[str] = Field(default_factory=list)
     ranges: Annotated[Any, AfterValidator(_ranges)] = ranges.EMPTY
     shard: Annotated[Any, AfterValidator(_bytes)] = None
+    locality: InputLocality | None = None
 
     @model_validator(mode="after")
     def _one(self) -> "Input":
         if bool(self.files) == (self.ranges != ranges.EMPTY):
             raise ValueError("want either files or ranges")
+        if self.locality is not None and not self.files:
+            raise ValueError("locality: is of files, and the input is ranges; leave it out")
         return self
 
 
@@ -114,7 +150,14 @@ class MapReduceForm(JobForm):
             restart=RESTART,
         )
         workers = replace(tasks.group(need((), tasks)), once=self.requeue == "never")
-        return workers, replace(workers, count=0, spec={**workers.spec, "name": "surplus"}, optional=True)
+        surplus = replace(workers, count=0, spec={**workers.spec, "name": "surplus"}, optional=True)
+        if self.input.locality is None:
+            return workers, surplus
+        near = self.input.locality.of_workers()
+        return tuple(
+            replace(group, spec=with_locality({**group.spec, "spread": [MACHINE]}, near, waits=not group.optional))
+            for group in (workers, surplus)
+        )
 
     def spec(self) -> dict[str, Any]:
         """As JobForm.spec, with the plan. Raises BadInput for an input that cannot be read."""
@@ -126,17 +169,21 @@ class MapReduceForm(JobForm):
         scratch = Path(self.scratch).absolute() if self.scratch else output / ".scratch"
         _check_directory("scratch", scratch)
         _check_memory(self.resources.get("memory"))
-        numbers, files = self.input.ranges, _found(self.input.files)
+        numbers, files, locality = self.input.ranges, _found(self.input.files), self.input.locality
+        size = self.input.shard or (SHARD_BYTES if files else SHARD_NUMBERS)
+        files, places = (files, []) if locality is None else _by_place(files, locality.paths, size)
         plan = MapReducePlan(
             self.map.command,
             self.reduce.command,
             self.reduce.count or min(self.workers, MOST_SHARDS),
-            self.input.shard or (SHARD_BYTES if files else SHARD_NUMBERS),
+            size,
             str(output),
             str(scratch),
             files,
             numbers,
             [_root(pattern) for pattern in self.input.files],
+            places,
+            {} if locality is None else locality.near(),
         )
         if root := plan.reads(plan.output):  # its files would become input of the next run
             pattern = next(each for each in self.input.files if _root(each)[0] == root)
@@ -182,19 +229,40 @@ def _root(pattern: str) -> tuple[str, bool]:
     return str(Path(*path.parts[:at])), at < len(path.parts) - 1
 
 
-def _matches(pattern: str) -> list[str]:
+def _by_place(
+    files: list[tuple[str, int]], paths: Mapping[str, Replicas], size: int
+) -> tuple[list[tuple[str, int]], list[Place]]:  # fmt: skip
+    """Return the files in the order of their places, those without one last, and the places with their shards."""
+    known, place_of = dict(files), dict[str, tuple[tuple[str, ...], str]]()
+    for pattern, place in paths.items():
+        found = [path for name in _matches(pattern, "input.locality") if (path := str(Path(name).absolute())) in known]
+        if not found:
+            raise BadInput(f"input.locality: {pattern!r} matches no file of the input; remove it or correct the name")
+        place_of = dict.fromkeys(found, (tuple(sorted(set(place.machines))), place.where)) | place_of
+    at = dict[tuple[tuple[str, ...], str], list[tuple[str, int]]]()
+    for path, length in files:
+        if path in place_of:
+            at.setdefault(place_of[path], []).append((path, length))
+    if len(at) > MOST_PLACES:
+        raise BadInput(f"input.locality: {len(at):,} sets of machines, the most is {MOST_PLACES:,}; join some of them")
+    places = [Place(len(own), shards_of(own, size), *place) for place, own in at.items()]
+    others = [file for file in files if file[0] not in place_of]
+    return [*chain.from_iterable(at.values()), *others], places
+
+
+def _matches(pattern: str, field: str = "input") -> list[str]:
     """Return the files of a pattern; of the name of a directory, the files in it that are not hidden."""
     if not has_magic(pattern) and Path(pattern).is_dir():
         inside = (each for each in sorted(Path(pattern).iterdir()) if each.name[0] not in "._")
         if paths := [str(each) for each in inside if each.is_file()]:
             return paths
-        raise BadInput(f"input: {pattern!r} is a directory without files; write {pattern}/**/* for those below it")
+        raise BadInput(f"{field}: {pattern!r} is a directory without files; write {pattern}/**/* for those below it")
     names = sorted(glob(pattern, recursive=True))  # noqa: PTH207 - absolute patterns too
     if paths := [name for name in names if Path(name).is_file()]:
         return paths
     if names:
-        raise BadInput(f"input: {pattern!r} matches directories only, such as {names[0]!r}; name the files in them")
-    raise BadInput(f"input: no file matches {pattern!r}; names are relative to the current directory")
+        raise BadInput(f"{field}: {pattern!r} matches directories only, such as {names[0]!r}; name the files in them")
+    raise BadInput(f"{field}: no file matches {pattern!r}; names are relative to the current directory")
 
 
 def _found(patterns: list[str]) -> list[tuple[str, int]]:

@@ -20,6 +20,7 @@ from omega.cellstate.errors import Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.ports import ShardStore
 from omega.cellstate.shards import KEPT_MS, MAP, MOST_IN_A_ROW, REDUCE, TRIES, Errand, Worker
 from omega.mapreduce import shuffle
+from omega.mapreduce.near import NearShards
 from omega.mapreduce.output import OutputMarker
 from omega.mapreduce.plan import MapReducePlan
 from omega.queries.job_state import ended
@@ -54,6 +55,8 @@ class ShardWorker:
     now: Callable[[], float]
     pause: Callable[[float], None]
     report: Callable[[str], None]
+    near: NearShards | None = None
+    """The maps near the worker's machine; None for an input without locality."""
     surplus: bool = False
     done: int = 0
     owns: bool = False
@@ -86,13 +89,26 @@ class ShardWorker:
                         return self.done
                     self.pause(wait)
                     wait = min(LONGEST_WAIT, 2 * wait)
+                case "far":
+                    self.pause(max(SHORTEST_WAIT, min(wait, self._refuse())))
+                    wait = min(LONGEST_WAIT, 2 * wait)
                 case _:
                     wait = SHORTEST_WAIT
                     self._own_output()
                     self._do(errand)
 
     def _claim(self) -> Errand:
-        return self.cell.claim_shard(self.job_id, self.worker, self.plan.maps, self.plan.reduces, self.cell.store_ms())
+        near = () if self.near is None else self.near.taken(self.now())
+        counts = self.plan.maps, self.plan.reduces
+        return self.cell.claim_shard(self.job_id, self.worker, *counts, self.cell.store_ms(), near)
+
+    def _refuse(self) -> float:
+        """Leave the unclaimed shards to other machines; return for how long at most (seconds)."""
+        if self.near is None:
+            return LONGEST_WAIT
+        if self.near.waiting.since is None:
+            self.report(f"the unclaimed shards are on other machines; this worker takes {self.near.describe()}")
+        return self.near.refuse(self.now())
 
     def _reducing(self) -> bool:
         progress = self._patiently(lambda: self.cell.progress(self.job_id))
@@ -113,8 +129,9 @@ class ShardWorker:
 
         def end() -> bool:
             failed_ms = self.cell.store_ms() if failed else None
+            level = self.near.level(shard) if self.near is not None and phase == MAP else None
             return self.cell.end_shard(
-                self.job_id, self.name, self.worker, phase, shard, milliseconds, failed_ms=failed_ms
+                self.job_id, self.name, self.worker, phase, shard, milliseconds, failed_ms=failed_ms, level=level
             )
 
         if self._patiently(end) and not failed:

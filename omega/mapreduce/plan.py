@@ -2,12 +2,13 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
 from omega.cellstate import ranges
+from omega.schedulers.constraints.input_locality import Place
 from omega.schedulers.sizing.model import PLAN
 
 BLOCK = 1 << 20
@@ -25,8 +26,8 @@ class Piece(NamedTuple):
 class MapReducePlan:
     """Commands, input and places of a MapReduce job.
 
-    Input is either `files` with their sizes when the job was submitted, cut every `shard` bytes as if they
-    were one, or `numbers`, ranges of integers of which a mapper gets `shard` at a time, one a line. `output`
+    Input is either `files` with their sizes when the job was submitted, cut every `shard` bytes as if those of a
+    place were one, or `numbers`, ranges of integers of which a mapper gets `shard` at a time, one a line. `output`
     and `scratch` are directories that every worker reaches.
     """
 
@@ -40,6 +41,10 @@ class MapReducePlan:
     numbers: str = ranges.EMPTY
     roots: Sequence[tuple[str, bool]] = ()
     """Where the files come from: each file or directory, and whether what is below its directories belongs to it."""
+    places: Sequence[Place] = ()
+    """Locations of the first files, in their order; each place has shards of its own."""
+    near: Mapping[str, Any] = field(default_factory=dict)
+    """Domains and waits of all places (schedulers/constraints/input_locality.py)."""
 
     @classmethod
     def read(cls, spec: Mapping[str, Any]) -> "MapReducePlan | None":
@@ -49,7 +54,9 @@ class MapReducePlan:
             return None
         fields = {name: value for name, value in stored.items() if name != "maps"}
         roots = tuple((path, below) for path, below in stored.get("roots", ()))
-        return cls(**fields | {"files": [(path, size) for path, size in stored["files"]], "roots": roots})
+        places = tuple(Place(*place) for place in stored.get("places", ()))
+        files = [(path, size) for path, size in stored["files"]]
+        return cls(**fields | {"files": files, "roots": roots, "places": places})
 
     def write(self) -> dict[str, Any]:
         """Return the stored form, with the number of `maps` for schedulers."""
@@ -64,8 +71,9 @@ class MapReducePlan:
     @property
     def maps(self) -> int:
         """Return the number of map shards: at least one, so that an empty input has a result."""
-        size = sum(size for _, size in self.files) + ranges.count(self.numbers)
-        return max(1, -(-size // self.shard))
+        near = sum(place.maps for place in self.places)
+        others = self.files[sum(place.files for place in self.places) :]
+        return max(1, near + shards_of(others, self.shard, ranges.count(self.numbers)))
 
     def input(self, shard: int) -> Iterator[bytes]:
         """Yield a shard's input in blocks of complete lines. Raises OSError."""
@@ -77,21 +85,36 @@ class MapReducePlan:
 
     def pieces(self, shard: int) -> list[Piece]:
         """Return the pieces of files that make up a shard."""
+        files, shard = self._of_place(shard)
         start, end = shard * self.shard, (shard + 1) * self.shard
-        ends = list(accumulate(size for _, size in self.files))
+        ends = list(accumulate(size for _, size in files))
         parts = []
         for i in range(bisect_right(ends, start), len(ends)):
-            path, size = self.files[i]
+            path, size = files[i]
             offset = ends[i] - size
             if offset >= end:
                 break
             parts.append(Piece(path, max(0, start - offset), min(size, end - offset)))
         return parts
 
+    def _of_place(self, shard: int) -> tuple[Sequence[tuple[str, int]], int]:
+        """Return the files of the place of a shard, and its number among the shards of the place."""
+        at = 0
+        for place in self.places:
+            if shard < place.maps:
+                return self.files[at : at + place.files], shard
+            at, shard = at + place.files, shard - place.maps
+        return self.files[at:], shard
+
     def spans(self, shard: int) -> ranges.Spans:
         """Return the numbers of a shard, as ranges."""
         rest = ranges.take(self.numbers, shard * self.shard)[1]
         return ranges.spans(ranges.take(rest, self.shard)[0])
+
+
+def shards_of(files: Sequence[tuple[str, int]], shard: int, numbers: int = 0) -> int:
+    """Return the number of shards of some files, or numbers, without those of other places."""
+    return -(-(sum(size for _, size in files) + numbers) // shard)
 
 
 def read(piece: Piece) -> Iterator[bytes]:

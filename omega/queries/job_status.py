@@ -99,7 +99,7 @@ class JobStatus:
             "cell": cell.name,
             **job_json(job, self.room, now_ms),
             "groups": _groups(cell, job),
-            "progress": shards and mapreduce.as_json(shards, mapreduce.machine_names(cell, shards)),
+            "progress": shards and mapreduce.as_json(job, shards, mapreduce.machine_names(cell, shards)),
             "runs": [
                 {
                     "placement": run.placement,

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from omega.cellstate.resources import format_amount
@@ -141,8 +142,26 @@ class _Warnings:
         work = as_work(spec)
         if is_local(work.job) and self.fleet.total:
             look_up(self.cell, self.empty, [work])
-            for i in range(len(spec.groups)):
-                yield from (_Warning(spec.name, text, _group(spec, i)) for text in notes(work.job, i, self.empty))
+            for i, group in enumerate(spec.groups):
+                if group.count:  # surplus workers wait for nothing
+                    yield from (_Warning(spec.name, text, _group(spec, i)) for text in notes(work.job, i, self.empty))
+            yield from self._input(spec)
+
+    def _input(self, spec: "JobSpec") -> Iterator[_Warning]:
+        """Warn about input files of which no machine with the data is up."""
+        from omega.mapreduce.plan import MapReducePlan
+        from omega.schedulers.constraints.input_locality import locality_of
+        from omega.schedulers.constraints.locality_levels import without_data
+
+        plan = MapReducePlan.read(spec.spec)
+        if plan is None or not plan.places:
+            return
+        wants = [locality_of(place, plan.near) for place in plan.places]
+        starts = [0, *accumulate(place.files for place in plan.places)]
+        lost = without_data(wants, self.empty)
+        if files := [path for at in lost for path, _ in plan.files[starts[at] : starts[at + 1]]]:
+            after = f"workers anywhere take their shards after {sum(wants[0].waits):g} s"
+            yield _Warning(spec.name, f"input.locality: no machine with the data of {listing(files)} is up; {after}")
 
     @cached_property
     def _running_names(self) -> frozenset[str]:

@@ -31,7 +31,20 @@ def machine_names(cell: "Queries", shards: "Progress") -> dict[int, str]:
     return {machine.index: machine.name for machine in cell.machines_at(failing)}
 
 
-def as_json(shards: "Progress", names: Mapping[int, str]) -> dict[str, Any]:
+def read_at(job: "Job", shards: "Progress") -> dict[str, int] | None:
+    """Return the numbers of finished maps by the level of their locality, and without one; None without locality."""
+    from omega.schedulers.constraints.input_locality import locality_of, places
+
+    plan = job.spec.get(PLAN) or {}
+    found, counts = places(plan), dict(shards.levels)
+    if not found:
+        return None
+    wants = locality_of(found[0], plan.get("near", {}))
+    levels = {wants.name(level): counts.get(level, 0) for level in range(len(wants.waits) + 1)}
+    return {**levels, "no location": shards.map.done - sum(levels.values())}
+
+
+def as_json(job: "Job", shards: "Progress", names: Mapping[int, str]) -> dict[str, Any]:
     """Return a job's progress as plain values; `names` of machines by their index."""
     counts = {
         name: {"total": count.total, "finished": count.done, "mean_seconds": count.mean}
@@ -47,6 +60,7 @@ def as_json(shards: "Progress", names: Mapping[int, str]) -> dict[str, Any]:
         "working": shards.working,
         "failed": shards.failed or None,
         **counts,
+        "locality": read_at(job, shards),
         "failing_machines": failing,
     }
 

@@ -17,19 +17,29 @@ MOST_NAMED = 8
 
 
 def levels(wants: Locality, snapshot: Snapshot) -> list[Mask]:
-    """Return the machines of each level but the last, each with those of the levels before it.
+    """Return the machines of each level but the last, each with those of the levels before it."""
+    return levels_of(wants, snapshot.attributes, snapshot.up)
+
+
+def levels_of(wants: Locality, attributes: Attributes, up: Mask) -> list[Mask]:
+    """Return the machines of each level as `levels`, of some machines and whether each is up.
 
     Machines that are not up count at no level: neither they nor their domains are preferred.
     """
-    here = _with_data(wants, snapshot.attributes) & snapshot.up
+    here = _with_data(wants, attributes) & up
     masks, at = [here], np.flatnonzero(here)
     for domain in wants.domains:
-        codes = snapshot.attributes.codes(domain)
-        table = np.zeros(len(snapshot.attributes.values(domain)), dtype=np.bool_)
+        codes = attributes.codes(domain)
+        table = np.zeros(len(attributes.values(domain)), dtype=np.bool_)
         table[codes[at]] = True
         table[0] = False  # machines without the attribute are in no domain
         masks.append(masks[-1] | table[codes])
     return masks
+
+
+def without_data(wants: Sequence[Locality], snapshot: Snapshot) -> list[int]:
+    """Return the positions of the localities of which no machine is up; attributes must have been fetched."""
+    return [at for at, each in enumerate(wants) if not (_with_data(each, snapshot.attributes) & snapshot.up).any()]
 
 
 def _with_data(wants: Locality, attributes: Attributes) -> Mask:

@@ -49,6 +49,7 @@ def test_how_far_a_job_is(omega: Omega, cell: RedisCell, workers: list[Worker], 
         "failed": None,
         "map": done,
         "reduce": {**done, "total": 1},
+        "locality": None,
         "failing_machines": [],
     }
     assert [(group["name"], group["counts"]["total"]) for group in first["groups"]] == [("workers", 2), ("surplus", 0)]
@@ -181,3 +182,33 @@ def test_an_output_within_the_input_of_another_job_is_refused(
     if not together:
         omega.json("job", "stop", "reader")
     assert omega.json("job", "submit", "-", "--detach", given=json.dumps(writer))["jobs"][0]["status"] == "submitted"
+
+
+def test_where_shards_were_read(omega: Omega, cell: RedisCell, tmp_path: Path) -> None:
+    """Of an input on m0, on a drained machine and on one that is not there; and of a file without a location."""
+    cell.register_agent("m0", "n", 600_000, 1_000)
+    cell.join("agent/m0", [MachineSpec(f"m{i}", (4000, 4096)) for i in range(2)], 1_000)
+    omega.json("machine", "drain", "m1")
+    for name in "abcd":
+        (tmp_path / name).write_text("text")
+    paths = ", ".join(f"{tmp_path / name}: {{machines: [m{i}]}}" for i, name in ((0, "a"), (1, "b"), (9, "c")))
+    near = f"files: [{tmp_path}/?], locality: {{paths: {{{paths}}}, wait: [0s, 200ms], domains: [dc]}}"
+    text = JOB.replace("ranges: 0-39, shard: 10", near).replace("OUTPUT", str(tmp_path / "out"))
+    warned = [line for line in omega.json("job", "submit", "-", given=text)["warnings"] if "local" in line]
+    after = "workers anywhere take their shards after 0.2 s"
+    assert warned == [
+        "job words, group workers: locality: m9 is not in the cell, and ignored",
+        "job words, group workers: locality: m1 is drained or down, and ignored",
+        "job words, group workers: locality: no machine with the data has the attribute dc, so no other one is near it",
+        f"job words: input.locality: no machine with the data of {tmp_path}/b, {tmp_path}/c is up; {after}",
+    ]
+    assert omega.json("job", "status", "words")["progress"]["locality"] == {
+        "machine": 0, "dc": 0, "anywhere": 0, "no location": 0,
+    }  # fmt: skip
+    assert Member(cell, "mapreduce/0").place("words-1", (0, 1)).accepted
+    (run,) = cell.runs([0])
+    assert omega.json(*who(placement=run.placement))["shards"] == 5
+    assert omega.json("job", "status", "words")["progress"]["locality"] == {
+        "machine": 1, "dc": 0, "anywhere": 2, "no location": 1,
+    }  # fmt: skip
+    assert "locality      machine 1 · dc 0 · anywhere 2 · no location 1\n" in omega.text("job", "status", "words")

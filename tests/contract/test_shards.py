@@ -1,5 +1,7 @@
 """The shards of a MapReduce job: each is finished once, by who holds it, whoever is evicted or lost on the way."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from omega.cellstate.model import MachineState
@@ -22,6 +24,11 @@ from tests.contract.conftest import AnyCell, Member, job
 
 @pytest.fixture
 def workers(cell: AnyCell, member: Member) -> list[Worker]:
+    """See `placed`."""
+    return placed(cell, member)
+
+
+def placed(cell: AnyCell, member: Member) -> list[Worker]:
     """Three live workers of job a, on machines 0, 0 and 1."""
     cell.submit([job("a", count=3)], 0, "ada")
     assert member.place("a", (0, 2), (1, 1)).accepted
@@ -33,8 +40,10 @@ LATER_MS = 10**12
 """Long after anything that failed at 0."""
 
 
-def claim(cell: AnyCell, worker: Worker, maps: int = 3, reduces: int = 2, at_ms: int = LATER_MS) -> Errand:
-    return cell.claim_shard("a", worker, maps, reduces, at_ms)
+def claim(
+    cell: AnyCell, worker: Worker, maps: int = 3, reduces: int = 2, at_ms: int = LATER_MS, near: Sequence[str] = ()
+) -> Errand:  # fmt: skip
+    return cell.claim_shard("a", worker, maps, reduces, at_ms, near)
 
 
 def end(cell: AnyCell, worker: Worker, phase: str, shard: int, milliseconds: int = 10, *, failed: bool = False) -> bool:
@@ -285,6 +294,7 @@ def test_progress(cell: AnyCell, workers: list[Worker]) -> None:
         PhaseCount(total=3, waiting=1, done=1, milliseconds=1_500),
         PhaseCount(total=2, waiting=2, done=0, milliseconds=0),
         1,
+        unclaimed="2",
     )
     assert (progress.phase, progress.map.mean, progress.reduce.mean) == ("map", 1.5, None)
     assert end(cell, workers[1], "map", 1)

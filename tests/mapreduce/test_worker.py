@@ -13,7 +13,9 @@ from omega.cellstate.shards import TRIES, Errand
 from omega.cellstate.task_ends import EndKind
 from omega.live.agent.task_start import DECIDED
 from omega.live.mapreduce import JobFailed, ShardWorker
+from omega.mapreduce.near import NearShards
 from omega.mapreduce.output import MARKER
+from omega.schedulers.constraints.locality import Locality
 from tests.mapreduce.conftest import Make
 from tests.mapreduce.crowd import until
 from tests.mapreduce.words import answer, script
@@ -212,6 +214,35 @@ def test_a_worker_waits_for_what_others_hold(crowd: Make, tmp_path: Path) -> Non
     waiting.pause = pause
     waiting.run()
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+
+
+def test_a_worker_takes_near_shards_first_and_waits_before_it_takes_others(crowd: Make) -> None:
+    """Its machine has 2 and 3, its rack 0 and 1; 5 to 7 are elsewhere, 4 is nowhere."""
+    tell = script("import os\nprint(os.environ['OMEGA_SHARD'])")
+    job = crowd(numbers="0-7", shard=1, reduces=1, map=tell, reduce=SHOW)
+    worker, clock = job.here(), [100.0]
+    wants = Locality(("m0",), "", ("rack",), (2.0, 3.0))
+    worker.near = NearShards(wants, [0, 2, 5], [1, 0, 2], ["2-3", "0-1", "5-7"], "4")
+    taken: list[tuple[int, float]] = []
+
+    def pause(seconds: float) -> None:
+        clock[0] += seconds
+
+    def claim(*words: Any) -> Errand:
+        errand = original(*words)
+        taken.extend([(errand.shard, clock[0] - 100)] if errand.what == "map" else [])
+        return errand
+
+    original, worker.now, worker.pause = worker.cell.claim_shard, lambda: clock[0], pause
+    worker.cell.claim_shard = claim  # type: ignore[method-assign]
+    worker.run()
+    assert taken == [(2, 0), (3, 0), (4, 0), (0, 2), (1, 2), (5, 5), (6, 5), (7, 5)]
+    assert job.said == [
+        "the unclaimed shards are on other machines; this worker takes those of its rack after 2 s, any after 5 s"
+    ]
+    progress = job.cell.progress(job.job)
+    assert progress is not None
+    assert progress.levels == ((0, 2), (1, 2), (2, 3))
 
 
 def test_a_surplus_worker_leaves_when_nothing_more_is_to_begin(crowd: Make) -> None:

@@ -23,6 +23,7 @@ WORKERS = 4
 
 
 KEPT = (0, UNSENT_MS, KEPT_MS)
+NEAR = ((), (), ("1-2",), ("2,4", "0-1"), ("-", "3"), ("-",))
 
 
 class Shards(RuleBasedStateMachine):
@@ -84,9 +85,12 @@ class Shards(RuleBasedStateMachine):
     def claim(self, data: st.DataObject) -> None:
         worker = data.draw(st.sampled_from(self.workers))
         self.now += data.draw(st.sampled_from([0, 1, RETRY_MS, 4 * RETRY_MS]))
-        now = self.now
-        _, errand = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, self.maps, self.reduces, now))
-        _, again = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, 9, 9, now))
+        now, near = self.now, data.draw(st.sampled_from(NEAR))
+        _, errand = self.worlds.do(
+            lambda world: world.cell.claim_shard("j", worker, self.maps, self.reduces, now, near)
+        )
+        counts = (self.maps, self.reduces) if errand.what == "far" else (9, 9)  # nothing is stored yet, perhaps
+        _, again = self.worlds.do(lambda world: world.cell.claim_shard("j", worker, *counts, now, near))
         assert again == errand
 
     @rule(path=st.sampled_from(["/a", "/b c"]), job_id=st.sampled_from(["j", "new"]), kept=st.sampled_from(KEPT))
@@ -99,10 +103,11 @@ class Shards(RuleBasedStateMachine):
         worker = data.draw(st.sampled_from([*held, *held, *self.workers]))
         phase = data.draw(st.sampled_from(["map", "map", "reduce"]))
         now = self.now
+        level = data.draw(st.sampled_from([None, 0, 2]))
         shard = held.get(worker, 0) if data.draw(st.integers(0, 4)) else data.draw(st.integers(0, 5))
         _, stands = self.worlds.do(
             lambda world: world.cell.end_shard(
-                "j", "j", worker, phase, shard, milliseconds, failed_ms=now if failed else None
+                "j", "j", worker, phase, shard, milliseconds, failed_ms=now if failed else None, level=level
             )
         )
         if stands and not failed:

@@ -7,6 +7,7 @@ import pytest
 import omega
 from omega.cellstate.redis.cell import RedisCell
 from omega.jobfile.form import Locality
+from omega.jobfile.mapreduce import InputLocality
 from omega.schedulers.composition import compose
 from omega.schedulers.placement.delay_rule import DelayReset
 from tests.tutorial.page import DOCS, blocks
@@ -33,4 +34,5 @@ def test_the_file_of_the_page_is_a_scheduler() -> None:
 
 
 def test_the_page_names_every_field() -> None:
-    assert [name for name in Locality.model_fields if f"`{name}`" not in PAGE] == []
+    fields = (*Locality.model_fields, *InputLocality.model_fields)
+    assert [name for name in fields if f"`{name}`" not in PAGE] == []

@@ -46,7 +46,7 @@ class Reader:
         elif words and any(words[: len(each)] == each for each in STAYS):
             if words[1] == "up":
                 self.leave()
-            terminal = self.terminals[words[1]] = ExitStack()
+            terminal = self.terminals[command] = ExitStack()
             terminal.enter_context(at_work(words, self.folder, self.environment))
         else:
             self._compare(command, words, expected)

@@ -4,10 +4,12 @@
 --   failures     " phase:shard:count:until:machine,machine" per failed shard: number of failures, time (ms) of the
 --                next attempt, machines; failed: "phase shard" without attempts left
 --   machines     " machine:count": number of shards that failed there in a row
+--   levels       " level:count": number of finished maps by the level of their locality, of those that have one
 --   m0 r0 …      the worker that finished the shard, "placement-task"
 
-local table_of = redis.call('HMGET', shards_key, 'map', 'reduce', 'held', 'failures', 'failed', 'machines')
-local held, failures, failed, machines = table_of[3] or '', table_of[4] or '', table_of[5], table_of[6] or ''
+local table_of = redis.call('HMGET', shards_key, 'map', 'reduce', 'held', 'failures', 'failed', 'machines', 'levels')
+local held, failures, failed = table_of[3] or '', table_of[4] or '', table_of[5]
+local machines, levels = table_of[6] or '', table_of[7] or ''
 local FAILURE = ' (%a+):(%d+):(%d+):(%d+):(%S+)'
 
 local function read_phase(text)
@@ -30,11 +32,14 @@ local function find_held(machine, placement, task)
   return from, to + #shard, shard
 end
 
--- The number of shards that failed on a machine in a row.
-local function failed_on(machine) return tonumber((match(machines, ' ' .. machine .. ':(%d+)')) or 0) end
+-- The count of a number in a list " number:count".
+local function count_of(counts, number) return tonumber((match(counts, ' ' .. number .. ':(%d+)')) or 0) end
 
--- The machines with another count for one of them; without it when that is 0.
-local function counted(machine, count)
-  local rest = string.gsub(machines, ' ' .. machine .. ':%d+', '')
-  return count == 0 and rest or rest .. ' ' .. machine .. ':' .. count
+-- The number of shards that failed on a machine in a row.
+local function failed_on(machine) return count_of(machines, machine) end
+
+-- The list with another count for a number; without it when that is 0.
+local function counted(counts, number, count)
+  local rest = string.gsub(counts, ' ' .. number .. ':%d+', '')
+  return count == 0 and rest or rest .. ' ' .. number .. ':' .. count
 end

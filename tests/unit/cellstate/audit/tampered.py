@@ -153,7 +153,7 @@ def shards(town: Town, index: int) -> None:
     assert town.commit("counts", Claim(index, 0, 2)) == 2
     worker = Worker(index, town.run_of("counts", index), 0)
     cell.claim_shard("counts", worker, 3, 2, 12)
-    cell.end_shard("counts", "counts-name", worker, "map", 0, 20)
+    cell.end_shard("counts", "counts-name", worker, "map", 0, 20, level=1)
     cell.claim_shard("counts", worker, 3, 2, 12)
 
 

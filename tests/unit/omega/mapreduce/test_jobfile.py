@@ -8,8 +8,10 @@ import pytest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec
 from omega.cellstate.resources import Dimensions
+from omega.jobfile import mapreduce
 from omega.jobfile.reader import JobFile, load
 from omega.mapreduce.plan import MapReducePlan
+from omega.schedulers.constraints.input_locality import Place
 
 WORDS = """
 name: words
@@ -182,3 +184,65 @@ def test_a_file_named_twice_counts_once() -> None:
     plan = MapReducePlan.read(read(WORDS.replace("texts/*.txt", "texts/*.txt, texts/a.txt")).spec)
     assert plan is not None
     assert len(plan.files) == 2
+
+
+# Locality of the input
+
+
+def near(locality: str, files: str = "texts/*.txt") -> str:
+    return WORDS.replace("files: [texts/*.txt]", f"files: [{files}], locality: {{{locality}}}")
+
+
+def test_the_locality_of_an_input(here: Path) -> None:
+    """Files of one set of machines are together; the first path that matches a file counts; others come last."""
+    for name in ("c", "d", "e"):
+        (here / "texts" / f"{name}.txt").write_bytes(b"c" * 600)
+    paths = "texts/b.txt: {nodes: [m2, m1]}, 'texts/[bd].*': {where: has data}, texts/c.txt: {machines: [m1, m2]}"
+    spec = read(near(f"paths: {{{paths}}}, wait: [2s, 3s], domains: [zone]"))
+    plan = MapReducePlan.read(spec.spec)
+    assert plan is not None
+    assert [Path(path).stem for path, _ in plan.files] == ["b", "c", "d", "a", "e"]
+    assert plan.places == (Place(2, 2, ("m1", "m2"), ""), Place(1, 1, (), "has data"))
+    assert plan.near == {"domains": ["zone"], "wait_ms": [2000, 3000]}
+    assert plan.maps == 2 + 1 + 3
+    workers, surplus = (group.spec for group in spec.groups)
+    every = {"machines": ["m2", "m1"], "where": "has data", "domains": ["zone"]}
+    assert workers["locality"] == {**every, "wait_ms": [2000, 3000]}
+    assert surplus["locality"] == {**every, "wait_ms": []}, "surplus is placed at once or not at all"
+    assert workers["spread"] == surplus["spread"] == ["machine"]
+
+
+def test_the_locality_of_files_without_one_is_that_of_no_job() -> None:
+    (workers, _) = read(WORDS).groups
+    assert not {"locality", "spread"} & workers.spec.keys()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (near("paths: {}"), "jobs.yaml:9: input.locality.paths: {} is"),
+        (near("wait: [1s]"), "jobs.yaml:9: input.locality.paths: is missing"),
+        (near("paths: {texts/a.txt: {}}"), "jobs.yaml:9: input.locality: texts/a.txt: names no machine; write"),
+        (near("paths: {texts/a.txt: {where: rack =}}"), "jobs.yaml:9: input.locality: texts/a.txt: constraint"),
+        (near("paths: {texts/a.txt: {machines: [m1]}}, wait: [-1s]"), "jobs.yaml:9: input.locality.wait"),
+        (near("paths: {texts/a.txt: {machines: [m1]}}, wait: [1s, 2s, 3s]"), "jobs.yaml:9: input.locality: texts/a"),
+        (near("paths: {texts/a.txt: {machines: [m1], wait: [1s]}}"), "jobs.yaml:9: input.locality.paths.texts/a.txt"),
+        (near("paths: {texts/x.txt: {machines: [m1]}}"), "jobs.yaml:2: input.locality: no file matches 'texts/x.txt'"),
+        (
+            near("paths: {texts/b.txt: {machines: [m1]}}", "texts/a.txt"),
+            "jobs.yaml:2: input.locality: 'texts/b.txt' matches no file of the input; remove it",
+        ),
+        (
+            NUMBERS.replace("0-9999", "0-9999, locality: {paths: {a: {machines: [m1]}}}"),
+            "jobs.yaml:4: input: locality: is of files, and the input is ranges",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_locality(text: str, said: str) -> None:
+    assert refused(text).startswith(said)
+
+
+def test_the_number_of_sets_of_machines_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapreduce, "MOST_PLACES", 1)
+    text = near("paths: {texts/a.txt: {machines: [m1]}, texts/b.txt: {machines: [m2]}}")
+    assert "input.locality: 2 sets of machines, the most is 1; join some of them" in refused(text)

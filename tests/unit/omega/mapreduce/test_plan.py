@@ -1,6 +1,7 @@
 """The shards of an input: together they are the whole input, each line once, whatever the size of a shard."""
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import msgpack
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from omega.mapreduce.plan import MapReducePlan, Piece
+from omega.schedulers.constraints.input_locality import Place
 from omega.schedulers.sizing.model import PLAN
 
 lines = st.lists(st.binary(max_size=12).map(lambda text: text.replace(b"\n", b"")), max_size=12)
@@ -68,6 +70,21 @@ def test_what_was_added_to_a_file_since_is_left_out(tmp_path: Path) -> None:
 def test_a_file_that_is_gone(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         whole(plan(100, [(str(tmp_path / "gone"), 8)]))
+
+
+def test_a_place_has_shards_of_its_own() -> None:
+    """Files of one place share a shard, files of two places do not; files without a place come last."""
+    files = [("/a", 4), ("/b", 3), ("/c", 12), ("/empty", 0), ("/d", 5), ("/e", 6)]
+    places = (Place(2, 1, ["m0"], ""), Place(1, 2, ["m1"], ""), Place(1, 0, ["m2"], ""))
+    made = replace(plan(10, files), places=places, near={"wait_ms": [1]})
+    assert [made.pieces(shard) for shard in range(made.maps)] == [
+        [Piece("/a", 0, 4), Piece("/b", 0, 3)],
+        [Piece("/c", 0, 10)],
+        [Piece("/c", 10, 12)],
+        [Piece("/d", 0, 5), Piece("/e", 0, 5)],
+        [Piece("/e", 5, 6)],
+    ]
+    assert MapReducePlan.read(msgpack.unpackb(msgpack.packb({PLAN: made.write()}))) == made
 
 
 def test_numbers() -> None:
