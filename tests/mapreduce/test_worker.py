@@ -216,7 +216,9 @@ def test_a_worker_waits_for_what_others_hold(crowd: Make, tmp_path: Path) -> Non
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
 
 
-def test_a_worker_takes_near_shards_first_and_waits_before_it_takes_others(crowd: Make) -> None:
+def test_a_worker_takes_near_shards_first_and_waits_before_it_takes_others(
+    crowd: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its machine has 2 and 3, its rack 0 and 1; 5 to 7 are elsewhere, 4 is nowhere."""
     tell = script("import os\nprint(os.environ['OMEGA_SHARD'])")
     job = crowd(numbers="0-7", shard=1, reduces=1, map=tell, reduce=SHOW)
@@ -234,7 +236,7 @@ def test_a_worker_takes_near_shards_first_and_waits_before_it_takes_others(crowd
         return errand
 
     original, worker.now, worker.pause = worker.cell.claim_shard, lambda: clock[0], pause
-    worker.cell.claim_shard = claim  # type: ignore[method-assign]
+    monkeypatch.setattr(worker.cell, "claim_shard", claim)
     worker.run()
     assert taken == [(2, 0), (3, 0), (4, 0), (0, 2), (1, 2), (5, 5), (6, 5), (7, 5)]
     assert job.said == [
