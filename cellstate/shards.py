@@ -68,18 +68,23 @@ class PhaseCount:
 class Progress(NamedTuple):
     """Progress of a MapReduce job, first by phase.
 
-    `working` shards are claimed; `failed` is the one that failed too often, ``phase number``. `failing`: machines by
-    index, with the number of consecutive failed shards. `levels`: the number of finished maps by the level of their
-    locality, of those that have one. `unclaimed`: the maps that nobody works on or finished (ranges).
+    `held` shards are claimed, by placement; `failed` is the one that failed too often, ``phase number``. `failing`:
+    machines by index, with the number of consecutive failed shards. `levels`: the number of finished maps by the level
+    of their locality, of those that have one. `unclaimed`: the maps that are neither claimed nor finished (ranges).
     """
 
     map: PhaseCount
     reduce: PhaseCount
-    working: int = 0
+    held: tuple[tuple[int, int], ...] = ()
     failed: str = ""
     failing: tuple[tuple[int, int], ...] = ()
     levels: tuple[tuple[int, int], ...] = ()
     unclaimed: str = EMPTY
+
+    @property
+    def working(self) -> int:
+        """Return the number of claimed shards."""
+        return len(self.held)
 
     @property
     def left_out(self) -> list[int]:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from omega.cellstate import ranges
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import Job, JobState, MachineState, bucket_of
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import PendingJob
 from omega.cellstate.resources import Resources
-from omega.cellstate.shards import Progress, ShardDurations
+from omega.cellstate.shards import MAP, Progress, ShardDurations
 from omega.cellstate.snapshot import Snapshot
 from omega.schedulers.constraints.input_locality import groups_near, has_places
 from omega.schedulers.policies import Sizing
@@ -84,7 +85,8 @@ class Elastic:
         if self.sizing is None:
             return
         known = self.jobs.get(job.id)
-        if can_grow(job) if known is None else known is not job.spec and has_places(job):
+        read_again = known is not None and known is not job.spec and has_places(job)
+        if read_again or (known is None and can_grow(job)):
             self.jobs[job.id] = job.spec
             self.due = 0.0
 
@@ -169,7 +171,7 @@ class Elastic:
             spec = self.jobs.get(job.id, job.spec)
             if progress is None or job.id in in_hand or not spec.get(PLAN, {}).get("places"):
                 continue
-            groups = groups_near(spec, progress.unclaimed)
+            groups = groups_near(spec, _left(job, progress))
             if groups != spec["groups"]:
                 self.jobs[job.id] = {**spec, "groups": groups}
                 jobs += [job] if job.pending and job.state is JobState.ACTIVE else []
@@ -237,6 +239,15 @@ def _of_no_use(sized: Sized) -> dict[int, int]:
     workers, progress = sized.job.groups[0], sized.progress
     over = progress is not None and progress.phase == "done" and workers.finished > 0
     return {0: workers.total - workers.unplaced} if over and workers.unplaced else {}
+
+
+def _left(job: Job, progress: Progress) -> str:
+    """Return the maps that nobody works on or finished, those of lost workers included."""
+    if progress.phase != MAP:
+        return ranges.EMPTY
+    live = {placement for group in job.groups for placement, _, leaving in group.runs if not leaving}
+    lost = sorted(shard for placement, shard in progress.held if placement not in live)
+    return ranges.add(progress.unclaimed, ranges.spell_all(lost))
 
 
 def _sums(snapshot: Snapshot) -> tuple[Resources, Resources]:

@@ -176,7 +176,8 @@ def progress(ledger: Ledger, job_id: str) -> Progress | None:
     failing = tuple(sorted(table.machines.items()))
     phases, levels = table.phases, tuple(sorted(table.levels.items()))
     counts = phases[MAP].counted(), phases[REDUCE].counted()
-    return Progress(*counts, len(table.held), table.failed, failing, levels, spell(phases[MAP].waiting))
+    held = tuple(sorted((worker.placement, shard) for worker, shard in table.held.items()))
+    return Progress(*counts, held, table.failed, failing, levels, spell(phases[MAP].waiting))
 
 
 def finishers(ledger: Ledger, job_id: str, phase: str, count: int) -> list[str | None]:

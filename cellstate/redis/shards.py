@@ -76,7 +76,7 @@ class RedisShards(RedisReads):
         if not maps:
             return None
         counts, unclaimed = (_phase(maps), _phase(reduces)), maps.split(" ")[1]
-        return Progress(*counts, held.count(" "), failed, _counts(machines), _counts(levels), unclaimed)
+        return Progress(*counts, _held(held), failed, _counts(machines), _counts(levels), unclaimed)
 
     @override
     def finishers(self, job_id: str, phase: str, count: int) -> list[str | None]:
@@ -87,6 +87,12 @@ class RedisShards(RedisReads):
     def durations(self, name: str) -> ShardDurations | None:
         text = self._command(self.client.get, f"{self._prefix}durations:{name}")
         return None if text is None else ShardDurations(*map(int, text.split()))
+
+
+def _held(text: str) -> tuple[tuple[int, int], ...]:
+    """Read a list " machine:placement:task:shard"."""
+    claims = (each.split(":") for each in text.split())
+    return tuple(sorted((int(placement), int(shard)) for _, placement, _, shard in claims))
 
 
 def _counts(text: str) -> tuple[tuple[int, int], ...]:

@@ -5,7 +5,7 @@ machine, at last all others. The waits are those of the input's locality. They r
 time that it leaves shards to others, and are never begun again (`DelayReset.TASK`).
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -14,7 +14,8 @@ import numpy as np
 
 from omega.cellstate import ranges
 from omega.cellstate.attributes import Attributes
-from omega.cellstate.model import Machine, MachineState
+from omega.cellstate.constraints.evaluation import Mask
+from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Queries
 from omega.mapreduce.plan import MapReducePlan
 from omega.schedulers.constraints.input_locality import locality_of, spans
@@ -23,6 +24,8 @@ from omega.schedulers.constraints.locality_levels import levels_of
 from omega.schedulers.placement.delay_rule import DelayRule, Waiting
 
 RULE = DelayRule()
+CHUNK = 1_000
+"""Number of machines that are read at once."""
 
 
 @dataclass(slots=True)
@@ -69,12 +72,10 @@ def near_shards(cell: Queries, plan: MapReducePlan, machine: int) -> NearShards 
     if not plan.places:
         return None
     wants = [locality_of(place, plan.near) for place in plan.places]
-    machines = _machines(cell, wants, machine)
-    own = next((at for at, each in enumerate(machines) if each.index == machine), 0)
-    attributes, up = Attributes(), np.array([each.state is MachineState.UP for each in machines], dtype=np.bool_)
-    up[own : own + 1] = True  # it runs this worker
-    attributes.resize(len(machines))
-    attributes.learn(range(len(machines)), [(each.name, tuple(each.attributes.items())) for each in machines])
+    indices = _machines(cell, wants, machine)
+    attributes, up = _described(cell, indices)
+    own = bisect_left(indices, machine)
+    up[own] = True  # it runs this worker
     levels = [_level(each, attributes, up, own) for each in wants]
     pairs, last = spans(plan.places), len(wants[0].waits)
     located = pairs[-1][1]
@@ -90,15 +91,27 @@ def near_shards(cell: Queries, plan: MapReducePlan, machine: int) -> NearShards 
     )
 
 
-def _machines(cell: Queries, wants: Sequence[Locality], machine: int) -> list[Machine]:
+def _machines(cell: Queries, wants: Sequence[Locality], machine: int) -> Sequence[int]:
     """Return the worker's machine and those that may have data: those named, or all if a constraint tells."""
     if any(each.where for each in wants):
-        return cell.machines()
+        return range(cell.machine_count())
     names = sorted({name for each in wants for name in each.machines})
-    return cell.machines_at(sorted({machine, *cell.machine_indices(names).values()}))
+    return sorted({machine, *cell.machine_indices(names).values()})
 
 
-def _level(wants: Locality, attributes: Attributes, up: np.ndarray, own: int) -> int:
+def _described(cell: Queries, indices: Sequence[int]) -> tuple[Attributes, Mask]:
+    """Return the attributes of some machines, and whether each is up. Reads a part at a time."""
+    attributes, up = Attributes(), np.zeros(len(indices), dtype=np.bool_)
+    attributes.resize(len(indices))
+    for at in range(0, len(indices), CHUNK):
+        machines = cell.machines_at(indices[at : at + CHUNK])
+        places = [bisect_left(indices, each.index) for each in machines]
+        attributes.learn(places, [(each.name, tuple(each.attributes.items())) for each in machines])
+        up[places] = [each.state is MachineState.UP for each in machines]
+    return attributes, up
+
+
+def _level(wants: Locality, attributes: Attributes, up: Mask, own: int) -> int:
     masks = levels_of(wants, attributes, up)
     return next((level for level, mask in enumerate(masks) if mask[own]), len(masks))
 

@@ -30,11 +30,6 @@ READS = {
     ("omega/live/processes/supervisor.py", "_serving", "machines_of"): "start of a simulated executor",
     ("omega/live/simulated/executor.py", "resume", "machines_of"): FIRST,
     ("omega/live/waiting.py", "look", "jobs"): "waits for more jobs than are read one by one",
-    (
-        "omega/mapreduce/near.py",
-        "_machines",
-        "machines",
-    ): "start of a worker: a constraint names machines with its data",
     ("omega/pools/leaving.py", "after_pools", "machines"): "an operator divides the machines anew: formulas name them",
     ("omega/queries/evictions.py", "evictions_for", "working_copy"): FREE,
     ("omega/queries/explanations.py", "explain_machine", "working_copy"): FREE,

@@ -370,6 +370,19 @@ def test_a_worker_goes_where_maps_are_left() -> None:
     assert found.clock.seconds - began < 5, "no maps with a location are left, so it waits for no machine"
 
 
+def test_the_map_of_a_lost_worker_is_left() -> None:
+    """It held the last one of its machine."""
+    found = rig(AsAsked())
+    found.submit(near("a", 1, Place(1, 2, ["m7"], ""), maps=5))
+    found.until_placed("a")
+    finish_maps(found, 5, "0")
+    (run,) = found.other.runs([7])
+    assert found.other.claim_shard("a", Worker(7, run.placement, 0), 5, 1, 0, ("1",)).shard == 1
+    found.end("a", how=EndKind.EVICTED)
+    found.until_placed("a")
+    assert where(found) == {7: 1}
+
+
 def test_a_worker_that_waits_goes_where_maps_are_left() -> None:
     """Its machines have no room; meanwhile the maps of one are done, so it waits for the other one only."""
     found = rig(AsAsked(), [(200, 200), *[(100, 100)] * 3])

@@ -8,6 +8,7 @@ import pytest
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import MachineSpec, MachineState
 from omega.cellstate.resources import Dimensions
+from omega.mapreduce import near as near_module
 from omega.mapreduce.near import NearShards, near_shards
 from omega.mapreduce.plan import MapReducePlan
 from omega.schedulers.constraints.input_locality import Place
@@ -71,7 +72,9 @@ def test_further_domains_are_further_levels(cell: MemoryCell) -> None:
     assert found.describe() == "those of its has.m0 after 1 s, those of its rack after 2 s, any after 3 s"
 
 
-def test_machines_by_a_constraint(cell: MemoryCell) -> None:
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_machines_by_a_constraint(cell: MemoryCell, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(near_module, "CHUNK", chunk)
     found = near(cell, 0, at(where="has has.m1"), at(where="has has.m0"), at("m3", where="rack == 'r2'"))
     assert levels(found, (0, 10, 20)) == [1, 0, 2]
 
@@ -91,7 +94,7 @@ def test_the_machine_of_the_worker_is_up(cell: MemoryCell) -> None:
 
 
 def test_names_are_read_without_the_other_machines(cell: MemoryCell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell, "machines", None)
+    monkeypatch.setattr(cell, "machine_count", None)
     assert levels(near(cell, 0, at("m0"), at("m1")), (0, 10)) == [0, 1]
 
 
