@@ -22,7 +22,7 @@ def pack_shares(epoch: Epoch) -> bytes:
     """Write totals, shares of pools, and what volumes were before."""
     names = PoolShare.__dataclass_fields__
     pools = [[getattr(share, name) for name in names] for share in epoch.pools.values()]
-    return cast("bytes", msgpack.packb([dict(epoch.totals), pools, dict(epoch.before), epoch.seconds]))
+    return cast("bytes", msgpack.packb([dict(epoch.totals), pools, dict(epoch.before), epoch.seconds, epoch.took_ms]))
 
 
 def pack_leaves(epoch: Epoch) -> bytes:
@@ -41,13 +41,14 @@ def unpack(fields: Mapping[str, bytes]) -> Epoch:
     said = fields["digest"].decode()
     if digest(fields["shares"], fields["leaves"]) != said:
         raise ValueError(f"its digest is not {said}")
-    totals, pools, before, seconds = msgpack.unpackb(fields["shares"])
+    totals, pools, before, seconds, *took = msgpack.unpackb(fields["shares"])  # earlier records have no time
     shares, stored = [_share(each) for each in pools], _Leaves(fields["leaves"])
     return Epoch(
         **{own: int(fields[name]) for name, own in NUMBERS.items()}, by=fields["by"].decode(),
         totals={name: tuple(each) for name, each in totals.items()}, pools={share.name: share for share in shares},
         leaf_shares=_Lazily(stored.shares), leaves=_Lazily(stored.leaves),
         before={name: (tuple(volume), last) for name, (volume, last) in before.items()}, seconds=seconds,
+        took_ms=took[0] if took else 0,
     )  # fmt: skip
 
 

@@ -2,9 +2,11 @@
 
 Shares are computed in a process of their own, which the first two schedulers in rank start: the attempt loop does not
 wait for it. Until it runs, a thread computes them in a cell of few jobs: a process starts in seconds on a busy
-computer, and jobs wait for the first epoch. There is no leader. Live schedulers are ranked by name. The first publishes at the end of a
-period, each other one a part of a period later, only if there is no newer epoch by then. So a dead scheduler is
-replaced within a period, and schedulers seldom compute the same epoch twice (semantics 34).
+computer, and jobs wait for the first epoch.
+
+There is no leader. Live schedulers are ranked by name. The first publishes at the end of a period, each other one a
+part of a period later, only if there is no newer epoch by then. So a dead scheduler is replaced within a period, and
+schedulers seldom compute the same epoch twice (semantics 34).
 """
 
 import math
@@ -32,8 +34,8 @@ STAGGER = 0.25
 """The part of a period by which each next scheduler in rank waits longer, up to one period."""
 NAMING_MS = 100
 """Minimum length of an epoch in milliseconds while a job waits for an epoch that names it."""
-NAMING_PART = 4
-"""Such an epoch is at least so many times as long as it took to publish one: most of the time no epoch is computed."""
+REST_PART = 4
+"""An epoch is at least so many times as long as it took to compute: most of the time none is computed."""
 GATHER_SECONDS = 0.03
 """Time in seconds for which the epoch that names a job waits for others that are submitted with it."""
 LOOK_SECONDS = 0.02
@@ -98,7 +100,7 @@ class Publisher:
 
     def publish(self, by: str, now_ms: int | None = None, period_ms: int = PERIOD_MS) -> int:
         """Publish the next epoch; returns the cell's version then, 0 when another scheduler was first."""
-        cell, snapshot = self.cell, self.snapshot
+        cell, snapshot, began = self.cell, self.snapshot, time.monotonic()
         pools, previous, number = cell.pools(), readable_epoch(cell), cell.next_epoch()
         reply, jobs = cell.demands(snapshot.position)
         snapshot.apply(reply)
@@ -108,7 +110,8 @@ class Publisher:
             pools, jobs, totals_of(pools, snapshot, cell.dimensions.names), cell.dimensions.names, previous,
             version=snapshot.position.version, at_ms=at_ms, by=by,
         )  # fmt: skip
-        return cell.publish_epoch(replace(epoch, number=number), period_ms, at_ms)
+        took_ms = round(1000 * (time.monotonic() - began))
+        return cell.publish_epoch(replace(epoch, number=number, took_ms=took_ms), period_ms, at_ms)
 
 
 _publishers: dict[tuple[str, str], Publisher] = {}
@@ -149,7 +152,6 @@ class EpochReader:
     """Set when this scheduler is to start the process that computes epochs."""
     _ready: anyio.Event = field(default_factory=anyio.Event)
     """Set when that process runs."""
-    _naming_ms: int = NAMING_MS
     _missing_since: float | None = None
     """Since when the cell has pools and no epoch (seconds of the monotonic clock)."""
     _checked: float = -math.inf
@@ -166,13 +168,12 @@ class EpochReader:
                 tree.usage_half_life is not None for tree in pools.trees
             )
             waits = mark.number > 0 and waits_for_name(snapshot, rank)
-            period_ms = self._naming_ms if waits else PERIOD_MS
+            took_ms = 0 if snapshot.epoch is None else snapshot.epoch.took_ms
+            period_ms = max(NAMING_MS if waits else PERIOD_MS, REST_PART * took_ms)
             waited = self._waited(mark)
             damaged = mark.configured and (self._damaged or await anyio.to_thread.run_sync(self._check, rank))
             if damaged or is_due(mark, 0 if waits else rank, grows=grows, period_ms=period_ms, waited=waited):
-                began = time.monotonic()
                 await self._publish(period_ms)
-                self._naming_ms = max(NAMING_MS, round(NAMING_PART * 1000 * (time.monotonic() - began)))
                 await anyio.to_thread.run_sync(self.read, snapshot)
             elif mark.configured and rank < min(PREPARED_RANKS, len(ranked)):
                 self._wanted.set()
