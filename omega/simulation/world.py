@@ -122,8 +122,8 @@ class World:
     def time_of(job: Job, group: int) -> tuple[int, int]:
         """Return how long the tasks of a group run (µs), and their time limit (ms) if that ends them, else 0."""
         ms = job.groups[group].duration_ms
-        limits = time_limits(job.spec)
-        return (limits[group] * 1000, limits[group]) if limits and 0 < limits[group] < ms else (ms * 1000, 0)
+        limit = dict(enumerate(time_limits(job.spec))).get(group, 0)
+        return (limit * 1000, limit) if 0 < limit < ms else (ms * 1000, 0)
 
     @property
     def used(self) -> list[int]:
