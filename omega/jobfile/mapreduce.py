@@ -238,7 +238,9 @@ def _by_place(
         found = [path for name in _matches(pattern, "input.locality") if (path := str(Path(name).absolute())) in known]
         if not found:
             raise BadInput(f"input.locality: {pattern!r} matches no file of the input; remove it or correct the name")
-        place_of = dict.fromkeys(found, (tuple(sorted(set(place.machines))), place.where)) | place_of
+        where = tuple(sorted(set(place.machines))), place.where
+        for path in found:
+            place_of.setdefault(path, where)
     at = dict[tuple[tuple[str, ...], str], list[tuple[str, int]]]()
     for path, length in files:
         if path in place_of:

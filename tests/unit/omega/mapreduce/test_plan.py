@@ -24,20 +24,23 @@ def whole(made: MapReducePlan) -> list[bytes]:
     return [b"".join(made.input(shard)) for shard in range(made.maps)]
 
 
-@given(files=st.lists(texts, max_size=4), shard=st.integers(1, 40))
-@example(files=[b"one\ntwo"], shard=4)
-@example(files=[b"", b"\n\n", b"a"], shard=1)
-def test_every_line_is_in_exactly_one_shard(files: list[bytes], shard: int) -> None:
+@given(files=st.lists(texts, max_size=4), shard=st.integers(1, 40), near=st.integers(0, 2))
+@example(files=[b"one\ntwo"], shard=4, near=0)
+@example(files=[b"", b"\n\n", b"a"], shard=1, near=2)
+def test_every_line_is_in_exactly_one_shard(files: list[bytes], shard: int, near: int) -> None:
+    """The first `near` files are places of their own."""
     with tempfile.TemporaryDirectory() as folder:
         named = []
         for i, text in enumerate(files):
             path = Path(folder) / str(i)
             path.write_bytes(text)
             named.append((str(path), len(text)))
-        made = plan(shard, named)
+        places = [Place(1, -(-size // shard), ["m0"], "") for _, size in named[:near]]
+        made = replace(plan(shard, named), places=places)
         ended = b"".join(text + b"\n" if text and not text.endswith(b"\n") else text for text in files)
         assert b"".join(whole(made)) == ended
-        assert made.maps == max(1, -(-sum(map(len, files)) // shard))
+        others = -(-sum(map(len, files[near:])) // shard)
+        assert made.maps == max(1, sum(place.maps for place in places) + others)
 
 
 def test_a_line_belongs_to_the_shard_in_which_it_begins(tmp_path: Path) -> None:
