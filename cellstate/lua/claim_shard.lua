@@ -111,13 +111,16 @@ end
 local fresh, again = sorted()
 local own = nearest(spans(fresh))[1]
 if not own then
+  local known = p.waiting
   held = string.gsub(held, ' (%d+):(%d+):(%d+):(%d+)', function(index, run, number, shard)
     if is_live(index, run, number) then return nil end
     p.waiting = span_add(p.waiting, shard)
     return ''
   end)
-  fresh, again = sorted()
-  own = nearest(spans(fresh))[1]
+  if p.waiting ~= known then
+    fresh, again = sorted()
+    own = nearest(spans(fresh))[1]
+  end
 end
 local shard
 if own then
