@@ -9,7 +9,7 @@ import pytest
 
 from omega.cellstate.model import Gang, JobSpec, JobState, Limits, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cli.job.run import stem
+from omega.jobfile.options import stem
 from tests.cli.conftest import Omega, eventually, executor, join, scheduler
 
 CRAWL = """
