@@ -112,6 +112,7 @@ class ArraySnapshot(Snapshot):
         if reply.full:
             # Machines that a full read does not list do not exist: they have no room.
             self.rows[2, :] = MachineState.GONE
+            self.redescribed += 1
             self._base[:] = -1
             self._restore()
             self.residents.forget()
@@ -131,11 +132,13 @@ class ArraySnapshot(Snapshot):
         if top > self.size:
             self._resize(max(top, self.size + self.size // 4))
         records, size = self._records, self.dimensions
-        before = self.rows[:, index] if self.attributes.used else None
+        before = self.rows[:, index]
         # Of repeated rows the last one wins: NumPy assigns in order.
         records[index] = self._as_records(rows)
         now = records[index].view(np.int64).reshape(-1, 4 + 2 * size).T
-        if before is not None:
+        if not np.array_equal(before[2 : 4 + size], now[2 : 4 + size]):
+            self.redescribed += 1
+        if self.attributes.used:
             self.attributes.note(index, before, now)
             restated = rows[rows[:, 2] != MachineState.UP, 0]
             self.attributes.stale[restated[self.rows[2, restated] == MachineState.UP]] = True

@@ -60,6 +60,8 @@ class Snapshot(ABC):
         self.position = Position()
         self.size = 0
         self.changes = 0
+        self.redescribed = 0
+        """A number that changes with capacities or states of machines."""
         self._total: Resources = (0,) * dimensions
         self._total_at = -1
         self._attributes = Attributes()
@@ -249,15 +251,10 @@ class Snapshot(ABC):
 
     def total(self) -> Resources:
         """The capacity of the machines that are up, by dimension."""
-        if self._total_at != self._described:
-            self._total_at = self._described
+        if self._total_at != self.redescribed:
+            self._total_at = self.redescribed
             self._total = tuple(int(amount) for amount in self.capacity @ self.up)
         return self._total
-
-    @property
-    def _described(self) -> int:
-        """A number that changes with capacities or states of machines."""
-        return self.changes
 
     def utilisation(self) -> list[float]:
         """Return the allocated share of the capacity that is up, per dimension."""

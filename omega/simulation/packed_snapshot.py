@@ -75,10 +75,6 @@ class PackedSnapshot(Snapshot):
         return self.numbers
 
     @property
-    def _described(self) -> int:
-        return self.redescribed
-
-    @property
     @override
     def base(self) -> NDArray[np.int64]:
         # Computed on each access.
