@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from omega.cellstate.digest.step import digest
-from omega.cellstate.model import BUCKETS, JobSpec, TaskGroup
-from omega.cellstate.replies import CommitRequest
+from omega.cellstate.model import BUCKETS, JobSpec, MachineState, TaskGroup
+from omega.cellstate.replies import Budget, CommitRequest, Original
 from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.schedulers.process.copies import Copies
 from tests.integration.agent_ground import Ground, alive, grounded, look_until
@@ -47,6 +47,30 @@ def test_the_copy_of_a_slow_task_wins_on_another_machine(ground: Ground, case: s
     assert (ground.group("a").failed, ground.told("stopped")) == (0, ["outrun"])
     assert (cell.tail("a", 1, 0, "stdout") or b"").rstrip().endswith(b"/work"), "a copy has a directory of its own"
     assert (cell.tail("a", 0, 1, "stdout") or b"").decode().strip() == str(ground.state)
+
+
+def test_a_copy_whose_original_is_lost_runs_on_as_the_task(ground: Ground) -> None:
+    slow, fast, cell = ground.agent(), ground.agent("h2", ground.state / "h2"), ground.cell
+    ready, log = ground.state / "ready", ground.state / "log"
+    command = f"echo $OMEGA_MACHINE >> {log}; while ! test -e {ready}; do sleep 0.02; done"
+    said = {"command": ["sh", "-c", command], "grace": 500, "repeatable": True}
+    groups = TaskGroup((100, 64), 1, 0, said), TaskGroup((100, 64), 0, 0, said, copies=True)
+    cell.submit([JobSpec("a", "a", "batch", groups)], int(time.time() * 1000), "ada")
+    place(ground, Claim(0, 0, 1))
+    look_until(slow, log.exists, "the task runs")
+    assert cell.speculate("a", [Original(0, 1, 0)], Budget(1, 1), 0, "batch/0") == 1
+    place(ground, Claim(1, 1, 1))
+    look_until(fast, lambda: log.read_text() == "h1\nh2\n", "its copy runs")
+    cell.set_machine_state(0, MachineState.DOWN, 0, "ada")
+    assert [(run.group, run.leaving) for run in cell.runs([0, 1])] == [(0, True), (0, False)]
+    fast.look()
+    again = ground.agent("h2", ground.state / "h2")
+    again.look()
+    assert [(kept.lives, kept.unlisted) for kept in again.kept.values()] == [(True, False)]
+    ready.touch()
+    look_until(again, lambda: ground.group("a").finished == 1, "it has finished")
+    look_until(slow, lambda: not cell.runs([0, 1]), "the lost task has left")
+    assert log.read_text() == "h1\nh2\n", "nothing began anew"
 
 
 def place(ground: Ground, *claims: Claim) -> None:

@@ -199,9 +199,13 @@ class Agent:
         return any(kept.guard != self.guard.pid for kept in self.kept.values())
 
     def _compare(self, runs: Sequence[Run]) -> dict[PlacementKey, Run]:
-        """Mark each local task as listed or not; returns the listed runs by key."""
+        """Mark each local task as listed or not; returns the listed runs by key.
+
+        A copy that continues as its task has another group by now, and the placement, files and process it began with.
+        """
+        groups = {(key.placement, key.task): key.group for key in self.kept}
         listed = {
-            PlacementKey(run.job, run.group, task, run.placement): run
+            PlacementKey(run.job, groups.get((run.placement, task), run.group), task, run.placement): run
             for run in runs
             for task in ranges.indices(run.tasks)
         }
