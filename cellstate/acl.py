@@ -26,7 +26,7 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "executor": (
         *READING, "register_agent", "register_executor", "renew_executor", "deregister_executor", "register_scheduler",
         "renew_scheduler", "deregister_scheduler", "assign_trees", "claim_directory", "claim_shard", "digest", "end",
-        "end_shard", "health", "housekeep", "join", "machine", "online", "retire", "start", "tail",
+        "end_shard", "health", "housekeep", "join", "machine", "online", "progress", "retire", "start", "tail",
     ),
     "person": SCRIPTS,
 }  # fmt: skip

@@ -119,6 +119,8 @@ class Inspection:
     leases: dict[str, int] = field(default_factory=dict)
     blocked: set[str] = field(default_factory=set)
     updates: dict[str, str] = field(default_factory=dict)
+    copied: dict[str, str] = field(default_factory=dict)
+    """Kinds of the jobs that are listed as having copies of tasks."""
     now_ms: int = 0
     """The server's clock after the reading."""
     ticks: list[tuple[int, int]] = field(default_factory=list)

@@ -48,6 +48,8 @@ Redis Cluster.
     settling    string  the highest placement id of a cell just restored: none above it starts; expires
     shards:J    hash    shards of MapReduce job J: counts, workers, finishers; expires
     durations:N string  mean durations of MapReduce jobs named N; expires
+    progress:J  hash    machine → how far the tasks of job J on it have come (lua/progress.lua); expires
+    copied      hash    id → kind of jobs whose tasks may have copies, from their submission (lua/speculate.lua)
     directories hash    output directory, percent-encoded → the MapReduce job that it belongs to, and an expiry
 """
 

@@ -81,5 +81,16 @@ def _has_read_all(inspection: Inspection, cell_state: CellState) -> bool:
     return inspection.records.position.version == inspection.version == cell_state.version
 
 
-OUTLIVING = records_belong_to_jobs, results_follow_from_jobs, accounts_hold_what_lanes_hold
+def copied_jobs_are_listed(inspection: Inspection, cell_state: CellState, _: Register) -> Iterator[Violation]:
+    """6: jobs whose tasks may have copies are listed by kind until they end; those that ended may be."""
+    for job in cell_state.jobs.values():
+        may, kind = any(group.copies for group in job.groups), inspection.copied.get(job.id)
+        lives = any(group.unplaced or group.placed for group in job.groups)
+        if (kind is None and may and lives) or (kind is not None and (not may or kind != job.kind)):
+            listed = "not listed" if kind is None else f"listed under kind {kind}"
+            what = f"of kind {job.kind} {'may' if may else 'may not'} have copies of tasks, and is {listed}"
+            yield Violation(6, what, f"job {job.id}")
+
+
+OUTLIVING = records_belong_to_jobs, results_follow_from_jobs, accounts_hold_what_lanes_hold, copied_jobs_are_listed
 """The checks of these records."""

@@ -1,11 +1,11 @@
 -- Request copies of running tasks: they wait in the group behind that of their originals (parts/copies.lua).
 --
--- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | box:* pending:* wake:* asleep
+-- KEYS   meta machines runs placed jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters copied | box:* pending:* wake:* asleep
 -- ARGV   dims tag at by job most cell_most | asked
 -- asked: "machine placement task" each. most, cell_most: maximum number of copies of the job, and of the cell.
 -- Reply  {"ok", number of copies that were added}, or {"keys", name…} with nothing done
 -- Types  as in commit.lua
--- Rules  a task that does not run as this placement, or has a copy, is passed over (semantics 14, 41); begins with HSET (13)
+-- Rules  a job that ended leaves the list of those with copies; a task that does not run as this placement, or has a copy, is passed over (semantics 14, 41); begins with HSET (13)
 
 --@include lists listing binary rows named counters announce ranges records done pools lanes totals publish links placements losses copies tasks
 
@@ -14,6 +14,7 @@ for i = fixed_args + 1, #ARGV do machines[#machines + 1] = match(ARGV[i], '^%d+'
 load_machines(machines)
 load_jobs({ job })
 local j = J[job]
+if not j or j.was_complete then redis.call('HDEL', copied_key, job) end
 if not j or j.state ~= ACTIVE then return { 'ok', 0 } end
 --@include ready
 

@@ -1,6 +1,6 @@
 -- Submit jobs. The same job again under its id changes nothing.
 --
--- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters | pending:* wake:*
+-- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping waiters copied | pending:* wake:*
 -- ARGV   dims tag at by | jobs
 -- A job is four words: its id; its record as it is to be, but for what the store numbers and counts (order, lane, modified,
 -- submitted; links are those that hold it back, parts/links.lua); the name of its lane, which has its kind, precedence,
@@ -215,6 +215,9 @@ if #fresh > 0 then
     if a.spec ~= '' then
       opaque[#opaque + 1] = a.id
       opaque[#opaque + 1] = a.spec
+    end
+    for _, g in ipairs(a.groups) do
+      if g[OPTIONAL] == COPIES then redis.call('HSET', copied_key, a.id, a.kind) end
     end
     pend[#pend + 1] = a
     listed[2 * i - 1], listed[2 * i] = format('%d', a.order), a.id

@@ -14,6 +14,7 @@ from omega.cellstate.memory.executors import (
     register_agent,
     register_executor,
     renew_executor,
+    report_progress,
 )
 from omega.cellstate.memory.health import report_health
 from omega.cellstate.memory.housekeeping import housekeep
@@ -145,6 +146,7 @@ class MemoryCell(MemoryQueries):
     renew_executor = over_ledger(renew_executor)
     deregister_executor = over_ledger(deregister_executor)
     keep_tails = over_ledger(keep_tails)
+    report_progress = over_ledger(report_progress)
     report_health = over_ledger(report_health)
 
     # Jobs

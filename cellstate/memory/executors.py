@@ -14,6 +14,7 @@ from omega.cellstate.memory.tasks import acknowledge, end_tasks
 from omega.cellstate.model import MachineState
 from omega.cellstate.replies import Heartbeat, Membership, executor_of
 from omega.cellstate.task_ends import EndKind
+from omega.cellstate.task_progress import TaskProgress
 
 CHUNK = 1_000
 """Machines brought up in one call."""
@@ -137,6 +138,13 @@ def renew_executor(ledger: Ledger, membership: Membership, lease_ms: int, machin
         raise Fenced(f"{membership.member}: its lease lapsed; its tasks go elsewhere")
     m = None if machine is None else ledger.M.get(machine)
     return Heartbeat(len(ledger.registered), m.state if m else None, runs_of(ledger, [m.index]) if m else [])
+
+
+def report_progress(ledger: Ledger, job_id: str, machine: int, tasks: Sequence[TaskProgress]) -> None:
+    """Keep how far the tasks of a job on a machine have come; it expires."""
+    ledger.progress.pop((job_id, machine), None)
+    if tasks:
+        ledger.progress[job_id, machine] = sorted(tasks)
 
 
 def keep_tails(ledger: Ledger, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:

@@ -106,6 +106,8 @@ def enter(ledger: Ledger, spec: JobSpec, at_ms: int, *, held: bool) -> JobRow:
     if words := _opaque(spec):
         j.spec, j.commands = words, runs_commands(words)
     ledger.J[j.id], ledger.names[j.name] = j, j.id
+    if any(group.copies for group in spec.groups):
+        ledger.copied[j.id] = spec.kind
     if ledger.log:
         ledger.fact("submit", j.id, j.name, j.kind.name, j.precedence, spec.total)
     for link in j.waits:

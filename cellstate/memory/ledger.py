@@ -31,6 +31,7 @@ from omega.cellstate.pools.lending import Lender, Lent
 from omega.cellstate.replies import Awaited, Rows
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.shards import ShardDurations
+from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Basis
 
 LOG_KEPT = 50_000
@@ -125,6 +126,10 @@ class Ledger:
         self.executors: dict[str, int] = {}
         self.serving: set[int] = set()
         self.output: dict[tuple[str, int, int, str], bytes] = {}
+        # Kinds of the jobs whose tasks may have copies.
+        self.copied: dict[str, str] = {}
+        # How far running tasks have come, by job and machine.
+        self.progress: dict[tuple[str, int], list[TaskProgress]] = {}
         # When the tasks of drained machines are to be moved off (ms of the store's clock).
         self.drains: dict[int, int] = {}
         # What operators set of machines.

@@ -40,6 +40,7 @@ from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.replies import Fact, KindUse
 from omega.cellstate.shards import ShardDurations
+from omega.cellstate.task_progress import TaskProgress
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Cell
@@ -313,6 +314,11 @@ class MemoryQueries(Cell):
         return frozenset((placement, task) for (_, placement, task), due in known.items() if due)
 
     @override
+    def reported_progress(self, job_id: str, machines: Sequence[int]) -> dict[int, list[TaskProgress]]:
+        known = ((machine, self.ledger.progress.get((job_id, machine))) for machine in machines)
+        return {machine: tasks for machine, tasks in known if tasks}
+
+    @override
     def measured(self, job: str) -> list[bytes]:
         fields = sorted(field for field in self.ledger.output if field[0] == job and field[3] == STREAM)
         return [self.ledger.output[field] for field in fields]
@@ -324,6 +330,10 @@ class MemoryQueries(Cell):
     @override
     def updates(self) -> dict[str, str]:
         return dict(sorted(self.ledger.rolling.items()))
+
+    @override
+    def copied_jobs(self, kind: str) -> list[str]:
+        return sorted(job_id for job_id, of in self.ledger.copied.items() if of == kind)
 
     def chores(self) -> dict[str, int]:
         """Return the jobs that are due for housekeeping: from when (ms)."""

@@ -18,6 +18,8 @@ def speculate(
     check_author(by)
     ledger.unfold()
     j, added = ledger.J.get(job_id), 0
+    if j is None or j.complete:
+        ledger.copied.pop(job_id, None)
     if j is None or j.state is not JobState.ACTIVE:
         return 0
     ledger.open()

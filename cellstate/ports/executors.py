@@ -8,6 +8,7 @@ from omega.cellstate.ports.parts import ClaimDirectories, Housekeeping, JoinMach
 from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Heartbeat, Membership
 from omega.cellstate.shards import Errand, Worker
+from omega.cellstate.task_progress import TaskProgress
 
 
 class ShardStore(Queries, ClaimDirectories, Protocol):
@@ -84,6 +85,9 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
         `now_ms` is the time of the store's clock. `cursor` is that of the answer before: each call removes some records
         of jobs that are no longer kept.
         """
+
+    def report_progress(self, job_id: str, machine: int, tasks: Sequence[TaskProgress]) -> None:
+        """Keep how far the tasks of a job on a machine have come, in place of its report before; it expires."""
 
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:
         """Store the last output of tasks, by job, group, task and stream; its size is bounded, and it expires."""

@@ -16,6 +16,7 @@ from omega.cellstate.replies import EpochMark, Fact, KindUse, NewestFacts, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.sums import CellSums
+from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Intake, Position
 
 
@@ -164,6 +165,9 @@ class JobQueries(Protocol):
     def lanes(self, numbers: Sequence[int] | None = None) -> Mapping[int, tuple[int, Lane]]:
         """Return the serials and names of existing lanes (None: all)."""
 
+    def copied_jobs(self, kind: str) -> Sequence[str]:
+        """Return the jobs of a kind whose tasks may have copies, and some that ended (`speculate`)."""
+
     def updates(self) -> Mapping[str, str]:
         """Return unfinished updates by job id: ``rolling``, or ``stalled`` and the reason."""
 
@@ -175,6 +179,9 @@ class JobQueries(Protocol):
 
     def unsteady(self, job_id: str) -> frozenset[tuple[int, int]]:
         """Return the tasks of a job, (placement, index), that are down, or whose end was granted (`report_health`)."""
+
+    def reported_progress(self, job_id: str, machines: Sequence[int]) -> Mapping[int, Sequence[TaskProgress]]:
+        """Return how far the tasks of a job on some machines have come, by machine, as far as they report it."""
 
     def measured(self, job: str) -> list[bytes]:
         """Return what agents measured of a job's ended tasks, a record for each group and machine (`measured`)."""

@@ -69,6 +69,7 @@ class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
 
         They wait like other tasks, are placed on another machine than their original, and evict nothing. What ends one
         of the two ends or promotes the other (semantics 41). A task that no longer runs so, or has a copy, is left out.
+        A job that ended leaves `copied_jobs`.
         """
 
     def next_epoch(self) -> int:

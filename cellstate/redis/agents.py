@@ -12,9 +12,10 @@ from omega.cellstate.redis import records
 from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.redis.health_records import read_health
 from omega.cellstate.replies import Heartbeat, Housekept, Membership, executor_of
+from omega.cellstate.task_progress import TaskProgress, pack_progress, unpack_progress
 
 TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
-"""Maximum number of outputs kept, and time after the newest at which they expire (ms)."""
+"""Maximum number of outputs kept, and time after the newest at which they, and reports of progress, expire (ms)."""
 
 
 class RedisAgents(RedisExecutors):
@@ -66,6 +67,17 @@ class RedisAgents(RedisExecutors):
             rest += [" ".join(map(str, field)), text]
         if rest:
             self._run("tail", {"most": TAILS, "expire_ms": TAIL_MS}, rest)
+
+    @override
+    def report_progress(self, job_id: str, machine: int, tasks: Sequence[TaskProgress]) -> None:
+        values = {"machine": machine, "text": pack_progress(tasks), "expire_ms": TAIL_MS}
+        self._run("progress", values, own={"progress": f"progress:{job_id}"})
+
+    @override
+    def reported_progress(self, job_id: str, machines: Sequence[int]) -> dict[int, list[TaskProgress]]:
+        key = f"progress:{job_id}"
+        known = ((b"%d" % machine, record) for machine, record in self._fields(key, machines) if record)
+        return {int(machine): tasks for machine, tasks in self._readable(key, known, unpack_progress)}
 
     @override
     def report_health(self, report: HealthReport, now_ms: int, cursor: int = 0) -> HealthAnswer:

@@ -25,12 +25,17 @@ from omega.cellstate.redis.machine_inspection import read_operator_field, read_s
 from omega.cellstate.redis.pool_inspection import read_pool_field
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.shard_records import contradiction, read_directory_field
+from omega.cellstate.redis.task_inspection import (
+    read_copied_field,
+    read_output_field,
+    read_progress_field,
+    read_update_field,
+)
 
 _TAG = re.compile(r"[a-z0-9]{10}")
 _SCHEDULER = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+( \w+)?\n(|(\+|\d+ \d+(,\d+ \d+)*)(;(\+|\d+ \d+(,\d+ \d+)*))*)")
 _AGENT = re.compile(r"(\d+) [A-Za-z0-9._-]{1,64} \d+")
 _LAPSING = re.compile(r"\d+ ! \d+")
-_OUTPUT = re.compile(r"\S+ \d+ \d+ (stdout|stderr|usage)")
 _CHUNK = re.compile(r"\S+ \d+ (!?)[1-9]\d*")
 _RUNS = re.compile(r"( !?\d+:[^: ]+:\d+:[\d,-]+)*")
 
@@ -148,17 +153,6 @@ def _asleep(inspection: Inspection, field: str, value: bytes) -> None:
     inspection.blocked.add(check_member(field))
 
 
-def _output(inspection: Inspection, field: str, _: bytes) -> None:
-    _want(_OUTPUT.fullmatch(field), "not job, group, task, stream")
-    inspection.outputs[0].add(field)
-
-
-def _update(inspection: Inspection, field: str, value: bytes) -> None:
-    text = value.decode()
-    _want(text == "rolling" or text.startswith("stalled "), f"{text!r} is not rolling, nor stalled with a reason")
-    inspection.updates[field] = text
-
-
 def _drain(inspection: Inspection, field: str, value: bytes) -> None:
     _number(value)
     inspection.drains.add(_number(field))
@@ -172,8 +166,9 @@ FIELDS: Mapping[str, Field] = {
     "lanenames": _lane_name, "pools": read_pool_field, "placed": _placed, "executors": _executor, "drains": _drain,
     "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "trees": _tree, "runs": _runs,
     "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving, "stats": _stats, "asleep": _asleep,
-    "output": _output, "updates": _update, "health": read_health_field, "static": read_static_field,
-    "operator": read_operator_field, "shapes": read_shape_field, "directories": read_directory_field, **RECORDS,
+    "output": read_output_field, "updates": read_update_field, "copied": read_copied_field,
+    "health": read_health_field, "static": read_static_field, "operator": read_operator_field,
+    "shapes": read_shape_field, "directories": read_directory_field, **RECORDS,
 }  # fmt: skip
 """Readers of hashes, one field at a time."""
 
@@ -391,6 +386,10 @@ class RedisInspection(RedisReads):
     def _inspect_shards(self, inspection: Inspection, job: str) -> None:
         fields = {name.decode(): value.decode() for name, value in self._hash(f"shards:{job}").items()}
         inspection.shards[job] = contradiction(fields)
+
+    def _inspect_progress(self, inspection: Inspection, job: str) -> None:
+        self._inspect_hash(inspection, f"progress:{job}", read_progress_field)
+        _want(self._command(self.client.pttl, f"{self._prefix}progress:{job}") != -1, "never expires")
 
     def _inspect_durations(self, _: Inspection, name: str) -> None:
         value: Any = self._command(self.client.get, f"{self._prefix}durations:{name}")

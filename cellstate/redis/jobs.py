@@ -112,6 +112,10 @@ class RedisJobs(RedisPages):
         return int(self._run("speculate", values, asked, extra=self._hints())[1])
 
     @override
+    def copied_jobs(self, kind: str) -> list[str]:
+        return sorted(job_id.decode() for job_id, of in self._hash("copied").items() if of == kind.encode())
+
+    @override
     def note_attempts(self, jobs: Sequence[str], at_ms: int, by: str) -> int:
         return int(self._run("attempt", self._values(at_ms, by), jobs)[1])
 

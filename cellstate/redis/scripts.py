@@ -23,7 +23,7 @@ from omega.cellstate import keys as cell_keys, schema
 
 READING = ("changed_records", "sync")
 """The scripts that readers run."""
-RARE = frozenset({"history", "recent", "results", "waiters"})
+RARE = frozenset({"copied", "history", "recent", "results", "waiters"})
 """Keys that few calls use. Their place is written into the text in place of a local variable, which costs nothing."""
 _FOLDER = files("omega.cellstate") / "lua"
 _CONSTANT = re.compile(r"([A-Z_]+) (\d+)")

@@ -19,19 +19,21 @@ MOST = click.IntRange(1, 100_000)
     help="Coefficient of variation of durations; 1: exponential.",
 )  # fmt: skip
 @click.option("--factor", type=click.FloatRange(1), default=2.0, show_default=True, help="As in job files.")
+@click.option("--progress", "reports", is_flag=True, help="Tasks report their progress.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all draws.")
 @click.pass_obj
 def command(
     app: App, *, jobs: int, tasks: int, machines: int, stragglers: float, slower: float, variation: float,
-    factor: float, seed: int,
+    factor: float, reports: bool, seed: int,
 ) -> None:  # fmt: skip
     """Simulate jobs with slow tasks, without and with copies on other machines."""
     from omega.schedulers.speculation import Speculation
     from omega.simulation.copies import CopiesSimulation, SlowTasks
 
     load = SlowTasks(
-        jobs=jobs, tasks=tasks, machines=machines, stragglers=stragglers, slower=slower, variation=variation, seed=seed
-    )
+        jobs=jobs, tasks=tasks, machines=machines, stragglers=stragglers, slower=slower, variation=variation,
+        reports=reports, seed=seed,
+    )  # fmt: skip
     without, copied = (CopiesSimulation(load, rules).run() for rules in (None, Speculation(factor=factor)))
     result = {
         "median_s": [without.quantile(0.5), copied.quantile(0.5)],

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from math import floor
 from random import Random
 
 from omega.cellstate.array_snapshot import ArraySnapshot
@@ -21,7 +22,7 @@ from omega.cellstate.transaction import Transaction
 from omega.schedulers.placement.arranging import elsewhere
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.policies import Placement
-from omega.schedulers.speculation import Speculation, cell_budget
+from omega.schedulers.speculation import STEP, Running, Speculation, cell_budget
 from omega.schedulers.work import Work
 
 BY = "batch/0"
@@ -49,6 +50,8 @@ class SlowTasks:
     """Coefficient of variation of durations."""
     stragglers: float = 0.02
     slower: float = 10.0
+    reports: bool = False
+    """Whether tasks report their progress."""
     seed: int = 0
 
 
@@ -73,10 +76,10 @@ class CopiesResult:
 
 @dataclass(slots=True)
 class _Group:
-    """What a scheduler knows of a job: when its running tasks started and where; how long the finished ones ran."""
+    """What is known of a job: start, end and place of its running tasks; how long the finished ones ran."""
 
     arrived: float
-    running: dict[int, tuple[float, int, int]] = field(default_factory=dict)
+    running: dict[int, tuple[float, float, int, int]] = field(default_factory=dict)
     finished: list[float] = field(default_factory=list)
 
 
@@ -158,7 +161,7 @@ class CopiesSimulation:
             heappush(self.events, (due, self.order, (placement, machine, task)))
             self.runs[placement, task] = job_id, self.now
             if not copies:
-                self.known[job_id].running[task] = self.now, placement, machine
+                self.known[job_id].running[task] = self.now, due, placement, machine
 
     def _stop(self, placement: int, machine: int, tasks: str) -> None:
         for task in indices(tasks):
@@ -180,15 +183,21 @@ class CopiesSimulation:
             del self.known[job_id]
         self.waits = self.waits or bool(self.cell.pending())
 
+    def _progress(self, start: float, due: float) -> float | None:
+        """Return what a task reports, in steps as agents do; its work advances evenly."""
+        return floor((self.now - start) / (due - start) / STEP) * STEP if self.load.reports else None
+
     def _look(self) -> None:
         """Request copies of the slow tasks, as a live scheduler does."""
         if self.rules is None:
             return
         total, asked = self.load.tasks, defaultdict[str, list[Original]](list)
         for job_id, known in self.known.items():
-            elapsed = [(self.now - start, (task, at, m)) for task, (start, at, m) in known.running.items()]
-            for _, (task, placement, machine) in self.rules.slow(elapsed, known.finished, total):
-                asked[job_id].append(Original(machine, placement, task))
+            running = [
+                Running(self.now - start, Original(machine, placement, task), self._progress(start, due))
+                for task, (start, due, placement, machine) in known.running.items()
+            ]
+            asked[job_id] += (each.task for each in self.rules.slow(running, known.finished, total))
         budget = Budget(self.rules.budget(total), cell_budget(self.load.machines))
         for job_id, originals in asked.items():
             self.copies += self.cell.speculate(job_id, originals, budget, int(self.now * 1000), BY)

@@ -19,11 +19,9 @@ from omega.cellstate.override import override
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Budget, Original
 from omega.schedulers.instruments import Instrument
-from omega.schedulers.speculation import Speculation, cell_budget
+from omega.schedulers.speculation import Running, Speculation, cell_budget
 from omega.schedulers.work import Work
 
-NEWEST = 1_000
-"""Jobs that a scheduler looks through when the division of jobs changes: others placed some that are its own now."""
 MOST_CHUNKS = 256
 """Chunks of results of a job that one look reads."""
 MOST_ASKED = 500
@@ -40,32 +38,30 @@ class Copies(Instrument):
 
     @override
     def began_all(self, works: Sequence[Work], now: float) -> None:
-        for work in works:
-            if len(work.job.groups) > 1:
-                self._note(work.job)
-
-    def _note(self, job: Job) -> None:
-        if job.id not in self._rules and any(group.copies for group in job.groups):
-            rules = Speculation.of(job.spec)
+        for job in (work.job for work in works if len(work.job.groups) > 1):
+            rules = Speculation.of(job.spec) if any(group.copies for group in job.groups) else None
             if rules is not None:
                 self._rules[job.id] = rules
 
-    def _divide(self, cell: SchedulerStore, kind: str, owned: str) -> None:
-        """Take over the newest jobs of the buckets in `owned`, and leave those of other buckets to their schedulers.
-
-        Older jobs that this scheduler placed remain.
-        """
-        for listed in cell.job_page(NEWEST).jobs:
-            if listed.kind == kind and owned[bucket_of(listed.id)] != "1":
-                self._rules.pop(listed.id, None)
-            elif listed.kind == kind and listed.state <= JobState.HELD:
-                self._note(listed)
+    def _divide(self, cell: SchedulerStore, owned: str, now: float, by: str) -> None:
+        """Take over the jobs of the buckets in `owned`, and leave those of other buckets to their schedulers."""
+        for job_id in list(self._rules):
+            if owned[bucket_of(job_id)] != "1":
+                self._rules.pop(job_id, None)
+        listed = cell.copied_jobs(by.partition("/")[0])
+        new = [each for each in listed if owned[bucket_of(each)] == "1" and each not in self._rules]
+        for job_id, spec in (cell.specs(new) if new else {}).items():
+            rules = Speculation.of(spec)
+            if rules is None:
+                _leave(cell, job_id, now, by)
+            else:
+                self._rules[job_id] = rules
         self._owned = owned
 
     def request(self, cell: SchedulerStore, owned: str, machines: int, now: float, by: str) -> int:
         """Request copies of slow tasks; return their number. `owned`: its buckets; `machines`: those of the cell."""
         if owned != self._owned:
-            self._divide(cell, by.partition("/")[0], owned)
+            self._divide(cell, owned, now, by)
         known = list(self._rules.items())
         jobs = cell.jobs_by_id([job_id for job_id, _ in known]) if known else {}
         asked = 0
@@ -73,6 +69,7 @@ class Copies(Instrument):
             job = jobs.get(job_id)
             if job is None or job.state > JobState.HELD:
                 self._rules.pop(job_id, None)
+                _leave(cell, job_id, now, by)
                 continue
             originals = [each for group in _copied(job) for each in _slow(cell, job, group, rules, now)][:MOST_ASKED]
             if originals:
@@ -80,6 +77,11 @@ class Copies(Instrument):
                 budget = Budget(rules.budget(total), cell_budget(machines))
                 asked += cell.speculate(job_id, originals, budget, int(now * 1000), by)
         return asked
+
+
+def _leave(cell: SchedulerStore, job_id: str, now: float, by: str) -> None:
+    """Remove a job from the list of those whose tasks may have copies, if it ended."""
+    cell.speculate(job_id, [], Budget(0, 0), int(now * 1000), by)
 
 
 def _copied(job: Job) -> Iterator[int]:
@@ -90,26 +92,38 @@ def _copied(job: Job) -> Iterator[int]:
 
 
 def _slow(cell: SchedulerStore, job: Job, number: int, rules: Speculation, now: float) -> Iterator[Original]:
-    """Yield the slow tasks of a group without a copy by their results, the slowest first."""
+    """Yield the slow tasks of a group without a copy by their results, first those that run on the longest."""
     copied = {task for loss in job.groups[number + 1].losses for task in ranges.indices(loss.tasks)}
-    running: list[tuple[float, tuple[int, int]]] = []
+    began: dict[tuple[int, int], float] = {}
     finished: list[float] = []
     for task, result in _results(cell, job, number):
         start, end = result.times
         if result.state == FINISHED:
             finished.append((end - start) / 1000)
-        elif result.state == RUNNING and task not in copied:
-            running.append((now - start / 1000, (task, result.machine)))
-    slow = rules.slow(running, finished, job.groups[number].total)[:MOST_ASKED]
-    runs = cell.runs(sorted({machine for _, (_, machine) in slow}))
+        elif result.state == RUNNING:
+            began[result.machine, task] = now - start / 1000
+    parts = _progress(cell, job.id, number, {machine for machine, _ in began})
+    running = [Running(elapsed, where, parts.get(where)) for where, elapsed in began.items()]
+    slow = [each.task for each in rules.slow(running, finished, job.groups[number].total) if each.task[1] not in copied]
+    slow = slow[:MOST_ASKED]
+    runs = cell.runs(sorted({machine for machine, _ in slow}))
     placed = {
         (run.machine, task): run.placement
         for run in runs if run.job == job.id and run.group == number and not run.leaving
         for task in ranges.indices(run.tasks)
     }  # fmt: skip
-    for _, (task, machine) in slow:
+    for machine, task in slow:
         if (machine, task) in placed:
             yield Original(machine, placed[machine, task], task)
+
+
+def _progress(cell: SchedulerStore, job_id: str, number: int, machines: set[int]) -> dict[tuple[int, int], float]:
+    """Return the part that tasks of a group have done, by machine and task, also of those that began as copies."""
+    known = cell.reported_progress(job_id, sorted(machines)) if machines else {}
+    return {
+        (machine, task): percent / 100
+        for machine, tasks in known.items() for group, task, percent in tasks if group in (number, number + 1)
+    }  # fmt: skip
 
 
 def _results(cell: SchedulerStore, job: Job, number: int) -> Iterator[tuple[int, TaskResult]]:

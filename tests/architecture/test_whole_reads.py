@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("omega/client", "omega/jobfile", "omega/live", "omega/mapreduce", "omega/pools", "omega/queries", "cli",
            "schedulers")  # a table # fmt: skip
 METHODS = {"machines", "jobs", "job_heads", "job_names", "job_ids", "job_page", "demands", "indices_of_prefix",
-           "machines_of", "sync"}  # a table # fmt: skip
+           "machines_of", "copied_jobs", "sync"}  # a table # fmt: skip
 """Methods of a cell that read all machines or all jobs, at least for some arguments."""
 FUNCTIONS = {"working_copy", "latest", "rows_of", "machine_room"}
 """Functions that do so through one of them."""
@@ -51,7 +51,11 @@ READS = {
     ("omega/queries/working_copy.py", "working_copy", "sync"): FIRST,
     ("omega/pools/changes.py", "check_all", "sync"): "an operator changes pools: guarantees are compared with machines",
     ("schedulers/live_driver.py", "_sync", "sync"): FIRST,
-    ("schedulers/process/copies.py", "_divide", "job_page"): "a page by the index, once per division of the jobs",
+    (
+        "schedulers/process/copies.py",
+        "_divide",
+        "copied_jobs",
+    ): "the index of these jobs, once per division of the jobs",
     ("schedulers/process/epochs.py", "publish", "demands"): POOLS,
     ("schedulers/resizing.py", "measure", "jobs"): "growth of MapReduce jobs, once per interval",
 }

@@ -9,6 +9,7 @@ from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import Gang, Job, JobSpec, JobState, MachineState, TaskGroup
 from omega.cellstate.replies import Budget, Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.task_progress import TaskProgress, unpack_progress
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.cli.event_text import sentences
 from omega.cli.job.why import counted
@@ -324,6 +325,34 @@ def test_the_output_of_a_task_is_that_of_the_run_that_counts(
         if digested:
             sound(copied)
     assert TaskLog.of(copied, kept(copied), 1, None, "stdout").as_json()["text"] == shown
+
+
+def test_jobs_that_may_have_copies_are_listed_until_their_end(cell: AnyCell, member: Member) -> None:
+    cell.submit([spec(), job("b"), JobSpec("c", "c", "mine", spec().groups)], 0, "ada")
+    assert (cell.copied_jobs("batch"), cell.copied_jobs("mine")) == (["a"], ["c"])
+    assert member.place("a", (0, 2)).accepted
+    assert cell.speculate("a", [], MANY, 1, "batch/0") == 0
+    assert cell.copied_jobs("batch") == ["a"], "it has not ended"
+    assert cell.end([TaskEnd(0, 1, FINISHED, "*", "")], 2, "e0") == [2]
+    for ended in ("a", "unknown"):
+        assert cell.speculate(ended, [], MANY, 3, "batch/0") == 0
+    assert cell.copied_jobs("batch") == []
+    sound(cell)
+
+
+def test_reported_progress_is_that_of_the_last_report_of_each_machine(cell: AnyCell) -> None:
+    first, second = [TaskProgress(0, 3, 7), TaskProgress(1, 2, 100)], [TaskProgress(0, 5, 0)]
+    for machine, tasks in ((0, first[::-1]), (2, first), (2, second), (1, first), (1, [])):
+        cell.report_progress("a", machine, tasks)
+    assert cell.reported_progress("a", [2, 0, 1, 7]) == {2: second, 0: first}
+    assert cell.reported_progress("b", [0]) == {}
+    assert not verify(cell).violations
+
+
+@pytest.mark.parametrize("record", [b"", b"1:2", b"1:2:101", b"0:1:05", b"0:1:5 ", b"x"])
+def test_a_record_of_progress_that_no_agent_writes_is_refused(record: bytes) -> None:
+    with pytest.raises(ValueError, match="no record"):
+        unpack_progress(record)
 
 
 @pytest.mark.parametrize("make", ["memory"], indirect=True)

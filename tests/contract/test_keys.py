@@ -8,10 +8,11 @@ import pytest
 from omega.cellstate import keys
 from omega.cellstate.digest.step import digest
 from omega.cellstate.health import HealthOf, HealthReport, HealthState
-from omega.cellstate.model import After
+from omega.cellstate.model import After, JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.replies import CommitRequest
+from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Claim, Position, Transaction
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_epochs import next_epoch
@@ -40,6 +41,10 @@ def used(make: Make) -> RedisStand:
     (found,) = [run for run in stand.cell.runs([0]) if run.job == "healthy"]
     state = HealthOf(found.placement, 0, HealthState.READY)
     stand.cell.report_health(HealthReport(job="healthy", machine=0, tasks=[state]), 0)
+    stand.cell.report_progress("healthy", 0, [TaskProgress(0, 0, 40)])
+    stand.cell.submit(
+        [JobSpec("slow", "slow", "batch", (TaskGroup((1, 1), 1), TaskGroup((1, 1), 0, copies=True)))], 0, "ada"
+    )
     stand.cell.client.set(stand.key("settling"), 0, px=60_000)
     stand.cell.submit([job("mine", kind="mine", spec={"user": "ada"})], 0, "ada")
     stand.cell.submit([job("waiter", after=(After("mine"),))], 0, "ada")

@@ -1,5 +1,6 @@
 """Copies of slow tasks on agents: the copy wins on another machine, and the process of the slow task is gone."""
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,9 @@ import pytest
 from omega.cellstate.digest.step import digest
 from omega.cellstate.model import BUCKETS, JobSpec, MachineState, TaskGroup
 from omega.cellstate.replies import Budget, CommitRequest, Original
+from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.live.agent import progress_reports
 from omega.schedulers.process.copies import Copies
 from tests.integration.agent_ground import Ground, alive, grounded, look_until
 
@@ -73,7 +76,36 @@ def test_a_copy_whose_original_is_lost_runs_on_as_the_task(ground: Ground) -> No
     assert log.read_text() == "h1\nh2\n", "nothing began anew"
 
 
-def place(ground: Ground, *claims: Claim) -> None:
+def test_a_task_reports_its_progress(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_reports, "EVERY_SECONDS", 0.0)
+    agent, cell = ground.agent(), ground.cell
+    said = {"command": ["sh", "-c", 'echo 0.251 > "$OMEGA_PROGRESS"; sleep 60'], "grace": 500, "repeatable": True}
+    groups = TaskGroup((100, 64), 1, 0, said), TaskGroup((100, 64), 0, 0, said, copies=True)
+    cell.submit([JobSpec("a", "a", "batch", groups), JobSpec("b", "b", "batch", groups[:1])], 0, "ada")
+    place(ground, Claim(0, 0, 1))
+    place(ground, Claim(0, 0, 1), job="b")
+    look_until(agent, lambda: cell.reported_progress("a", [0]) == {0: [TaskProgress(0, 0, 25)]}, "its progress is kept")
+    assert cell.reported_progress("b", [0]) == {}, "its tasks have no copies, so nothing reads it"
+    assert not agent.progress.due(agent.kept.values()), "what has not changed is not sent again"
+    cell.stop("a", 1, "ada")
+    cell.housekeep(1, "batch/0")
+    look_until(agent, lambda: not cell.client.exists(f"omega:{{{cell.name}}}:progress:a"), "it is deleted with the run")
+
+
+@pytest.mark.parametrize("text", ["", "x", "-0.1", "1.01", "nan", "link", "pipe"])
+def test_what_is_no_progress_is_not_reported(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "progress"
+    if text == "link":
+        (tmp_path / "other").write_text("0.5")
+        file.symlink_to(tmp_path / "other")
+    elif text == "pipe":
+        os.mkfifo(file)
+    else:
+        file.write_text(text)
+    assert progress_reports.read_percent(file) is None
+
+
+def place(ground: Ground, *claims: Claim, job: str = "a") -> None:
     ground.commits += 1
-    request = CommitRequest(ground.member, ground.commits, [Transaction("a", claims)], Position(), 0)
+    request = CommitRequest(ground.member, ground.commits, [Transaction(job, claims)], Position(), 0)
     assert ground.cell.commit(request).outcomes[0].accepted

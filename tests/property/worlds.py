@@ -98,7 +98,7 @@ class World:
             "pools": (cell.pools(), cell.pool_use(), cell.epoch()),
             "facts": cell.facts(most=100_000),
             "members": cell.members(),
-            "updates": cell.updates(),
+            "updates": cell.updates(), "copied": cell.copied_jobs("batch"),
             "chores": cell.chores(),
             "executors": cell.executor_records(),
             "figures": cell.figures(),

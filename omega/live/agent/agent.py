@@ -35,6 +35,7 @@ from omega.live.agent.lease_file import now
 from omega.live.agent.orders import Site, group_spec, order
 from omega.live.agent.output import Tails, said_bytes
 from omega.live.agent.places import AgentPlaces, PlacementKey
+from omega.live.agent.progress_reports import ProgressReports
 from omega.live.agent.renewal import BEATS, Renewal
 from omega.live.agent.run_as import may_enter
 from omega.live.runners.runner import Runner
@@ -81,6 +82,7 @@ class Agent:
     _index: int | None = None
     _offered: bool = field(default=False, init=False)
     health: HealthReports = field(default_factory=HealthReports)
+    progress: ProgressReports = field(default_factory=ProgressReports)
     _tails: Tails = field(default_factory=Tails)
     _rng: Random = field(default_factory=lambda: Random(0))
     _clock: tuple[int, float] = (0, 0.0)
@@ -176,6 +178,7 @@ class Agent:
         self.cell.keep_tails(self._tails.changed(self.kept.values()))
         if self._index is not None:
             self.health.report(self.cell, self._index, self.kept, self.ms())
+            self.progress.report(self.cell, self._index, self.kept)
         # In each round about one of all agents does the cell's housekeeping.
         if now() - self._looked_after > self.lease_ms / 1000 / BEATS:
             self._looked_after = now()
@@ -190,8 +193,8 @@ class Agent:
 
     @property
     def has_output(self) -> bool:
-        """Return whether there is new output of running tasks to show to other computers."""
-        return self._tails.due(self.kept.values())
+        """Return whether running tasks have new output, or have come further, to show to other computers."""
+        return self._tails.due(self.kept.values()) or self.progress.due(self.kept.values())
 
     @property
     def unwatched(self) -> bool:

@@ -58,7 +58,8 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
     inherited = {name: value for name, value in site.surroundings.items() if not name.startswith("OMEGA_")}
     if site.user is not None:
         inherited |= {"HOME": site.user["home"], "USER": site.user["name"], "LOGNAME": site.user["name"]}
-    origin = str(job.spec.get("submitted_in", ""))
+    runner, directory = str(said.get("runner") or ""), _directory(job, key.group, place, site)
+    file = _progress(job, place) if not runner or directory == str(place / "work") else ""
     number = key.group - group.copies  # a copy has the identity of its original
     index = array_index(said, key.task)
     numbered = {} if index is None else {"OMEGA_ARRAY_INDEX": str(index)}
@@ -77,14 +78,13 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         MARK: str(place),
         **numbered,
         **({"OMEGA_COPY": "1"} if group.copies else {}),
+        **({"OMEGA_PROGRESS": file} if file else {}),
         **own,
     }
     made = {
         "command": said.get("command") or _simulated(group.duration_ms),
         "environment": {**inherited, **identity},
-        "directory": str(place / "work")
-        if group.copies
-        else job.spec.get("directory") or (origin if site.there(origin) else str(place / "work")),
+        "directory": directory,
         "restart": restart._asdict(),
         "final": DECIDED if own else None,
         "time_limit_ms": said.get("time_limit", 0),
@@ -97,9 +97,22 @@ def order(job: Job, key: PlacementKey, place: Path, site: Site, own: Mapping[str
         "user": site.user,
         "lease": str(site.lease),
         "incarnation": site.incarnation,
+        **({"progress": file} if file else {}),
     }
-    runner = str(said.get("runner") or "")
     return run_by(site.runners, runner, str(said.get("image", "")), made, (inherited, identity)) if runner else made
+
+
+def _directory(job: Job, group: int, place: Path, site: Site) -> str:
+    """Return the directory that a task runs in."""
+    own, origin = str(place / "work"), str(job.spec.get("submitted_in", ""))
+    if job.groups[group].copies:
+        return own
+    return str(job.spec.get("directory") or (origin if site.there(origin) else own))
+
+
+def _progress(job: Job, place: Path) -> str:
+    """Return the file for the progress of a task (progress_reports.py); empty for a job whose tasks have no copies."""
+    return str(place / "work" / ".omega-progress") if any(group.copies for group in job.groups) else ""
 
 
 def _checks(policy: Policy, liveness: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from omega.cellstate.digest.step import digest
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUCKETS, JobSpec, TaskGroup, bucket_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.task_progress import TaskProgress
 from omega.schedulers.process.copies import Copies
-from omega.schedulers.speculation import Speculation, cell_budget
+from omega.schedulers.speculation import Running, Speculation, cell_budget
 from tests.unit.schedulers.rig import Rig
 
 ALL = "1" * BUCKETS
@@ -27,9 +28,29 @@ RULES = {
 @pytest.mark.parametrize("case", RULES)
 def test_the_rules(case: str) -> None:
     rules, finished, limit = RULES[case]
-    assert rules.limit(finished, 4) == limit
-    slow = rules.slow([(3.5, "a"), (4.5, "b"), (9.0, "c")], finished, 4)
-    assert [name for _, name in slow] == [n for e, n in ((9.0, "c"), (4.5, "b"), (3.5, "a")) if limit and e > limit]
+    running = [Running(3.5, "a"), Running(4.5, "b"), Running(9.0, "c")]
+    slow = rules.slow(running, finished, 4)
+    assert [each.task for each in slow] == [n for e, n in ((9.0, "c"), (4.5, "b"), (3.5, "a")) if limit and e > limit]
+
+
+PROGRESS: dict[str, tuple[list[tuple[float, float | None]], list[float], list[int]]] = {
+    # (elapsed, progress) of the running tasks of four, how long the finished ran, which are slow
+    "nobody has finished, and one is slower than the others": ([(60, 0.6), (60, 0.5), (60, 0.6), (60, 0.1)], [], [3]),
+    "a report may be 15 s old": ([(18, 0.6), (18, 0.6), (18, 0.6), (18, 0.05)], [], []),
+    "it stands still": ([(600, 0.3)], [60.0, 60.0, 60.0], [0]),
+    "it takes long, and ends before a copy would": ([(600, 0.95)], [60.0, 60.0, 60.0], []),
+    "one that reports nothing is compared by elapsed time": ([(210, None), (60, 0.6), (60, 0.6)], [], [0]),
+    "the one that runs on the longest is first": ([(400, 0.5), (300, 0.2)], [60.0, 60.0], [1, 0]),
+    "too little is known of the first percents": ([(90, 0.05), (60, 0.09), (60, 0.09), (90, 0.01)], [], []),
+    "less than half report": ([(60, 0.6), (900, None)], [], []),
+}
+
+
+@pytest.mark.parametrize("case", PROGRESS)
+def test_tasks_that_report_progress_are_compared_by_how_long_they_take(case: str) -> None:
+    reported, finished, expected = PROGRESS[case]
+    running = [Running(elapsed, number, part) for number, (elapsed, part) in enumerate(reported)]
+    assert [each.task for each in Speculation().slow(running, finished, 4)] == expected
 
 
 @pytest.mark.parametrize("words", [{"after": 0.0}, {"factor": 0.9}, {"quantile": 0.0}, {"finished": 1.5}])
@@ -98,6 +119,7 @@ def test_a_scheduler_takes_over_the_jobs_of_another_one_that_ended() -> None:
     rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {"after": 5.0}}))
     rig.until(lambda: rig.left("a") == 0)
     rig.rest()
+    rig.other.submit([JobSpec(f"n{n}", f"n{n}", "service", groups[:1]) for n in range(1_001)], 0, "ada")
     rig.clock.seconds += 60
     digest(rig.other, int(rig.clock.seconds * 1000))
     others = "".join("0" if bucket == bucket_of("a") else "1" for bucket in range(BUCKETS))
@@ -111,3 +133,28 @@ def test_a_scheduler_takes_over_the_jobs_of_another_one_that_ended() -> None:
     rig.clock.seconds = slow
     assert look(others) == 0, "a scheduler has joined, which looks at the job"
     assert look(ALL) == 1
+    assert rig.other.copied_jobs("batch") == ["a"]
+    rig.end("a")
+    assert look(ALL) == 0
+    assert rig.other.copied_jobs("batch") == [], "a job that ended is looked at no more"
+
+
+def test_a_scheduler_reads_the_progress_of_tasks_before_one_has_finished() -> None:
+    rig, copies = Rig((100, 100), (100, 100), (100, 100)), Copies()
+    groups = TaskGroup((100, 100), 2), TaskGroup((100, 100), 0, copies=True)
+    rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {}}))
+    rig.until(lambda: rig.left("a") == 0)
+    rig.rest()
+    digest(rig.other, int(rig.clock.seconds * 1000))
+    rig.clock.seconds += 60
+    where = {int(run.tasks): run.machine for run in rig.other.runs([0, 1, 2])}
+
+    def look() -> int:
+        return copies.request(rig.other, ALL, 2, rig.clock.seconds, "batch/0")
+
+    assert look() == 0
+    for task, percent in ((0, 50), (1, 5)):
+        rig.other.report_progress("a", where[task], [TaskProgress(0, task, percent)])
+    assert look() == 1
+    assert rig.job("a").groups[1].waiting == "1", "the slower one is copied"
+    rig.check()

@@ -17,6 +17,7 @@ from omega.cellstate.replies import Budget, Original
 from omega.cellstate.server import connect
 from omega.cellstate.shards import Worker
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Claim
 from tests.unit.cellstate.audit.tampering import Table
 from tests.unit.cellstate.audit.town import LEASE_MS, SMALL, Town, job
@@ -25,6 +26,8 @@ UNSEEN: list[tuple[str, str]] = [
     (r"(agents|schedulers) field \d word [1-9] \w+", "nonce, length of lease, last call: its owner alone knows them"),
     (r"(asleep|wake) .*", "a hint to wake a scheduler; without it the scheduler looks again by itself"),
     (r"stats .*", "figures for people; a scheduler replaces them with each heartbeat"),
+    (r"copied field 0 duplicated", "a job that is no longer kept leaves the list when a scheduler reads it"),
+    (r"progress .*", "what tasks report of their progress is kept nowhere else, and expires"),
     (r"durations .*", "what earlier runs took: an estimate for new jobs, nothing follows from it"),
     (r"directories .*", "claims of output directories, which markers in the directories repeat"),
     (r"lease key removed", "the same as a lease that expired"),
@@ -225,6 +228,7 @@ def copies(town: Town) -> None:
     )
     assert town.commit("slow", Claim(3, 0, 3)) == 3
     placement = town.run_of("slow", 3)
+    cell.report_progress("slow", 3, [TaskProgress(0, task, 40) for task in range(3)])
     assert cell.speculate("slow", [Original(3, placement, task) for task in range(3)], Budget(9, 9), 24, "batch/0") == 3
     assert town.commit("slow", Claim(0, 1, 1)) == 1
     assert cell.end([TaskEnd(3, placement, EndKind.LOST, "0")], 24, "simulated") == [1]

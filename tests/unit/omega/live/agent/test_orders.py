@@ -67,6 +67,7 @@ def test_a_copy_has_the_identity_of_its_original_and_a_directory_of_its_own() ->
     original, copy = (order(copied, PlacementKey("j", number, 7, 3), PLACE, site, {}) for number in (0, 1))
     assert (original["directory"], copy["directory"]) == ("/data", "/state/tasks/j.1.7.3/work")
     assert copy["environment"] == {**original["environment"], "OMEGA_COPY": "1"}
+    assert original["environment"]["OMEGA_PROGRESS"] == original["progress"] == str(PLACE / "work" / ".omega-progress")
 
 
 def test_a_job_that_says_all() -> None:
