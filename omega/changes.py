@@ -31,9 +31,9 @@ def check_owner(me: str, cell: "JobStore", jobs: "Iterable[Job]", *, force: bool
 
 def group_of(job: "Job", asked: str | None) -> int:
     """Return the position of a task group. Refused when there are several and none is named, or for an unknown name."""
-    from omega.schedulers.rolling import targets
+    from omega.schedulers.rolling import named_groups
 
-    called, current = group_names(job), [target.group for target in targets(job)]
+    called, current = group_names(job), named_groups(job)
     names = [called[number] for number in current]
     there = f"job {job.name} has the groups {', '.join(names)}"
     if asked is None:

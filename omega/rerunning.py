@@ -11,7 +11,8 @@ from omega.cellstate.model import JobSpec, TaskGroup
 from omega.changes import group_of
 from omega.queries.task_names import TaskNames
 from omega.queries.task_results import job_tasks
-from omega.schedulers.rolling import targets
+from omega.schedulers.rolling import named_groups
+from omega.schedulers.speculation import FIELD, with_copies
 from omega.submission import new_id, rerun_name
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def rerun(
         raise BadInput("failed and tasks exclude each other; give one of them")
     if job.spec.get("mapreduce"):
         raise Refused(f"job {job.name}: is a MapReduce job, whose tasks share its work; submit its file again")
-    current = [target.group for target in targets(job)]
+    current = named_groups(job)
     chosen: dict[int, list[int] | None]
     if failed:
         chosen = dict(_failed(cell, job, current))
@@ -55,7 +56,7 @@ def rerun(
     job_id = new_id()
     spec = {key: value for key, value in job.spec.items() if key not in (*_OWN, "groups")}
     spec["annotations"] = {**spec.get("annotations", {}), ORIGIN: job.id}
-    made = tuple(groups)
+    made = with_copies(groups) if spec.get(FIELD) is not None else tuple(groups)
     least = min(job.gang_min, sum(each.count for each in made))
     called = name or rerun_name(cell, job, job_id)
     return JobSpec(job_id, called, job.kind, made, job.precedence, job.gang, spec, gang_min=least)

@@ -101,6 +101,11 @@ def targets(job: Job) -> list[Target]:
     ]
 
 
+def named_groups(job: Job) -> list[int]:
+    """Return the groups that commands name: those of the present version, without groups for copies of slow tasks."""
+    return [target.group for target in targets(job) if not job.groups[target.group].copies]
+
+
 def going(group: GroupStatus) -> int:
     """Return the number of tasks of a group that have not ended."""
     return group.unplaced + group.placed

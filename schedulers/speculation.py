@@ -6,11 +6,12 @@ budgets, and that a task has one copy at most.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.model import TaskGroup
 
 Task = TypeVar("Task")
 FIELD = "speculation"
@@ -109,3 +110,8 @@ class Speculation:
 def cell_budget(machines: int) -> int:
     """Return the maximum number of copies at once in a cell of so many machines."""
     return max(CELL_LEAST, int(CELL_SHARE * machines))
+
+
+def with_copies(groups: Iterable[TaskGroup]) -> tuple[TaskGroup, ...]:
+    """Return the task groups of a job whose tasks may have copies: behind each one, a group for its copies."""
+    return tuple(each for group in groups for each in (group, replace(group, count=0, once=False, copies=True)))

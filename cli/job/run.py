@@ -44,8 +44,8 @@ def submit_command(
 ) -> None:
     """Submit one job of the options of `run_options`, under `short` when it has no name."""
     asked = JobOptions(**options)
-    if asked.unstarted:
-        raise click.UsageError(asked.unstarted)
+    if asked.incomplete:
+        raise click.UsageError(asked.incomplete)
     cell = ctx.obj.open(to_change=True)
     job = asked.job(cell, name or short)
     go_on = partial(submit, ctx, cell, follow=not hold if follow is None else follow, hold=hold, of_tasks=True)

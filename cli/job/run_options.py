@@ -36,6 +36,14 @@ run_options = combined(
     ),
     click.option("--runner", metavar="NAME", help="Task runner that starts CMD, such as podman."),
     click.option("--image", metavar="NAME", help="Container image for the runner, or what else it takes."),
+    click.option(
+        "--repeatable", is_flag=True, help="CMD may run twice, also at the same time: its tasks may get copies."
+    ),
+    click.option(
+        "--speculation",
+        metavar="RULES",
+        help="Copy slow tasks to other machines: true, or fields as in job files, such as after=30m,factor=3.",
+    ),
     click.option("--time-limit", metavar="TIME", help="Maximum run time of a task, such as 10m."),
     click.option(
         "--restart",

@@ -25,6 +25,7 @@ from omega.jobfile.values import STRICT, Duration, reading
 from omega.schedulers.constraints.demands import FIELDS, read_constraint, read_relations, read_runner, read_spread
 from omega.schedulers.constraints.locality import read_locality
 from omega.schedulers.rolling import HEALTHY_AFTER_MS, PROGRESS_DEADLINE_MS
+from omega.schedulers.speculation import with_copies
 from omega.upkeep import HEALTH_FAILURES, HEALTH_INTERVAL_MS, HEALTH_TIMEOUT_MS
 
 MOST_TASKS = 10_000_000
@@ -334,9 +335,7 @@ class JobForm(Strict):
         once = self.requeue == "never"
         groups = (tasks.group(need(("tasks", i), tasks)) for i, tasks in enumerate(self.tasks))
         stored = tuple(replace(group, once=True) if once else group for group in groups)
-        if self.speculation is None:
-            return stored
-        return tuple(each for group in stored for each in (group, replace(group, count=0, once=False, copies=True)))
+        return stored if self.speculation is None else with_copies(stored)
 
     def spec(self) -> dict[str, Any]:
         """Return the job's fields for schedulers and executors, for `JobSpec.spec`."""

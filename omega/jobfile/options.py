@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from json import dumps
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ from omega.arrays import parse_array
 from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import After, Gang, JobSpec, TaskGroup
+from omega.cellstate.resources import Dimensions
 from omega.queries.job_fields import KindFields
 from omega.queries.jobs import find_job
 from omega.schedulers.constraints.demands import read_constraint, read_runner
+from omega.schedulers.speculation import with_copies
 from omega.submission import new_id
 
 if TYPE_CHECKING:
@@ -37,6 +40,8 @@ class JobOptions:
     image: str | None
     time_limit: str | None
     restart: int
+    repeatable: bool
+    speculation: str | None
     precedence: int
     user: str | None
     pool: str | None
@@ -53,7 +58,7 @@ class JobOptions:
 
     def job(self, cell: "JobStore", name: str) -> JobSpec:
         """Return the job of these options, with a new id. Raises BadInput, Refused."""
-        if problem := self.unstarted:
+        if problem := self.incomplete:
             raise BadInput(problem)
         kind = self.kind
         about = {"environment": dict(self.environment), "user": self.user, "pool": self.pool, "weight": self.weight}
@@ -61,14 +66,21 @@ class JobOptions:
         stated = _directory(self.directory, run=bool(self.words)) | {key: each for key, each in about.items() if each}
         together = Gang.STRICT if self.strict_gang else Gang.YES if self.gang or self.gang_min else Gang.NO
         after, said = _after(cell, self.waits)
-        groups, least = (self._group(cell),), self.gang_min or 0
+        groups: tuple[TaskGroup, ...] = (self._group(cell),)
+        least = self.gang_min or 0
+        if self.speculation is not None:
+            stated |= {"speculation": read_rules(self.speculation, kind, gang=together is not Gang.NO)}
+            groups = with_copies(groups)
         return JobSpec(new_id(), name, kind, groups, self.precedence, together, stated | said, after, least)
 
     @property
-    def unstarted(self) -> str:
-        """Why no runner can start the command; "" if one can, or none is wanted."""
+    def incomplete(self) -> str:
+        """Why an option needs another one: no runner can start the command, or no copy may; "" if none does."""
         wanted, complete = self.runner is not None or self.image is not None, self.runner is not None and self.words
-        return "--runner runs a command after --, and --image is for a --runner" if wanted and not complete else ""
+        if wanted and not complete:
+            return "--runner runs a command after --, and --image is for a --runner"
+        twice = self.speculation is not None and self.words and not self.repeatable
+        return "--speculation runs CMD twice, perhaps at once; add --repeatable if it may" if twice else ""
 
     def _group(self, cell: "JobStore") -> TaskGroup:
         amounts = {name: text for name, text in (("cpu", self.cpu), ("memory", self.memory)) if text is not None}
@@ -87,9 +99,32 @@ class JobOptions:
             fields["restart"] = {"attempts": self.restart}
         if self.constraints:
             fields["constraints"] = [read_constraint(text) for text in self.constraints]
+        if self.repeatable:
+            fields["repeatable"] = True
         if self.runner is not None:
             fields["runner"] = read_runner(self.runner)
         return fields | ({"image": self.image} if self.image else {})
+
+
+def read_rules(text: str, kind: str = "batch", *, gang: bool = False) -> dict[str, Any]:
+    """Read --speculation, ``true`` or ``after=30m,factor=3``, as a job stores it. Raises BadInput as for a job file."""
+    from omega.jobfile.reader import JobFile, load  # noqa: PLC0415 - imports pydantic
+
+    pairs = [] if text == "true" else [pair.partition("=") for pair in text.split(",")]
+    rules = {name.strip(): value if name.strip() == "after" else _number(value) for name, _, value in pairs}
+    job = {"name": "x", "kind": kind, "gang": gang, "speculation": rules, "tasks": [{}]}
+    try:
+        (read,) = load([JobFile("", dumps(job))], Dimensions(), lambda: "x")
+    except BadInput as error:
+        raise BadInput(str(error).removeprefix(":1: ")) from None
+    return dict(read.spec["speculation"])
+
+
+def _number(text: str) -> int | float | str:
+    for read in (int, float):
+        with suppress(ValueError):
+            return read(text)
+    return text
 
 
 def _policy(own: Mapping[str, str], fields: KindFields, kind: str) -> dict[str, Any]:

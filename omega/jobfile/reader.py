@@ -33,6 +33,7 @@ _WANTED = {
     "string_type": "text; put it in quotes",
     "int_type": "a whole number",
     "int_from_float": "a whole number",
+    "float_type": "a number",
     "list_type": "a list; write [a, b]",
     "dict_type": "a mapping of names to values",
     "model_type": "a mapping of fields",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omega.arrays import parse_array
 from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput
-from omega.jobfile.options import JobOptions, stem
+from omega.jobfile.options import JobOptions, read_rules, stem
 from omega.schedulers.constraints.demands import read_constraint, read_runner
 from omega.submission import free_name
 
@@ -40,6 +40,7 @@ OPTIONS: Mapping[str, tuple[str, Form]] = {
     "--after": ("waits", "list"), "--count": ("count", (int, 1, 10_000_000)), "--restart": ("restart", (int, 0, 1_000)),
     "--precedence": ("precedence", (int, 0, 1_000_000)), "--gang-min": ("gang_min", (int, 1, MOST)),
     "--weight": ("weight", (float, 0.001, 100_000)), "--gang": ("gang", True), "--strict-gang": ("strict_gang", True),
+    "--repeatable": ("repeatable", True), "--speculation": ("speculation", "text"),
     "--simulate": ("simulate", True), "--hold": ("hold", True), "--follow": ("follow", True),
     "--detach": ("follow", False),
 }  # fmt: skip
@@ -204,6 +205,7 @@ def _check(key: str, value: Any, dimensions: "Dimensions") -> None:
         "time_limit": parse_duration,
         "array": parse_array,
         "runner": read_runner,
+        "speculation": read_rules,
         "constraints": lambda texts: [read_constraint(text) for text in texts],
         "cpu": lambda amount: dimensions.parse_need({"cpu": amount}),
         "memory": lambda amount: dimensions.parse_need({"memory": amount}),

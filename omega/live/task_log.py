@@ -14,7 +14,7 @@ from omega.live.waiting import patiently
 from omega.queries.job_state import generations, group_names
 from omega.queries.task_names import TaskNames
 from omega.queries.task_results import group_of_output
-from omega.schedulers.rolling import targets
+from omega.schedulers.rolling import named_groups
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -62,7 +62,7 @@ class TaskLog:
     @property
     def name(self) -> str:
         """The task in words: ``task 0 of crawl``, with its group when the job has several."""
-        group = f", group {group_names(self.job)[self.group]}" if len(targets(self.job)) > 1 else ""
+        group = f", group {group_names(self.job)[self.group]}" if len(named_groups(self.job)) > 1 else ""
         all_of_it = generations(self.job)
         generation = f", generation {all_of_it[self.group]}" if max(all_of_it) > 1 else ""
         names = TaskNames.of(self.job)
@@ -124,7 +124,7 @@ class TaskLog:
 def _group(job: "Job", asked: str | None, generation: int | None) -> int:
     """Return the group of a name (None: the first) and a generation (None: the newest). Raises Refused."""
     names, all_of_it = group_names(job), generations(job)
-    current = [target.group for target in targets(job)]
+    current = named_groups(job)
     if asked is None:
         newest = current[0]
     elif asked in (now := [names[number] for number in current]):

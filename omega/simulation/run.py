@@ -110,6 +110,8 @@ class Simulation:
         if unknown:
             kinds = ", ".join(sorted(unknown))
             raise BadInput(f"workload: jobs of kind {kinds}; there are schedulers for {', '.join(self.kinds)}")
+        if copied := next((each.job.name for each in workload.arrivals if "speculation" in each.job.spec), None):
+            raise BadInput(f"workload: job {copied} has speculation; omega sim copies simulates that, with slow tasks")
         self.settings, self._progress = settings, progress
         self.workload = with_fields(workload, self._fields_of)
         moves = settings.releases_move

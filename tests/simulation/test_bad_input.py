@@ -1,5 +1,6 @@
 """A wrong file or setting is one line: what, where, what to do."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,10 @@ def test_a_setting_that_makes_no_sense(settings: dict[str, object], message: str
 def test_jobs_nobody_schedules() -> None:
     with pytest.raises(BadInput, match="jobs of kind prefill; there are schedulers for batch, service"):
         Simulation(Workload(TINY.machines, [], TINY.residents, ""), Settings())
+
+
+def test_copies_of_slow_tasks_are_simulated_elsewhere() -> None:
+    copied = replace(TINY.arrivals[-1].job, name="c", spec={"speculation": {}})
+    arrivals = [*TINY.arrivals[:-1], replace(TINY.arrivals[-1], job=copied)]
+    with pytest.raises(BadInput, match="job c has speculation; omega sim copies simulates that"):
+        Simulation(replace(TINY, arrivals=arrivals), Settings())
