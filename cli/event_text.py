@@ -68,6 +68,8 @@ def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
     """Yield a sentence for each job and sort of event, or one sentence for more than `MOST_JOBS` jobs."""
     sorts: dict[tuple[Any, ...], list[Event]] = {}
     for event in events:
+        if event.kind == "drop" and names.are_copies(event):
+            continue  # the end of a copy says it
         own = [event.more.get(word) for word in ("verdict", "member", "state", "tree", "job_kind")]
         sorts.setdefault((event.kind, *own, _sort_of_reason(event), names.are_copies(event)), []).append(event)
     for alike in sorts.values():

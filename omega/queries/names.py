@@ -36,7 +36,7 @@ class Names:
 
     def read_copies(self, events: Iterable[Event]) -> None:
         """Read which groups have copies of slow tasks, of the jobs of events of tasks of a group after the first."""
-        ids = {event.job for event in events if event.job and event.more.get("group") and "placement" in event.more}
+        ids = {event.job for event in events if event.job and event.more.get("group") and _may_be_copies(event)}
         if unknown := sorted(ids - self._copies.keys()):
             jobs = self._cell.jobs_by_id(unknown)
             groups = {job_id: jobs[job_id].groups if job_id in jobs else [] for job_id in unknown}
@@ -48,7 +48,7 @@ class Names:
     def are_copies(self, event: Event) -> bool:
         """Return whether the tasks of an event are copies of slow tasks."""
         self.read_copies([event])
-        return "placement" in event.more and event.more.get("group") in self._copies.get(event.job or "", ())
+        return _may_be_copies(event) and event.more.get("group") in self._copies.get(event.job or "", ())
 
     def read_tasks(self, events: Iterable[Event]) -> None:
         """Read the specifications of the jobs of which events concern tasks, if they were not read yet."""
@@ -95,3 +95,7 @@ class Names:
         if index not in self._machines:
             self.read_machines([index])
         return self._machines[index]
+
+
+def _may_be_copies(event: Event) -> bool:
+    return "placement" in event.more or event.kind == "drop"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from omega.arrays import index_text, task_of
 from omega.cellstate import ranges
 from omega.cellstate.errors import Refused
+from omega.queries.job_state import group_names
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -14,15 +15,15 @@ if TYPE_CHECKING:
 class TaskNames:
     """Names of the tasks of a job, by the position of the group and the numbers of the tasks as ranges."""
 
-    def __init__(self, specs: Sequence[Mapping[str, Any]]) -> None:
-        """Begin with the specifications of the groups of a job."""
+    def __init__(self, specs: Sequence[Mapping[str, Any]], groups: Sequence[str] = ()) -> None:
+        """Begin with the specifications of the groups of a job, and their names, if they are known already."""
         self._specs = specs
-        self._groups = [str(spec.get("name") or number) for number, spec in enumerate(specs)]
+        self._groups = groups or [str(spec.get("name") or number) for number, spec in enumerate(specs)]
 
     @classmethod
     def of(cls, job: "Job") -> "TaskNames":
         """Return the names of the tasks of a job."""
-        return cls(job.spec.get("groups") or [{}] * len(job.groups))
+        return cls(job.spec.get("groups") or [{}] * len(job.groups), group_names(job))
 
     def is_array(self, group: int) -> bool:
         """Return whether the indices of a group's tasks are other ones than their numbers."""

@@ -251,6 +251,7 @@ def test_views_mark_copies_and_do_not_count_them(copied: AnyCell) -> None:
     job = kept(copied)
     assert (counts_of_job(own_groups(job))["total"], state(job)) == (2, "running")
     assert group_names(job) == ["0", "0 (copies)"]
+    assert [each["task_name"] for each in job_tasks(copied, job).as_json({})] == ["0[0-1]", "0 (copies)[1]"]
     assert [(row.group, row.tasks, row.state) for row in job_tasks(copied, job).rows] == [
         (0, "0-1", "running"),
         (1, "1", "running"),
@@ -276,6 +277,13 @@ def test_views_mark_copies_and_do_not_count_them(copied: AnyCell) -> None:
         " first run: stopped placed the copy of 1 task of a (a) on m2"
     )
     assert [each.get("copies") for each in listed_json(copied, said)] == [None, None, None, True]
+
+
+def test_the_end_of_a_copy_is_one_sentence(copied: AnyCell) -> None:
+    end(copied, (*COPY, FAILED))
+    assert {fact.words[0] for fact in copied.facts()} >= {"drop", "failed"}
+    said = [event for event in read_events(copied, 0, 99) if event.kind in ("drop", "failed")]
+    assert [line for _, line in sentences(said, Names(copied))] == ["the copy of 1 task of a (a) failed on m2: drain"]
 
 
 def test_an_explanation_counts_copies_apart_and_leaves_out_the_machine_of_the_task(
