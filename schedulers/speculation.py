@@ -6,6 +6,7 @@ budgets, and that a task has one copy at most.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -71,9 +72,14 @@ class Speculation:
 
     @classmethod
     def of(cls, spec: Mapping[str, Any]) -> "Speculation | None":
-        """Return the rules of a job by its specification; None when its tasks get no copies."""
+        """Return the rules of a job by its specification; None when its tasks get no copies, or it has no valid rules.
+
+        A client may have stored anything: it stops no scheduler.
+        """
         said = spec.get(FIELD)
-        return cls(**said) if isinstance(said, Mapping) else None
+        with suppress(TypeError, BadInput):
+            return cls(**said) if isinstance(said, Mapping) else None
+        return None
 
     def typical(self, running: Iterable[Running[Task]], finished: Sequence[float], total: int) -> float | None:
         """Return how long tasks of a group of `total` take (seconds); None while too few finished or report progress.

@@ -1,5 +1,6 @@
 """Copies of slow tasks (semantics 41): a scheduler requests them for slow tasks of the jobs that it placed."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -26,6 +27,8 @@ MOST_CHUNKS = 256
 """Chunks of results of a job that one look reads."""
 MOST_ASKED = 500
 """Slow tasks of a job of which one call requests copies."""
+MOST_COPIES = 3
+"""Copies that a scheduler requests of one run: where the copies of a task fail, so would the next ones."""
 
 
 @dataclass(slots=True)
@@ -33,6 +36,8 @@ class Copies(Instrument):
     """Jobs whose tasks may get copies, with their rules; the loop adds them, the heartbeat looks at them."""
 
     _rules: dict[str, Speculation] = field(default_factory=dict)
+    _requested: dict[str, Counter[tuple[int, int]]] = field(default_factory=dict)
+    """The number of copies that it requested of runs of a job, by placement and task."""
     _owned: str = ""
     """The buckets of jobs that were its own at the last look (`schedulers/sharing.py`)."""
 
@@ -47,7 +52,7 @@ class Copies(Instrument):
         """Take over the jobs of the buckets in `owned`, and leave those of other buckets to their schedulers."""
         for job_id in list(self._rules):
             if owned[bucket_of(job_id)] != "1":
-                self._rules.pop(job_id, None)
+                self._forget(job_id)
         listed = cell.copied_jobs(by.partition("/")[0])
         new = [each for each in listed if owned[bucket_of(each)] == "1" and each not in self._rules]
         for job_id, spec in (cell.specs(new) if new else {}).items():
@@ -68,15 +73,23 @@ class Copies(Instrument):
         for job_id, rules in known:
             job = jobs.get(job_id)
             if job is None or job.state > JobState.HELD:
-                self._rules.pop(job_id, None)
+                self._forget(job_id)
                 _leave(cell, job_id, now, by)
                 continue
-            originals = [each for group in _copied(job) for each in _slow(cell, job, group, rules, now)][:MOST_ASKED]
+            requested = self._requested.setdefault(job_id, Counter())
+            slow = (each for group in _copied(job) for each in _slow(cell, job, group, rules, now))
+            originals = [each for each in slow if requested[each[1:]] < MOST_COPIES][:MOST_ASKED]
             if originals:
                 total = sum(group.total for group in job.groups if not group.copies)
                 budget = Budget(rules.budget(total), cell_budget(machines))
-                asked += cell.speculate(job_id, originals, budget, int(now * 1000), by)
+                added = cell.speculate(job_id, originals, budget, int(now * 1000), by)
+                requested.update(each[1:] for each in originals[:added])
+                asked += added
         return asked
+
+    def _forget(self, job_id: str) -> None:
+        self._rules.pop(job_id, None)
+        self._requested.pop(job_id, None)
 
 
 def _leave(cell: SchedulerStore, job_id: str, now: float, by: str) -> None:

@@ -7,7 +7,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUCKETS, JobSpec, TaskGroup, bucket_of
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.task_progress import TaskProgress
-from omega.schedulers.process.copies import Copies
+from omega.schedulers.process.copies import MOST_COPIES, Copies
 from omega.schedulers.speculation import Running, Speculation, cell_budget
 from tests.unit.schedulers.rig import Rig
 
@@ -57,6 +57,11 @@ def test_tasks_that_report_progress_are_compared_by_how_long_they_take(case: str
 def test_rules_that_would_copy_everything_are_refused(words: dict[str, float]) -> None:
     with pytest.raises(BadInput, match="speculation"):
         Speculation(**words)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("stored", [None, True, [], {"x": 1}, {"after": "3"}, {"copies": "x"}, {"factor": None}])
+def test_rules_that_no_job_file_stores_are_none(stored: object) -> None:
+    assert Speculation.of({"speculation": stored}) is None
 
 
 def test_the_budgets_grow_with_the_job_and_the_cell() -> None:
@@ -110,6 +115,25 @@ def test_a_copy_without_room_on_another_machine_waits_and_evicts_nothing() -> No
     assert (rig.job("a").groups[1].placed, rig.figures.conflicts) == (0, 0), "the machine of its original is left out"
     rig.end("a")
     assert rig.job("a").groups[1].total == 0
+    rig.check()
+
+
+def test_a_task_whose_copies_fail_gets_only_so_many() -> None:
+    rig, copies = Rig((100, 100), (100, 100)), Copies()
+    groups = TaskGroup((100, 100), 1), TaskGroup((100, 100), 0, copies=True)
+    rig.submit(JobSpec("a", "a", "batch", groups, spec={"speculation": {"after": 5.0}}))
+    rig.until(lambda: rig.left("a") == 0)
+    rig.rest()
+    rig.clock.seconds += 60
+    digest(rig.other, int(rig.clock.seconds * 1000))
+    for number in range(MOST_COPIES + 2):
+        asked = copies.request(rig.other, ALL, 2, rig.clock.seconds, "batch/0")
+        assert asked == (number < MOST_COPIES)
+        if asked:
+            rig.until(lambda: rig.job("a").groups[1].placed == 1)
+            ((placement, machine, _),) = rig.job("a").groups[1].runs
+            rig.other.end([TaskEnd(machine, placement, EndKind.FAILED)], int(rig.clock.seconds * 1000), "e")
+    rig.end("a")
     rig.check()
 
 
