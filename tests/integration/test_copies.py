@@ -79,7 +79,10 @@ def test_a_copy_whose_original_is_lost_runs_on_as_the_task(ground: Ground) -> No
 def test_a_task_reports_its_progress(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_reports, "EVERY_SECONDS", 0.0)
     agent, cell = ground.agent(), ground.cell
-    said = {"command": ["sh", "-c", 'echo 0.251 > "$OMEGA_PROGRESS"; sleep 60'], "grace": 500, "repeatable": True}
+    again, file = ground.state / "again", "$OMEGA_TASK_DIRECTORY/work/.omega-progress"
+    first = f"echo 0.251 > {file}; until test -e {again}; do sleep 0.02; done; exit 1"
+    command = f"test $OMEGA_ATTEMPT = 2 || {{ {first}; }}; sleep 60"
+    said = {"command": ["sh", "-c", command], "grace": 500, "restart": {"attempts": 1, "delay": 1}}
     groups = TaskGroup((100, 64), 1, 0, said), TaskGroup((100, 64), 0, 0, said, copies=True)
     cell.submit([JobSpec("a", "a", "batch", groups), JobSpec("b", "b", "batch", groups[:1])], 0, "ada")
     place(ground, Claim(0, 0, 1))
@@ -87,9 +90,9 @@ def test_a_task_reports_its_progress(ground: Ground, monkeypatch: pytest.MonkeyP
     look_until(agent, lambda: cell.reported_progress("a", [0]) == {0: [TaskProgress(0, 0, 25)]}, "its progress is kept")
     assert cell.reported_progress("b", [0]) == {}, "its tasks have no copies, so nothing reads it"
     assert not agent.progress.due(agent.kept.values()), "what has not changed is not sent again"
-    cell.stop("a", 1, "ada")
-    cell.housekeep(1, "batch/0")
-    look_until(agent, lambda: not cell.client.exists(f"omega:{{{cell.name}}}:progress:a"), "it is deleted with the run")
+    again.touch()
+    look_until(agent, lambda: not cell.reported_progress("a", [0]), "the next attempt has made none")
+    assert len(agent.kept) == 2, "they still run"
 
 
 @pytest.mark.parametrize("text", ["", "x", "-0.1", "1.01", "nan", "link", "pipe"])

@@ -8,6 +8,7 @@ from omega.arrays import array_index
 from omega.cellstate.model import Job
 from omega.cellstate.resources import Dimensions
 from omega.live.agent.places import PlacementKey
+from omega.live.agent.progress_reports import PROGRESS
 from omega.live.agent.runners import run_by
 from omega.live.agent.task_start import DECIDED, MARK
 from omega.live.runners.runner import Runner
@@ -112,7 +113,7 @@ def _directory(job: Job, group: int, place: Path, site: Site) -> str:
 
 def _progress(job: Job, place: Path) -> str:
     """Return the file for the progress of a task (progress_reports.py); empty for a job whose tasks have no copies."""
-    return str(place / "work" / ".omega-progress") if any(group.copies for group in job.groups) else ""
+    return str(place / "work" / PROGRESS) if any(group.copies for group in job.groups) else ""
 
 
 def _checks(policy: Policy, liveness: Mapping[str, Any]) -> dict[str, Any]:

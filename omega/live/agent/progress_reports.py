@@ -19,6 +19,8 @@ from omega.live.agent.kept import Kept
 from omega.live.agent.lease_file import now
 from omega.live.agent.places import PlacementKey
 
+PROGRESS = ".omega-progress"
+"""Name of the file, in the task's own directory."""
 EVERY_SECONDS = 10.0
 MOST_BYTES = 32
 """Bytes of a file that are read."""
@@ -30,8 +32,8 @@ class ProgressReports:
 
     _told: dict[str, frozenset[TaskProgress]] = field(default_factory=dict)
     """The last report about each job."""
-    _files: dict[PlacementKey, Path | None] = field(default_factory=dict)
-    """The file of each task; None of those that have none."""
+    _may: dict[PlacementKey, bool] = field(default_factory=dict)
+    """Whether the tasks that wrote a file were asked to, by their orders."""
     _last: dict[PlacementKey, TaskProgress] = field(default_factory=dict)
     """What each task reported last."""
     _looked: float = 0.0
@@ -45,7 +47,7 @@ class ProgressReports:
         if now() - self._looked < EVERY_SECONDS:
             return
         self._looked = now()
-        for known in (self._files, self._last):
+        for known in (self._may, self._last):
             for key in known.keys() - kept.keys():
                 del known[key]
         found = self._read(kept.values())
@@ -60,21 +62,21 @@ class ProgressReports:
     def _read(self, kept: Iterable[Kept]) -> dict[str, frozenset[TaskProgress]]:
         found = defaultdict[str, set[TaskProgress]](set)
         for each in kept:
-            key, file = each.key, self._file(each)
-            percent = None if file is None else read_percent(file)
-            if percent is not None:
+            key, file = each.key, each.place / "work" / PROGRESS
+            percent = read_percent(file)
+            if percent is not None and self._is_asked(each):
                 self._last[key] = TaskProgress(key.group, key.task, percent)
+            elif key in self._last and not file.exists():
+                del self._last[key]  # another attempt began
             if key in self._last and not each.leaving and not each.unlisted:
                 found[key.job].add(self._last[key])
         return {job_id: frozenset(tasks) for job_id, tasks in found.items()}
 
-    def _file(self, kept: Kept) -> Path | None:
-        if kept.key not in self._files:
-            file = ""
+    def _is_asked(self, kept: Kept) -> bool:
+        if kept.key not in self._may:
             with suppress(OSError, ValueError):
-                file = json.loads((kept.place / "order.json").read_text()).get("progress", "")
-            self._files[kept.key] = Path(file) if file else None
-        return self._files[kept.key]
+                self._may[kept.key] = bool(json.loads((kept.place / "order.json").read_text()).get("progress"))
+        return self._may.get(kept.key, False)
 
 
 def read_percent(file: Path) -> int | None:
