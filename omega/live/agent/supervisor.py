@@ -137,7 +137,8 @@ class Supervisor:
     def _start(self, attempt: int) -> "subprocess.Popen[bytes]":
         environment = {**self.order["environment"], "OMEGA_ATTEMPT": str(attempt)}
         if self.order.get("progress"):
-            Path(self.order["progress"]).unlink(missing_ok=True)  # of the attempt before
+            with suppress(OSError):  # there is none, or the task made something else of it
+                Path(self.order["progress"]).unlink()  # of the attempt before
         task = task_start.start(self.order, self.order["command"], environment, self.lease.end, self.store)
         for stream, name in ((task.stdout, "stdout"), (task.stderr, "stderr")):
             if stream is not None:

@@ -3,11 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from omega.cellstate.model import GroupStatus, Job
 from omega.cellstate.resources import Dimensions
 from omega.jobfile.reader import JobFile, load
 from omega.live.agent.orders import GRACE_MS, LOG_BYTES, Site, order
 from omega.live.agent.places import PlacementKey
+from omega.live.runners.runner import Runner, RunnerCommand, RunnerTask
 from omega.upkeep import OF_SERVICES
 
 PLACE = Path("/state/tasks/j.1.7.3")
@@ -68,6 +71,27 @@ def test_a_copy_has_the_identity_of_its_original_and_a_directory_of_its_own() ->
     assert (original["directory"], copy["directory"]) == ("/data", "/state/tasks/j.1.7.3/work")
     assert copy["environment"] == {**original["environment"], "OMEGA_COPY": "1"}
     assert original["environment"]["OMEGA_PROGRESS"] == original["progress"] == str(PLACE / "work" / ".omega-progress")
+
+
+class Box(Runner):
+    """Starts the command in a container that has the task's directory alone."""
+
+    def available(self) -> str:
+        return "1"
+
+    def start(self, task: RunnerTask) -> RunnerCommand:
+        return RunnerCommand(list(task.command), task.environment)
+
+
+@pytest.mark.parametrize(("about", "has"), [({}, True), ({"directory": "/data"}, False)])
+def test_a_container_has_the_file_for_progress_in_a_directory_of_its_own_alone(
+    about: dict[str, Any], *, has: bool
+) -> None:
+    copied = job(groups=[{"command": ["true"], "runner": "box"}] * 2, **about)
+    copied.groups[1].copies = True
+    site = Site("h1", 5, Path("/state/lease"), Dimensions(), {}, bool, runners={"box": Box()})
+    found = order(copied, PlacementKey("j", 0, 7, 3), PLACE, site, {})
+    assert ("progress" in found, "OMEGA_PROGRESS" in found["environment"]) == (has, has)
 
 
 def test_a_job_that_says_all() -> None:
