@@ -12,10 +12,11 @@ from omega.cellstate.audit import verify
 from omega.cellstate.backup import Backup, file as backup_file, read_backup
 from omega.cellstate.backup.restore import AHEAD, restore
 from omega.cellstate.errors import BadInput, Fenced
-from omega.cellstate.model import MachineSpec
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell, cells
 from omega.cellstate.shards import KEPT_MS
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Position
 from tests.contract.conftest import Make, Member, RedisStand, job
 from tests.contract.test_resend import everything, history
@@ -95,6 +96,15 @@ def test_a_restored_cell_goes_on(stand: RedisStand, again: Again) -> None:
     found = copy.job("new")
     assert found is not None
     assert (found.groups[0].finished, found.groups[0].unplaced) == (1, 1)
+    assert verify(copy).ok
+
+
+def test_jobs_with_copies_stay_listed_and_progress_is_left_out(stand: RedisStand, again: Again) -> None:
+    groups = TaskGroup((1, 1), 1), TaskGroup((1, 1), 0, copies=True)
+    stand.cell.submit([JobSpec("slow", "slow", "batch", groups)], 0, "ada")
+    stand.cell.report_progress("slow", 0, [TaskProgress(0, 0, 5)])
+    copy = again(read_backup(stand.cell, 1))
+    assert (copy.copied_jobs("batch"), copy.reported_progress("slow", [0])) == (["slow"], {})
     assert verify(copy).ok
 
 
