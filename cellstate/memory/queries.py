@@ -155,6 +155,11 @@ class MemoryQueries(Cell):
         return {j.id: job_of(self.ledger, j, spec=False) for j in rows}
 
     @override
+    def running(self, ids: Sequence[str]) -> dict[str, list[int]]:
+        jobs = self.ledger.J
+        return {job_id: [g.placed for g in jobs[job_id].groups] for job_id in ids if job_id in jobs}
+
+    @override
     def specs(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         return {job_id: dict(self.ledger.J[job_id].spec) if job_id in self.ledger.J else {} for job_id in ids}
 

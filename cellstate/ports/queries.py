@@ -118,6 +118,9 @@ class JobQueries(Protocol):
     def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
         """Return those of some jobs that are stored, without the parts that only schedulers and executors read."""
 
+    def running(self, ids: Sequence[str]) -> dict[str, list[int]]:
+        """Return how many tasks of each group run, of those of some jobs that are stored; their runs are not read."""
+
     def specs(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the fields of jobs that only schedulers and executors read; empty for a job that is not stored."""
 

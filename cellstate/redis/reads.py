@@ -226,6 +226,11 @@ class RedisReads(RedisCalls):
         return {job_id: job for job_id, job in jobs if job is not None}
 
     @override
+    def running(self, ids: Sequence[str]) -> dict[str, list[int]]:
+        jobs = ((job_id, self._job(job_id, record, b"")) for job_id, record in self._fields("jobs", ids) if record)
+        return {job_id: [group.placed for group in job.groups] for job_id, job in jobs if job is not None}
+
+    @override
     def specs(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         known = self._fields("specs", ids)
         return {job_id: self._record("specs", job_id, records.unpack, spec or b"") or {} for job_id, spec in known}

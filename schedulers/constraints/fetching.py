@@ -98,8 +98,7 @@ def fetch(
         snapshot.use = cell.kinds().get(asked.use) or KindUse.none(len(cell.dimensions))
         snapshot.pool_use = cell.pool_use() if snapshot.pools.limited else {}
     if asked.held:
-        jobs = cell.jobs_by_id(asked.held)
-        snapshot.held = {job_id: [group.placed for group in job.groups] for job_id, job in jobs.items()}
+        snapshot.held = cell.running(asked.held)
     if asked.placed:
         snapshot.placed = {job_id: _running(cell, cell.job(job_id)) for job_id in asked.placed}
     if asked.others:

@@ -312,6 +312,14 @@ def test_the_log_has_what_a_commit_was_decided_on(cell: AnyCell, member: Member,
     assert {fact.basis for fact in cell.facts(0, before)} == {None}
 
 
+def test_running_tasks_of_some_jobs_by_group(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", (1, 2), 3), job("b")], 0, "ada")
+    member.place("a", (1, 2), (2, 1))
+    assert cell.running(["b", "absent", "a"]) == {"a": [3], "b": [0]}
+    cell.end([TaskEnd(1, cell.runs([1])[0].placement, EndKind.FINISHED)], 1, "e1")
+    assert cell.running(["a"]) == {"a": [1]}
+
+
 def test_jobs_by_id_without_what_only_schedulers_read(cell: AnyCell) -> None:
     cell.submit([job("a", spec={"pool": "x"}), job("b", count=3)], 1, "ada")
     found = cell.jobs_by_id(["b", "absent", "a"])
