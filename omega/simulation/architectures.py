@@ -51,11 +51,11 @@ class Slice(PackedSnapshot):
         return False
 
     @override
-    def took_over(self, machines: Sequence[int]) -> None:
+    def took_over(self, machines: Sequence[int], gained: Sequence[int] | None = None) -> None:
         for machine in machines:
             if machine not in self.part:
                 self.rest[machine] = self.nothing
-        super().took_over(machines)
+        super().took_over(machines, gained)
 
 
 def parts(machines: int, shares: Mapping[str, float]) -> dict[str, range]:

@@ -129,13 +129,15 @@ class PackedSnapshot(Snapshot):
             self.changes += 1
             self._grow(int(reply.rows[:, 0].max()) + 1)
             self._take_in(reply.rows)
-            size, rest, numbers = self.dimensions, self.rest, self.numbers
+            size, rest, numbers, machines = self.dimensions, self.rest, self.numbers, reply.rows[:, 0].tolist()
+            before = [rest[machine] for machine in machines]
             for index, number, state, _, *amounts in reply.rows.tolist():
                 left = [has - used for has, used in zip(amounts[:size], amounts[size:], strict=True)]
                 takes = state == MachineState.UP and min(left) >= 0
                 rest[index] = packed(left) + self.guards if takes else self.nothing
                 numbers[index] = number if self.numbered else 0
-            self.took_over(reply.rows[:, 0].tolist())
+            known = zip(machines, before, strict=True)  # a machine may be repeated: its last state counts
+            self.took_over(machines, [machine for machine, had in known if self.has_more(rest[machine], had)])
         if reply.lanes is not None:
             self.lanes.apply(reply.lanes, full=reply.full)
         self.position = reply.position
@@ -173,15 +175,20 @@ class PackedSnapshot(Snapshot):
         """Whether changed machines need not be reported, so that all may be written at once."""
         return not self.watching and not self._dense
 
-    def took_over(self, machines: Sequence[int]) -> None:
-        """Record that the caller wrote `rest` of these machines."""
+    def took_over(self, machines: Sequence[int], gained: Sequence[int] | None = None) -> None:
+        """Record that the caller wrote `rest` of these machines, some of which `gained` room; None: perhaps all."""
         if self._dense:
             self._spread(machines)
-        if self.watching:
-            self.changed += machines
+        self._gained(machines if gained is None else gained)
+
+    def has_more(self, now: int, before: int) -> bool:
+        """Return whether an amount of `rest` has more of some resource than it had before."""
+        if now == before:
+            return False
+        return any(now >> at & MASK > before >> at & MASK for at in range(0, FIELD * self.dimensions, FIELD))
 
     def freed(self) -> NDArray[np.int64]:
-        """Return machines that changed since the last call while `watching`, and so may have gained room."""
+        """Return machines that may have gained room since the last call while `watching`."""
         if not self.changed:
             return NOBODY
         changed, self.changed = self.changed, []

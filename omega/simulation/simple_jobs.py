@@ -162,7 +162,7 @@ class SimpleJobs:
         """Place all tasks of a simple job, one by one, as `commit` does; None, without effect, for anything else.
 
         A decision on a `copy` needs no second validation when the cell did not change since. Its machines count as
-        changed at the next sync of a snapshot that is `watching`, as on a store: blocked jobs are retried. Other
+        changed at the next sync of a snapshot that is `watching`, as on a store. Other
         snapshots read their amounts.
         """
         job_id, claims, mode, detection, asserted = transaction

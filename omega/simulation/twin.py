@@ -75,11 +75,14 @@ class SimulatedTwin(MemoryCell):
         if copy.redescribed != ledger.redescribed:
             copy.redescribed, at = ledger.redescribed, -1
             copy.start(rows_of(ledger, ledger.M))
+        gained: list[int] | None = None
         if at < 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):
             rest[:] = free
             changed: Sequence[int] = range(len(free))
         else:
             changed = ledger.trail[at:]
+            if copy.watching:
+                gained = [machine for machine in changed if copy.has_more(free[machine], rest[machine])]
             for machine in changed:
                 rest[machine] = free[machine]
         if copy.numbered and len(changed) == len(free):
@@ -89,7 +92,7 @@ class SimulatedTwin(MemoryCell):
                 copy.numbers[machine] = numbers[machine]
         for machine in ledger.shut:
             rest[machine] = copy.nothing
-        copy.took_over(changed)
+        copy.took_over(changed, gained)
 
     # Placement
 
@@ -168,8 +171,8 @@ class SimulatedTwin(MemoryCell):
     ) -> tuple[Outcome, list[Placed]]:
         """Copy the free amounts of these machines from the snapshot; nothing else changed since its last sync.
 
-        The machines count as changed at the next sync of a snapshot that is `watching`, as on a store: blocked jobs are
-        retried. Other snapshots read their amounts.
+        The machines count as changed at the next sync of a snapshot that is `watching`, as on a store. Other snapshots
+        read their amounts.
         """
         ledger = self._ledger
         free, rest, total = ledger.free, copy.rest, len(machines)

@@ -37,6 +37,28 @@ def test_a_machine_takes_what_it_has() -> None:
     assert copy.take_each((0, 1), [0]) == []
 
 
+@pytest.mark.parametrize("kind", [ArraySnapshot, PackedSnapshot])
+@pytest.mark.parametrize(
+    ("used", "state", "gains"),
+    [
+        ((1, 2), MachineState.UP, False), ((2, 2), MachineState.UP, False), ((1, 1), MachineState.UP, True),
+        ((2, 1), MachineState.UP, True), ((0, 0), MachineState.DRAINED, False),
+    ],
+)  # fmt: skip
+def test_a_machine_is_freed_when_it_has_more_of_some_resource(
+    kind: type[ArraySnapshot] | type[PackedSnapshot], used: tuple[int, int], state: MachineState, gains: bool
+) -> None:
+    copy = kind(2)
+    if isinstance(copy, PackedSnapshot):
+        copy.watching = True
+    before, between = (MachineState.UP, (1, 2)), (MachineState.UP, (0, 0))
+    for version, states in enumerate([[before], [between, (state, used)]], 1):  # of a repeated row the last one counts
+        copy.freed()
+        rows = np.array([[0, version, up, 0, 10, 10, *held] for up, held in states], dtype=np.int64)
+        copy.apply(Reply(Position(version, "a"), full=version == 1, rows=rows))
+    assert copy.freed().tolist() == ([0] if gains else [])
+
+
 def test_what_was_claimed_is_compared_by_value() -> None:
     """A list that somebody changed, or one that was never claimed, is no proof that its claims fit."""
     need = packed_need((4, 4))
