@@ -1,11 +1,15 @@
 """Satisfaction of pools and jobs (§8) and starvation (§9)."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from omega.schedulers.fairshare.curves import Floats, Integers
 from omega.schedulers.fairshare.tree import Tree
 
 EPSILON = 1e-9
+Vector = Sequence[float] | Floats
+"""Amounts by resource: of few resources, loops cost less than arrays."""
 Triple = tuple[Floats, Floats, Floats]
 """Fair share, demand and usage, as shares (elements, resources)."""
 
@@ -52,21 +56,22 @@ def least_jobs(tree: Tree, own: Floats) -> Integers:
     return least
 
 
-def below(*, bound: Floats, usage: Floats, share: Floats, demand: Floats) -> bool:
+def below(*, bound: Vector, usage: Vector, share: Vector, demand: Vector) -> bool:
     """Whether `usage` is below `bound`: in all components whose share is below demand; where there is none, in any."""
-    open_ = share < demand - EPSILON
-    less = bound > usage + EPSILON
-    return bool(less[open_].all()) if open_.any() else bool(less.any())
+    less = [most > has + EPSILON for most, has in zip(bound, usage, strict=True)]
+    open_ = [low for low, part, wants in zip(less, share, demand, strict=True) if part < wants - EPSILON]
+    return all(open_) if open_ else any(less)
 
 
-def is_below_fair_share(share: Floats, demand: Floats, usage: Floats, tolerance: float, *, job: bool) -> bool:
+def is_below_fair_share(share: Vector, demand: Vector, usage: Vector, tolerance: float, *, job: bool) -> bool:
     """Return whether an element gets less than `tolerance` of its fair share.
 
     The tolerance of a job whose share is its whole demand is 1.
     """
-    if job and bool((share + 1e-4 >= demand).all()):
+    if job and all(part + 1e-4 >= wants for part, wants in zip(share, demand, strict=True)):
         tolerance = 1.0
-    return below(bound=np.minimum(share * tolerance, demand), usage=usage, share=share, demand=demand)
+    bound = [min(part * tolerance, wants) for part, wants in zip(share, demand, strict=True)]
+    return below(bound=bound, usage=usage, share=share, demand=demand)
 
 
 def starvation(

@@ -4,10 +4,8 @@ Shares are read from the epoch (semantics 34); what pools hold comes from the sn
 satisfaction follows every placement. Amounts are in the cell's smallest units.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, cached_property
-
-import numpy as np
 
 from omega.cellstate.fairness import Threshold, amounts_of, is_below
 from omega.cellstate.pools import NOBODY, ROOT, Epoch, Leaf, Pools, PoolShare
@@ -41,6 +39,7 @@ class EpochShares:
         self._families: dict[str, tuple[str, str]] = {}
         self.preemption = cache(pools.preemption)
         """The settings that hold for a pool."""
+        self._below: tuple[tuple[str, ...], Mapping[str, Sequence[str]]] | None = None
         self._leaves: dict[str, list[tuple[Leaf, tuple[float, ...]]]] | None = None
 
     def measure(self, name: str, needed: tuple[bool, ...]) -> Measure:
@@ -64,6 +63,16 @@ class EpochShares:
                 at = self.pools.parent_of(at)
             path = self._paths[leaf] = tuple(names)
         return path
+
+    def leaves_below(self, leaves: tuple[str, ...]) -> Mapping[str, Sequence[str]]:
+        """The leaves of every pool by its name: those that hold or want something, and the configured ones."""
+        if self._below is None or self._below[0] != leaves:
+            below: dict[str, list[str]] = {}
+            for leaf in sorted({*leaves, *(self.pools.leaves - {NOBODY})}):
+                for name in self.path(leaf):
+                    below.setdefault(name, []).append(leaf)
+            self._below = leaves, below
+        return self._below[1]
 
     def family(self, name: str) -> tuple[str, str]:
         """The tree and the parent of a pool: siblings have the same."""
@@ -138,14 +147,9 @@ class Standings:
         self._used: dict[str, list[int]] = {}
 
     @cached_property
-    def below(self) -> dict[str, list[str]]:
+    def below(self) -> Mapping[str, Sequence[str]]:
         """The leaves of every pool, by its name; leaves as `leaf_of` names them."""
-        leaves: dict[str, list[str]] = {}
-        configured = {name for name in self.shares.pools.leaves if name != NOBODY}
-        for leaf in sorted({*self.snapshot.usage.leaves(), *configured}):
-            for name in self.shares.path(leaf):
-                leaves.setdefault(name, []).append(leaf)
-        return leaves
+        return self.shares.leaves_below(tuple(self.snapshot.usage.leaves()))
 
     @cached_property
     def lanes(self) -> dict[str, list[int]]:
@@ -197,7 +201,7 @@ class Standings:
         if known is not None:
             totals = self.shares.epoch.totals[known.tree]
             wanted = [max(want, part * all_) for want, part, all_ in zip(wanted, known.demand, totals, strict=True)]
-        return Stand(share=np.array(share), demand=np.array(wanted), usage=np.array(used), unit=np.array(unit))
+        return Stand(share=share, demand=wanted, usage=used, unit=unit)
 
     def stands_below(self, name: str, need: Resources) -> bool:
         """Whether a pool stands below the share that it may claim, for one more task of this need."""
@@ -240,10 +244,6 @@ class Standings:
         """Whether a unit fits under the share that a pool may claim."""
         amounts = zip(self.used(name), unit, self.share(name), strict=True)
         return all(not more or has + more <= part for has, more, part in amounts)
-
-    def lacks(self, name: str) -> bool:
-        """Whether a pool holds less than its share of some resource; one without a total has no share to lack."""
-        return any(has < part < BOUNDLESS for has, part in zip(self.used(name), self.shares.due(name), strict=True))
 
     def wanted(self, name: str) -> Resources:
         """Return the sum of the unplaced tasks of a pool and of the pools below it."""

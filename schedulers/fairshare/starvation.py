@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from omega.schedulers.fairshare.curves import Floats
-from omega.schedulers.fairshare.satisfaction import EPSILON, is_below_fair_share
+from omega.schedulers.fairshare.satisfaction import EPSILON, Vector, is_below_fair_share
 
 
 class Status(IntEnum):
@@ -37,17 +36,18 @@ DEFAULTS = StarvationRules()
 class Stand:
     """How a job or a pool stands: fair share, demand and usage, as shares, and the least unit that it wants next."""
 
-    share: Floats
-    demand: Floats
-    usage: Floats
-    unit: Floats
+    share: Vector
+    demand: Vector
+    usage: Vector
+    unit: Vector
     job: bool = False
 
 
 def another_fits(stand: Stand) -> bool:
     """Return whether one more unit fits under the share in every resource that it needs."""
-    wanted = stand.unit > EPSILON
-    return bool(wanted.any()) and bool((stand.usage + stand.unit <= stand.share + EPSILON)[wanted].all())
+    each = zip(stand.unit, stand.usage, stand.share, strict=True)
+    fits = [has + more <= part + EPSILON for more, has, part in each if more > EPSILON]
+    return bool(fits) and all(fits)
 
 
 @dataclass(slots=True)

@@ -54,7 +54,9 @@ class PoolWatch:
                 del self._lacking[name]
         for name in standings.below:
             used, due = standings.used(name), standings.shares.due(name)
-            wants = standings.wanted(name) if standings.lacks(name) else ()
+            # A resource without a total has no share to lack.
+            lacks = any(has < part < BOUNDLESS for has, part in zip(used, due, strict=True))
+            wants = standings.wanted(name) if lacks else ()
             # As for evictions: below its share is a pool that is below it in each resource that its tasks need.
             if any(wants) and is_below(used, due, wants):
                 amounts = zip(used, due, wants, strict=True)

@@ -68,18 +68,13 @@ class JobsDue:
         operators = shares.pools.operators_from
         if operators is not None and work.job.precedence >= operators:
             return None
-        free = self._free(leaf)
-        # Tasks that were given room before, of this job too, hold it: they are no longer pending.
-        given = _amounts(work, work.admitted or [0] * len(work.left))
-        pending = zip(self._wanted(work, usage.wanted_by_leaf(leaf)), usage.claimed_by_leaf(leaf), strict=True)
-        others = zip(pending, _amounts(work, work.left), given, strict=True)
-        before = [max(0, wants - claimed - (own - had)) for (wants, claimed), own, had in others]
-        room = fitting(work, [has + had - first for has, had, first in zip(free, given, before, strict=True)])
-        if room == work.left:
+        free, share = self._free(leaf), self._share(work, leaf)
+        alone = share is not None and _lacks_room(work, free)
+        fits = [] if alone else self._fits(work, leaf, free, snapshot)
+        if fits == work.left:
             return None
-        share = self._share(work)
         if share is not None:
-            holds = _amounts(work, [work.holds(group) for group in range(len(work.left))])
+            holds = _amounts(work, list(map(work.holds, range(len(work.left)))))
             own_room = fitting(work, [part - has + _SMALL for part, has in zip(share.amounts, holds, strict=True)])
             if not (share.ahead or share.rivals or any(share.starting)):
                 # What other jobs of the pool held that want no more is for this one.
@@ -92,7 +87,18 @@ class JobsDue:
                 # Without its own share a job takes what its pool still lacks, then whatever is free.
                 rest = fitting(work, self._rest(shares, leaf))
                 return rest if any(rest) else None
-        return room
+        return fits
+
+    def _fits(self, work: Work, leaf: str, free: Sequence[float], snapshot: Snapshot) -> list[int]:
+        """Return how many tasks of a job fit, by group, beside what else its pool wants."""
+        usage, room = snapshot.usage, free
+        # Tasks that were given room before, of this job too, hold it: they are no longer pending.
+        wanted = map(sub, self._wanted(work, usage.wanted_by_leaf(leaf)), usage.claimed_by_leaf(leaf))
+        before = list(map(sub, wanted, _amounts(work, work.left)))
+        if work.admitted is not None:
+            given = _amounts(work, work.admitted)
+            room, before = list(map(add, free, given)), list(map(add, before, given))
+        return fitting(work, [has - first if first > 0 else has for has, first in zip(room, before, strict=True)])
 
     def _rest(self, shares: EpochShares, leaf: str) -> list[float]:
         """Return what a leaf pool lacks of what is due to it."""
@@ -108,7 +114,7 @@ class JobsDue:
 
     def beyond(self, work: Work) -> float:
         """Return how long (seconds) room stays free before a job takes more of it than is due; infinite for never."""
-        share = self._share(work)
+        share = self._share(work, leaf_of(*work.whose))
         if share is None:
             return inf
         if self._now < self._since + STARTING_SECONDS and any(share.starting):
@@ -118,15 +124,14 @@ class JobsDue:
                 return inf
         return LEAVES_SECONDS * min(MOST_AHEAD, share.ahead + share.rivals)
 
-    def _share(self, work: Work) -> JobShare | None:
-        """Return the share of a job; None for one that the epoch does not name."""
+    def _share(self, work: Work, leaf: str) -> JobShare | None:
+        """Return the share of a job of a leaf pool; None for one that the epoch does not name."""
         if self._shares is None:
             return None
-        pool = leaf_of(*work.whose) or NOBODY
-        jobs = self._jobs.get(pool)
+        jobs = self._jobs.get(leaf)
         if jobs is None:
-            jobs = self._jobs[pool] = shares_of_jobs(self._shares, pool)
-        return jobs.get(work.id)
+            jobs = self._jobs[leaf] = shares_of_jobs(self._shares, leaf or NOBODY)
+        return jobs.get(work.job.id)
 
     def _wanted(self, work: Work, wanted: Sequence[int]) -> Sequence[int]:
         """Return what the pending tasks of a job's pool want, without those of lower precedence."""
@@ -136,7 +141,7 @@ class JobsDue:
         lower = self._lower.get((leaf, precedence))
         if lower is None:
             lower = self._lower[leaf, precedence] = _lower(self._snapshot.lanes, leaf, precedence, len(wanted))
-        return list(map(sub, wanted, lower))
+        return list(map(sub, wanted, lower)) if any(lower) else wanted
 
     def _free(self, leaf: str) -> list[float]:
         """Return what is free on the machines of a leaf pool's tree, below the limits of the pool and those above."""
@@ -159,6 +164,14 @@ class JobsDue:
                 if name in pool.upper:
                     free[d] = min(free[d], pool.upper[name] - used[d])
         return free
+
+
+def _lacks_room(work: Work, free: Sequence[float]) -> bool:
+    """Return whether a job has more unplaced tasks than fit, whatever else is to be counted; False where unknown."""
+    if len(work.left) > 1:
+        return False
+    more = work.left[0] - (work.admitted[0] if work.admitted else 0)
+    return any(has < more * amount for has, amount in zip(free, work.need(0), strict=True) if amount)
 
 
 def _lower(lanes: Lanes, leaf: str, precedence: int, dimensions: int) -> Sequence[int]:

@@ -17,12 +17,13 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Whose
 from omega.schedulers.constraints.demands import demands
 from omega.schedulers.queue.group_table import GroupTable
-from omega.schedulers.queue.left_room import LeftRooms, Machines
+from omega.schedulers.queue.left_room import SMALL, LeftRooms, Machines
 from omega.schedulers.queue.ranks import Promise, Ranks
 from omega.schedulers.queue.shapes import Alike, ByShape
 from omega.schedulers.queue.turns import RequeueRound, Sharing
 from omega.schedulers.work import Work
 
+NO_MACHINES = np.empty(0, dtype=np.int64)
 POLICY = "a policy"
 """What requeued a job for another reason than freed room or a raised limit."""
 
@@ -34,6 +35,8 @@ class Blocked(ByShape):
         """Create without jobs."""
         super().__init__(ranks)
         self.table = GroupTable()
+        self._freed: Machines = NO_MACHINES
+        """Machines that gained room since the last distribution."""
         self.again: list[Machines] = []
         """Machines with room left after all jobs requeued for them have been tried."""
         self._waiting: set[Alike] = set()
@@ -93,11 +96,7 @@ class Blocked(ByShape):
     def return_passed(self, alike: Alike) -> None:
         """Give the jobs of a group that were passed over their places again."""
         group = self.groups[alike]
-        for work in group.return_passed():
-            within = self.ranks.within(work)
-            if group.works[work.id][:2] != within:
-                group.put(within, work)
-            self._note_holding(work)
+        group.return_passed()
         self._waiting.add(alike)
         self._put(alike)
 
@@ -182,6 +181,17 @@ class Blocked(ByShape):
         """Return when room is offered again that jobs left (seconds): 0 for at once; None while there is none."""
         return 0.0 if self.offers_all else self.left.next_due()
 
+    def is_offered(self, snapshot: Snapshot, now: float) -> bool:
+        """Return whether there is room to distribute at a time in seconds."""
+        due = self.next_due()
+        return len(self._gather(snapshot)) > 0 or bool(self.again) or (due is not None and due <= now + SMALL)
+
+    def _gather(self, snapshot: Snapshot) -> Machines:
+        """Return the machines that gained room since the last distribution."""
+        if len(freed := snapshot.freed()):
+            self._freed = distinct([self._freed, freed])
+        return self._freed
+
     def others(self) -> set[str]:
         """Return the names of the jobs whose runs matter to a job here."""
         return set(self._names)
@@ -201,25 +211,22 @@ class Blocked(ByShape):
 
         With a `promise`, ranks follow the distribution: no job is requeued for more than its turns gave it.
         """
-        fresh, again = snapshot.freed(), self.again
-        self.again = []
+        fresh, again, lines = self._gather(snapshot), self.again, self.table
+        self._freed, self.again = NO_MACHINES, []
         if not self.groups:
             self.left, self.offers_all = LeftRooms(), False
             return []
-        lines = self.table
         if len(fresh) and lines.unfit.any():
             lines.unfit &= ~(lines.least <= snapshot.amounts(fresh).max(axis=1)).all(axis=1)
         machines = distinct([fresh, *again]) if again else fresh
         if self.offers_all:
             machines, self.offers_all = np.flatnonzero(snapshot.up), False
-        requeued: list[Work] = []
         self.left.follow(snapshot, lines.smallest())
-        if len(machines):
-            sharing = Sharing(self, snapshot, machines, promise)
-            requeued += sharing.among(~lines.unfit)
-            self.left.give(machines, sharing.room, lines.smallest())
-            if sharing.left:
-                self.left.add(machines, sharing.room, lines.smallest(), now)
+        sharing = Sharing(self, snapshot, machines, promise)
+        if requeued := sharing.among(~lines.unfit):
+            self.left.give(sharing.machines, sharing.room, lines.smallest())
+        if sharing.left:
+            self.left.add(sharing.machines, sharing.room, lines.smallest(), now)
         for offer in self.left.due(now):
             sharing = Sharing(self, snapshot, offer.machines, promise, offer.room, offer.stayed)
             requeued += sharing.among(~lines.unfit)

@@ -24,7 +24,8 @@ class EvictingJobs:
     def __init__(self, blocked: Blocked) -> None:
         """Scan these jobs."""
         self._blocked = blocked
-        self._scan_at = 0.0
+        self.scan_at = 0.0
+        """When blocked jobs may be scanned next (seconds)."""
         self._scanned = self._epoch = 0
         self.to_scan = 0
         """Number of groups of the current scan that have not been scanned; 0 while no job is blocked."""
@@ -43,7 +44,7 @@ class EvictingJobs:
 
     def next_due(self) -> float | None:
         """Return when the next scan is due (seconds); None when there is nothing to scan."""
-        return self._scan_at if self.to_scan and len(self._blocked) else None
+        return self.scan_at if self.to_scan and len(self._blocked) else None
 
     def requeue(self, snapshot: Snapshot, preemption: Preemption, rng: Random, now: float) -> list[Work]:
         """Remove and return the blocked jobs that may evict now."""
@@ -65,9 +66,9 @@ class EvictingJobs:
             return []
         if snapshot.changes != self._changes:
             self._changes, self.to_scan = snapshot.changes, len(blocked.groups)
-        if not self.to_scan or now < self._scan_at:
+        if not self.to_scan or now < self.scan_at:
             return []
-        self._scan_at = now + SCAN_SECONDS
+        self.scan_at = now + SCAN_SECONDS
         groups = list(blocked.groups)
         self._scanned %= len(groups)
         requeued = []

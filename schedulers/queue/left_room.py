@@ -13,7 +13,7 @@ LEFT_SECONDS = 0.05
 """Interval in seconds at which left room is offered again."""
 MOST_TURNS = 5
 """Maximum number of times that it is offered."""
-_SMALL = 1e-6
+SMALL = 1e-6
 Machines = NDArray[np.int64]
 
 
@@ -24,11 +24,17 @@ class LeftRoom:
     size: int
     since: float
     turns: int = 0
+    next_due: float = 0.0
+    """When it is offered next (seconds)."""
 
-    @property
-    def next_due(self) -> float:
-        """When it is offered next (seconds)."""
-        return self.since + LEFT_SECONDS * (self.turns + 1)
+    def __post_init__(self) -> None:
+        self.next_due = self.since + LEFT_SECONDS * (self.turns + 1)
+
+    def offered(self) -> float:
+        """Count an offer; return how long (seconds) the room stayed free."""
+        self.turns += 1
+        self.next_due = self.since + LEFT_SECONDS * (self.turns + 1)
+        return LEFT_SECONDS * self.turns
 
 
 @dataclass(slots=True)
@@ -105,12 +111,10 @@ class LeftRooms:
 
         What is taken of an offer, before the next call, is taken of the table.
         """
-        due = [each for each in self._rooms if each.next_due <= now + _SMALL]
+        due = [each for each in self._rooms if each.next_due <= now + SMALL]
         if not due:
             return []
-        stayed = {id(each): LEFT_SECONDS * (each.turns + 1) for each in due}
-        for each in due:
-            each.turns += 1
+        stayed = {id(each): each.offered() for each in due}
         last = [each.turns >= MOST_TURNS for each in self._rooms]
         offers = self._offers(stayed, last=True) if any(last) else {}
         if any(last):
@@ -129,4 +133,4 @@ class LeftRooms:
 
     def next_due(self) -> float | None:
         """Return when room is offered next (seconds); None while there is none."""
-        return min((each.next_due for each in self._rooms), default=None)
+        return min([each.next_due for each in self._rooms]) if self._rooms else None

@@ -213,7 +213,7 @@ class Queue:
         # A blocked job may wait for a machine that joined or changed.
         attributes = snapshot.attributes.used and bool(len(self.blocked)) and lacking(snapshot)
         others, use = set[str](), ""
-        held = self._holding(snapshot) if self.ranks.bounds else ()
+        held = self._holding(snapshot) if self.ranks.bounds and self._may_requeue(snapshot, now) else ()
         if now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             use = kind if len(self.limited) else ""
@@ -222,6 +222,13 @@ class Queue:
         if not (attributes or others or use or held):
             return None
         return Fetch(attributes, others=tuple(sorted(others)), use=use, held=held)
+
+    def _may_requeue(self, snapshot: Snapshot, now: float) -> bool:
+        """Return whether blocked jobs may be requeued now, apart from pools whose stand changed."""
+        moved = snapshot.epoch is not self._epoch or snapshot.changed_others
+        if moved or self._evicting.scan_at <= now or (self._until and self._until[0][0] <= now):
+            return True
+        return self.blocked.is_offered(snapshot, now)
 
     def _holding(self, snapshot: Snapshot) -> tuple[str, ...]:
         """Return the blocked jobs whose running tasks may have ended since they were counted, some at a time."""
@@ -298,7 +305,7 @@ class Queue:
 
     def _make_ready(self, requeued: Sequence[Work], now: float) -> None:
         """Add requeued jobs to the ready ones; some leave the room to others for a time."""
-        here = self._lanes_here(requeued) if self.follows_use else ()
+        here = self._lanes_here(requeued) if requeued and self.follows_use else ()
         for work in requeued:
             by_policy = work.requeued_by is None
             if by_policy:

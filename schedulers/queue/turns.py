@@ -70,9 +70,10 @@ class Sharing:
         room: Amounts | None = None, stayed: float = 0.0,
     ) -> None:  # fmt: skip
         """Create; nothing is distributed yet."""
-        self.blocked, self.snapshot, self.machines, self.promise = blocked, snapshot, machines, promise
-        self.lines = blocked.table
-        self.room, self.stayed = snapshot.amounts(machines) if room is None else room, stayed
+        self.blocked, self.snapshot, self.promise, self.lines = blocked, snapshot, promise, blocked.table
+        self.offered, self.stayed = machines, stayed
+        self.machines, self.room = self._with_room(machines, snapshot) if room is None else (machines, room)
+        """Those of the machines that may hold a task, and their room."""
         self.left = False
         """Whether some job left room to others."""
         self._given: dict[str, Work] = {}
@@ -81,17 +82,26 @@ class Sharing:
         self._unknown = True
         """Whether room was given since the groups that fit were computed."""
 
+    def _with_room(self, machines: Machines, snapshot: Snapshot) -> tuple[Machines, Amounts]:
+        room = snapshot.amounts(machines)
+        fits = (room >= self.lines.smallest()[:, None]).all(axis=0)
+        return machines[fits], room[:, fits]
+
     def among(self, waiting: Mask) -> list[Work]:
         """Remove and return, in the policy's order, jobs of the groups `waiting` that the room may hold."""
-        lines, requeued = self.lines, list[Work]()
+        lines, requeued, ranked = self.lines, list[Work](), False
+        if not len(self.machines):
+            return requeued
         while True:
             if self._unknown:
                 waiting = waiting & (lines.least <= self.room.max(axis=1)).all(axis=1)
-                lines.rerank(self.blocked.ranks)
-                self._unknown = False
+                self._unknown, ranked = False, False
             candidates = np.flatnonzero(waiting)
             if not len(candidates):
                 break
+            if len(candidates) > 1 and not ranked:
+                lines.rerank(self.blocked.ranks)
+                ranked = True
             line, rival = lines.first_two(candidates)
             alike = lines.alike[line]
             if alike is None:
@@ -110,7 +120,9 @@ class Sharing:
             self.blocked.discard(work.id)
         for alike in self._passed:
             self.blocked.return_passed(alike)
-        rounds = {due: RequeueRound(self.machines, due) for due in (True, False)}
+        if not (works or self._given):
+            return works
+        rounds = {due: RequeueRound(self.offered, due) for due in (True, False)}
         works += self._given.values()
         for work in works:
             round_ = work.requeued_by = rounds[work.id in self._given and work.id not in self._beyond]
