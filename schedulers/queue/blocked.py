@@ -12,10 +12,10 @@ import numpy as np
 
 from omega.cellstate.array_snapshot import distinct
 from omega.cellstate.replies import Awaited, awaited_of
-from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.usage import Whose
 from omega.schedulers.constraints.demands import demands
+from omega.schedulers.fitting import Amounts
 from omega.schedulers.queue.group_table import GroupTable
 from omega.schedulers.queue.left_room import SMALL, LeftRooms, Machines
 from omega.schedulers.queue.ranks import Promise, Ranks
@@ -77,13 +77,16 @@ class Blocked(ByShape):
             self.uncounted.add(work.id)
 
     def hold_back(self, work: Work, snapshot: Snapshot | None) -> None:
-        """Add a job to which no room is due now: all that could hold a task of it is offered to it."""
-        if not (self.offers_all or isinstance(work.requeued_by, RequeueRound)):  # else it was offered room just now
-            needs = [work.need(group) for group, left in enumerate(work.left) if left]
-            self.offers_all = snapshot is None or any(holds_one(snapshot, need) for need in needs)
+        """Add a job to which no room is due now: all that could hold a task of it, or of another job, is offered.
+
+        Jobs of its pool left room to it while it was tried, also room that is too small for it.
+        """
+        offered = isinstance(work.requeued_by, RequeueRound)  # just now
         self.tried(work)
         work.admitted = None
         self._waiting.add(self.add(work))
+        if not (offered or self.offers_all):
+            self.offers_all = snapshot is None or holds_one(snapshot, self.table.smallest())
 
     def pass_over(self, alike: Alike) -> bool:
         """Pass over the first job of a group, which leaves room to others; return whether another one is left."""
@@ -243,10 +246,10 @@ class Blocked(ByShape):
         return Sharing(self, snapshot, machines, promise).among(concerned)
 
 
-def holds_one(snapshot: Snapshot, need: Resources) -> bool:
+def holds_one(snapshot: Snapshot, need: Amounts) -> bool:
     """Return whether some machine has room for a task."""
     fits = np.ones(snapshot.size, dtype=np.bool_)
-    for room, amount in zip(snapshot.room, need, strict=True):
+    for room, amount in zip(snapshot.room, need.tolist(), strict=True):
         fits &= room >= amount
     return bool(fits.any())
 

@@ -69,11 +69,15 @@ def test_a_job_to_which_no_room_was_due_is_offered_it_again_and_one_that_did_not
     assert requeued(blocked, snapshot) == []
 
 
-@pytest.mark.parametrize(("free", "due"), [((0, 9), None), ((1, 1), 0.0)])
-def test_room_is_offered_at_once_to_a_job_that_is_held_back_only_if_some_may_hold_it(
-    free: tuple[int, int], due: float | None
+@pytest.mark.parametrize(
+    ("need", "free", "due"),
+    [((1, 1), (0, 9), None), ((1, 1), (1, 1), 0.0), ((2, 2), (1, 1), 0.0), ((2, 2), (0, 9), None)],
+    ids=["full", "room", "room for another job", "full for both"],
+)
+def test_room_is_offered_at_once_to_a_job_that_is_held_back_only_if_some_may_hold_it_or_another_one(
+    need: tuple[int, int], free: tuple[int, int], due: float | None
 ) -> None:
-    blocked = blocked_of(work("a"))
+    blocked = blocked_of(work("a", group(need, 1)), work("b"))
     found = blocked.discard("a")
     assert found is not None
     blocked.hold_back(found, copy((0, 0), free))
