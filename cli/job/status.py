@@ -132,7 +132,10 @@ def _share(status: JobStatus) -> str:
 
 
 def _text(value: object) -> str:
-    return ", ".join(f"{name}: {each}" for name, each in value.items()) if isinstance(value, Mapping) else str(value)
+    """Return a field of a job as text; one with defaults alone, such as `speculation`, is true."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    return ", ".join(f"{name}: {each}" for name, each in value.items()) or "true"
 
 
 def _history(job: "Job", past: Past) -> str:

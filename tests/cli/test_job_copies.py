@@ -45,6 +45,7 @@ def test_what_gets_no_copies_is_refused_with_the_reason(omega: Omega, case: str)
 
 def test_the_group_for_copies_is_none_that_commands_name(omega: Omega, cell: RedisCell) -> None:
     job_id = omega.json(*REPEATABLE, "true", "--name", "a", "--count", "3", "--", "true")["jobs"][0]["id"]
+    assert "\nspeculation   true\n" in omega.text("job", "status", "a")
     omega.run("job", "resize", "a", "2")
     job = cell.job(job_id)
     assert job is not None
