@@ -122,6 +122,9 @@ def test_evictions_make_room_for_the_minimum_alone(least: int, evicted: int) -> 
         snapshot.residents.learn([each.machine], snapshot.number, [each])
     high = gang(group((1, 1), 9), least=least, precedence=5)
     policy = PrecedencePreemption()
+    snapshot.now, high.until = 5.0, 6.0
+    assert suspects(policy, high, snapshot, Random(1)) is None, "a policy delays it"
+    high.until = 5.0
     assert suspects(policy, high, snapshot, Random(1)) is not None
     claims = evictions(policy, high, snapshot, FirstFit(), Random(1))
     assert sum(count for claim in claims for _, count in claim.evict) == evicted

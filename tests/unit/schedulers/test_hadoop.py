@@ -140,6 +140,11 @@ def test_the_youngest_tasks_of_a_pool_above_its_share_go_up_to_the_fair_share() 
     assert slots.evict(HadoopPreemption(fair_timeout=0.0), 1.0) == {"r3": 4, "r2": 4}
 
 
+def test_single_tasks_go_as_well_and_all_of_the_youngest_run() -> None:
+    slots = Slots(Pool("rich"), Pool("poor"), held=(8, 3, 3, 1, 1))
+    assert slots.evict(HadoopPreemption(fair_timeout=0.0), 1.0) == {"r5": 1, "r4": 1, "r3": 3, "r2": 3}
+
+
 def test_only_half_a_share_for_the_whole_timeout_evicts() -> None:
     slots, policy = Slots(Pool("rich"), Pool("poor")), HadoopPreemption(fair_timeout=10.0)
     policy.observe(slots.look(), 1.0)

@@ -90,6 +90,19 @@ def test_a_lane_whose_rank_was_dropped_takes_its_new_place(monkeypatch: pytest.M
     assert [each.id for each in (first, ready.pop(0.0), ready.pop(0.0)) if each] == ["j0", "j3", "j1"]
 
 
+def test_without_kin_a_job_that_holds_more_changes_the_ranks_of_all_lanes() -> None:
+    class Unrelated(ByPool):
+        def kin(self, lane: Hashable) -> Hashable | None:
+            return None
+
+    policy = Unrelated({"a": 1.0, "b": 1.0})
+    ranks = Ranks(policy)
+    assert [ranks.rank("a"), ranks.rank("b")] == [1.0, 1.0]
+    policy.numbers = {"a": 2.0, "b": 3.0}
+    ranks.forget_of("a")
+    assert [ranks.rank("a"), ranks.rank("b")] == [2.0, 3.0]
+
+
 def epoch_of(**shares: float) -> Epoch:
     none = (0.0,)
     pools = {

@@ -119,4 +119,5 @@ def test_a_job_that_is_ready_alone_is_one_lane_keeps_its_place_and_may_leave() -
     ready.add(work("alone"))
     assert ready.discard("alone") is not None
     ready.add(work("next", order=1))
-    assert [found.id for _ in range(2) if (found := ready.pop(0.0))] == ["next"]
+    ready.add_all([work("later", order=2), work("earlier", order=0)])
+    assert drain(ready, 0.0) == ["earlier", "next", "later"]
