@@ -67,11 +67,17 @@ def clock(at_ms: int, now_ms: int | None = None) -> str:
 def _sentences(events: Sequence[Event], names: Names) -> Iterator[str]:
     """Yield a sentence for each job and sort of event, or one sentence for more than `MOST_JOBS` jobs."""
     sorts: dict[tuple[Any, ...], list[Event]] = {}
+    last: dict[str, list[Event]] = {}
     for event in events:
+        if "events" in event.more and event.kind in last:  # the number of further ones like the last
+            last[event.kind].append(replace(event, job=last[event.kind][-1].job))
+            continue
         if event.kind == "drop" and names.are_copies(event):
             continue  # the end of a copy says it
         own = [event.more.get(word) for word in ("verdict", "member", "state", "tree", "job_kind")]
-        sorts.setdefault((event.kind, *own, _sort_of_reason(event), names.are_copies(event)), []).append(event)
+        sort = (event.kind, *own, _sort_of_reason(event), names.are_copies(event))
+        alike = last[event.kind] = sorts.setdefault(sort, [])
+        alike.append(event)
     for alike in sorts.values():
         by_job: dict[str | None, list[Event]] = {}
         for event in alike:

@@ -193,3 +193,17 @@ def test_a_question_about_a_job_reads_a_bounded_part_of_a_long_log(
     if words[0] == "events":  # a record has only the number of finished tasks
         whole["events"] = [each for each in whole["events"] if each["kind"] != "finished"]
     assert bounded == whole
+
+
+def test_a_history_sums_up_many_alike_events_of_a_version_in_one_sentence(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 6)
+    omega.run("job", "run", "--name", "wide", "--count", "24", "--cpu", "1", "--duration", "1h", "--detach")
+    wide = omega.json("job", "status", "wide")["id"]
+    member = cell.register_scheduler("batch/0", "n", 60_000, 0)
+    claims = tuple(Claim(machine, 0, 4) for machine in range(6))
+    cell.commit(CommitRequest(member, 1, [Transaction(wide, claims)], Position(), LATER))
+    digest(cell, LATER + 20_000)
+    text = omega.text("job", "status", "wide")
+    assert "placed 24 tasks of wide" in text
+    assert "on 6 machines" in text
+    assert "?" not in text.partition("after  version")[2]
