@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from omega.cellstate.resources import format_amount
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_option, force_option
@@ -48,10 +49,18 @@ def history(app: App, job: str, pair: tuple[int, int] | None) -> None:
 
 def _show(changes: list[dict[str, Any]], nothing: str) -> None:
     for each in changes:
-        before, after = ("–" if each[side] is None else json.dumps(each[side]) for side in ("before", "after"))
+        before, after = (_text(each["field"], each[side]) for side in ("before", "after"))
         render.line(f"  {each['field']}: {before} → {after}")
     if not changes and nothing:
         render.line(f"  {nothing}")
+
+
+def _text(field: str, value: object) -> str:
+    """Return the value of a field; amounts as job files have them."""
+    _, is_need, resource = field.rpartition(".resources.")
+    if is_need and isinstance(value, int):
+        return format_amount(resource, value)
+    return "–" if value is None else json.dumps(value)
 
 
 @click.command()

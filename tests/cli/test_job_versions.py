@@ -6,6 +6,7 @@ import pytest
 
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cli.job.history import _text
 from tests.cli.conftest import Omega, eventually, executor, join, scheduler
 from tests.cli.test_job_update import job, looked_after
 
@@ -90,3 +91,8 @@ def test_a_drained_machine_that_holds_a_service_warns_without_a_deadline(omega: 
     said = omega.run("machine", "drain", name).stderr
     assert f"machine {name}: drained without a deadline, and keeps web: services do not end by themselves" in said
     assert "deadline" not in omega.run("machine", "drain", name, "--deadline", "1h").stderr
+
+
+def test_differences_of_needs_are_in_the_units_of_job_files() -> None:
+    shown = [("tasks.a.resources.cpu", 1000), ("tasks.a.resources.memory", 512), ("tasks.a.count", 3), ("wait", None)]
+    assert [_text(field, value) for field, value in shown] == ["1", "512Mi", "3", "–"]
