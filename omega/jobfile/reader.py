@@ -190,6 +190,8 @@ def _reason(error: Any, job: type[JobForm]) -> str:
         known = fields_at(tuple(around), job)
         near = get_close_matches(str(name), known, 1)
         hint = f"did you mean {near[0]}? " if near else ""
+        if "resources" in known and name in Dimensions().names:  # as every cell has them
+            hint = f"did you mean resources: {{{name}: …}}? "
         return f"unknown field; {hint}allowed: {', '.join(known)}"
     if kind == "value_error":
         return str(context["error"]).replace(repr(value), shown(value))

@@ -166,6 +166,10 @@ def test_the_resources_of_another_cell() -> None:
          "constraints, spread, different_machines, near, apart_from, locality, restart, health, time_limit, "
          "repeatable, grace, log_limit, "
          "array")),
+        ("name: a\ntasks:\n- cpu: 2",
+         ("3: tasks[0].cpu: unknown field; did you mean resources: {cpu: …}? allowed: name, count, resources, command, "
+          "runner, image, duration, constraints, spread, different_machines, near, apart_from, locality, restart, "
+          "health, time_limit, repeatable, grace, log_limit, array")),
         ("name: a\ntasks:\n- locality: {zones: [a]}",
          "3: tasks[0].locality.zones: unknown field; allowed: machines, where, domains, wait"),
         ("name: a\ntasks:\n- locality: {wait: [5s]}",
