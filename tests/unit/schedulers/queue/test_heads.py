@@ -77,12 +77,15 @@ def test_the_order_is_that_of_all_lanes(told: list[tuple[str, int, int]]) -> Non
 
 
 @pytest.mark.parametrize("many", [0, 10**9])
-def test_a_lane_whose_rank_was_dropped_takes_its_new_place(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+@pytest.mark.parametrize("lanes", [4, 20])
+def test_a_lane_whose_rank_was_dropped_takes_its_new_place(
+    monkeypatch: pytest.MonkeyPatch, lanes: int, many: int
+) -> None:
     monkeypatch.setattr(module, "MANY", many)
     policy = ByPool()
     ranks = Ranks(policy)
     ready = Ready(ranks)
-    for pool in range(4):
+    for pool in range(lanes):
         ready.add(work(((1,), 1), name=f"j{pool}", order=pool, pool=f"p{pool}"))
     first = ready.pop(0.0)
     policy.numbers["p3"] = -1.0
