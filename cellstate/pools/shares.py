@@ -69,7 +69,7 @@ class Epoch:
     and, under ``TREE/<Root>``, of the roots; `leaf_shares` those of each job of a leaf, by tree, in the order of
     `leaves`. The rest is what it was computed from: leaves by tree, volume and last share of integral guarantees
     before, and the seconds since the epoch before (None: there was none). `published` is the cell's version right after
-    the publication, `took_ms` the time that it took to compute them.
+    the publication, `took_ms` the processor time that computing them took.
     """
 
     number: int

@@ -35,7 +35,9 @@ STAGGER = 0.25
 NAMING_MS = 100
 """Minimum length of an epoch in milliseconds while a job waits for an epoch that names it."""
 REST_PART = 4
-"""An epoch is at least so many times as long as it took to compute: most of the time none is computed."""
+"""An epoch is at least so many times as long as the processor time that it took: most of the time none is computed."""
+MOST_REST_MS = 60_000
+"""Time in milliseconds after which the next epoch is due, however long the last one took."""
 GATHER_SECONDS = 0.03
 """Time in seconds for which the epoch that names a job waits for others that are submitted with it."""
 LOOK_SECONDS = 0.02
@@ -100,7 +102,7 @@ class Publisher:
 
     def publish(self, by: str, now_ms: int | None = None, period_ms: int = PERIOD_MS) -> int:
         """Publish the next epoch; returns the cell's version then, 0 when another scheduler was first."""
-        cell, snapshot, began = self.cell, self.snapshot, time.monotonic()
+        cell, snapshot, began = self.cell, self.snapshot, time.thread_time()
         pools, previous, number = cell.pools(), readable_epoch(cell), cell.next_epoch()
         reply, jobs = cell.demands(snapshot.position)
         snapshot.apply(reply)
@@ -110,7 +112,7 @@ class Publisher:
             pools, jobs, totals_of(pools, snapshot, cell.dimensions.names), cell.dimensions.names, previous,
             version=snapshot.position.version, at_ms=at_ms, by=by,
         )  # fmt: skip
-        took_ms = round(1000 * (time.monotonic() - began))
+        took_ms = round(1000 * (time.thread_time() - began))  # a halt or a slow store is no work
         return cell.publish_epoch(replace(epoch, number=number, took_ms=took_ms), period_ms, at_ms)
 
 
@@ -169,7 +171,7 @@ class EpochReader:
             )
             waits = mark.number > 0 and waits_for_name(snapshot, rank)
             took_ms = 0 if snapshot.epoch is None else snapshot.epoch.took_ms
-            period_ms = max(NAMING_MS if waits else PERIOD_MS, REST_PART * took_ms)
+            period_ms = max(NAMING_MS if waits else PERIOD_MS, min(MOST_REST_MS, REST_PART * took_ms))
             waited = self._waited(mark)
             damaged = mark.configured and (self._damaged or await anyio.to_thread.run_sync(self._check, rank))
             if damaged or is_due(mark, 0 if waits else rank, grows=grows, period_ms=period_ms, waited=waited):

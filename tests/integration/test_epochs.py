@@ -1,6 +1,7 @@
 """Epochs of a live cell: who publishes when, from which machines, and that a publisher may die (semantics 34)."""
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,25 @@ def test_only_records_that_changed_are_read_again(store_url: str, monkeypatch: p
         again = cell.demands(position)[1]
         assert read in (["y"], ["y", "z"])
         assert [(demand.id, demand.groups[0][2]) for demand in again] == [("x", 0), ("y", 2)]
+
+
+def test_an_epoch_states_its_processor_time_and_not_that_of_a_halt(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with made_cell(store_url, "halted") as cell:
+        serve(cell)
+        join(cell, [MachineSpec("m", (4000, 8 * GB))])
+        cell.set_pools(Pools((Pool("a"),)), 0, 0, "ada")
+
+        def halted() -> int:
+            time.sleep(1.0)
+            return 1
+
+        monkeypatch.setattr(cell, "next_epoch", halted)
+        Publisher(cell).publish("batch/0", 5_000)
+        epoch = cell.epoch()
+        assert epoch is not None
+        assert 0 < epoch.took_ms < 500
 
 
 def test_readers_take_over_pools_and_epochs(store_url: str) -> None:

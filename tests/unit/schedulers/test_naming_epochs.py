@@ -102,3 +102,16 @@ def test_nothing_is_brought_forward_while_no_job_waits(monkeypatch: pytest.Monke
     at, period = Naming(monkeypatch, 0, None, 999.9).first(1_002)
     assert 1_000.9 - LATE <= at <= 1_000.9 + epochs.POLL_SECONDS + LATE
     assert period == epochs.PERIOD_MS
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "period_ms", "last"), [(25, 100, 1_000.0), (60, 240, 1_000.0), (10**9, 60_000, 940.2)]
+)
+def test_an_epoch_that_took_long_to_compute_is_longer_up_to_a_minute(
+    took_ms: int, period_ms: int, last: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    naming = Naming(monkeypatch, 0, 1_000.01, last)
+    naming.snapshot.epoch = SimpleNamespace(took_ms=took_ms)  # type: ignore[assignment]
+    at, period = naming.first(1_001)
+    assert period == period_ms
+    assert at >= last + period_ms / 1000 - LATE
