@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from math import ceil, floor
 from random import Random
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from omega.cellstate.model import JobSpec, MachineSpec
+from omega.cellstate.model import JobSpec, Limits, MachineSpec
 from omega.cellstate.pools import Pools
 from omega.cellstate.resources import Dimensions, Resources
 
@@ -52,20 +54,62 @@ def capacity(share: float, largest: int) -> int:
     return floor(round(share * largest, 6))
 
 
+Microseconds = NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A job and when it is submitted, in seconds since the workload's beginning."""
+    """A job and when it is submitted, in seconds since the workload's beginning.
+
+    The schedulers know of a job what its groups say. What really happens may differ, task by task, in columns that all
+    jobs of a workload share: each array here is a view of one.
+    """
 
     at_seconds: float
     job: JobSpec
+    durations: tuple[Microseconds, ...] = ()
+    """By group: how long each task runs, in microseconds (0: it ends when it starts). Empty: as the groups say."""
+    machines: tuple[NDArray[np.int32], ...] = ()
+    """Of a resident, by group: where each task runs, as a place in `Workload.machines`; -1: the task still waits.
+
+    Empty: on random machines.
+    """
+
+
+class MachineEvent(NamedTuple):
+    """A machine comes or changes (its new specification), or goes (not `up`): its tasks are lost then."""
+
+    at_seconds: float
+    machine: MachineSpec
+    up: bool = True
+
+
+class JobEvent(NamedTuple):
+    """A person changes a job, by its id: `what` is ``hold``, ``release`` or ``stop``."""
+
+    at_seconds: float
+    job: str
+    what: str
+
+
+class LimitEvent(NamedTuple):
+    """A person sets the limits of a kind of jobs."""
+
+    at_seconds: float
+    kind: str
+    limits: Limits
+
+
+WorkloadEvent = MachineEvent | JobEvent | LimitEvent
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
     """Machines, residents (jobs running at 0 s, with their remaining durations) and arrivals.
 
-    Arrivals are in order of submission. `pools` are the pools that jobs name, none by default. `about` describes in
-    lines the source of the workload and left out, capped or guessed values.
+    Arrivals and events are in order of time. `pools` are the pools that jobs name, none by default. `about` describes
+    in lines the source of the workload and left out, capped or guessed values. Residents that stand on machines with
+    too little room stay there: such a machine has nothing free until enough of them left.
     """
 
     machines: Sequence[MachineSpec]
@@ -73,6 +117,8 @@ class Workload:
     arrivals: Sequence[Arrival]
     about: str
     pools: Pools = field(default_factory=Pools)
+    dimensions: Dimensions = DIMENSIONS
+    events: Sequence[WorkloadEvent] = ()
 
     @property
     def tasks(self) -> int:
