@@ -110,6 +110,9 @@ configuration_options = combined(
         help="Factor on the batch jobs of a preset (default: 1).",
     ),
     click.option("--batch", type=click.IntRange(1, 256), metavar="N", help="Number of batch schedulers (default: 1)."),
+    click.option(
+        "--service", type=click.IntRange(1, 256), metavar="N", help="Number of service schedulers (default: 1)."
+    ),
     click.option("--t-job-batch", type=SECONDS, metavar="S", help="Decision time of a batch job in s (default: 0.1)."),
     click.option(
         "--t-job-service",

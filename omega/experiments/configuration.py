@@ -38,6 +38,7 @@ class Configuration:
     rate: float = 1.0
     """Arrivals of batch jobs relative to the preset's."""
     batch: int = 1
+    service: int = 1
     t_job_batch: float = 0.1
     t_job_service: float = 0.1
     t_task: float = 0.005
@@ -91,7 +92,7 @@ class Configuration:
             "commit": _named(Mode, "commit", self.commit),
         }
         offers = None if self.offers is None else _chosen("offers", self.offers, OFFERS)
-        return Settings(**same, batch_schedulers=self.batch, offers=offers)
+        return Settings(**same, batch_schedulers=self.batch, service_schedulers=self.service, offers=offers)
 
     def make_workload(self) -> Workload:
         """Return the workload. The last one is kept: runs that differ in settings alone share theirs."""

@@ -35,14 +35,19 @@ ALL = "1" * BUCKETS
 
 @dataclass(slots=True)
 class OnceMeter(Meter):
-    """Counts each arrival once, even if the job is requeued; ignores jobs that existed before (order 0 or less)."""
+    """Counts each arrival once, even if the job is requeued; ignores residents, except those that `waited`."""
 
+    waited: frozenset[str] = frozenset()
     _begun: set[str] = field(default_factory=set)
     _whole: set[str] = field(default_factory=set)
 
+    def counts(self, job: Job) -> bool:
+        """Return whether a job counts: it arrived, or some of its tasks waited at the beginning."""
+        return job.order > 0 or job.id in self.waited
+
     @override
     def began(self, work: Work, now: float, waited: float) -> None:
-        if work.job.order > 0 and work.id not in self._begun:
+        if self.counts(work.job) and work.id not in self._begun:
             self._begun.add(work.id)
             Meter.began(self, work, now, waited)
 
@@ -51,9 +56,9 @@ class OnceMeter(Meter):
         self, works: Sequence[Work], began: float, now: float, results: Sequence[tuple[Transaction, Outcome]]
     ) -> None:
         Meter.attempted(self, works, began, now, results)
-        orders = {work.id: work.job.order for work in works}
+        jobs = {work.id: work.job for work in works}
         for transaction, outcome in results:
-            if orders[transaction.job] <= 0:
+            if not self.counts(jobs[transaction.job]):
                 self.tasks[works[0].job.kind] -= outcome.placed
 
     @override
@@ -63,7 +68,7 @@ class OnceMeter(Meter):
 
     @override
     def placed(self, work: Work, now: float) -> None:
-        if work.job.order > 0 and work.id not in self._whole:
+        if self.counts(work.job) and work.id not in self._whole:
             self._whole.add(work.id)
             Meter.placed(self, work, now)
 
@@ -81,7 +86,10 @@ class ChangingWorld(World):
     def __init__(self, store: SimulatedStore, horizon: int, *, completed: bool, numbered: bool, residents: int) -> None:
         """Create a world without events."""
         super().__init__(store, horizon, completed=completed, numbered=numbered)
+        self.changing = True
         self.residents = residents
+        self.waiting_residents: frozenset[str] = frozenset()
+        """Residents some tasks of which wait at the beginning."""
         self.scheduler_of: Callable[[Job], SimulatedScheduler | None] = lambda _: None
         self.worker_pools = WorkerPools(self.engine, store.cell, self.ended)
         self._started: dict[int, tuple[int, str]] = {}
@@ -98,7 +106,7 @@ class ChangingWorld(World):
 
     @override
     def meter(self) -> Meter:
-        return OnceMeter(completed=self.completed)
+        return OnceMeter(completed=self.completed, waited=self.waiting_residents)
 
     # Resources in use, over time
 
@@ -125,10 +133,25 @@ class ChangingWorld(World):
         if PLAN in job.spec:
             self.worker_pools.start(job.id, placed)
             return
+        if self.spans is not None or self.recorder is not None:
+            tasks = self.tasks_of(job, placed)
+            if self.recorder is not None:
+                self.recorder.started(job, placed, tasks, self.engine.now)
+            if self.spans is not None and (each := self.spans(job, placed, tasks)) is not None:
+                self._start_each(number, job, placed, tasks, each)
+                return
         span, limit = self.time_of(job, placed.group)
         until = self.engine.now + span
         if until <= self.horizon:
             self.engine.at(until, self._end, (number, job.order, group.need, placed, limit))
+
+    @override
+    def held(self, need: Resources, span: int) -> None:
+        """Do nothing: `hold` counts when tasks start and end."""
+
+    def _end_some(self, what: tuple[int, int, Resources, list[Any]]) -> None:
+        _, order, need, runs = what
+        self.ended(runs, order, need)
 
     def _end(self, what: tuple[int, int, Resources, Placed | SimpleJob, int]) -> None:
         _, order, need, placed, limit = what
@@ -137,14 +160,12 @@ class ChangingWorld(World):
     def ended(self, endings: Sequence[TaskEnd], order: int, need: Resources) -> None:
         """End tasks, except those evicted before."""
         tasks = self.store.finish(endings, self.engine.now // 1000)
+        if self.recorder is not None:
+            self.recorder.ended(endings, self.engine.now)
         if tasks:
             self.hold(need, -tasks)
             self.digest.ended([self.engine.now, -1, order, tasks])
-            self._freed(None)
-
-    def _freed(self, _: Any) -> None:
-        self.frees += 1
-        self.wake()
+            self.tell_freed(None)
 
     # Evictions
 
@@ -156,7 +177,7 @@ class ChangingWorld(World):
         if runs and self.pools.configured:
             self._record_evictions(runs)
         for each in self.store.cell.jobs_by_id(sorted(before)).values():
-            self.evicted[each.kind] += self._took(before[each.id], each)
+            self.evicted[each.kind] += self.took(before[each.id], each)
         return outcome
 
     def _victims(self, transaction: Transaction) -> list[Run]:
@@ -180,7 +201,7 @@ class ChangingWorld(World):
                 wasted = lost * (self.engine.now - began) / SECOND
                 self.pool_evictions.append(Eviction(self.engine.seconds, pool, lost, wasted))
 
-    def _took(self, before: Job, after: Job) -> int:
+    def took(self, before: Job, after: Job, how: EndKind = EndKind.EVICTED) -> int:
         """Remove tasks that were taken from a job and notify its scheduler of the rest. Returns their number."""
         lost = [had.placed - has.placed for had, has in zip(before.groups, after.groups, strict=True)]
         if not any(lost):
@@ -191,22 +212,30 @@ class ChangingWorld(World):
             for placement, machine, leaves in group.runs
             if leaves
         ]
+        if self.recorder is not None:
+            self.recorder.lost(self._leaving(after, leaving), how, self.engine.now)
         self.store.finish(leaving, self.engine.now // 1000)
+        self.unplace(after)
         for group, tasks in zip(after.groups, lost, strict=True):
             self.hold(group.need, -tasks)
         self.worker_pools.lost(after)
         simulated = self.scheduler_of(after)
-        if simulated is not None and after.order > self.residents and isinstance(simulated.meter, OnceMeter):
+        counted = after.order > self.residents or after.id in self.waiting_residents
+        if simulated is not None and counted and isinstance(simulated.meter, OnceMeter):
             simulated.meter.lost(after, sum(lost))
         self.engine.at(self.engine.now, self._tell, after.id)
         return sum(lost)
+
+    def _leaving(self, job: Job, leaving: Sequence[TaskEnd]) -> list[Run]:
+        runs = self.store.cell.runs(sorted({end.machine for end in leaving}))
+        return [run for run in runs if run.leaving and run.job == job.id]
 
     def _tell(self, job_id: str) -> None:
         job = self.store.cell.job(job_id)
         simulated = self.scheduler_of(job) if job is not None else None
         if job is not None and simulated is not None and job.pending:
             simulated.tell(self.numbered_as_arrived(job))
-        self._freed(None)
+        self.tell_freed(None)
 
     def numbered_as_arrived(self, job: Job) -> Job:
         """Return a job numbered by arrival: the cell's numbers include residents."""
@@ -217,7 +246,7 @@ class ChangingWorld(World):
         self.stop_runs(job)
         after = self.store.cell.job(job.id)
         if after is not None:
-            self._took(job, after)
+            self.took(job, after, EndKind.STOPPED)
 
     # Sizes
 
@@ -244,5 +273,5 @@ class ChangingWorld(World):
         before = cell.jobs_by_id(sorted(asked.totals))
         sizes = resize(asked, cell, self.engine.now // 1000, by)
         for job in sizes.jobs:
-            self._took(before[job.id], job)
+            self.took(before[job.id], job, EndKind.STOPPED)
         return sizes

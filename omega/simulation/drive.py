@@ -4,10 +4,10 @@ The loop is the live one. The architecture defines Sync and Commit; the event qu
 answered and how long a decision takes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omega.cellstate.model import Job
+from omega.cellstate.model import GroupStatus, Job, JobSpec
 from omega.cellstate.replies import Awaited, PendingJob
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Outcome, Transaction
@@ -19,6 +19,10 @@ from omega.schedulers.work import Work
 from omega.simulation.engine import SECOND
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.world import Answers, World
+
+MOST_KNOWN = 100
+_WAITING = [f"0-{count - 1}" for count in range(MOST_KNOWN)]
+"""The waiting tasks of a new group, as ranges, by how many they are."""
 
 Results = Sequence[tuple[Transaction, Outcome]]
 
@@ -296,3 +300,25 @@ class SimulatedScheduler:
 
 def _noted(effect: Note) -> None:
     """No scheduler starts again in a simulation, so that no wait could be counted twice."""
+
+
+def work_of(spec: JobSpec, order: int, at: int) -> Work:
+    """Return a new job submitted at a time in microseconds; `order` counts submissions."""
+    groups: list[GroupStatus] = []
+    left: list[int] = []
+    more: Mapping[str, Any] = spec.spec
+    for group in spec.groups:
+        count = group.count
+        waiting = _WAITING[count] if count < MOST_KNOWN else f"0-{count - 1}"
+        groups.append(
+            GroupStatus(need=group.need, duration_ms=group.duration_ms, total=count, unplaced=count, waiting=waiting)
+        )
+        left.append(count)
+        if group.spec and "groups" not in more:
+            more = {**more, "groups": [dict(each.spec) for each in spec.groups]}
+    job = Job(
+        id=spec.id, name=spec.name, kind=spec.kind, precedence=spec.precedence, order=order, gang=spec.gang,
+        gang_min=spec.gang_min,
+        submitted_ms=at // 1000, groups=groups, spec=more,
+    )  # fmt: skip
+    return Work.waiting(job, left, at / SECOND)

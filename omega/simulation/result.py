@@ -13,10 +13,11 @@ from omega.simulation.engine import SECOND
 from omega.simulation.meter import DAY, Day, Meter
 from omega.simulation.settings import KINDS, Settings
 from omega.simulation.world import World
-from omega.workload.workload import DIMENSIONS, Workload
+from omega.workload.workload import Workload
 
 if TYPE_CHECKING:
     from omega.simulation.pool_history import PoolHistory
+    from omega.simulation.records import TaskRecords
 
 
 @dataclass(slots=True)
@@ -27,6 +28,11 @@ class Tally:
     tasks: Counter[str] = field(default_factory=Counter)
     resident_tasks: int = 0
     residents_placed: int = 0
+
+    def waits(self, kind: str, tasks: int) -> None:
+        """Count a resident some tasks of which wait when the run begins."""
+        self.jobs[kind] += 1
+        self.tasks[kind] += tasks
 
     def submit(self, specs: Sequence[JobSpec]) -> None:
         """Count arriving jobs."""
@@ -107,6 +113,8 @@ class Result:
     schedulers: dict[str, dict[str, Any]]
     pools: "PoolHistory | None" = None
     """How the pools stood, in a cell with pools."""
+    records: "TaskRecords | None" = None
+    """What happened to every task, of a run with records."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of ``omega sim run --json``, without the wall time."""
@@ -151,7 +159,7 @@ def summed_up(
             )
             for kind in kinds
         },
-        dict(zip(DIMENSIONS.names, used, strict=True)),
+        dict(zip(workload.dimensions.names, used, strict=True)),
         tally.resident_tasks,
         tally.residents_placed,
         world.engine.events,
@@ -229,7 +237,7 @@ def _of_scheduler(simulated: SimulatedScheduler, lengths: Sequence[float]) -> di
 
 
 def _settings(settings: Settings) -> dict[str, Any]:
-    """Return settings as plain values; the number of batch schedulers has the name of its option."""
+    """Return settings as plain values; numbers of schedulers have the names of their options."""
     document: dict[str, Any] = asdict(settings)
     document |= {name: document[name].name.lower() for name in ("detection", "commit")}
-    return {"batch" if name == "batch_schedulers" else name: value for name, value in document.items()}
+    return {name.removesuffix("_schedulers"): value for name, value in document.items()}

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import cycle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
 
 from omega.cellstate.errors import BadInput
-from omega.cellstate.model import GroupStatus, Job, JobSpec, JobState
+from omega.cellstate.model import Job, JobSpec
 from omega.cellstate.pools import Pools
 from omega.cellstate.ports import Cell
 from omega.cellstate.transaction import Detection, Mode, Transaction
@@ -31,22 +31,25 @@ from omega.schedulers.sizing.model import PLAN
 from omega.schedulers.work import Work
 from omega.simulation.architectures import Monolithic, Partitioned, Shared, parts
 from omega.simulation.changing import ChangingWorld
-from omega.simulation.drive import Architecture, SimulatedScheduler
+from omega.simulation.drive import Architecture, SimulatedScheduler, work_of
 from omega.simulation.engine import SECOND
+from omega.simulation.events import Events
+from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.simulation.records import Recorder
+from omega.simulation.residents import roomy, standing, waiting
 from omega.simulation.result import Result, Tally, summed_up
 from omega.simulation.settings import KINDS, Settings
-from omega.simulation.simulated_store import ServerStore, SimulatedStore, TwinStore
+from omega.simulation.simulated_store import RESIDENTS, ServerStore, SimulatedStore, TwinStore
 from omega.simulation.two_level import TwoLevel
-from omega.simulation.world import World
+from omega.simulation.world import RESIDENT, World, spans_of
 from omega.workload.job_fields import with_fields
-from omega.workload.workload import DIMENSIONS, Workload, stream
+from omega.workload.workload import Arrival, Workload, stream
 
 if TYPE_CHECKING:
     from omega.simulation.pool_history import PoolClock
 
 JOBS_PER_CALL = 512
 """Jobs are written into the cell so many at a time, ahead of their arrival at a scheduler."""
-RESIDENTS = "resident/0"
 SPREAD = 256
 """Simulated schedulers of a kind share its jobs in so many parts."""
 REFERENCE_RETRIES = RetryPolicy(seconds=1.0, attempts=1_001, fruitless=101)
@@ -57,34 +60,9 @@ PLACEMENT: Mapping[str, Callable[[], Placement]] = {
     "random": RandomFit, "first-fit": FirstFit, "best-fit": lambda: BestFit(apart=1),
 }  # fmt: skip
 
-MOST_KNOWN = 100
-_WAITING = [f"0-{count - 1}" for count in range(MOST_KNOWN)]
-"""The waiting tasks of a new group, as ranges, by how many they are."""
-
-_ACTIVE = JobState.ACTIVE
 Progress = Callable[[float], None]
-
-
-def work_of(spec: JobSpec, order: int, at: int) -> Work:
-    """Return a new job submitted at a time in microseconds; `order` counts submissions."""
-    groups: list[GroupStatus] = []
-    left: list[int] = []
-    more: Mapping[str, Any] = spec.spec
-    for group in spec.groups:
-        count = group.count
-        waiting = _WAITING[count] if count < MOST_KNOWN else f"0-{count - 1}"
-        groups.append(
-            GroupStatus(need=group.need, duration_ms=group.duration_ms, total=count, unplaced=count, waiting=waiting)
-        )
-        left.append(count)
-        if group.spec and "groups" not in more:
-            more = {**more, "groups": [dict(each.spec) for each in spec.groups]}
-    job = Job(
-        id=spec.id, name=spec.name, kind=spec.kind, precedence=spec.precedence, order=order, gang=spec.gang,
-        gang_min=spec.gang_min,
-        submitted_ms=at // 1000, groups=groups, spec=more,
-    )  # fmt: skip
-    return Work.waiting(job, left, at / SECOND)
+Seconds = Callable[[Job, int, int, int], float]
+"""Returns how long a task runs (seconds): job, group, index of the task, machine."""
 
 
 class Simulation:
@@ -92,18 +70,21 @@ class Simulation:
 
     `cell`, an empty cell on a real store, keeps the authoritative state instead of the twin in memory; the result
     is the same. `progress` is called with the share of time that passed, a hundred times. `own` are
-    other schedulers, of different kinds: each decides on the jobs of its kind, beside the others or in
-    place of one; a single one may be the monolithic scheduler, which decides on all jobs. `pools` are those of the
-    workload when not given; with pools all schedulers follow the tree.
+    other schedulers: they decide on the jobs of their kinds, beside the others or in place of those of a kind, and
+    several of one kind share its jobs; a single one may be the monolithic scheduler, which decides on all jobs.
+    `pools` are those of the workload when not given; with pools all schedulers follow the tree. `seconds` returns how
+    long a task runs, by job, group, index of the task and machine, instead of the workload. With `records` the result
+    has a record of every task.
     """
 
     def __init__(
         self, workload: Workload, settings: Settings, *, own: Scheduler | Sequence[Scheduler] | None = None,
         cell: Cell | None = None, progress: Progress | None = None, pools: Pools | None = None,
+        seconds: Seconds | None = None, records: bool = False,
     ) -> None:  # fmt: skip
         """Raises BadInput when the workload has jobs that no scheduler is for, or an architecture cannot take one."""
         owned = [] if own is None else [own] if isinstance(own, Scheduler) else list(own)
-        self.own = {each.kind: each for each in owned}
+        self.own = {kind: [each for each in owned if each.kind == kind] for kind in {each.kind: 0 for each in owned}}
         self.kinds = (*KINDS, *(kind for kind in self.own if kind not in KINDS))
         _check_own(owned, settings.architecture)
         unknown = {arrival.job.kind for arrival in workload.arrivals} - set(self.kinds)
@@ -120,16 +101,20 @@ class Simulation:
         evicts = pooled or any(each.preemption.evicts for each in owned)
         sizes = any(each.sizing is not None for each in owned)
         # A scheduler that evicts needs numbers to detect that a machine's tasks are unchanged.
+        changing = evicts or sizes or bool(workload.events)
         numbered = evicts or Detection.COARSE in (settings.detection, *(each.detection for each in owned))
         counted = pooled or any(each.counts_use for each in owned)
         self.store: SimulatedStore = (
-            TwinStore("simulation", DIMENSIONS, release_moves_number=moves, numbered=numbered, counted=counted)
+            TwinStore("simulation", workload.dimensions, release_moves_number=moves, numbered=numbered, counted=counted)
             if cell is None
             else ServerStore(cell, release_moves_number=moves)
         )
-        self.world = self._world(numbered=numbered, changing=evicts or sizes)
+        self.world = self._world(numbered=numbered, changing=changing)
+        self.world.spans = spans_of(workload, seconds)
+        self.recorder = self.world.recorder = Recorder() if records else None
         self.world.ends_abandoned = not settings.reference_rules
         self.tally = Tally()
+        self._resident_draws = stream(settings.seed, "residents")
         self._written = self._arrived = 0
         # Measurements of pending jobs and demand must not include jobs before their arrival.
         self._ahead = 1 if counted or sizes else JOBS_PER_CALL
@@ -139,12 +124,13 @@ class Simulation:
         self._route = self._routes()
         if isinstance(self.world, ChangingWorld):
             self.world.scheduler_of = self._scheduler_of
+            self.world.waiting_residents = frozenset(each.job.id for each in workload.residents if any(waiting(each)))
 
     def _fields_of(self, kind: str) -> Sequence[JobField]:
         """Return the fields of jobs of a kind; a monolithic scheduler decides on all kinds."""
         alone = self.settings.architecture.startswith("monolithic")
-        own = next(iter(self.own.values()), None) if alone else self.own.get(kind)
-        return () if own is None else own.job_fields
+        own = next(iter(self.own.values()), []) if alone else self.own.get(kind, [])
+        return list(dict.fromkeys(field for each in own for field in each.job_fields))
 
     def _world(self, *, numbered: bool, changing: bool) -> World:
         completed, horizon = self.settings.reference_rules, self.settings.horizon
@@ -171,8 +157,7 @@ class Simulation:
 
     def _run(self) -> Result:
         world, engine = self.world, self.world.engine
-        self.store.join(self.workload.machines)
-        self._place_residents()
+        self._begin()
         if self.pools.configured:
             self.clock.start()
         if isinstance(self.architecture, TwoLevel):
@@ -192,6 +177,9 @@ class Simulation:
             simulated.close()
         self.tally.submit([arrival.job for arrival in self.workload.arrivals[: self._arrived]])
         result = summed_up(self.workload, self.settings, world, self.tally, self.simulated_schedulers, self.kinds)
+        if self.recorder is not None:
+            arrivals = self.workload.arrivals[: self._arrived]
+            result = replace(result, records=self.recorder.records(self.workload.residents, arrivals))
         return replace(result, pools=self.clock.history()) if self.pools.configured else result
 
     # Schedulers
@@ -201,7 +189,7 @@ class Simulation:
         if name == "two-level":
             return TwoLevel(self.world, self.settings.offered)
         if name == "partitioned":
-            return Partitioned(dict(enumerate(parts(len(self.workload.machines), self._shares()).values())))
+            return Partitioned(dict(enumerate(parts(len(self.workload.machines), self._partitions()).values())))
         return Shared() if name == "shared-state" else Monolithic()
 
     def _simulated(self) -> list[SimulatedScheduler]:
@@ -211,18 +199,25 @@ class Simulation:
         else:
             # The parts of a partitioned cell are in the order of its shares.
             kinds = self._shares() if settings.architecture == "partitioned" else self.kinds
-            numbers = {kind: settings.batch_schedulers if kind == "batch" else 1 for kind in kinds}
-            names = [f"{kind}/{i}" for kind, number in numbers.items() for i in range(number)]
-        return [
+            names = [f"{kind}/{i}" for kind in kinds for i in range(self._number(kind))]
+        simulated = [
             SimulatedScheduler(number, name, self._scheduler(name), self.world, self.architecture)
             for number, name in enumerate(names)
         ]
+        if self.recorder is not None:
+            for each in simulated:
+                each.scheduler.instruments.append(self.recorder)
+        return simulated
+
+    def _number(self, kind: str) -> int:
+        """Return the number of schedulers of a kind."""
+        return max(self.settings.number_of(kind), len(self.own.get(kind, ())))
 
     def _scheduler(self, name: str) -> Scheduler:
-        settings, kind = self.settings, name.partition("/")[0]
-        own = next(iter(self.own.values()), None) if kind == "monolithic" else self.own.get(kind)
-        if own is not None:
-            scheduler = own.fresh(f"{settings.seed}/{name}")
+        settings, (kind, _, number) = self.settings, name.partition("/")
+        own = next(iter(self.own.values()), []) if kind == "monolithic" else self.own.get(kind, [])
+        if own:
+            scheduler = own[int(number) % len(own)].fresh(f"{settings.seed}/{name}")
             scheduler.follows_pools |= type(scheduler.ordering) is type(
                 Scheduler(kind).ordering
             )  # it has none of its own
@@ -244,7 +239,13 @@ class Simulation:
     def _peers(self, name: str) -> tuple[int, int]:
         """The number of a scheduler among those of its kind, and how many they are."""
         kind, _, number = name.partition("/")
-        return int(number or 0), self.settings.batch_schedulers if kind == "batch" else 1
+        return int(number or 0), 1 if kind == "monolithic" else self._number(kind)
+
+    def _partitions(self) -> dict[str, float]:
+        """Return the share of each scheduler's partition: those of a kind share the kind's part."""
+        numbers = {kind: self._number(kind) for kind in self._shares()}
+        shares = self._shares().items()
+        return {f"{kind}/{i}": share / numbers[kind] for kind, share in shares for i in range(numbers[kind])}
 
     def _shares(self) -> dict[str, float]:
         """Return the parts of a partitioned cell; a kind of one's own has a mean one."""
@@ -271,24 +272,59 @@ class Simulation:
 
     # Jobs
 
-    def _place_residents(self) -> None:
-        """Place the initial running jobs in order, each task on a random machine."""
-        world, copy = self.world, self.world.copy()
-        rng, placement = stream(self.settings.seed, "residents"), RandomFit()
-        specs = [arrival.job for arrival in self.workload.residents]
+    def _begin(self) -> None:
+        """Build the cell: machines, residents, and the events to come."""
+        workload, world, store = self.workload, self.world, self.store
+        if workload.events:
+            if isinstance(self.architecture, TwoLevel) or not isinstance(world, ChangingWorld):
+                raise BadInput(f"simulation: {self.settings.architecture}: its allocator knows no events of machines")
+            events = Events(world)
+            for event in workload.events:
+                events.at(event)
+        placed = [each for each in workload.residents if each.machines]
+        store.join(roomy(workload) if placed and store.checks_residents else workload.machines)
+        specs = [each.job for each in workload.residents]
         for start in range(0, len(specs), JOBS_PER_CALL):
-            self.store.submit(specs[start : start + JOBS_PER_CALL], 0)
+            store.submit(specs[start : start + JOBS_PER_CALL], 0)
         self.tally.resident_tasks = sum(spec.total for spec in specs)
-        for order, spec in enumerate(specs):
-            self.store.refresh(copy)
-            work = work_of(spec, -1 - order, 0)
-            claims = arranged(placement, work, copy, rng)
-            if claims:
-                mode = Mode.GANG if spec.gang else Mode.INCREMENTAL
-                transaction = Transaction(spec.id, claims, mode, Detection.FINE)
-                outcome = world.commit(-2, RESIDENTS, work.job, transaction, copy)
-                copy.settle(stands=outcome.accepted)
-                self.tally.residents_placed += outcome.placed
+        copy = world.copy()
+        for order, each in enumerate(workload.residents):
+            work = work_of(each.job, -1 - order, 0)
+            if each.machines:
+                self._settle(each, work.job)
+            else:
+                self._scatter(work, copy)
+        if placed and store.checks_residents:
+            store.join(workload.machines)
+        for each in placed:
+            if sum(waiting(each)):
+                self.tally.waits(each.job.kind, sum(waiting(each)))
+                self._deliver_resident(each.job.id)
+
+    def _settle(self, resident: Arrival, job: Job) -> None:
+        """Place the running tasks of a resident on their machines."""
+        world = self.world
+        for group, machines in standing(resident, len(self.workload.machines)):
+            run = self.store.put(job.id, group, machines)
+            world.start_resident(job, run)
+            self.tally.residents_placed += len(machines)
+
+    def _scatter(self, work: Work, copy: PackedSnapshot) -> None:
+        """Place each task of a resident on a random machine."""
+        self.store.refresh(copy)
+        claims = arranged(RandomFit(), work, copy, self._resident_draws)
+        if claims:
+            mode = Mode.GANG if work.job.gang else Mode.INCREMENTAL
+            transaction = Transaction(work.id, claims, mode, Detection.FINE)
+            outcome = self.world.commit(RESIDENT, RESIDENTS, work.job, transaction, copy)
+            copy.settle(stands=outcome.accepted)
+            self.tally.residents_placed += outcome.placed
+
+    def _deliver_resident(self, job_id: str) -> None:
+        """Give a resident with waiting tasks to its scheduler, when the run begins."""
+        job = self.store.cell.job(job_id)
+        if job is not None and job.kind in self.kinds and job.pending:
+            self.world.engine.at(0, lambda work: self._route(work.job).deliver(work), Work.of(job))
 
     def _arrive(self, spec: JobSpec) -> None:
         arrived, now = self._arrived, self.world.engine.now
@@ -312,9 +348,6 @@ class Simulation:
 
 def _check_own(own: Sequence[Scheduler], architecture: str) -> None:
     """Raise BadInput for schedulers that an architecture cannot take."""
-    kinds = [each.kind for each in own]
-    if len(set(kinds)) < len(kinds):
-        raise BadInput(f"simulation: schedulers of your own of the kinds {', '.join(kinds)}; want one of each kind")
     if architecture.startswith("monolithic") and len(own) > 1:
         raise BadInput(f"simulation: {len(own)} schedulers of your own; {architecture} has one for all jobs")
     for each in own:

@@ -28,6 +28,8 @@ class Settings:
     seed: int = 0
     batch_schedulers: int = 1
     """Number of batch schedulers; more than one only in architectures with several schedulers."""
+    service_schedulers: int = 1
+    """As `batch_schedulers`."""
     t_job_batch: float = 0.1
     t_job_service: float = 0.1
     """In monolithic-single, the decision time of all jobs."""
@@ -66,12 +68,12 @@ class Settings:
                 raise BadInput(f"simulation: {name} is {seconds:g} s; want a time from 0 on")
         if not (isfinite(self.days) and 0 < self.days <= 10_000):
             raise BadInput(f"simulation: {self.days:g} days; want more than 0, at most 10,000")
-        if not 1 <= self.batch_schedulers <= MOST_SCHEDULERS:
-            raise BadInput(f"simulation: {self.batch_schedulers} batch schedulers; want 1 to {MOST_SCHEDULERS}")
-        if self.batch_schedulers > 1 and self.architecture not in ("two-level", "shared-state"):
-            several = "two-level and shared-state have several"
-            asked = f"{self.batch_schedulers} batch schedulers"
-            raise BadInput(f"simulation: {asked}; {self.architecture} has one, {several}")
+        for kind in KINDS:
+            number = self.number_of(kind)
+            if not 1 <= number <= MOST_SCHEDULERS:
+                raise BadInput(f"simulation: {number} {kind} schedulers; want 1 to {MOST_SCHEDULERS}")
+            if number > 1 and self.architecture.startswith("monolithic"):
+                raise BadInput(f"simulation: {number} {kind} schedulers; {self.architecture} has one for all jobs")
         if set(self.shares) != set(KINDS) or not all(isfinite(x) and x > 0 for x in self.shares.values()):
             raise BadInput(f"simulation: shares {dict(self.shares)}; want one above 0 for each of {', '.join(KINDS)}")
 
@@ -79,6 +81,10 @@ class Settings:
     def horizon(self) -> int:
         """Length of the run in microseconds."""
         return round(self.days * 86_400_000_000)
+
+    def number_of(self, kind: str) -> int:
+        """Return the number of schedulers of a kind; one of each kind that the architecture does not come with."""
+        return {"batch": self.batch_schedulers, "service": self.service_schedulers}.get(kind, 1)
 
     @property
     def shared_by(self) -> str:

@@ -256,6 +256,12 @@ class SimpleJobs:
             del self._jobs[job_id]
             self._write(job)
 
+    def write_placed(self, job: SimpleJob) -> None:
+        """Write the rows of a job that was placed last of all."""
+        if self._jobs.get(job.spec.id) is job:
+            del self._jobs[job.spec.id]
+            self._ledger.blocks[job.first] = self._write(job).groups[0], job.machines, None, 0
+
     def _write(self, job: SimpleJob) -> JobRow:
         spec, total, submission = job.spec, job.tasks, job.submission
         kind, lane = submission.kind, submission.lane

@@ -9,18 +9,29 @@ from typing import Protocol
 
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory.housekeeping import tick
-from omega.cellstate.model import JobSpec, JobState, MachineSpec
+from omega.cellstate.model import MOST_CLAIMS, JobSpec, JobState, MachineSpec
 from omega.cellstate.override import override
 from omega.cellstate.ports import Cell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.transaction import Basis, Detection, Outcome, Placed, Position, Transaction, placed_runs
+from omega.cellstate.transaction import (
+    Basis,
+    ClaimColumns,
+    Detection,
+    Outcome,
+    Placed,
+    Position,
+    Transaction,
+    placed_runs,
+)
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob
-from omega.simulation.twin import SimulatedTwin
+from omega.simulation.twin import SimulatedTwin, singles
 
 EXECUTOR = "simulated"
+RESIDENTS = "resident/0"
+"""The scheduler that placed the residents."""
 LEASE_MS = 7 * 24 * 3600 * 1000
 """Longer than any simulation takes in real time; leases expire on the server's clock."""
 UNREAD = 50_000
@@ -31,9 +42,14 @@ class SimulatedStore(Protocol):
     """Authoritative cell state. Times since the simulation began: `at_ms` in milliseconds, `at` in microseconds."""
 
     cell: Cell
+    checks_residents: bool
+    """Whether `put` needs machines with room for the tasks."""
 
     def join(self, machines: Sequence[MachineSpec]) -> None:
-        """Add the cell's machines."""
+        """Add machines, or change their capacities."""
+
+    def put(self, job_id: str, group: int, machines: list[int]) -> Placed:
+        """Place the first tasks of a group, one on each machine; a machine may end up with more than it has."""
 
     def refresh(self, copy: PackedSnapshot) -> None:
         """Bring a working copy up to date."""
@@ -46,8 +62,14 @@ class SimulatedStore(Protocol):
     ) -> tuple[Outcome, Sequence[Placed | SimpleJob]]:
         """Validate a transaction decided on `copy` and apply the accepted claims; also returns the placements."""
 
+    def split(self, placed: Placed | SimpleJob) -> Sequence[Placed]:
+        """Return the runs of a new placement, of one task each, for `end_several`."""
+
     def end(self, placed: Placed | SimpleJob, at: int) -> int:
         """Finish tasks; returns their number."""
+
+    def end_several(self, runs: Sequence[Placed], at: int) -> int:
+        """Finish some runs of one group, each apart, at once; returns the number of their tasks."""
 
     def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
         """End tasks that still exist; returns their number."""
@@ -65,7 +87,7 @@ class _CellStore:
     cell: Cell
 
     def join(self, machines: Sequence[MachineSpec]) -> None:
-        """Add the cell's machines."""
+        """Add machines, or change their capacities."""
         self.cell.register_executor(EXECUTOR, EXECUTOR, LEASE_MS, 0)
         self.cell.join(EXECUTOR, machines, 0)
 
@@ -80,6 +102,8 @@ class _CellStore:
 
 class TwinStore(_CellStore):
     """The in-memory twin. It writes no log and sends no messages."""
+
+    checks_residents = False
 
     def __init__(
         self, name: str, dimensions: Dimensions, *, release_moves_number: bool = True, numbered: bool = True,
@@ -105,6 +129,11 @@ class TwinStore(_CellStore):
         self.refresh = self.twin.bring_up_to_date
         self.commit = self.twin.carry_out
         self.end = self.twin.finish_placed
+        self.put, self.split = self.twin.put, self.twin.split
+
+    def end_several(self, runs: Sequence[Placed], at: int) -> int:
+        """Finish some runs, each apart; returns the number of their tasks."""
+        return sum([self.twin.finish_placed(run, at) for run in runs])
 
     @override
     def submit(self, jobs: Sequence[JobSpec], at_ms: int) -> None:
@@ -126,6 +155,8 @@ class ServerStore(_CellStore, SimulatedStore):
     Its releases always raise sequence numbers. Without `release_moves_number` they are counted and subtracted
     from the numbers that copies show; transactions are committed with the store's numbers.
     """
+
+    checks_residents = True
 
     def __init__(self, cell: Cell, *, release_moves_number: bool = True) -> None:
         """Take a newly created cell."""
@@ -187,13 +218,38 @@ class ServerStore(_CellStore, SimulatedStore):
         return outcome, placed
 
     @override
+    def put(self, job_id: str, group: int, machines: list[int]) -> Placed:
+        copy, first = PackedSnapshot(len(self.cell.dimensions)), self._placements + 1
+        self.refresh(copy)
+        for start in range(0, len(machines), MOST_CLAIMS):
+            claims = ClaimColumns(machines[start : start + MOST_CLAIMS], group=group)
+            outcome, _ = self.commit(RESIDENTS, Transaction(job_id, claims), copy, 0)
+            if not outcome.accepted:
+                raise Refused(f"cell {self.cell.name}: resident job {job_id} is not placed: {outcome}")
+        return Placed(range(first, first + len(machines)), machines, None, group)
+
+    @override
+    def split(self, placed: Placed | SimpleJob) -> Sequence[Placed]:
+        return singles(placed)
+
+    @override
     def end(self, placed: Placed | SimpleJob, at: int) -> int:
-        count = sum(self.cell.end(placed.endings(), at // 1000, EXECUTOR))
-        if count != placed.tasks:
-            raise Refused(
-                f"cell {self.cell.name}: {count} of {placed.tasks} tasks ended; another process uses the cell"
-            )
+        count = self._end(placed.endings(), placed.tasks, at)
         self._released.update(set(placed.machines))
+        return count
+
+    @override
+    def end_several(self, runs: Sequence[Placed], at: int) -> int:
+        endings = [ending for run in runs for ending in run.endings()]
+        count = self._end(endings, sum(run.tasks for run in runs), at)
+        for run in runs:
+            self._released.update(set(run.machines))
+        return count
+
+    def _end(self, endings: Sequence[TaskEnd], tasks: int, at: int) -> int:
+        count = sum(self.cell.end(endings, at // 1000, EXECUTOR))
+        if count != tasks:
+            raise Refused(f"cell {self.cell.name}: {count} of {tasks} tasks ended; another process uses the cell")
         return count
 
     @override

@@ -253,6 +253,30 @@ class SimulatedTwin(MemoryCell):
         ledger.transactions += 1
         return _new(Placed, (range(first, first + len(machines)), machines, counts, g.number))
 
+    def put(self, job_id: str, group: int, machines: list[int]) -> Placed:
+        """Place the first tasks of a group, one on each machine; a machine may end up with more than it has."""
+        self.simple.write_one(job_id)
+        ledger = self._ledger
+        j, free = ledger.J[job_id], ledger.free
+        g = j.groups[group]
+        for machine in machines:
+            free[machine] -= g.need
+        ledger.version += 1
+        ledger.behind += 1
+        return self.note(j, g, machines, None, len(machines))
+
+    def split(self, placed: Placed | SimpleJob) -> Sequence[Placed]:
+        """Keep the runs of a new placement apart, because they end one by one; returns each."""
+        if type(placed) is SimpleJob:
+            self.simple.write_placed(placed)
+        ledger, first = self._ledger, placed.placements[0]
+        block = ledger.blocks.pop(first, None)
+        runs = singles(placed)
+        if block is not None:
+            g, _, _, task = block
+            ledger.blocks.update((run.placements[0], (g, run.machines, None, task + i)) for i, run in enumerate(runs))
+        return runs
+
     # Endings
 
     def finish_placed(self, placed: Placed | SimpleJob, at: int) -> int:
@@ -310,6 +334,12 @@ class SimulatedTwin(MemoryCell):
         leave(ledger, j.lane)
         del ledger.J[j.id], ledger.names[j.name]
         j.groups.clear()
+
+
+def singles(placed: Placed | SimpleJob) -> list[Placed]:
+    """Return the runs of a placement, of one task each."""
+    runs = zip(placed.placements, placed.machines, strict=True)
+    return [_new(Placed, ((placement,), (machine,), None, placed.group)) for placement, machine in runs]
 
 
 def _is_free(ledger: Ledger, j: JobRow) -> bool:

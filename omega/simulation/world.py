@@ -1,7 +1,8 @@
 """Events of a simulated cell, independent of the schedulers: jobs arrive, tasks start, run and end."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice, repeat
 from typing import Any, NamedTuple, cast
 
 from omega.cellstate import ranges
@@ -14,15 +15,23 @@ from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import ClaimColumns, Outcome, Placed, Transaction
 from omega.schedulers.work import keeps_running
 from omega.simulation.digest import Digest
-from omega.simulation.engine import Engine
+from omega.simulation.engine import Engine, microseconds
 from omega.simulation.meter import Meter
 from omega.simulation.packed_snapshot import PackedSnapshot
+from omega.simulation.records import Recorder
 from omega.simulation.simple_jobs import SimpleJob
 from omega.simulation.simulated_store import SimulatedStore
 from omega.upkeep import over_limit, time_limits
+from omega.workload.workload import Workload
 
+Spans = Callable[[Job, Placed | SimpleJob, Sequence[int]], Sequence[int] | None]
+"""Returns how long each of these tasks of a placement runs (µs); None: as its group says."""
 Ended = Callable[[Sequence[int], Sequence[int], int], None]
 Answers = Mapping[type, Callable[[Any], Any]]
+
+
+RESIDENT = -2
+"""In place of a scheduler's number: of the tasks that run when the simulation begins."""
 
 
 class Eviction(NamedTuple):
@@ -52,6 +61,8 @@ class World:
         """Whether running tasks of abandoned jobs end; not under the authors' rules."""
         self._stopped: set[int] = set()
         # Placements that ended with their job.
+        self.changing = False
+        """Whether tasks may lose their places before they end."""
         self.on_end: Ended | None = None
         self.evicted: Counter[str] = Counter()
         """Tasks that were evicted, by kind."""
@@ -71,6 +82,12 @@ class World:
         """Number of transactions that placed tasks."""
         self.awaiting: dict[int, tuple[Awaited, Callable[[], None]]] = {}
         """By scheduler number: the placements that blocked jobs wait for, and a callback."""
+        self.spans: Spans | None = None
+        """How long tasks run, where they do not run as their groups say."""
+        self.recorder: Recorder | None = None
+        """Records every task, if the run is recorded."""
+        self._unplaced: dict[str, list[Iterator[int]]] = {}
+        # By job, where somebody asks: the indices of the tasks of each group that are not placed, in order.
 
     def copy(self) -> PackedSnapshot:
         """Return an empty working copy."""
@@ -110,6 +127,13 @@ class World:
     def _start(self, number: int, job: Job, placed: Placed | SimpleJob) -> None:
         group, engine, spans = job.groups[placed.group], self.engine, self._spans
         need = group.need
+        if self.spans is not None or self.recorder is not None:
+            tasks = self.tasks_of(job, placed)
+            if self.recorder is not None:
+                self.recorder.started(job, placed, tasks, engine.now)
+            if self.spans is not None and (each := self.spans(job, placed, tasks)) is not None:
+                self._start_each(number, job, placed, tasks, each)
+                return
         span, limit = self.time_of(job, placed.group) if job.spec else (group.duration_ms * 1000, 0)
         until = engine.now + span
         if until <= self.horizon:
@@ -117,6 +141,78 @@ class World:
         else:
             span = self.horizon - engine.now
         spans[need] = spans.get(need, 0) + placed.tasks * span
+
+    def start_resident(self, job: Job, placed: Placed) -> None:
+        """Start tasks that run when the simulation begins."""
+        self._start(RESIDENT, job, placed)
+        self.digest.placed(0, RESIDENT, job.order, group=placed.group, machines=placed.machines)
+
+    def tasks_of(self, job: Job, placed: Placed | SimpleJob) -> list[int]:
+        """Return the indices of tasks that were just placed: the first of their group that were not."""
+        groups = self._unplaced.get(job.id)
+        if groups is None:
+            groups = self._unplaced[job.id] = [iter(range(group.total)) for group in job.groups]
+        return list(islice(groups[placed.group], placed.tasks))
+
+    def unplace(self, job: Job) -> None:
+        """Take note of a job as stored, some tasks of which wait again."""
+        if job.id in self._unplaced:
+            self._unplaced[job.id] = [iter(ranges.indices(group.waiting)) for group in job.groups]
+
+    def _start_each(
+        self, number: int, job: Job, placed: Placed | SimpleJob, tasks: Sequence[int], spans: Sequence[int]
+    ) -> None:
+        """Schedule the ends of tasks that run `spans` microseconds: one event for those that end at one instant."""
+        now, horizon, need = self.engine.now, self.horizon, job.groups[placed.group].need
+        limit = dict(enumerate(time_limits(job.spec))).get(placed.group, 0) * 1000 if job.spec else 0
+        if limit:
+            late = [span > limit for span in spans]
+            spans = [min(span, limit) for span in spans]
+            runs: Sequence[Placed | TaskEnd] = [
+                each._replace(how=EndKind.FAILED, reason=over_limit(limit // 1000)) if over else each
+                for each, over in zip(ends_of(placed, tasks), late, strict=True)
+            ]
+        elif not self.changing and max(placed.counts or (1,)) == 1:
+            runs = self.store.split(placed)
+        else:
+            runs = ends_of(placed, tasks)
+        self.held(need, sum([min(span, horizon - now) for span in spans]))
+        ends = dict[int, list[Placed | TaskEnd]]()
+        for run, span in zip(runs, spans, strict=True):
+            if now + span <= horizon:
+                ends.setdefault(now + span, []).append(run)
+        for until, each in ends.items():
+            self.engine.at(until, self._end_some, (number, job.order, need, each))
+
+    def held(self, need: Resources, span: int) -> None:
+        """Count the microseconds that tasks with these resources run, together."""
+        self._spans[need] = self._spans.get(need, 0) + span
+
+    def _end_some(self, what: tuple[int, int, Resources, list[Any]]) -> None:
+        number, order, need, runs = what
+        now = self.engine.now
+        if self._stopped:
+            stand = [run for run in runs if _placement(run) not in self._stopped]
+            self.held(need, (len(runs) - len(stand)) * (self.horizon - now))
+            runs = stand
+        if not runs:
+            return
+        if isinstance(runs[0], TaskEnd):
+            machines, tasks = [run.machine for run in runs], self.store.finish(runs, now // 1000)
+        else:
+            machines, tasks = [run.machines[0] for run in runs], self.store.end_several(runs, now)
+        if self.recorder is not None:
+            self.recorder.ended(runs, now)
+        self.digest.ended((now, -1, order, tasks))
+        if self.on_end is not None:
+            self.on_end(machines, [packed_need(need)] * len(machines), number)
+        self.tell_freed(None)
+
+    def tell_freed(self, _: Any) -> None:
+        """Record that resources were freed, and call back the schedulers that wait for some."""
+        self.frees += 1
+        if self.watching:
+            self.wake()
 
     @staticmethod
     def time_of(job: Job, group: int) -> tuple[int, int]:
@@ -138,13 +234,13 @@ class World:
         now = self.engine.now
         tasks = self.store.finish(failed(placed, limit), now // 1000) if limit else self.store.end(placed, now)
         self.digest.ended((now, -1, order, tasks))
+        if self.recorder is not None:
+            self.recorder.ended(failed(placed, limit) if limit else [placed], now)
         if self.on_end is not None:
             each, counts = packed_need(need), placed.counts
             amounts = [each] * tasks if counts is None else [each * count for count in counts]
             self.on_end(placed.machines, amounts, number)
-        self.frees += 1
-        if self.watching:
-            self.wake()
+        self.tell_freed(None)
 
     def wake(self) -> None:
         """Call back the idle schedulers with blocked jobs."""
@@ -183,19 +279,58 @@ class World:
             amounts.append(packed_need(need) * count)
             tasks += count
         self._stopped.update(run.placement for run in runs)
+        if self.recorder is not None:
+            self.recorder.lost(runs, EndKind.STOPPED, now)
         self.digest.ended((now, -1, job.order, tasks))
         self.engine.at(now, self._tell_freed, ([run.machine for run in runs], amounts, number))
 
     def _tell_freed(self, what: tuple[Sequence[int], Sequence[int], int]) -> None:
         if self.on_end is not None:
             self.on_end(*what)
-        self.frees += 1
-        self.wake()
+        self.tell_freed(None)
 
 
 def failed(placed: Placed | SimpleJob, limit_ms: int) -> list[TaskEnd]:
     """Return the ends of tasks that their time limit ends."""
     return [end._replace(how=EndKind.FAILED, reason=over_limit(limit_ms)) for end in placed.endings()]
+
+
+def spans_of(workload: Workload, seconds: Callable[[Job, int, int, int], float] | None) -> Spans | None:
+    """Return how long tasks run: by `seconds`, else by the workload; None when all run as their groups say."""
+    if seconds is not None:
+        given = seconds
+
+        def asked(job: Job, placed: Placed | SimpleJob, tasks: Sequence[int]) -> Sequence[int]:
+            counts = placed.counts or repeat(1)
+            machines = [machine for machine, count in zip(placed.machines, counts, strict=False) for _ in range(count)]
+            pairs = zip(tasks, machines, strict=True)
+            return [microseconds(given(job, placed.group, task, machine)) for task, machine in pairs]
+
+        return asked
+    columns = {each.job.id: each.durations for each in (*workload.residents, *workload.arrivals) if each.durations}
+
+    def looked_up(job: Job, placed: Placed | SimpleJob, tasks: Sequence[int]) -> Sequence[int] | None:
+        found = columns.get(job.id)
+        if found is None:
+            return None
+        spans = found[placed.group]
+        return [int(spans[tasks[0]])] if len(tasks) == 1 else spans[tasks].tolist()
+
+    return looked_up if columns else None
+
+
+def ends_of(placed: Placed | SimpleJob, tasks: Sequence[int]) -> list[TaskEnd]:
+    """Return the end of each of these tasks of a placement, by its index, as finished."""
+    runs = zip(placed.machines, placed.placements, placed.counts or repeat(1), strict=False)
+    owners = [(machine, placement) for machine, placement, count in runs for _ in range(count)]
+    return [
+        TaskEnd(machine, placement, EndKind.FINISHED, str(task))
+        for (machine, placement), task in zip(owners, tasks, strict=True)
+    ]
+
+
+def _placement(run: Placed | TaskEnd) -> int:
+    return run.placement if isinstance(run, TaskEnd) else run.placements[0]
 
 
 def _nothing_to_name() -> None:

@@ -145,5 +145,13 @@ def test_schedulers_that_an_architecture_cannot_take_are_refused() -> None:
     evicting = omega.Scheduler("cold", preemption=omega.PrecedencePreemption())
     with pytest.raises(omega.BadInput, match="sees only offers"):
         omega.simulate(evicting, workload(), days=0.01, architecture="two-level")
-    with pytest.raises(omega.BadInput, match="one of each kind"):
-        omega.simulate([two[0], two[0]], workload(), days=0.01)
+
+
+@pytest.mark.parametrize("architecture", ["shared-state", "partitioned", "two-level"])
+def test_several_schedulers_of_one_kind_share_its_jobs(architecture: str) -> None:
+    own = [omega.Scheduler("batch"), omega.Scheduler("batch", placement=omega.BestFit())]
+    result = omega.simulate(own, workload(), days=0.01, share=1, architecture=architecture).result
+    jobs = {name: each["jobs_scheduled"] for name, each in result.schedulers.items()}
+    assert set(jobs) == {"batch/0", "batch/1", "service/0"}
+    assert jobs["batch/0"] > 0 < jobs["batch/1"]
+    assert sum(jobs.values()) == 40
