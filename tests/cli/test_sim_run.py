@@ -98,7 +98,7 @@ def test_people_get_tables(sim: Omega) -> None:
         (("--workload", "nowhere.csv"), "no such file"),
         (("--placement", "worst"), "unknown placement 'worst'"),
         (("--offers", "none"), "unknown offers 'none'"),
-        (("--architecture", "partitioned", "--batch", "2"), "partitioned has one"),
+        (("--architecture", "monolithic-multi", "--batch", "2"), "monolithic-multi has one"),
         (("--cpu", "4x"), "'4x' is not an amount"),
         (("--t-job-batch", "nan"), "want a time from 0 on"),
         (("--store", "unix:///nowhere/store.sock"), "/nowhere/store.sock"),
