@@ -20,7 +20,7 @@ def describe(ledger: Ledger, machines: Sequence[MachineRow]) -> None:
     rows = np.array([(m.index, 0, m.state, m.executor, *m.capacity) for m in machines], dtype=np.int64)
     while rows[:, 0].max() >= len(ledger.seldom):
         ledger.seldom = np.concatenate([ledger.seldom, np.zeros_like(ledger.seldom)])
-    ledger.redescribed += len(machines)
+    ledger.described += [m.index for m in machines]
     ledger.seldom[rows[:, 0], : rows.shape[1]] = rows
     for m in machines:
         if m.state is MachineState.UP:

@@ -70,7 +70,9 @@ class Ledger:
     def _create_counters(self) -> None:
         self.version = self.floor = self.placements = self.arrivals = self.transactions = self.submissions = 0
         self.incarnations = self.lane_serials = 0
-        self.stamp = self.base = self.redescribed = 0
+        self.stamp = self.base = 0
+        self.described: list[int] = []
+        """Machines whose states, executors or capacities were set, in order."""
         self.diverged = False
         # Totals of finished jobs that are no longer kept (cellstate/sums.py).
         self.forgotten = Counter[str]()

@@ -86,7 +86,6 @@ class ChangingWorld(World):
     def __init__(self, store: SimulatedStore, horizon: int, *, completed: bool, numbered: bool, residents: int) -> None:
         """Create a world without events."""
         super().__init__(store, horizon, completed=completed, numbered=numbered)
-        self.changing = True
         self.residents = residents
         self.waiting_residents: frozenset[str] = frozenset()
         """Residents some tasks of which wait at the beginning."""
@@ -151,17 +150,22 @@ class ChangingWorld(World):
 
     def _end_some(self, what: tuple[int, int, Resources, list[Any]]) -> None:
         _, order, need, runs = what
-        self.ended(runs, order, need)
+        self._over(runs, self.end(runs), order, need)
 
     def _end(self, what: tuple[int, int, Resources, Placed | SimpleJob, int]) -> None:
         _, order, need, placed, limit = what
-        self.ended(failed(placed, limit) if limit else placed.endings(), order, need)
+        if limit:
+            self.ended(failed(placed, limit), order, need)
+        else:
+            self._over([placed], self.store.end(placed, self.engine.now), order, need)
 
     def ended(self, endings: Sequence[TaskEnd], order: int, need: Resources) -> None:
         """End tasks, except those evicted before."""
-        tasks = self.store.finish(endings, self.engine.now // 1000)
+        self._over(endings, self.store.finish(endings, self.engine.now // 1000), order, need)
+
+    def _over(self, runs: Sequence[Any], tasks: int, order: int, need: Resources) -> None:
         if self.recorder is not None:
-            self.recorder.ended(endings, self.engine.now)
+            self.recorder.ended(runs, self.engine.now)
         if tasks:
             self.hold(need, -tasks)
             self.digest.ended([self.engine.now, -1, order, tasks])

@@ -155,6 +155,11 @@ class PackedSnapshot(Snapshot):
         self._grow(len(rows))
         self.rows[:, :] = rows.T
 
+    def restate(self, rows: Rows) -> None:
+        """As `start`, of some machines, which may be new."""
+        self._grow(int(rows[:, 0].max()) + 1)
+        self._take_in(rows)
+
     def _grow(self, size: int) -> None:
         """Grow to `size` machines; with 0 clear all."""
         known = len(self.rest)

@@ -14,7 +14,7 @@ from omega.cellstate.memory.lanes import count_in_lane, remove, use_of_lanes, wr
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.pools import is_bounded
 from omega.cellstate.memory.publish import publish, write_jobs, write_pending
-from omega.cellstate.memory.records import GroupRow, JobRow
+from omega.cellstate.memory.records import Block, GroupRow, JobRow
 from omega.cellstate.model import JobSpec, JobState
 from omega.cellstate.transaction import (
     PLACED_ONE,
@@ -72,9 +72,8 @@ class SimulatedTwin(MemoryCell):
         copy.followed = ledger.cut + end
         copy.changes += 1
         rest, free, numbers = copy.rest, ledger.free, ledger.numbers
-        if copy.redescribed != ledger.redescribed:
-            copy.redescribed, at = ledger.redescribed, -1
-            copy.start(rows_of(ledger, ledger.M))
+        if copy.redescribed != len(ledger.described):
+            self._describe(copy)
         gained: list[int] | None = None
         if at < 0 or ((end - at) * WHOLESALE > len(free) and copy.wholesale):
             rest[:] = free
@@ -93,6 +92,15 @@ class SimulatedTwin(MemoryCell):
         for machine in ledger.shut:
             rest[machine] = copy.nothing
         copy.took_over(changed, gained)
+
+    def _describe(self, copy: PackedSnapshot) -> None:
+        """Write the records of machines that changed, all but their free amounts, into a snapshot."""
+        ledger, known = self._ledger, copy.redescribed
+        copy.redescribed = len(ledger.described)
+        if known < 0:
+            copy.start(rows_of(ledger, ledger.M))
+        else:
+            copy.restate(rows_of(ledger, dict.fromkeys(ledger.described[known:])))
 
     # Placement
 
@@ -284,10 +292,10 @@ class SimulatedTwin(MemoryCell):
         if type(placed) is SimpleJob and (total := self.simple.end(placed)):
             return total
         ledger = self._ledger
-        block = ledger.blocks.get(placed.placements[0])
+        block = ledger.blocks.get(placed.placements[0]) or self._fold(placed)
         if block is None or block[0].losses:  # its tasks may have losses, which their end deletes
             return sum(self.end(placed.endings(), at // 1000, "-"))
-        del ledger.blocks[placed.placements[0]]
+        ledger.blocks.pop(placed.placements[0], None)
         g, machines, counts, _ = block
         free, need = ledger.free, g.need
         if counts is None:
@@ -317,6 +325,21 @@ class SimulatedTwin(MemoryCell):
         ledger.version += 1
         ledger.behind += 1
         return total
+
+    def _fold(self, placed: Placed | SimpleJob) -> Block | None:
+        """Take whole runs out of the rows of their machines, as the block they were; None when they must stay."""
+        ledger, found = self._ledger, list[tuple[int, int, GroupRow, int, int]]()
+        if ledger.pools_state or ledger.copied:
+            return None
+        for machine, placement in zip(placed.machines, placed.placements, strict=True):
+            run = ledger.M[machine].runs.get(placement)
+            if run is None or len(run[1]) != 2 or run[0].losses:
+                return None
+            found.append((machine, placement, run[0], *run[1]))
+        for machine, placement, g, _, _ in found:
+            del ledger.M[machine].runs[placement], g.runs[placement]
+        tasks = [last - first + 1 for _, _, _, first, last in found]
+        return found[0][2], placed.machines, None if max(tasks) == 1 else tasks, found[0][3]
 
     def complete(self, j: JobRow) -> None:
         """Complete a job after its last task."""

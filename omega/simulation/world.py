@@ -6,6 +6,7 @@ from itertools import islice, repeat
 from typing import Any, NamedTuple, cast
 
 from omega.cellstate import ranges
+from omega.cellstate.errors import Refused
 from omega.cellstate.model import Job, Run
 from omega.cellstate.packing import packed_need
 from omega.cellstate.pools import Epoch, Pools
@@ -61,8 +62,6 @@ class World:
         """Whether running tasks of abandoned jobs end; not under the authors' rules."""
         self._stopped: set[int] = set()
         # Placements that ended with their job.
-        self.changing = False
-        """Whether tasks may lose their places before they end."""
         self.on_end: Ended | None = None
         self.evicted: Counter[str] = Counter()
         """Tasks that were evicted, by kind."""
@@ -172,7 +171,7 @@ class World:
                 each._replace(how=EndKind.FAILED, reason=over_limit(limit // 1000)) if over else each
                 for each, over in zip(ends_of(placed, tasks), late, strict=True)
             ]
-        elif not self.changing and max(placed.counts or (1,)) == 1:
+        elif max(placed.counts or (1,)) == 1:
             runs = self.store.split(placed)
         else:
             runs = ends_of(placed, tasks)
@@ -197,16 +196,20 @@ class World:
             runs = stand
         if not runs:
             return
-        if isinstance(runs[0], TaskEnd):
-            machines, tasks = [run.machine for run in runs], self.store.finish(runs, now // 1000)
-        else:
-            machines, tasks = [run.machines[0] for run in runs], self.store.end_several(runs, now)
+        machines, tasks = [run.machine if isinstance(run, TaskEnd) else run.machines[0] for run in runs], self.end(runs)
         if self.recorder is not None:
             self.recorder.ended(runs, now)
         self.digest.ended((now, -1, order, tasks))
         if self.on_end is not None:
             self.on_end(machines, [packed_need(need)] * len(machines), number)
         self.tell_freed(None)
+
+    def end(self, runs: Sequence[Any]) -> int:
+        """End runs of one group that still exist: whole ones of one task, or as `TaskEnd`. Returns their tasks."""
+        now = self.engine.now
+        if isinstance(runs[0], TaskEnd):
+            return self.store.finish(runs, now // 1000)
+        return self.store.end_several(runs, now)
 
     def tell_freed(self, _: Any) -> None:
         """Record that resources were freed, and call back the schedulers that wait for some."""
@@ -233,6 +236,8 @@ class World:
             return
         now = self.engine.now
         tasks = self.store.finish(failed(placed, limit), now // 1000) if limit else self.store.end(placed, now)
+        if tasks != placed.tasks:
+            raise Refused(f"{tasks} of {placed.tasks} simulated tasks ended; another process uses the cell")
         self.digest.ended((now, -1, order, tasks))
         if self.recorder is not None:
             self.recorder.ended(failed(placed, limit) if limit else [placed], now)
