@@ -1,0 +1,217 @@
+"""Columns of large comma-separated files without quotes, plain or gzip, a few MiB at a time.
+
+numpy reads the digits of a whole block at once: 0.9 million rows take a second of processor time, and only one block is
+in memory.
+"""
+
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omega.cellstate.errors import BadInput
+from omega.cellstate.resources import shown
+from omega.traces.trace import Defects
+
+BLOCK = 4 << 20
+"""Bytes that are read at a time."""
+_COMMA, _END, _RETURN, _ZERO, _POINT = 44, 10, 13, 48, 46
+_MOST_DIGITS = 18
+"""Digits that always fit 64 bits; of 19 digits, numbers up to `_LARGEST` do."""
+_LARGEST = 2**63 - 1
+BAD_ROW, CUT_SHORT = "bad-row", "cut-short"
+RULES = {
+    BAD_ROW: "rows that cannot be read: left out",
+    CUT_SHORT: "files that end early or are damaged: read up to there",
+}
+"""Rules of every reader of rows, which apply with ``--skip-bad-rows`` alone."""
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Block:
+    """Rows of a file; values of a column are read on demand, and rows with wrong ones are marked as bad."""
+
+    path: Path
+    rows: Ints
+    """Number of each row in its file, from 1."""
+    data: NDArray[np.uint8]
+    starts: Ints
+    """First byte of each field: an array of rows × columns."""
+    ends: Ints
+    bad: dict[int, str] = field(default_factory=dict)
+    """By place in the block: what is wrong."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def text(self, row: int, column: int) -> str:
+        """Return a field."""
+        return self.data[self.starts[row, column] : self.ends[row, column]].tobytes().decode("ascii", "replace")
+
+    def mark(self, wrong: Bools, column: int, wanted: str) -> None:
+        """Mark rows as bad."""
+        for row in np.flatnonzero(wrong).tolist():
+            self.bad.setdefault(row, f"{shown(self.text(row, column))} is not {wanted}")
+
+    def naturals(self, column: int, wanted: str, *, most: int = _LARGEST, missing: int | None = None) -> Ints:
+        """Return whole numbers from 0 to `most`; `missing` stands for empty fields, which are bad if it is None."""
+        values, wrong = _digits(self.data, self.starts[:, column], self.ends[:, column])
+        empty = self.starts[:, column] == self.ends[:, column]
+        wrong |= values > most
+        if missing is None:
+            wrong |= empty
+        else:
+            values[empty] = missing
+        self.mark(wrong, column, wanted)
+        return values
+
+    def shares(self, column: int, wanted: str, most: float = 1.0) -> Floats:
+        """Return numbers from 0 to `most`; NaN for empty fields."""
+        values, other = _decimals(self.data, self.starts[:, column], self.ends[:, column])
+        known: dict[str, float] = {}
+        for row in np.flatnonzero(other).tolist():  # with exponents, or no numbers
+            text = self.text(row, column)
+            if text not in known:
+                known[text] = _number(text)
+            values[row] = known[text]
+        values[self.starts[:, column] == self.ends[:, column]] = 0.0
+        self.mark(~((values >= 0) & (values <= most)), column, wanted)
+        values[self.starts[:, column] == self.ends[:, column]] = np.nan
+        return values
+
+    def flags(self, column: int) -> Bools:
+        """Return whether a field is ``1``; empty ones and all others are false."""
+        starts, ends = self.starts[:, column], self.ends[:, column]
+        one: Bools = self.data[np.minimum(starts, len(self.data) - 1)] == _ZERO + 1
+        one &= ends - starts == 1
+        return one
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+def _digits(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> tuple[Ints, Bools]:
+    """Return the numbers that fields spell, and which fields have other characters or too many digits."""
+    lengths = ends - starts
+    values, wrong = np.zeros(len(starts), dtype=np.int64), lengths > _MOST_DIGITS + 1
+    for place in range(min(int(lengths.max(initial=0)), _MOST_DIGITS)):
+        inside = place < lengths
+        digit = data[np.where(inside, starts + place, 0)].astype(np.int64) - _ZERO
+        wrong |= inside & ((digit < 0) | (digit > 9))
+        values = np.where(inside, values * 10 + digit, values)
+    for at in np.flatnonzero(lengths == _MOST_DIGITS + 1).tolist():
+        text = data[starts[at] : ends[at]].tobytes()
+        large = int(text) if text.isdigit() else _LARGEST + 1
+        wrong[at] |= large > _LARGEST
+        values[at] = min(large, _LARGEST)
+    return np.where(wrong, 0, values), wrong
+
+
+def _decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> tuple[Floats, Bools]:
+    """Return the decimal numbers that fields spell, exactly rounded, and which fields need another reader."""
+    lengths = ends - starts
+    digits, after = np.zeros(len(starts), dtype=np.int64), np.full(len(starts), -1, dtype=np.int64)
+    other = (lengths > 16) | (lengths == 0)
+    for place in range(min(int(lengths.max(initial=0)), 16)):
+        inside = place < lengths
+        letter = data[np.where(inside, starts + place, 0)].astype(np.int64)
+        point = inside & (letter == _POINT) & (after < 0)
+        digit = letter - _ZERO
+        numeric = inside & (digit >= 0) & (digit <= 9)
+        other |= inside & ~numeric & ~point
+        digits = np.where(numeric, digits * 10 + digit, digits)
+        after = np.where(point, 0, np.where(numeric & (after >= 0), after + 1, after))
+    other |= lengths == (after >= 0)  # a point alone
+    return digits / 10.0 ** np.maximum(after, 0), other
+
+
+def blocks(path: Path, width: int, defects: Defects, *, skip: bool) -> Iterator[Block]:
+    """Yield the rows of a file in blocks, without those of another width.
+
+    Raises BadInput (file, row) for such a row and where the file cannot be read, unless `skip`: then they are counted.
+    """
+    row = 1
+    for lines, error in _pieces(path):
+        block, count = _split(path, row, lines, width, defects, skip=skip)
+        row += count
+        if len(block):
+            yield block
+        if error is not None:
+            if not skip:
+                raise BadInput(f"{path}:{row}: cannot be read ({error}); fetch the file again")
+            defects.add(CUT_SHORT, 1, [f"{path}:{row}"])
+
+
+def settled(block: Block, defects: Defects, *, skip: bool) -> Bools | None:
+    """Return which rows of a block are good, None for all, after its columns were read.
+
+    Raises BadInput (file, row) for the first bad one, unless `skip`: then they are counted.
+    """
+    if not block.bad:
+        return None
+    places = [(int(block.rows[at]), block.bad[at]) for at in sorted(block.bad)]
+    _refuse(block.path, places, defects, skip=skip)
+    good = np.ones(len(block), dtype=bool)
+    good[list(block.bad)] = False
+    return good
+
+
+def _refuse(path: Path, places: Sequence[tuple[int, str]], defects: Defects, *, skip: bool) -> None:
+    if not skip:
+        row, wrong = places[0]
+        raise BadInput(f"{path}:{row}: {wrong}")
+    defects.add(BAD_ROW, len(places), (f"{path}:{row}" for row, _ in places))
+
+
+def _pieces(path: Path) -> Iterator[tuple[bytes, Exception | None]]:
+    """Yield whole lines, about a block at a time; the last piece comes with the error that ended the file early."""
+    held, size = [], 0
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+            while piece := file.read1(BLOCK):
+                held.append(piece)
+                size += len(piece)
+                if size >= BLOCK:
+                    joined = b"".join(held)
+                    end = joined.rfind(b"\n") + 1
+                    held, size = [joined[end:]], len(joined) - end
+                    yield joined[:end], None
+    except (OSError, EOFError, zlib.error) as error:
+        joined = b"".join(held)
+        yield joined[: joined.rfind(b"\n") + 1], error
+        return
+    joined = b"".join(held)
+    yield (joined if joined.endswith(b"\n") or not joined else joined + b"\n"), None
+
+
+def _split(path: Path, first: int, lines: bytes, width: int, defects: Defects, *, skip: bool) -> tuple[Block, int]:
+    """Return the rows of whole lines that have `width` fields, and the number of lines."""
+    data = np.frombuffer(lines, dtype=np.uint8)
+    ends = np.flatnonzero((data == _COMMA) | (data == _END))
+    last = np.flatnonzero(data[ends] == _END)  # by line: the place of its end among the ends of fields
+    fields = np.diff(last, prepend=-1)
+    wrong = fields != width
+    if wrong.any():
+        empty = wrong & (fields == 1) & (np.diff(ends[last], prepend=-1) <= 2)  # blank lines are no rows
+        texts = ((first + at, f"{fields[at]} fields; want {width}") for at in np.flatnonzero(wrong & ~empty).tolist())
+        if places := list(texts):
+            _refuse(path, places, defects, skip=skip)
+    kept = np.flatnonzero(~wrong)
+    of = last[kept][:, None] - np.arange(width - 1, -1, -1)
+    stops = ends[of]
+    starts = np.where(of > 0, ends[of - 1] + 1, 0)
+    returns = data[np.maximum(stops[:, -1] - 1, 0)] == _RETURN  # lines may end with CR LF
+    stops[:, -1] -= returns & (stops[:, -1] > starts[:, -1])
+    return Block(path, first + kept, data, starts, stops), len(last)

@@ -1,0 +1,113 @@
+"""Reads the tables of a directory with Google's 2011 trace, and reduces them to tasks, jobs and machines."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from omega.cellstate.errors import BadInput
+from omega.traces.csv_blocks import Ints
+from omega.traces.google_events import (
+    START_US,
+    SUBMIT,
+    Jobs,
+    JobTable,
+    MachineEvents,
+    TaskEvents,
+    in_time_order,
+    machine_events,
+    read_job_events,
+    taken,
+    task_events,
+)
+from omega.traces.google_parts import parts
+from omega.traces.google_tasks import Tasks, Window, tasks_of
+from omega.traces.trace import Defects, TraceOptions
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GoogleTables:
+    """What a directory says of a window: all that a workload is made of."""
+
+    window: Window
+    jobs: Jobs
+    tasks: Tasks
+    machines: MachineEvents
+    rows: Mapping[str, int]
+    """Number of events of tasks, by kind."""
+
+
+@dataclass(slots=True)
+class _Follower:
+    """Finds the time at which reading stops: some seconds after the last wanted task arrived."""
+
+    tasks: int | None
+    seconds: float | None
+    follow: float | None
+    begin_us: int = -1
+    known: set[int] = field(default_factory=set)
+    arrived: int = 0
+
+    def until(self, rows: TaskEvents) -> float:
+        """Return the last time that is wanted, as far as these rows show."""
+        if self.follow is None or (self.tasks is None and self.seconds is None):
+            return np.inf
+        times = [np.inf if self.seconds is None else self.begin_us + self.seconds * 1e6]
+        if self.tasks is not None:
+            times.append(self._full(rows))
+        return float(min(times) + self.follow * 1e6)
+
+    def _full(self, rows: TaskEvents) -> float:
+        keys = (rows.job.astype(np.int64) << 24) | rows.index
+        listed = zip(keys.tolist(), rows.time.tolist(), rows.event.tolist(), strict=True)
+        for key, time, event in listed:
+            if key in self.known:
+                continue
+            self.known.add(key)
+            if event == SUBMIT and time > 0:
+                self.arrived += 1
+                if self.arrived == self.tasks:
+                    return float(time)
+        return np.inf
+
+
+def read_tables(directory: Path, options: TraceOptions, defects: Defects) -> GoogleTables:
+    """Read the parts of a directory that are wanted. Raises BadInput (file, row)."""
+    skip, jobs = options.skip_bad_rows, JobTable()
+    machine_parts = parts(directory, "machine_events", defects, skip=skip)
+    task_parts = parts(directory, "task_events", defects, skip=skip)
+    job_parts = parts(directory, "job_events", defects, skip=skip)
+    pieces: list[TaskEvents] = []
+    follower, until = _Follower(options.tasks, options.seconds, options.follow_seconds), np.inf
+    for rows in task_events(task_parts, jobs, defects, skip=skip):
+        if not len(rows.time):
+            continue
+        if follower.begin_us < 0:
+            follower.begin_us = _begin(int(rows.time[0]))
+        until = min(until, follower.until(rows))
+        inside = rows.time <= until
+        pieces.append(rows if inside.all() else taken(rows, inside))
+        if until < np.inf and rows.time[0] > until:
+            break
+    pieces = [each for each in pieces if len(each.time)]
+    if not pieces:
+        raise BadInput(f"trace {directory}: no event of a task in task_events; fetch its first parts")
+    events = in_time_order(TaskEvents, pieces, defects)
+    begin = _begin(int(events.time[0]))
+    window = Window(begin, max(int(events.time[-1]), begin), snapshot=int(events.time[0]) < START_US)
+    read_job_events(job_parts, jobs, window.end_us, defects, skip=skip)
+    known = jobs.columns()
+    counts = {str(event): count for event, count in Counter(events.event.tolist()).items()}
+    tasks = tasks_of(events, known, window, defects)
+    return GoogleTables(window, known, tasks, machine_events(machine_parts, defects, skip=skip), counts)
+
+
+def _begin(first_us: int) -> int:
+    return max(first_us, START_US)
+
+
+def submissions_before(tasks: Tasks) -> Ints:
+    """Return the places of tasks that were submitted before the window."""
+    return np.flatnonzero(tasks.submitted < 0)
