@@ -37,7 +37,7 @@ RULES = {
     google_events.NO_PRIORITY: "events without a priority: priority 0",
     google_tasks.NO_SUBMISSION: "tasks without a row of their submission: they arrive with their job",
     google_tasks.EARLY_SCHEDULE: "tasks that start before their submission: run as long as the rows say",
-    google_tasks.ENDED_BEFORE: "tasks that ended before the window and are not submitted in it: left out",
+    google_tasks.ONLY_END: "tasks of which the window has nothing but an end: left out",
     google_tasks.NO_RUN: "tasks that finish without a start: the finish is ignored",
     INDEX_GAPS: "indices of tasks between others of a job that arrives, in no row: left out",
     google_jobs.NO_REQUEST: "tasks without a request: that of another task of the job, else the kind's median",

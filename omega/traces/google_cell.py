@@ -40,7 +40,8 @@ class GoogleCell:
 
 
 def cell_of(rows: MachineEvents, window: Window, defects: Defects) -> GoogleCell:
-    """Return the cell of a window. Rows at its beginning count as before it."""
+    """Return the cell of a window. Rows at its beginning count as before it, but not in the first part."""
+    begin = window.begin_us - window.snapshot
     cell = GoogleCell({}, [])
     there: dict[int, GoogleMachine] = {}
     last: dict[int, GoogleMachine] = {}
@@ -60,7 +61,7 @@ def cell_of(rows: MachineEvents, window: Window, defects: Defects) -> GoogleCell
                 defects.add(NO_CAPACITY, 1, [f"machine {number} at {time} µs"])
                 machine = _completed(machine, last.get(number))
             there[number] = last[number] = machine
-        if time > window.begin_us:
+        if time > begin:
             cell.changes.append((time, number, machine))
         elif machine is None:
             cell.machines.pop(number)

@@ -118,7 +118,7 @@ def joined(kind: type[C], pieces: Sequence[C], order: Ints | None = None) -> C:
 
 def taken(columns: C, rows: Ints | Bools) -> C:
     """Return some rows of columns."""
-    return type(columns)(*(getattr(columns, each.name)[rows] for each in fields(columns)))  # type: ignore[arg-type]
+    return type(columns)(**{each.name: getattr(columns, each.name)[rows] for each in fields(columns)})  # type: ignore[arg-type]
 
 
 def in_time_order(kind: type[C], pieces: Sequence[C], defects: Defects, places: Iterable[str] = ()) -> C:

@@ -206,6 +206,6 @@ def _needs(shares: tuple[Floats, Floats], largest: Resources, scale: tuple[float
     for at, (share, of) in enumerate(zip(shares, largest, strict=True)):
         whole = np.ceil(np.round(share * of, 6))
         if scale is not None:
-            whole = np.floor(whole * scale[at])
+            whole = np.floor(np.round(whole * scale[at], 9))
         found.append(np.maximum(1, whole).astype(np.int64))
     return found[0], found[1]

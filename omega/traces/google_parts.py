@@ -45,6 +45,12 @@ def parts(directory: Path, table: str, defects: Defects, *, skip: bool) -> list[
     return [numbered[number] for number in sorted(numbered)]
 
 
+def begins_the_trace(path: Path) -> bool:
+    """Return whether a file is the first part of its table."""
+    found = _PART.fullmatch(path.name)
+    return found is not None and int(found[1]) == 0
+
+
 def table_blocks(paths: Sequence[Path], table: str, defects: Defects, *, skip: bool) -> Iterator[Block]:
     """Yield the rows of a table, part after part."""
     for path in paths:

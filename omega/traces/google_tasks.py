@@ -26,10 +26,10 @@ from omega.traces.trace import Defects
 
 ARRIVES, RUNS, WAITS, GONE = range(4)
 """States of a task when the window begins: not yet submitted, running, pending, ended for good."""
-NO_SUBMISSION, EARLY_SCHEDULE, NO_RUN, ENDED_BEFORE = "no-submission", "early-schedule", "no-run", "ended-before"
+NO_SUBMISSION, EARLY_SCHEDULE, NO_RUN, ONLY_END = "no-submission", "early-schedule", "no-run", "only-end"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Tasks:
     """Tasks in order of job and index, one entry each; times are microseconds since the window's beginning."""
 
@@ -81,10 +81,13 @@ def tasks_of(events: TaskEvents, jobs: Jobs, window: Window, defects: Defects) -
     ran, seen, waited = _runs(rows, state, machine, submitted, window, defects)
     shifted = np.where(state == ARRIVES, submitted - window.begin_us, -1)
     return Tasks(
-        events.job[head], events.index[head], state, np.where(state == ARRIVES, np.maximum(shifted, 0), -1),
-        np.where(state == RUNS, machine, -1), events.priority[head], events.scheduling_class[head],
-        events.cpu[deciding], events.memory[deciding], events.cpu[head], events.memory[head],
-        events.apart[head], ran, seen, waited,
+        job=events.job[head], index=events.index[head], state=state,
+        submitted=np.where(state == ARRIVES, np.maximum(shifted, 0), -1),
+        machine=np.where(state == RUNS, machine, -1),
+        priority=events.priority[head], scheduling_class=events.scheduling_class[head],
+        cpu=events.cpu[deciding], memory=events.memory[deciding],
+        first_cpu=events.cpu[head], first_memory=events.memory[head],
+        apart=events.apart[head], ran=ran, seen=seen, waited=waited,
     )  # fmt: skip
 
 
@@ -141,8 +144,8 @@ def _states(rows: _Rows, window: Window) -> tuple[NDArray[np.int8], Ints]:
 def _submissions(rows: _Rows, state: NDArray[np.int8], jobs: Jobs, window: Window, defects: Defects) -> Ints:
     """Return when each task that arrives is submitted, on the trace's clock; changes `state` of those without a row.
 
-    A task without a submission arrives with its job. In the first part, whose snapshot has every earlier task, it
-    arrives with its first row if its job was there before; in others it was there too.
+    A task without a submission arrives with its job. If its job was there before, so was the task, but not in the
+    first part, whose snapshot has every earlier task: there it arrives with its first row, unless that is its end.
     """
     event, time, first, events = rows.event, rows.time, rows.first, rows.events
     late = np.flatnonzero((event == SUBMIT) & (time >= window.begin_us))
@@ -155,10 +158,12 @@ def _submissions(rows: _Rows, state: NDArray[np.int8], jobs: Jobs, window: Windo
     arrives = seen & (state != ARRIVES) & (state != GONE) & ((begins[job] >= 0) | window.snapshot)
     submitted[arrives] = np.where(begins[job] >= 0, begins[job], time[first])[arrives]
     state[arrives] = ARRIVES
+    lost = arrives & (begins[job] < 0) & (event[first] >= EVICT) & (event[first] <= LOST)
+    state[lost], arrives = GONE, arrives & ~lost
     defects.add(NO_SUBMISSION, int(arrives.sum()))
-    again = (state == GONE) & (submitted >= 0)
+    again = (state == GONE) & (submitted >= 0) & ~lost
     state[again] = ARRIVES
-    defects.add(ENDED_BEFORE, int((state == GONE).sum()))
+    defects.add(ONLY_END, int((state == GONE).sum()))
     defects.add(EARLY_SCHEDULE, int(((state == ARRIVES) & (event[first] == SCHEDULE) & ~arrives & ~again).sum()))
     return submitted
 
@@ -209,5 +214,5 @@ def _runs(
     starts = np.flatnonzero(event == SCHEDULE)[::-1]
     waited[task[starts]] = time[starts] - submitted[task[starts]]
     waited[(state != ARRIVES) | (waited < 0)] = -1
-    defects.add(NO_RUN, int((leads & (event == FINISH) & (start < 0)).sum()))
+    defects.add(NO_RUN, int((leads & (event == FINISH) & (start < 0) & (state[task] != GONE)).sum()))
     return ran, seen, waited

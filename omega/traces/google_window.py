@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from omega.cellstate.errors import BadInput
-from omega.traces.csv_blocks import Ints
 from omega.traces.google_events import (
     START_US,
     SUBMIT,
@@ -22,7 +21,7 @@ from omega.traces.google_events import (
     taken,
     task_events,
 )
-from omega.traces.google_parts import parts
+from omega.traces.google_parts import begins_the_trace, parts
 from omega.traces.google_tasks import Tasks, Window, tasks_of
 from omega.traces.trace import Defects, TraceOptions
 
@@ -80,23 +79,24 @@ def read_tables(directory: Path, options: TraceOptions, defects: Defects) -> Goo
     task_parts = parts(directory, "task_events", defects, skip=skip)
     job_parts = parts(directory, "job_events", defects, skip=skip)
     pieces: list[TaskEvents] = []
+    whole = begins_the_trace(task_parts[0])
     follower, until = _Follower(options.tasks, options.seconds, options.follow_seconds), np.inf
     for rows in task_events(task_parts, jobs, defects, skip=skip):
         if not len(rows.time):
             continue
         if follower.begin_us < 0:
-            follower.begin_us = _begin(int(rows.time[0]))
+            follower.begin_us = _begin(int(rows.time[0]), whole=whole)
         until = min(until, follower.until(rows))
         inside = rows.time <= until
         pieces.append(rows if inside.all() else taken(rows, inside))
-        if until < np.inf and rows.time[0] > until:
+        if not inside.all():
             break
     pieces = [each for each in pieces if len(each.time)]
     if not pieces:
         raise BadInput(f"trace {directory}: no event of a task in task_events; fetch its first parts")
     events = in_time_order(TaskEvents, pieces, defects)
-    begin = _begin(int(events.time[0]))
-    window = Window(begin, max(int(events.time[-1]), begin), snapshot=int(events.time[0]) < START_US)
+    begin = _begin(int(events.time[0]), whole=whole)
+    window = Window(begin, max(int(events.time[-1]), begin), snapshot=begin == START_US)
     read_job_events(job_parts, jobs, window.end_us, defects, skip=skip)
     known = jobs.columns()
     counts = {str(event): count for event, count in Counter(events.event.tolist()).items()}
@@ -104,10 +104,6 @@ def read_tables(directory: Path, options: TraceOptions, defects: Defects) -> Goo
     return GoogleTables(window, known, tasks, machine_events(machine_parts, defects, skip=skip), counts)
 
 
-def _begin(first_us: int) -> int:
-    return max(first_us, START_US)
-
-
-def submissions_before(tasks: Tasks) -> Ints:
-    """Return the places of tasks that were submitted before the window."""
-    return np.flatnonzero(tasks.submitted < 0)
+def _begin(first_us: int, *, whole: bool) -> int:
+    """Return when the window begins: with the trace, or with its first row."""
+    return START_US if whole else max(first_us, START_US)

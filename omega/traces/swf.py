@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import ceil, isfinite
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +52,8 @@ RULES = {
 }
 
 
-class SwfRow(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwfRow:
     """A row as it is in the file; -1: missing. Times are seconds."""
 
     place: str
@@ -161,8 +162,9 @@ def _row(place: str, fields: Sequence[str], defects: Defects) -> SwfRow:
         raise RowError("a number is not finite, or larger than 10^11")
     whole = [int(value) for value in values]
     return SwfRow(
-        place, whole[0], values[1], values[2], values[3], allocated=whole[4], requested=whole[7],
-        requested_seconds=values[8], status=whole[10], user=whole[11], queue=whole[14],
+        place=place, number=whole[0], submit=values[1], wait=values[2], run=values[3],
+        allocated=whole[4], requested=whole[7], requested_seconds=values[8],
+        status=whole[10], user=whole[11], queue=whole[14],
     )  # fmt: skip
 
 

@@ -25,6 +25,10 @@ def task(
     return (time, "", job, index, "", event, f"user-{job}", scheduling_class, priority, cpu, memory, 0.001, apart)
 
 
+def on(machine: int, row: Row) -> Row:
+    return (*row[:4], machine, *row[5:])
+
+
 def job(time: int, number: int, event: int = 0, scheduling_class: int = 0) -> Row:
     return (time, "", number, event, f"user-{number}", scheduling_class, f"name-{number}", f"logical-{number}")
 
