@@ -16,25 +16,32 @@ Standing = list[tuple[int, list[int]]]
 
 
 def standing(arrival: Arrival, machines: int) -> Standing:
-    """Return where the running tasks of a resident stand; those that wait come last in their group.
-
-    Raises BadInput for a machine that the workload does not have, and for tasks that wait before one that runs.
-    """
+    """Return where the running tasks of a resident stand; its waiting ones come last. Raises BadInput."""
     job, found = arrival.job, Standing()
     if len(arrival.machines) != len(job.groups):
         raise BadInput(f"workload: resident {job.name}: machines of {len(arrival.machines)} of its groups")
     for number, (group, where) in enumerate(zip(job.groups, arrival.machines, strict=True)):
         running = int((where >= 0).sum())
-        if len(where) != group.count or (where[:running] < 0).any() or (running and int(where.max()) >= machines):
+        if len(where) != group.count or (running and int(where.max()) >= machines):
             raise BadInput(
                 f"workload: resident {job.name}, group {number}: want a machine below {machines} for each of its "
-                f"{group.count} tasks, those that wait (-1) last"
+                f"{group.count} tasks, -1 for those that wait"
             )
         if running:
             found.append((number, where[:running].tolist()))
     if job.gang is not Gang.NO and sum(len(where) for _, where in found) < job.total:
         raise BadInput(f"workload: resident {job.name}: a gang runs as a whole, or waits as an arrival")
     return found
+
+
+def waiting_last(arrival: Arrival) -> Arrival:
+    """Return a resident with the waiting tasks of each group behind the others: the store places the first ones."""
+    if not any((where[:-1] < 0).any() for where in arrival.machines):
+        return arrival
+    orders = [np.argsort(where < 0, kind="stable") for where in arrival.machines]
+    spans = arrival.durations and tuple(each[order] for each, order in zip(arrival.durations, orders, strict=True))
+    machines = tuple(each[order] for each, order in zip(arrival.machines, orders, strict=True))
+    return replace(arrival, durations=spans, machines=machines)
 
 
 def roomy(workload: Workload) -> list[MachineSpec]:

@@ -36,7 +36,7 @@ from omega.simulation.engine import SECOND
 from omega.simulation.events import Events
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.records import Recorder
-from omega.simulation.residents import roomy, standing, waiting
+from omega.simulation.residents import roomy, standing, waiting, waiting_last
 from omega.simulation.result import Result, Tally, summed_up
 from omega.simulation.settings import KINDS, Settings
 from omega.simulation.simulated_store import RESIDENTS, ServerStore, SimulatedStore, TwinStore
@@ -94,6 +94,7 @@ class Simulation:
         if copied := next((each.job.name for each in workload.arrivals if "speculation" in each.job.spec), None):
             raise BadInput(f"workload: job {copied} has speculation; omega sim copies simulates that, with slow tasks")
         self.settings, self._progress = settings, progress
+        workload = replace(workload, residents=[waiting_last(each) for each in workload.residents])
         self.workload = with_fields(workload, self._fields_of)
         moves = settings.releases_move
         self.pools = workload.pools if pools is None else pools

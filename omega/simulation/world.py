@@ -13,7 +13,7 @@ from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.replies import ANY_JOB, Awaited
 from omega.cellstate.resources import Resources
 from omega.cellstate.task_ends import EndKind, TaskEnd
-from omega.cellstate.transaction import ClaimColumns, Outcome, Placed, Transaction
+from omega.cellstate.transaction import Claim, ClaimColumns, Outcome, Placed, Transaction, Verdict
 from omega.schedulers.work import keeps_running
 from omega.simulation.digest import Digest
 from omega.simulation.engine import Engine, microseconds
@@ -103,7 +103,12 @@ class World:
     def commit(self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot) -> Outcome:
         """Commit a transaction and start the placed tasks."""
         now, claims = self.engine.now, transaction.claims
-        outcome, placed = self.store.commit(member, transaction, copy, now)
+        counts = None if self.spans is None else counts_of(claims)
+        if counts is None:
+            outcome, placed = self.store.commit(member, transaction, copy, now)
+        else:
+            outcome, placed = self.store.commit(member, apart(transaction, counts), copy, now)
+            outcome = together(outcome, counts)
         for each in placed:
             self._start(number, job, each)
         if placed:
@@ -322,6 +327,37 @@ def spans_of(workload: Workload, seconds: Callable[[Job, int, int, int], float] 
         return [int(spans[tasks[0]])] if len(tasks) == 1 else spans[tasks].tolist()
 
     return looked_up if columns else None
+
+
+def counts_of(claims: Sequence[Claim]) -> list[int] | None:
+    """Return the tasks of each claim; None when all have one, or one evicts."""
+    if type(claims) is ClaimColumns:
+        return claims.counts
+    counts = [claim.count for claim in claims]
+    return counts if max(counts) > 1 and not any(claim.evict for claim in claims) else None
+
+
+def apart(transaction: Transaction, counts: Sequence[int]) -> Transaction:
+    """Return a transaction with a claim for each task: tasks that end one by one have placements of their own."""
+    claims: Sequence[Claim] = transaction.claims
+    if type(claims) is ClaimColumns:
+        machines = [machine for machine, count in zip(claims.machines, counts, strict=True) for _ in range(count)]
+        seen = claims.seen and [each for each, count in zip(claims.seen, counts, strict=True) for _ in range(count)]
+        return transaction._replace(claims=ClaimColumns(machines, group=claims.group, seen=seen))
+    singles = [claim._replace(count=1) for claim, count in zip(claims, counts, strict=True) for _ in range(count)]
+    return transaction._replace(claims=singles)
+
+
+def together(outcome: Outcome, counts: Sequence[int]) -> Outcome:
+    """Return the outcome of the claims that `apart` divided."""
+    if outcome.accepted:
+        return Outcome(tuple([(count, Verdict.PLACED) for count in counts]))
+    results, claims = iter(outcome.claims), list[tuple[int, Verdict]]()
+    for count in counts:
+        each = list(islice(results, count))
+        verdict = next((verdict for _, verdict in each if verdict is not Verdict.PLACED), Verdict.PLACED)
+        claims.append((sum(placed for placed, _ in each), verdict))
+    return Outcome(tuple(claims))
 
 
 def ends_of(placed: Placed | SimpleJob, tasks: Sequence[int]) -> list[TaskEnd]:
