@@ -1,0 +1,1 @@
+"""A replay of a trace and what it gives: records of jobs and tasks, standard metrics, files for other programs."""
