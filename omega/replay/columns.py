@@ -30,7 +30,7 @@ class State(IntEnum):
     ABSENT = 7
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Jobs:
     """Outcomes of jobs, an entry for each job of the records. Times are microseconds; -1: it did not happen."""
 
@@ -138,8 +138,9 @@ def _jobs(workload: Workload, records: TaskRecords, task: NDArray[np.int64], hor
     state[submitted >= horizon] = State.ABSENT
     end[state != State.FINISHED] = NEVER
     return Jobs(
-        submitted, resident, first_start, end, tasks, started, finished,
-        rows(records.how == EndKind.EVICTED), rows(records.how == EndKind.LOST), state,
+        submitted=submitted, resident=resident, first_start=first_start, end=end, tasks=tasks, started=started,
+        finished=finished, evicted=rows(records.how == EndKind.EVICTED), lost=rows(records.how == EndKind.LOST),
+        state=state,
     )  # fmt: skip
 
 

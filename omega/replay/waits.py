@@ -15,7 +15,7 @@ THRESHOLD_SECONDS = 10.0
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Times:
     """Times of jobs in seconds, an entry for each; not a number where a job has none (residents, unfinished jobs)."""
 
@@ -46,7 +46,8 @@ def times_of(columns: Columns) -> Times:
     wait = _between(jobs.submitted, jobs.first_start, arrived)
     run = _between(jobs.first_start, jobs.end, arrived)
     tried = _between(jobs.submitted, columns.records.first_attempt, arrived)
-    return Times(wait, tried, _between(jobs.submitted, jobs.end, arrived), run, bounded_slowdown(wait, run))
+    response = _between(jobs.submitted, jobs.end, arrived)
+    return Times(wait=wait, first_attempt=tried, response=response, run=run, slowdown=bounded_slowdown(wait, run))
 
 
 def _between(first: NDArray[np.int64], then: NDArray[np.int64], valid: NDArray[np.bool_]) -> Floats:
