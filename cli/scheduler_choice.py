@@ -42,6 +42,14 @@ def kind_of(chosen: Mapping[str, str]) -> str:
     return check_member(f"{kind}/0").partition("/")[0]
 
 
+def numbered(text: str) -> tuple[str, int]:
+    """Return the two parts of a value of ``--scheduler``: its name, and the N of ``=N`` or 1. Raises UsageError."""
+    name, _, count = text.rpartition("=") if "=" in text and not text.endswith(".toml") else (text, "", "1")
+    if not count.isdecimal() or not 1 <= int(count) <= MOST:
+        raise click.UsageError(f"--scheduler {text}: {count!r} is no number of schedulers; want 1 to {MOST}")
+    return name, int(count)
+
+
 def further(given: Sequence[str]) -> tuple[dict[str, int], dict[str, Mapping[str, str]]]:
     """Read values of ``--scheduler``: the number of processes and the variables that select the scheduler, by kind.
 
@@ -50,12 +58,10 @@ def further(given: Sequence[str]) -> tuple[dict[str, int], dict[str, Mapping[str
     """
     numbers, choices = dict[str, int](), dict[str, Mapping[str, str]]()
     for text in given:
-        name, _, count = text.rpartition("=") if "=" in text and not text.endswith(".toml") else (text, "", "1")
-        if not count.isdecimal() or not 1 <= int(count) <= MOST:
-            raise click.UsageError(f"--scheduler {text}: {count!r} is no number of processes; want 1 to {MOST}")
+        name, count = numbered(text)
         chosen = variables(name)
         kind = kind_of(chosen)
         if kind in numbers:
             raise click.UsageError(f"--scheduler {text}: kind {kind} is given twice; give it once, with =N for several")
-        numbers[kind], choices[kind] = int(count), chosen
+        numbers[kind], choices[kind] = count, chosen
     return numbers, choices

@@ -11,7 +11,7 @@ from omega.experiments.configuration import Configuration
 from omega.schedulers.scheduler import Scheduler
 from omega.simulation import Result, Settings, Simulation
 from omega.simulation.run import SPREAD, spread_of
-from omega.workload.workload import Arrival, Workload
+from omega.workload.workload import Workload
 
 HEADINGS = (
     "kind",
@@ -147,4 +147,4 @@ def _shared(workload: Workload, wanting: Sequence[str], takes: str, share: float
         mine = wanting and job.kind == takes and part < share
         return replace(job, kind=wanting[int(part / share * len(wanting))]) if mine else job
 
-    return replace(workload, arrivals=[Arrival(each.at_seconds, given(each.job)) for each in workload.arrivals])
+    return replace(workload, arrivals=[replace(each, job=given(each.job)) for each in workload.arrivals])

@@ -75,40 +75,18 @@ machines_of_figure = click.option(
 )
 
 
-configuration_options = combined(
-    click.option(
-        "--architecture",
-        metavar="NAME",
-        help="monolithic-single, monolithic-multi, partitioned, two-level or shared-state (default).",
-    ),
-    click.option(
-        "--workload",
-        metavar="FILE|PRESET",
-        help="Workload file (.csv, or .yaml with machines, pools and jobs), or the cell A, B or C (default) "
-        "of the Omega paper: C measured on Google's 2011 trace, A and B calibrated.",
-    ),
-    click.option(
-        "--pools",
-        metavar="FILE.yaml",
-        help="Pools, as of omega pool export; jobs without a pool belong to its leaf pools in turn.",
-    ),
-    click.option(
-        "--machines",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Number of machines (default: 12477, a "
-        "file's 1000). At a smaller preset jobs arrive as often, with proportionally shorter tasks.",
-    ),
-    click.option("--cpu", metavar="AMOUNT", help="Cores of each machine; with a preset, of the largest."),
-    click.option("--memory", metavar="AMOUNT", help="Memory of each machine; with a preset, of the largest."),
-    click.option("--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: 1)."),
-    click.option("--seed", type=int, help="Seed of all random numbers (default: 0)."),
-    click.option(
-        "--rate",
-        type=click.FloatRange(0, min_open=True),
-        metavar="FACTOR",
-        help="Factor on the batch jobs of a preset (default: 1).",
-    ),
+architecture_option = click.option(
+    "--architecture",
+    metavar="NAME",
+    help="monolithic-single, monolithic-multi, partitioned, two-level or shared-state (default).",
+)
+pools_option = click.option(
+    "--pools",
+    metavar="FILE.yaml",
+    help="Pools, as of omega pool export; jobs without a pool belong to its leaf pools in turn.",
+)
+seed_option = click.option("--seed", type=int, help="Seed of all random numbers (default: 0).")
+scheduler_options = combined(
     click.option("--batch", type=click.IntRange(1, 256), metavar="N", help="Number of batch schedulers (default: 1)."),
     click.option(
         "--service", type=click.IntRange(1, 256), metavar="N", help="Number of service schedulers (default: 1)."
@@ -129,6 +107,36 @@ configuration_options = combined(
     ),
     click.option("--detection", type=click.Choice(["fine", "coarse"]), help="Conflict detection (default: fine)."),
     click.option("--commit", type=click.Choice(["incremental", "gang"]), help="Commit mode (default: incremental)."),
+)
+"""Numbers of schedulers, their decision times, detection and mode."""
+
+configuration_options = combined(
+    architecture_option,
+    click.option(
+        "--workload",
+        metavar="FILE|PRESET",
+        help="Workload file (.csv, or .yaml with machines, pools and jobs), or the cell A, B or C (default) "
+        "of the Omega paper: C measured on Google's 2011 trace, A and B calibrated.",
+    ),
+    pools_option,
+    click.option(
+        "--machines",
+        type=click.IntRange(1),
+        metavar="N",
+        help="Number of machines (default: 12477, a "
+        "file's 1000). At a smaller preset jobs arrive as often, with proportionally shorter tasks.",
+    ),
+    click.option("--cpu", metavar="AMOUNT", help="Cores of each machine; with a preset, of the largest."),
+    click.option("--memory", metavar="AMOUNT", help="Memory of each machine; with a preset, of the largest."),
+    click.option("--days", type=click.FloatRange(0, 10_000, min_open=True), help="Simulated days (default: 1)."),
+    seed_option,
+    click.option(
+        "--rate",
+        type=click.FloatRange(0, min_open=True),
+        metavar="FACTOR",
+        help="Factor on the batch jobs of a preset (default: 1).",
+    ),
+    scheduler_options,
     click.option("--placement", metavar="NAME", help="Placement policy: random (default), first-fit or best-fit."),
     click.option("--sharing", metavar="NAME", help="Sharing of jobs among batch schedulers: hash or round-robin."),
     click.option(

@@ -1,11 +1,9 @@
 """``omega sim run``."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import click
 
@@ -14,35 +12,14 @@ from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.scheduler_choice import selected, variables
 from omega.cli.sim.options import configuration, configuration_options
+from omega.cli.sim.temporary_cell import temporary_cell
 
 if TYPE_CHECKING:
-    from omega.cellstate.ports import StoredCell
     from omega.experiments.configuration import Configuration
     from omega.simulation.pool_history import PoolHistory
 
 MOST_UNLISTED = 2
 """Schedulers of a run that need no table of their own."""
-
-
-@contextmanager
-def _cell(url: str | None) -> "Iterator[StoredCell | None]":
-    """Yield a temporary cell on a store, removed afterwards; None without a store."""
-    if url is None:
-        yield None
-        return
-    from omega.cellstate import server
-    from omega.cellstate.store import create_cell
-    from omega.workload.workload import DIMENSIONS
-
-    server.check_suitable(server.server_info(url))
-    cell = create_cell(
-        server.connect(url), f"simulation-{uuid4().hex[:12]}", DIMENSIONS, keep_jobs=0, keep_ms=0, url=url
-    )
-    try:
-        yield cell
-    finally:
-        cell.delete()
-        cell.close()
 
 
 @click.command()
@@ -104,7 +81,7 @@ def command(
         workload = chosen.make_workload()
     if figures and not workload.pools.configured:
         raise BadInput("figures show pools, and this workload has none; add --pools FILE.yaml")
-    with _cell(url) as cell, render.progress(quiet=app.as_json) as bars:
+    with temporary_cell(url, workload.dimensions) as cell, render.progress(quiet=app.as_json) as bars:
         began = time.perf_counter()
         bar = bars.add_task(chosen.architecture, total=100, more=f"% of {chosen.days:g} days")
 

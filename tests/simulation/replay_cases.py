@@ -52,9 +52,11 @@ class Case:
         field = {name: np.array([getattr(row, name) for row in rows], np.int64) for name in Row._fields}
         none = [-1] * len(self.jobs)
         return TaskRecords(
-            self.jobs, np.array(self.first_attempt or none, np.int64), np.array(self.abandoned or none, np.int64),
-            field["job"].astype(np.int32), field["group"].astype(np.int32), field["task"].astype(np.int32),
-            field["machine"].astype(np.int32), field["started"], field["ended"], field["how"].astype(np.int8),
+            jobs=self.jobs, first_attempt=np.array(self.first_attempt or none, np.int64),
+            abandoned=np.array(self.abandoned or none, np.int64), job=field["job"].astype(np.int32),
+            group=field["group"].astype(np.int32), task=field["task"].astype(np.int32),
+            machine=field["machine"].astype(np.int32), started=field["started"], ended=field["ended"],
+            how=field["how"].astype(np.int8),
         )  # fmt: skip
 
     def need(self, row: Row) -> tuple[int, ...]:

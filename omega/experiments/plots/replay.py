@@ -19,8 +19,10 @@ from omega.replay.grid import grid_of
 from omega.replay.utilisation import Utilisation
 from omega.replay.waiting import waiting
 
-MOST_UNITS, MOST_BARS = 400, 4_000
+MOST_UNITS, MOST_BARS = 400, 20_000
 """A Gantt chart has a bar for each task up to so many cpu units and placements; beyond, machines are shown together."""
+MOST_VECTORS = 4_000
+"""Bars that an SVG has as shapes; more are one image in it."""
 MOST_ROWS, SPANS = 200, 480
 """Rows and columns of the chart of a larger cell."""
 MOST_COLOURS = len(PALETTE)
@@ -76,7 +78,11 @@ def _draw_bars(figure: Figure, axes: Axes, columns: Columns, units: Units, unit:
         for first, last in intervals:
             bars.append([(start, first), (end, first), (end, last + 1), (start, last + 1)])
             shades.append(colours.get(groups[columns.records.job[row]], GREY))
-    axes.add_collection(PolyCollection(bars, facecolors=shades, edgecolors="white", linewidths=0.3, alpha=0.85))
+    axes.add_collection(
+        PolyCollection(
+            bars, facecolors=shades, edgecolors="white", linewidths=0.3, alpha=0.85, rasterized=len(bars) > MOST_VECTORS
+        )
+    )
     ends = np.cumsum(columns.machines.largest[:, columns.workload.dimensions.names.index("cpu")] // units.size)
     for end in ends[:-1]:
         axes.axhline(end, color=GREY, linewidth=0.5)
@@ -90,9 +96,8 @@ def _draw_grid(figure: Figure, axes: Axes, columns: Columns, unit: float) -> str
     names = columns.workload.dimensions.names
     dimension = names.index("cpu") if "cpu" in names else 0
     grid = grid_of(columns, dimension, rows=MOST_ROWS, spans=SPANS)
-    mesh = axes.pcolormesh(
-        grid.times / unit, grid.machines, grid.share, cmap="viridis", vmin=0, vmax=1, rasterized=True
-    )
+    mesh = axes.pcolormesh(grid.times / unit, grid.machines, grid.share, cmap="YlGnBu", vmin=0, vmax=1, rasterized=True)
+    axes.set_facecolor("#DDDDDD")  # where no machine is there
     axes.set(ylabel="machines", ylim=(0, len(columns.machines.names)))
     bar = figure.colorbar(mesh, ax=axes, extend="max", pad=0.02)
     bar.set_label(f"mean share of {names[dimension]} held")
@@ -126,7 +131,7 @@ def draw_utilisation(columns: Columns, utilisation: Utilisation, details: str, *
         lower.set(
             ylabel="tasks", xlabel=label, xlim=(0, columns.horizon / unit), ylim=(0, max(1.0, 1.05 * queue.max()))
         )
-        lower.set_title("waiting for a placement")
+        lower.set_title("waiting for a placement (mean)")
         below(figure, handles)
         titled(figure, "Utilisation over time", details)
         save(figure, *paths)
