@@ -159,6 +159,21 @@ class Fact(NamedTuple):
     basis: Basis | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEntry:
+    """One entry of the log as it is stored: version, time (ms, the client's clock), author, facts in lines.
+
+    `basis` and `settings` are empty where the entry has none (`Basis.read`, cellstate/logged_settings.py).
+    """
+
+    version: int
+    at_ms: int
+    by: str
+    facts: str
+    basis: str = ""
+    settings: str = ""
+
+
 class NewestFacts(NamedTuple):
     """The end of the log: its oldest version, and facts of those above `after` up to `newest`, oldest first."""
 

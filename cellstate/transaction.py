@@ -4,7 +4,7 @@ The order of `Verdict` is the order of precedence: the first that applies is ret
 is the specification; `MemoryCell` mirrors it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple, Self, TypeAlias, overload
@@ -228,11 +228,46 @@ class Basis(NamedTuple):
     """What the transactions of a call were decided on: the version of the snapshot, and when the decision began.
 
     The time is milliseconds of the server's clock, as far as the scheduler knows it; in a simulation, simulated time.
-    The snapshot also showed the scheduler's own claims in flight.
+    The snapshot also showed the scheduler's own claims in flight. The log stores the words of `text`.
     """
 
     since: int
     began_ms: int
+    ahead_ms: int = 0
+    """By how much the server's clock was ahead of the author's clock, which the entry's own time is of."""
+    forms: str = ""
+    """Mode and detection of the transactions (`forms_of`)."""
+
+    @classmethod
+    def read(cls, text: str) -> "Basis":
+        """Read the words of an entry; those of an older log are the first two. Raises ValueError or IndexError."""
+        words = text.split(" ")
+        ahead = int(words[2]) if len(words) > 2 else 0
+        return cls(int(words[0]), int(words[1]), ahead, "".join(words[3:4]))
+
+    @property
+    def text(self) -> str:
+        """The words for the log; values at their defaults at the end are left out."""
+        text = f"{self.since} {self.began_ms}"
+        if self.forms:
+            return f"{text} {self.ahead_ms} {self.forms}"
+        return f"{text} {self.ahead_ms}" if self.ahead_ms else text
+
+
+FORMS: Mapping[tuple[Mode, Detection], str] = {
+    (Mode.INCREMENTAL, Detection.FINE): "f", (Mode.INCREMENTAL, Detection.COARSE): "c",
+    (Mode.GANG, Detection.FINE): "g", (Mode.GANG, Detection.COARSE): "k",
+}  # fmt: skip
+"""A letter for each mode and detection."""
+
+
+def forms_of(transactions: Sequence[Transaction]) -> str:
+    """Return a letter of `FORMS` for each transaction; one letter when all are alike, "" when all are "f"."""
+    letters = "".join([FORMS[each.mode, each.detection] for each in transactions])
+    alike = letters[:1]
+    if letters != alike * len(letters):
+        return letters
+    return "" if alike == "f" else alike
 
 
 class Ask(NamedTuple):

@@ -22,6 +22,7 @@ from omega.schedulers.constraints.fetching import Fetch, fetch
 from omega.schedulers.failing import as_one_line
 from omega.schedulers.gates import Hold, hold
 from omega.schedulers.instruments import Instrument
+from omega.schedulers.logged import settings_of
 from omega.schedulers.outcomes import ConflictRate, accepted_by_machine, rebase
 from omega.schedulers.queue.intake import MOST_FILLS, Intakes
 from omega.schedulers.resizing import Measure, Resize, measure, resize
@@ -116,7 +117,7 @@ class LiveDriver:
     def _register(self, nonce: str) -> Membership:
         # Before the registration: a process that is registered does not end because the store is away.
         self.ahead = self.cell.store_ms() / 1000 - self.now()
-        return self.cell.register_scheduler(self.member, nonce, self.lease_ms, self._ms())
+        return self.cell.register_scheduler(self.member, nonce, self.lease_ms, self._ms(), settings_of(self.scheduler))
 
     @property
     def _listeners(self) -> list[Instrument]:
@@ -328,7 +329,7 @@ class LiveDriver:
         self._flight = CommitRequest(
             self.membership, self._number, transactions, since, self._ms(), intake=intake,
             executors=self.snapshot.executors(self.snapshot.launch()),
-            basis=Basis(self._version, round((self._since + self.ahead) * 1000)),
+            basis=Basis(self._version, round((self._since + self.ahead) * 1000), round(self.ahead * 1000)),
         )  # fmt: skip
         try:
             self.cell.begin(self._flight)

@@ -25,13 +25,14 @@ _LENGTHS = {
     "submit": (6, 6), "awaited": (3, 3), "met": (3, 3), "hold": (2, 2), "gate": (3, 99), "pass": (2, 2),
     "release": (2, 3), "resize": (6, 6),
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
-    "stalled": (3, 99), "left": (6, 6), "conflict": (5, 5), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
+    "stalled": (3, 99), "left": (6, 6), "conflict": (5, 7),
+    "aborted": (3, 9_999), "rejected": (3, 3), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
     "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "reset": (2, 2), "restore": (3, 3), "assert": (3, 99),
     "fail": (5, 5), "requeue": (4, 4), "speculate": (4, 4), "unneeded": (4, 4),
     "promote": (7, 7), "late": (7, 7), "attempt": (2, 2), "again": (2, 2),
 }  # fmt: skip
 """Minimum and maximum number of a fact's words, without amounts of machines."""
-_MAY_REPEAT = ("conflict", "awaited", "drop", "assert", "again")
+_MAY_REPEAT = ("conflict", "aborted", "rejected", "awaited", "drop", "assert", "again")
 """Facts that may repeat in a version: two claims may have the same conflict; a job may wait for the end and for the
 success of another; two placements of optional tasks may end in one call (totals reveal an extra fact)."""
 _LENGTHS_WITH_AMOUNTS = {
@@ -156,7 +157,7 @@ class Register:
             self._pool(fact)
         elif word == "epoch":
             self._epoch(fact)
-        elif word not in ("restore", "left", "conflict", "assert"):  # the others are of a job
+        elif word not in ("restore", "left", "conflict", "aborted", "rejected", "assert"):  # the others are of a job
             job = self._known(words[_JOB_AT.get(word, 1)], fact)
             (self._gate if word in ("gate", "pass") else self._job)(job, fact)
 

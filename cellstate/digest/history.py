@@ -36,9 +36,10 @@ QUIET = frozenset({"finished", "left"})
 UNIMPORTANT = frozenset({"submit", "attempt", "awaited"})
 """Facts that do not begin a record: a pending job has none."""
 NOT_OF_JOBS = frozenset(
-    {"join", "machine", "enlist", "leave", "lapse", "limit", "restore", "pool", "trees", "epoch", "again", ""}
-)
-"""Facts that name no job."""
+    {"join", "machine", "enlist", "leave", "lapse", "limit", "restore", "pool", "trees", "epoch", "again", "aborted",
+     "rejected", ""}
+)  # fmt: skip
+"""Facts that name no job, and those that only recordings and the audit read."""
 Kept: TypeAlias = list[Any]
 """Version, time, author, words, basis, and of a conflict (author, version, word, job) of the earlier change."""
 
@@ -213,7 +214,7 @@ class History:
         if len(text) > LONGEST or sum(each[3].split(" ", 1)[0] == word for each in same) >= MOST_SINGLE:
             text = f"+ {word} 1 {count}"
         won = winner and [winner.by, winner.version, winner.words[0], job_of(winner.words)]
-        basis = list(fact.basis) if fact.basis else None
+        basis = list(fact.basis[:2]) if fact.basis else None
         events.append([fact.version, fact.at_ms, fact.by, text, basis, won])
         if len(events) > 2 * MOST_EVENTS:
             self._bound()

@@ -5,7 +5,7 @@
 --        form needs: placed jobnames kinds lanenames done recent history results housekeeping waiters
 -- ARGV   dims tag at member incarnation number since since_tag request basis | transactions
 -- request: "most owned kind lanes" of the intake (parts/intake.lua), empty for none.
--- basis: for the log, the version on which the transactions were decided, and when that began.
+-- basis: for the log, what the client knows of the call (`Basis` in cellstate/transaction.py).
 -- A transaction is its job; numbers of eight bytes each: mode (0 incremental, 1 gang), detection (0 fine, 1
 -- coarse), and for every claim its group, count of identical tasks and the machine's number at the sync; the
 -- victims that claims may evict, "claim:placement*count…" in order, and "|" with what the transaction asserts of pools
@@ -339,18 +339,7 @@ do
     return t.gang
   end
 
-  -- Write the conflicts to the log; returns the words of the outcome.
-  local function announce_failure(t)
-    local words = {}
-    for i = 1, t.n do
-      local placed, v = t.placed[i], t.verdicts[i] or PLACED_OK
-      if v == MOVED or v == FULL then
-        fact(format('conflict %s %s %d %d', t.id, ARGV[t.at + i], v, t.numbers[3 * i + 1] - placed))
-      end
-      words[i] = format('%d %d', placed, v)
-    end
-    return concat(words, ',')
-  end
+  --@include failures
 
   function decide(t, stamp)
     local j, placed = J[t.id], t.placed

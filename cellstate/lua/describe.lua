@@ -1,9 +1,10 @@
 -- Change the attributes of a machine if it still has those that the caller read.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping static trees operator | wake:* asleep
--- ARGV   dims tag at by index before after count set_before set_after
+-- ARGV   dims tag at by index before after count set_before set_after settings
 -- before, after: name and opaque attributes, as stored; count: number of attributes after the change. set_before,
--- set_after: attributes that an operator set, as `operator` has them: join.lua keeps them.
+-- set_after: attributes that an operator set, as `operator` has them: join.lua keeps them. settings: for the log
+-- (cellstate/logged_settings.py).
 -- Reply  {"ok", version}, {"unknown"}, or {"moved"} when they were modified concurrently
 -- Types  static, operator: hash; others as in commit.lua
 -- Rules  equal attributes change nothing (14); begins with HSET (13). The change list names the machine twice, first as
@@ -26,5 +27,5 @@ redis.call('HDEL', trees_key, index)
 touch(m, 1)
 meta.transactions, freed = meta.transactions + 1, true
 fact(with_values('machine ' .. index .. ' attributes ' .. count, m))
-publish(at, by, false, restated(m))
+publish(at, by, false, restated(m), 'settings', settings)
 return { 'ok', format('%d', meta.version) }

@@ -2,7 +2,8 @@
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools changes log done recent history results housekeeping shapes names static trees executors serving drains operator
 --        | box:* wake:* asleep
--- ARGV   dims tag at by executor | triples
+-- ARGV   dims tag at by executor attributes | triples
+-- attributes: for the log, those of all machines (cellstate/logged_settings.py).
 -- A triple is "name capacity*R", the machine's opaque attributes, and what an operator set of it, which both respect;
 -- empty for nothing. All belong to one executor.
 -- Reply  {"ok", version, executor number, index…}, or with nothing done {"busy", name} when tasks of another executor are
@@ -116,7 +117,7 @@ if #touched > 0 then
   in_chunks('HDEL', trees_key, unassigned)
   in_chunks('HDEL', drains_key, rejoined)
   meta.transactions, freed = meta.transactions + 1, true
-  publish(at, by, false, before)
+  publish(at, by, false, before, 'settings', attributes)
   shapes.write()
 end
 return answering({ 'ok', format('%d', meta.version), format('%d', owner) }, indices)

@@ -1,12 +1,12 @@
 -- Change the pools of a cell, by compare-and-set on the version of the last change.
 --
 -- KEYS   meta machines runs jobs specs jobnames kinds lanes lanenames pools trees changes log done recent history results housekeeping | wake:*
--- ARGV   dims tag at by check state gone closed moved bounds lines | field value…
+-- ARGV   dims tag at by check state gone closed moved bounds lines settings | field value…
 -- check: the version that was read, "*" to replace a record that cannot be read, whatever its type; state: 0 none configured, 1 configured, 2 some carry limits or lend in part, or trees
 -- divide the machines; gone: fields to delete; closed: pools (as in lanes) that hold no jobs afterwards; moved: pools whose
 -- jobs, if there are any, run in another tree afterwards, "*" when machines may be in another tree; bounds: "FIELD words;…", the limits of
 -- pools that carry some, and records without jobs of pools that lend in part and of their trees (parts/pools.lua); lines:
--- facts for the log. The caller has validated everything else (cellstate/pools/rules.py).
+-- facts for the log; settings: all pools for it (cellstate/logged_settings.py). The caller has validated everything else (cellstate/pools/rules.py).
 -- Reply  {"ok", version}, {"overtaken", version now}, or {"jobs", pool}: jobs are in a pool that may hold none
 -- Types  pools: hash; others as in commit.lua
 -- Rules  a pool that moves takes its running tasks along: what pools hold is summed anew from the lanes. Where jobs or
@@ -94,6 +94,6 @@ for line in gmatch(lines, '[^\n]+') do fact(line) end
 for name, key in pairs(named) do
   if match(name, '^wake:') then wake(key) end
 end
-announce('', at, by)
+announce('', at, by, 'settings', settings)
 redis.call('HSET', pools_key, 'version', format('%d', meta.version))
 return { 'ok', format('%d', meta.version) }

@@ -17,10 +17,14 @@ from omega.cellstate.memory.tasks import book, evict_gangs, note_again, occupy, 
 from omega.cellstate.model import Gang, JobState, MachineState
 from omega.cellstate.replies import CommitRequest, Reply
 from omega.cellstate.task_ends import EndKind
-from omega.cellstate.transaction import Basis, Claim, Detection, Mode, Outcome, Transaction, Verdict
+from omega.cellstate.transaction import Basis, Claim, Detection, Mode, Outcome, Transaction, Verdict, forms_of
 
 Unit = tuple[int, KindRow, GroupRow]
 """A single task that may be evicted: its placement, kind and group."""
+
+
+NOTED = frozenset({Verdict.PLACED, Verdict.MOVED, Verdict.FULL, Verdict.ABORTED})
+"""Verdicts of which the log names the claims."""
 
 
 class Validation:
@@ -284,6 +288,19 @@ def apply(ledger: Ledger, t: Validation, j: JobRow, stamp: int) -> None:
     evict_gangs(ledger, reason, stamp)
 
 
+def note_others(ledger: Ledger, t: Validation) -> None:
+    """Write the claims that a failed gang aborted ("!": it would have evicted), and the number of other verdicts."""
+    failed = [
+        f"{c.machine}:{c.group}:{c.count}{'!' if units else ''}"
+        for c, v, units in zip(t.claims, t.verdicts, t.taken, strict=True)
+        if v is Verdict.ABORTED
+    ]
+    if failed:
+        ledger.fact("aborted", t.id, *failed)
+    if others := sum(v not in NOTED for v in t.verdicts):
+        ledger.fact("rejected", t.id, others)
+
+
 def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
     """Validate a transaction and apply its accepted claims."""
     ledger.unfold()
@@ -306,7 +323,10 @@ def decide(ledger: Ledger, transaction: Transaction) -> Outcome:
         abort(ledger, t)
     for c, n, v in zip(t.claims, t.placed, t.verdicts, strict=True):
         if v is Verdict.MOVED or v is Verdict.FULL:
-            ledger.fact("conflict", t.id, c.machine, int(v), c.count - n)
+            seen = (c.seen,) if v is Verdict.MOVED else ()
+            ledger.fact("conflict", t.id, c.machine, int(v), c.count - n, c.group, *seen)
+    if ledger.log:
+        note_others(ledger, t)
     if j is not None and any(t.placed):
         ledger.transactions += 1
         note_again(ledger, j)
@@ -327,7 +347,10 @@ def commit(ledger: Ledger, request: CommitRequest) -> Reply:
         ledger.diverged = has_diverged(ledger, since)
         member.outcomes = [decide(ledger, transaction) for transaction in request.transactions]
         member.last = request.number
-        publish(ledger, request.at_ms, name, request.basis or Basis(since.version, request.at_ms))
+        basis = request.basis or Basis(since.version, request.at_ms)
+        if ledger.log and (forms := forms_of(request.transactions)):
+            basis = basis._replace(forms=forms)
+        publish(ledger, request.at_ms, name, basis)
     reply = sync(ledger, since, request.intake)
     reply.outcomes = list(member.outcomes)
     return reply

@@ -16,7 +16,7 @@ def undigested(ledger: Ledger, most: int) -> Undigested:
     at = ledger.version if known is None else known.version
     facts: list[Fact] = []
     first = taken = 0
-    for version, at_ms, by, lines, basis in ledger.entries:
+    for version, at_ms, by, lines, basis, _ in ledger.entries:
         if version <= at:
             continue
         if taken >= most or len(facts) >= MOST_FACTS:
@@ -99,7 +99,7 @@ def newest_facts(ledger: Ledger, since: int, text: str = "") -> NewestFacts:
     first = ledger.entries[0][0] if ledger.entries else ledger.version + 1
     after, size = max(since, first - 1), 0
     at, facts = after, list[Fact]()
-    for read, (version, at_ms, by, lines, basis) in enumerate(reversed(ledger.entries)):
+    for read, (version, at_ms, by, lines, basis, _) in enumerate(reversed(ledger.entries)):
         if version <= after:
             break
         if read >= MOST_VERSIONS or size >= MOST_BYTES:

@@ -144,7 +144,7 @@ class Ledger:
         self.ticks: tuple[tuple[int, int], ...] = ()
 
     def _create_changes(self, dimensions: int) -> None:
-        self.entries: deque[tuple[int, int, str, list[LogLine], Basis | None]] = deque(maxlen=LOG_KEPT)
+        self.entries: deque[tuple[int, int, str, list[LogLine], Basis | None, str]] = deque(maxlen=LOG_KEPT)
         self.messages: dict[int, list[list[LogLine]]] = {}
         # Finished jobs and the versions in which they ended; (version, server's clock) marks: lua/retire.lua.
         self.done: deque[tuple[JobRow, int]] = deque()

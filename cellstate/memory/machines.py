@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from omega.cellstate.errors import Refused
 from omega.cellstate.executors import number_of
+from omega.cellstate.logged_settings import attributes_text
 from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.memory.delta import describe
 from omega.cellstate.memory.ledger import Ledger
@@ -36,10 +37,9 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
     machines = [_as_set(ledger, machine) for machine in machines]
     ledger.unfold()
     known = dict.fromkeys(machine.name for machine in machines if machine.name in ledger.indices)
-    for name in known:
-        row = ledger.M[ledger.indices[name]]
+    for row in (ledger.M[ledger.indices[name]] for name in known):
         if row.executor != owner and row.runs:
-            raise busy(name)
+            raise busy(row.name)
     check_sum(ledger, {machine.name: machine.capacity for machine in machines})
     ledger.open()
     ledger.executors[executor] = owner
@@ -77,7 +77,8 @@ def join(ledger: Ledger, executor: str, machines: Sequence[MachineSpec], at_ms: 
     describe(ledger, changed)
     if len(ledger.trail) > start:
         ledger.transactions, ledger.freed = ledger.transactions + 1, True
-        publish(ledger, at_ms, executor)
+        named = ((machine.name, machine.attributes) for machine in machines if machine.attributes)
+        publish(ledger, at_ms, executor, settings=attributes_text(named))
     assign_trees(ledger, at_ms, executor)
     return indices
 
@@ -176,7 +177,7 @@ def set_machine_attributes(ledger: Ledger, index: int, changes: Mapping[str, str
     m.attributes, m.tree = after, UNASSIGNED
     ledger.transactions, ledger.freed = ledger.transactions + 1, True
     ledger.fact("machine", index, "attributes", len(after), m.number, m.capacity, m.free)
-    publish(ledger, at_ms, by)
+    publish(ledger, at_ms, by, settings=attributes_text([(m.name, after)]))
     assign_trees(ledger, at_ms, by)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import lane_of
+from omega.cellstate.logged_settings import pools_text
 from omega.cellstate.memory.delta import delta, latest
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
@@ -59,7 +60,7 @@ def set_pools(ledger: Ledger, pools: Pools, check: int | None, at_ms: int, by: s
         for m in ledger.M.values():
             m.tree = UNASSIGNED
     ledger.wakes |= {name for name, member in ledger.schedulers.items() if member.lives}
-    announce(ledger, at_ms, by)
+    announce(ledger, at_ms, by, settings=pools_text(changed.pools))
     return ledger.pool_settings
 
 

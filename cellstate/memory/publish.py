@@ -83,8 +83,8 @@ def write_mailboxes(ledger: Ledger) -> None:
             ledger.messages[executor] = [[("!",)]]
 
 
-def announce(ledger: Ledger, at: int, by: str, basis: Basis | None = None) -> None:
-    """Announce the touched machines and the facts under the next version, with the basis of a commit."""
+def announce(ledger: Ledger, at: int, by: str, basis: Basis | None = None, settings: str = "") -> None:
+    """Announce the touched machines and the facts under the next version, with the basis of a commit or settings."""
     catch_up(ledger)
     ledger.version += 1
     ledger.tags.append(ledger.new_tag())
@@ -92,7 +92,7 @@ def announce(ledger: Ledger, at: int, by: str, basis: Basis | None = None) -> No
     if ledger.version - ledger.floor > 2 * ledger.changes_kept:
         trim(ledger, ledger.version - ledger.changes_kept)
     if ledger.log:
-        ledger.entries.append((ledger.version, at, by, ledger.facts_now, basis))
+        ledger.entries.append((ledger.version, at, by, ledger.facts_now, basis, settings))
 
 
 def trim(ledger: Ledger, floor: int) -> None:
@@ -119,7 +119,14 @@ def catch_up(ledger: Ledger) -> None:
         ledger.behind = 0
 
 
-def publish(ledger: Ledger, at: int, by: str, basis: Basis | None = None, ended_before: Iterable[JobRow] = ()) -> None:
+def publish(
+    ledger: Ledger,
+    at: int,
+    by: str,
+    basis: Basis | None = None,
+    ended_before: Iterable[JobRow] = (),
+    settings: str = "",
+) -> None:
     """Write everything."""
     write_jobs(ledger, ended_before)
     if ledger.pend:
@@ -131,4 +138,4 @@ def publish(ledger: Ledger, at: int, by: str, basis: Basis | None = None, ended_
     if ledger.messages_now:
         write_mailboxes(ledger)
     retire_excess(ledger)
-    announce(ledger, at, by, basis)
+    announce(ledger, at, by, basis, settings)

@@ -38,7 +38,7 @@ from omega.cellstate.model import Described, Job, Machine, MachineState
 from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from omega.cellstate.pools import Epoch, Pools
-from omega.cellstate.replies import Fact, KindUse
+from omega.cellstate.replies import Fact, KindUse, LogEntry
 from omega.cellstate.shards import ShardDurations
 from omega.cellstate.task_progress import TaskProgress
 
@@ -221,9 +221,25 @@ class MemoryQueries(Cell):
         entries = islice((entry for entry in self.ledger.entries if entry[0] > since), most)
         return [
             Fact(version, at, by, tuple(text.split(" ")), basis)
-            for version, at, by, lines, basis in entries
+            for version, at, by, lines, basis, _ in entries
             for text in write(lines).split("\n")
             if text and (kinds is None or text.partition(" ")[0] in kinds)
+        ]
+
+    @override
+    def log_entries(self, since: int = 0, most: int = 1000) -> list[LogEntry]:
+        # There are none without ``log``.
+        entries = islice((entry for entry in self.ledger.entries if entry[0] > since), most)
+        return [
+            LogEntry(
+                version=version,
+                at_ms=at,
+                by=by,
+                facts=write(lines),
+                basis=basis.text if basis else "",
+                settings=settings,
+            )
+            for version, at, by, lines, basis, settings in entries
         ]
 
     def counters(self) -> dict[str, int]:
@@ -259,7 +275,7 @@ class MemoryQueries(Cell):
         indices: dict[int, None] = {}
         ids: dict[str, None] = {}
         seen = since
-        for version, _, _, lines, _ in self.ledger.entries:
+        for version, _, _, lines, *_ in self.ledger.entries:
             if version <= since:
                 continue
             if len(indices) + len(ids) >= most:

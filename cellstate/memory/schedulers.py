@@ -5,6 +5,7 @@ from typing import Any
 
 from omega.cellstate.errors import Duplicate, Fenced
 from omega.cellstate.incarnations import check_member, check_nonce
+from omega.cellstate.logged_settings import scheduler_text
 from omega.cellstate.memory.jobs import as_stored
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.publish import announce
@@ -12,8 +13,10 @@ from omega.cellstate.memory.records import SchedulerRow
 from omega.cellstate.replies import Membership
 
 
-def register_scheduler(ledger: Ledger, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-    """Register a scheduler's name; Duplicate when a live one has it."""
+def register_scheduler(
+    ledger: Ledger, member: str, nonce: str, lease_ms: int, at_ms: int, settings: Mapping[str, Any] | None = None
+) -> Membership:
+    """Register a scheduler's name; Duplicate when a live one has it. `settings`: of the scheduler, for the log."""
     del lease_ms  # leases do not expire by themselves
     check_nonce(nonce)
     known = ledger.schedulers.get(check_member(member))
@@ -26,7 +29,7 @@ def register_scheduler(ledger: Ledger, member: str, nonce: str, lease_ms: int, a
     ledger.incarnations += 1
     ledger.schedulers[member] = SchedulerRow(ledger.incarnations, nonce)
     ledger.fact("enlist", member, ledger.incarnations)
-    announce(ledger, at_ms, member)
+    announce(ledger, at_ms, member, settings=scheduler_text(settings or {}))
     return Membership(member, ledger.incarnations)
 
 

@@ -12,7 +12,7 @@ from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
-from omega.cellstate.replies import EpochMark, Fact, KindUse, NewestFacts, Reply
+from omega.cellstate.replies import EpochMark, Fact, KindUse, LogEntry, NewestFacts, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Progress, ShardDurations
 from omega.cellstate.sums import CellSums
@@ -243,6 +243,9 @@ class Audited(Session, MachineQueries, JobQueries, RecordQueries, Protocol):
 
     def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
         """Return the facts of at most `most` versions after `since`; with `kinds` only those with such a first word."""
+
+    def log_entries(self, since: int = 0, most: int = 1000) -> list[LogEntry]:
+        """Return at most `most` entries of the log after version `since`, as they are stored."""
 
     def counters(self) -> dict[str, int]:
         """Return the cell's version, floor and other counters; a missing one is 0."""

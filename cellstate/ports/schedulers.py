@@ -12,8 +12,10 @@ from omega.cellstate.replies import Awaited, Budget, CommitRequest, Membership, 
 class SchedulerStore(Housekeeping, StopJobs, ChangeTotals, Protocol):
     """The port of schedulers: lease, transactions, wake-up, updates, housekeeping."""
 
-    def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        """Register a scheduler's name; Duplicate when a live one has it."""
+    def register_scheduler(
+        self, member: str, nonce: str, lease_ms: int, at_ms: int, settings: Mapping[str, Any] | None = None
+    ) -> Membership:  # fmt: skip
+        """Register a scheduler's name; Duplicate when a live one has it. `settings`: of the scheduler, for the log."""
 
     def renew_scheduler(self, membership: Membership, lease_ms: int, figures: Mapping[str, Any]) -> list[str]:
         """Renew the lease and leave `figures`; returns the live members. Fenced when it lapsed."""

@@ -22,6 +22,7 @@ from omega.cellstate.errors import (
     Unsuitable,
 )
 from omega.cellstate.incarnations import check_member, check_nonce
+from omega.cellstate.logged_settings import scheduler_text
 from omega.cellstate.model import Limits, check_kind
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
@@ -39,7 +40,7 @@ from omega.cellstate.redis.trees import RedisTrees
 from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect, safe_url, translate
-from omega.cellstate.transaction import Intake, Position, Transaction
+from omega.cellstate.transaction import Basis, Intake, Position, Transaction, forms_of
 
 if TYPE_CHECKING:
     from omega.cellstate.inspection import Damage, Inspection
@@ -223,11 +224,13 @@ class RedisCell(
     def begin(self, request: CommitRequest) -> None:
         """Send a commit without waiting; `finish` returns its reply. One may be in flight."""
         membership, since, intake = request.membership, request.since, request.intake
-        version, began_ms = request.basis or (since.version, request.at_ms)
+        basis = request.basis or Basis(since.version, request.at_ms)
+        if forms := forms_of(request.transactions):
+            basis = basis._replace(forms=forms)
         values: dict[str, object] = {
             **self._values(request.at_ms, membership.member), "member": membership.member, "number": request.number,
             "incarnation": membership.incarnation, "since": since.version, "since_tag": since.tag,
-            "request": _request(intake), "basis": f"{version} {began_ms}",
+            "request": _request(intake), "basis": basis.text,
         }  # fmt: skip
         packed = records.write_transactions(request.transactions)
         names = [*(f"box:{executor}" for executor in request.executors), *self._wakes()]
@@ -327,8 +330,11 @@ class RedisCell(
     # Members
 
     @override
-    def register_scheduler(self, member: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
-        own = {"member": check_member(member), "nonce": check_nonce(nonce), "lease_ms": lease_ms}
+    def register_scheduler(
+        self, member: str, nonce: str, lease_ms: int, at_ms: int, settings: Mapping[str, Any] | None = None
+    ) -> Membership:  # fmt: skip
+        own: dict[str, object] = {"member": check_member(member), "nonce": check_nonce(nonce), "lease_ms": lease_ms}
+        own["settings"] = scheduler_text(settings or {})
         values = self._values(at_ms, member) | own
         reply = self._run("register_scheduler", values, member=member)
         if reply[0] == b"taken":

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omega.cellstate.errors import Refused
+from omega.cellstate.logged_settings import attributes_text
 from omega.cellstate.machine_settings import MachineSettings
 from omega.cellstate.model import MachineSpec, MachineState, check_state, merged
 from omega.cellstate.override import override
@@ -26,7 +27,12 @@ class RedisMachines(RedisExecutors):
             chunk = machines[start : start + _JOIN_CHUNK]
             values, settings = {**self._values(at_ms, executor), "executor": executor}, dict[str, bytes]()
             while True:  # until the settings of operators are those that the store has
-                rest = [word for machine in chunk for word in self._joining(machine, settings.get(machine.name, b""))]
+                joining = [self._joining(machine, settings.get(machine.name, b"")) for machine in chunk]
+                values["attributes"] = attributes_text((name, given) for name, _, given, _ in joining if given)
+                rest = [
+                    word for name, amounts, given, record in joining
+                    for word in (f"{name} {amounts}", records.pack(given), record)
+                ]  # fmt: skip
                 reply = self._run("join", values, rest, extra=self._known.get("box", set()) | self._wakes())
                 if reply[0] != b"set":
                     break
@@ -38,11 +44,10 @@ class RedisMachines(RedisExecutors):
         self.assign_trees(at_ms, executor)
         return indices
 
-    def _joining(self, machine: MachineSpec, record: bytes) -> tuple[object, ...]:
-        """Return the words of a machine that joins: as it says, except for what an operator set of it."""
-        settings = self._settings(record)
-        amounts, attributes = settings.applied(machine.capacity, machine.attributes)
-        return f"{machine.name} {' '.join(map(str, amounts))}", records.pack(attributes), record
+    def _joining(self, machine: MachineSpec, record: bytes) -> tuple[str, str, Mapping[str, str], bytes]:
+        """Return name, amounts and attributes of a machine that joins, except for what operators set; and `record`."""
+        amounts, attributes = self._settings(record).applied(machine.capacity, machine.attributes)
+        return machine.name, " ".join(map(str, amounts)), attributes, record
 
     @override
     def settings_of(self, indices: Sequence[int]) -> list[MachineSettings]:
@@ -87,6 +92,7 @@ class RedisMachines(RedisExecutors):
             words = {"before": before, "after": name + b"\n" + records.pack(after), "count": len(after)}
             kept = self._settings(b"\n" + own).attributes
             words |= {"set_before": own, "set_after": records.pack({**kept, **changes})}
+            words["settings"] = attributes_text([(name.decode(), after)])
             values = {**self._values(at_ms, by), "index": index, **words}
             reply = self._run("describe", values, extra=self._wakes())
             if reply[0] == b"unknown":

@@ -11,6 +11,7 @@ import redis
 from omega.cellstate.errors import Unreadable
 from omega.cellstate.job_demands import JobDemand
 from omega.cellstate.lanes import Lane
+from omega.cellstate.logged_settings import pools_text
 from omega.cellstate.model import JobState, check_author
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
@@ -95,6 +96,7 @@ class RedisPools(RedisReads):
             "check": "*" if anew else check, "state": changed.state, "gone": " ".join(changed.gone),
             "closed": " ".join(changed.closed), "moved": " ".join(changed.moved), "lines": "\n".join(changed.facts),
             "bounds": ";".join(f"{field} {words}" for field, words in bounds.items()),
+            "settings": pools_text(changed.pools),
         }  # fmt: skip
         rows = [word for pair in changed.rows.items() for word in pair]
         status, word = self._run("pools", values, rows, extra=self._wakes())

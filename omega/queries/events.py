@@ -19,6 +19,8 @@ CHUNK = 1_000
 FEW = 4
 """Versions read to learn a time of the log."""
 ENDINGS = ("finished", "failed", "retried", "lost", "evicted", "stopped")
+NO_EVENTS = frozenset({"again", "aborted", "rejected"})
+"""Facts that only recordings and the audit read."""
 UNREADABLE = "unreadable"
 """The kind of an event with an unreadable fact."""
 
@@ -75,7 +77,7 @@ def events(cell: "Queries", after: int, to: int, kinds: Iterable[str] | None = N
 
 def events_of(cell: "Queries", facts: "Iterable[Fact]") -> Iterator[Event]:
     """Yield facts as events."""
-    return (event(fact, cell.dimensions) for fact in facts if fact.words[0] != "again")
+    return (event(fact, cell.dimensions) for fact in facts if fact.words[0] not in NO_EVENTS)
 
 
 def since_time(cell: "Queries", at_ms: int, kept: Extent) -> int:
@@ -104,7 +106,7 @@ def event(fact: "Fact", dimensions: "Dimensions") -> Event:
         job, machine, count, more = _READERS.get(word, _unread)(rest, dimensions)
     except (ValueError, IndexError):
         kind, (job, machine, count, more) = UNREADABLE, _unread(fact.words, dimensions)
-    since, began_ms = fact.basis or (None, None)
+    since, began_ms = fact.basis[:2] if fact.basis else (None, None)
     return Event(
         version=fact.version, at_ms=fact.at_ms, by=fact.by, kind=kind, job=job, machine=machine, count=count, more=more,
         since=since, began_ms=began_ms,
@@ -118,7 +120,7 @@ _WORDS = {kind: word for word, kind in KINDS_BY_WORD.items()}
 _Read = tuple[str | None, int | None, int | None, dict[str, Any]]
 """Job, machine, count and details of a fact."""
 _Reader = Callable[[Sequence[str], "Dimensions"], _Read]
-_NUMBERS = ("count", "group", "incarnation", "machine", "number", "of_version", "placement", "precedence")
+_NUMBERS = ("count", "group", "incarnation", "machine", "number", "of_version", "placement", "precedence", "seen")
 _VALUES: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(_NUMBERS, int),
     "verdict": lambda word: Verdict(int(word)).name.lower(),
@@ -214,7 +216,7 @@ _READERS: Mapping[str, _Reader] = {
     "submit": _named("job name job_kind precedence count"),
     "attempt": _named("job"),
     "place": _tasks,
-    "conflict": _named("job machine verdict count"),
+    "conflict": _named("job machine verdict count", "group seen"),
     "assert": _assert,
     **dict.fromkeys((*ENDINGS, "left"), _tasks),
     "drop": _named("job group count how"),

@@ -74,7 +74,7 @@ def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -
         {"kind": "ended", "job": "4f1c09", "state": "stopped"},
         {"kind": "machine", "machine": 0, "capacity": {"cpu": 1500, "memory": 2048}},
         {"kind": "submit", "job": "b", "count": 3, "name": "big", "job_kind": "batch", "precedence": 0},
-        {"kind": "conflict", "job": "b", "machine": 0, "count": 2, "verdict": "full"},
+        {"kind": "conflict", "job": "b", "machine": 0, "count": 2, "verdict": "full", "group": 0},
         {"kind": "place", **big},
         {"kind": "evicted", **big, "reason": "drain"},
         {"kind": "left", **big},
@@ -98,7 +98,7 @@ def test_every_kind_of_event_field_by_field(omega: Omega, old_cell: RedisCell) -
 def test_every_fact_of_the_log_is_a_kind_of_event() -> None:
     """What `omega events` prints can be asked for: the audit knows every fact that the scripts write."""
     facts = register._LENGTHS.keys() | register._LENGTHS_WITH_AMOUNTS.keys()
-    assert {history.current_kind(word) for word in facts - {"again"}} | {history.UNREADABLE} == {*history.KINDS}
+    assert {history.current_kind(word) for word in facts - history.NO_EVENTS} | {history.UNREADABLE} == {*history.KINDS}
     assert len(history.KINDS) == len({*history.KINDS})
 
 

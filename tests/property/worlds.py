@@ -97,6 +97,7 @@ class World:
             "newest": (cell.newest_ids(3), [job.id for job in cell.job_page(3, 5).jobs], cell.job_page(2)[2:]),
             "pools": (cell.pools(), cell.pool_use(), cell.epoch()),
             "facts": cell.facts(most=100_000),
+            "riders": [(each.version, each.basis, each.settings) for each in cell.log_entries(most=100_000)],
             "members": cell.members(),
             "updates": cell.updates(), "copied": cell.copied_jobs("batch"),
             "chores": cell.chores(),

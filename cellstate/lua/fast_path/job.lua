@@ -74,14 +74,20 @@ if not fast then break end
 fast = false
 local outcome = '+'
 if verdicts then
-  local words = {}
+  local words, aborted = {}, nil
   for i = 1, claims do
-    local verdict, many = verdicts[i], counts[i]
-    if verdict == MOVED or verdict == FULL then
-      lines[#lines + 1] = format('conflict %s %s %d %d', id, ARGV[at + 2 + i], verdict, (list and list[3 * i + 1] or claimed) - many)
+    local verdict, many, asked = verdicts[i], counts[i], list and list[3 * i + 1] or claimed
+    if verdict == FULL then
+      lines[#lines + 1] = format('conflict %s %s %d %d 0', id, ARGV[at + 2 + i], FULL, asked - many)
+    elseif verdict == MOVED then
+      lines[#lines + 1] = format('conflict %s %s %d %d 0 %d', id, ARGV[at + 2 + i], MOVED, asked - many, list and list[3 * i + 2] or seen)
+    elseif verdict == ABORTED then
+      aborted = aborted or { 'aborted ' .. id }
+      aborted[#aborted + 1] = format('%s:0:%d', ARGV[at + 2 + i], asked)
     end
     words[i] = format('%d %d', many, verdict or PLACED_OK)
   end
+  if aborted then lines[#lines + 1] = concat(aborted, ' ') end
   outcome = concat(words, ',')
 end
 count = unplaced - left

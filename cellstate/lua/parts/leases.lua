@@ -16,13 +16,13 @@ local function holder(members_key)
   return redis.call('EXISTS', lease_key) == 1 and 'taken' or 'lapsed', incarnation or '0'  -- 0: it cannot be read
 end
 
--- Assign the name to this nonce as a new incarnation; `rest` is appended to its record.
-local function take_name(members_key, rest)
+-- Assign the name to this nonce as a new incarnation; `rest` is appended to its record; then further fields of the log's entry.
+local function take_name(members_key, rest, ...)
   redis.call('HINCRBY', meta_key, 'incarnations', 1)
   local incarnation = redis.call('HGET', meta_key, 'incarnations')
   redis.call('HSET', members_key, member, incarnation .. ' ' .. nonce .. rest)
   redis.call('SET', lease_key, incarnation, 'PX', lease_ms)
   fact('enlist ' .. member .. ' ' .. incarnation)
-  announce('', at, member)
+  announce('', at, member, ...)
   return { 'ok', incarnation }
 end

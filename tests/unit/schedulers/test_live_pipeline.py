@@ -62,7 +62,8 @@ def test_the_log_has_the_version_and_the_time_that_a_call_was_decided_on() -> No
         rig.step()
     rig.rest()
     facts = [fact for fact in rig.other.facts() if fact.words[0] == "place"]
-    assert {fact.words[3]: fact.basis for fact in facts} == decided
+    assert {fact.words[3]: fact.basis and fact.basis[:2] for fact in facts} == decided
+    assert {fact.basis and fact.basis.ahead_ms for fact in facts} == {77_000}
     behind = [fact.version - 1 - (fact.basis.since if fact.basis else 0) for fact in facts]
     assert max(behind) > 0, "some were decided while the call before was in flight"
 

@@ -53,8 +53,9 @@ UNSEEN: list[tuple[str, str]] = [
     (r"settling .*", "how far a restored cell is held back: it expires by itself within a lease"),
     (r"log key removed", "a log without entries is one that was trimmed"),
     (r"log basis removed", "what a commit was decided on is kept nowhere else"),
+    (r"log settings (removed|changed)", "the facts beside have their numbers and digests"),
     (r"log (at|by) changed", "who acted, and when, is kept nowhere else; submissions apart"),
-    (r"log conflict (line|word [1-4]) \w+", "conflicts change nothing, so nothing follows from them"),
+    (r"log (conflict|aborted|rejected) (line|word \d+) \w+", "conflicts change nothing, so nothing follows from them"),
     (r"log late word 2 changed", "of lost tasks the store keeps the placement, not the machine"),
     (r"log awaited line duplicated", "a job may wait twice for another, for its end and for its success"),
     (

@@ -63,7 +63,7 @@ def fact(town: Town, before: str, after: str) -> None:
         (lambda t: t.job("done", links="<nobody"), "job done", r"waits for \['nobody'\], which the log"),
         (lambda t: t.put("epoch", "by", "batch/1"), "epoch", r"'batch/1'\) \(number, .*\), by the log .*'batch/0'"),
         (lambda t: t.put("epoch", "published", 1), "epoch", "1, 'batch/0'"),
-        (lambda t: t.put("epoch", "pools", 1), "epoch", "is of version 1 of the pools, by the log of 5"),
+        (lambda t: t.put("epoch", "pools", 1), "epoch", "is of version 1 of the pools, by the log of 6"),
         (lambda t: t.put("drains", "0", "1"), "machine 0", "is to be emptied and is up"),
         (lambda t: t.put("operator", "0", "7 -\n"), "machine 0", "differs from what operators set of it"),
         (lambda t: t.put("operator", "99", "- -\n"), "machine 99", "has settings of operators and is not in the cell"),

@@ -93,6 +93,8 @@ class Town:
         assert self.commit("part", Claim(0, 0, 4), Claim(1, 0, 3)) == 7
         assert self.commit("many", Claim(0, 0, 10), Claim(1, 1, 9)) == 19
         assert self.commit("low", Claim(2, 0, 4)) == 4
+        assert self.commit("gang", Claim(2, 0, 2), Claim(4, 0, 2), mode=Mode.GANG) == 0
+        assert self.commit("gang", Claim(3, 0, 2)) == 0
         assert self.commit("gang", Claim(3, 0, 2), Claim(4, 0, 2), mode=Mode.GANG) == 4
         assert self.commit("strict", Claim(3, 0, 1), Claim(5, 0, 1), mode=Mode.GANG) == 2
         assert self.commit("done", Claim(5, 0, 2)) == 2
