@@ -34,6 +34,9 @@ class Instrument:
         Only simulations call it, in time order of attempts, before the outcomes are processed.
         """
 
+    def unfinished(self, works: Sequence[Work], began: float, now: float) -> None:
+        """The run ended during an attempt at jobs that began at `began`. Only simulations call it."""
+
     def committed(self, transaction: Transaction, outcome: Outcome, now: float) -> None:
         """A transaction was validated."""
 

@@ -19,8 +19,7 @@ from omega.cli import render, units
 from omega.cli.pace import Pace
 
 if TYPE_CHECKING:
-    from omega.experiments.configuration import Configuration
-    from omega.experiments.results import Record, Results
+    from omega.experiments.results import Point, Record, Results
 
 DASK = "dask://"
 ANSWER_SECONDS = 5.0
@@ -112,7 +111,7 @@ def writable(path: Path) -> None:
 
 
 def finish(
-    configurations: "Sequence[Configuration]",
+    configurations: "Sequence[Point]",
     path: Path,
     where: str | None,
     workers: int | None,

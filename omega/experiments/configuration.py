@@ -3,7 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache
+from hashlib import blake2b
 from math import isfinite
+from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -114,6 +116,23 @@ class Configuration:
     def run(self, *, cell: Cell | None = None, progress: Callable[[float], None] | None = None) -> Result:
         """Simulate; `cell` and `progress` as in Simulation. Raises BadInput."""
         return Simulation(self.make_workload(), self.settings(), cell=cell, progress=progress).run()
+
+    def content(self) -> str:
+        """Return a digest of the workload's file; ``""`` for a preset. Raises BadInput."""
+        if not self.from_file:
+            return ""
+        try:
+            return blake2b(Path(self.workload).read_bytes(), digest_size=16).hexdigest()
+        except OSError as error:
+            raise BadInput(f"workload {self.workload}: cannot be read ({error.strerror})") from None
+
+    def about(self) -> str:
+        """Read or draw the workload; return one line about it."""
+        return self.make_workload().about.partition("\n")[0]
+
+    def document(self) -> dict[str, Any]:
+        """Simulate; return the result as plain values."""
+        return self.run().as_json()
 
     def as_json(self) -> dict[str, Any]:
         """Return every parameter by name."""

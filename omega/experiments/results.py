@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal, Protocol
 
 from omega.cellstate.errors import BadInput
-from omega.experiments.configuration import Configuration
 from omega.experiments.sources import program_version, sources_digest
 
 Record = Mapping[str, Any]
@@ -16,36 +15,60 @@ Record = Mapping[str, Any]
 FIELDS = ("key", "configuration", "seed", "version", "digest", "seconds", "result")
 
 
-def key_of(configuration: Configuration) -> str:
-    """Return the key of a result: every parameter, the simulator's sources, and the content of a workload file."""
-    facts: dict[str, Any] = {**configuration.as_json(), "sources": sources_digest()}
-    if configuration.from_file:
-        try:
-            content = Path(configuration.workload).read_bytes()
-        except OSError as error:
-            raise BadInput(f"workload {configuration.workload}: cannot be read ({error.strerror})") from None
-        facts["content"] = blake2b(content, digest_size=16).hexdigest()
+class Point(Protocol):
+    """A simulation as plain values, of either simulator (Configuration, TraceRun)."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of all random numbers."""
+        ...
+
+    @property
+    def weight(self) -> float:
+        """How long it takes beside others, roughly."""
+        ...
+
+    def as_json(self) -> dict[str, Any]:
+        """Return every parameter by name."""
+        ...
+
+    def content(self) -> str:
+        """Return a digest of the files that it reads, ``""`` for none. Raises BadInput."""
+        ...
+
+    def about(self) -> str:
+        """Read or draw the workload, once for runs in a row that share it; return one line about it."""
+        ...
+
+    def document(self) -> dict[str, Any]:
+        """Simulate; return the result as plain values, with its ``digest``."""
+        ...
+
+
+def key_of(point: Point) -> str:
+    """Return the key of a result: every parameter, the simulator's sources, and the content of files."""
+    facts: dict[str, Any] = {**point.as_json(), "sources": sources_digest()}
+    if content := point.content():
+        facts["content"] = content
     text = json.dumps(facts, sort_keys=True)
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def simulated(parameters: Mapping[str, Any], clock: Callable[[], float]) -> dict[str, Any]:
+def simulated(point: Point, clock: Callable[[], float]) -> dict[str, Any]:
     """Run one simulation and return its record; `clock` measures the seconds. Runs in worker processes."""
-    configuration = Configuration(**parameters)
-    key = key_of(configuration)
-    workload = configuration.make_workload()
+    key, about = key_of(point), point.about()
     began = clock()
-    result = configuration.run()
+    result = point.document()
     return {
         "key": key,
-        "configuration": configuration.as_json(),
-        "seed": configuration.seed,
+        "configuration": point.as_json(),
+        "seed": point.seed,
         "version": program_version(),
         "sources": sources_digest(),
-        "digest": result.digest,
+        "digest": result["digest"],
         "seconds": round(clock() - began, 3),
-        "workload": workload.about.partition("\n")[0],
-        "result": result.as_json(),
+        "workload": about,
+        "result": result,
     }
 
 
@@ -88,11 +111,11 @@ class Results:
             with _writing(self.path, "ab") as file:
                 file.write(json.dumps(record, allow_nan=False).encode() + b"\n")
 
-    def get(self, configuration: Configuration) -> Record | None:
+    def get(self, configuration: Point) -> Record | None:
         """Return the record of a configuration, made by the code that runs now."""
         return self._records.get(key_of(configuration))
 
-    def outdated(self, configurations: Iterable[Configuration]) -> list[Record]:
+    def outdated(self, configurations: Iterable[Point]) -> list[Record]:
         """Records of these configurations that other code made, oldest first."""
         wanted = {_parameters(configuration.as_json()) for configuration in configurations}
         ours = sources_digest()

@@ -8,7 +8,7 @@ from typing import Any
 
 from omega.cellstate.errors import BadInput, Refused
 from omega.experiments.configuration import PARAMETERS, Configuration, parsed
-from omega.experiments.results import Record, Results, key_of, simulated
+from omega.experiments.results import Point, Record, Results, key_of, simulated
 from omega.experiments.sources import program_version, sources_digest
 
 Clock = Callable[[], float]
@@ -63,7 +63,7 @@ class Sweep:
     `outdated` are results of these that other code made; they are kept and not used.
     """
 
-    def __init__(self, configurations: Sequence[Configuration], results: Results) -> None:
+    def __init__(self, configurations: Sequence[Point], results: Results) -> None:
         """Look up finished simulations."""
         self.configurations, self.results = configurations, results
         unique = dict.fromkeys(configurations)
@@ -87,11 +87,11 @@ class Sweep:
         return self.records()
 
     def _here(self, clock: Clock) -> Any:
-        return (simulated(configuration.as_json(), clock) for configuration in self.left)
+        return (simulated(configuration, clock) for configuration in self.left)
 
     def _there(self, executor: Executor, clock: Clock) -> Any:
         futures: dict[Future[dict[str, Any]], str] = {
-            executor.submit(simulated, configuration.as_json(), clock): key_of(configuration)
+            executor.submit(simulated, configuration, clock): key_of(configuration)
             for configuration in self.left
         }
         try:

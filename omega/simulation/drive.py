@@ -269,7 +269,8 @@ class SimulatedScheduler:
     def close(self) -> None:
         """End the run, possibly during an attempt."""
         if self._deciding:
-            self.meter.unfinished(self._deciding, self.began, self.engine.seconds)
+            for instrument in self.scheduler.instruments:
+                instrument.unfinished(self._deciding, self.began, self.engine.seconds)
         self._loop.close()
 
     # Shared by architectures

@@ -110,8 +110,8 @@ class Meter(Instrument):
         day.conflicts += conflicts
         self._spend(began, now, first=first / len(works), wasted=conflicts / len(results))
 
+    @override
     def unfinished(self, works: Sequence[Work], began: float, now: float) -> None:
-        """The run ended during an attempt; its result is unknown."""
         if not self.completed:
             if now >= self._ends:
                 self._turn(now)
