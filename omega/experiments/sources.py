@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-DECIDING = ("omega.cellstate", "omega.schedulers", "omega.simulation", "omega.workload")
+DECIDING = ("omega.cellstate", "omega.schedulers", "omega.simulation", "omega.traces", "omega.workload")
 """Packages whose sources determine results; the rest of Omega requests simulations and reads results."""
 ENDINGS = (".py", ".csv")
 """Sources, and the tables workloads are drawn from. The scripts of stores are left out: a sweep uses the twin."""

@@ -91,8 +91,7 @@ class Sweep:
 
     def _there(self, executor: Executor, clock: Clock) -> Any:
         futures: dict[Future[dict[str, Any]], str] = {
-            executor.submit(simulated, configuration, clock): key_of(configuration)
-            for configuration in self.left
+            executor.submit(simulated, configuration, clock): key_of(configuration) for configuration in self.left
         }
         try:
             for future in as_completed(futures):

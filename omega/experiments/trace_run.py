@@ -46,7 +46,7 @@ class TraceRun:
     """Hours of the trace to use; None: all."""
     simulator: str = "high-fidelity"
     cell: str = AS_TRACED
-    """``A`` and ``B`` are the trace at the pace at which one batch scheduler saturates at 2.5 and 6 times the arrivals."""
+    """``A`` and ``B``: the trace at the pace at which one batch scheduler saturates at 2.5 and 6 times the arrivals."""
     service: str = "priority"
     """Service jobs have priority 9 or more, of any scheduling class, or of classes 2 and 3 (``class``)."""
     copies: int = 0
@@ -122,8 +122,8 @@ class TraceRun:
         blocks = Blocks(seconds / BLOCKS)
         for each in workload.arrivals:
             blocks.arrived(each.job.kind, each.at_seconds, each.job.total)
-        for each in simulation.simulated_schedulers:
-            each.scheduler.instruments.append(blocks)
+        for simulated in simulation.simulated_schedulers:
+            simulated.scheduler.instruments.append(blocks)
         return {**simulation.run().as_json(), "blocks": blocks.as_json()}
 
     def _settings(self, seconds: float) -> Settings:
