@@ -145,7 +145,8 @@ class JobMaker:
         kinds, tasks, unit = self.kinds(units), units.tasks, units.unit
         cpu, memory = _needs(self.requests(units, kinds, defects), self.largest, scale)
         chosen = np.zeros(len(unit), dtype=np.int32) if condition is None else condition
-        order = np.lexsort((tasks.index, chosen, tasks.apart, memory, cpu, unit))
+        waits = self.machine_places(tasks.machine) < 0 if placed else np.zeros(len(unit), dtype=bool)
+        order = np.lexsort((tasks.index, waits, chosen, tasks.apart, memory, cpu, unit))
         keys = np.column_stack((unit, cpu, memory, tasks.apart, chosen))[order]
         starts = np.flatnonzero(np.r_[True, (np.diff(keys, axis=0) != 0).any(axis=1)])
         counts = np.diff(starts, append=len(order))

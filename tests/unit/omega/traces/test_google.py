@@ -434,3 +434,15 @@ def test_scaled_residents_fit_their_machines(tmp_path: Path) -> None:
     assert scaled.workload.machines[0].capacity == (4_000, 256)
     assert [a.job.groups[0].need for a in scaled.workload.residents] == [(1_000, 64)] * 4
     assert scaled.workload.arrivals[0].job.groups[0].need == (2_000, 128), "arrivals ask for what they ask"
+
+
+def test_tasks_that_wait_at_the_beginning_come_last_in_their_group(tmp_path: Path) -> None:
+    tasks = [
+        task(0, 1, 0, SUBMIT),
+        on(5, task(0, 1, 1, SUBMIT)),
+        on(5, task(0, 1, 1, SCHEDULE)),
+        task(at(1), 2, 0, SUBMIT),
+    ]
+    write_trace(tmp_path, [], tasks)
+    (resident,) = traced(tmp_path).workload.residents
+    assert [where.tolist() for where in resident.machines] == [[0, -1]]
