@@ -310,7 +310,9 @@ def test_the_log_has_what_a_commit_was_decided_on(cell: AnyCell, member: Member,
     cell.commit(CommitRequest(member.membership, 2, [Transaction("b", (Claim(0, 0, 1),))], known, 8))
     first = {fact.basis and fact.basis[:2] for fact in cell.facts(before, 1)}
     assert first == {(known.version, 1_234)}, "as stated, whatever the call asks for"
-    assert [fact.basis and fact.basis[:2] for fact in cell.facts(before + 1)] == [(known.version, 8)], "else what the caller has, and now"
+    assert [fact.basis and fact.basis[:2] for fact in cell.facts(before + 1)] == [(known.version, 8)], (
+        "else what the caller has, and now"
+    )
     assert {fact.basis for fact in cell.facts(0, before)} == {None}
 
 

@@ -202,4 +202,6 @@ def test_the_digest_follows_what_decides(tmp_path: Path, monkeypatch: pytest.Mon
     assert digest() == seen[-1]
     monkeypatch.undo()
     assert digest() == digest()
-    assert {"omega.cellstate", "omega.schedulers", "omega.simulation", "omega.traces", "omega.workload"} == set(sources.DECIDING)
+    assert {"omega.cellstate", "omega.schedulers", "omega.simulation", "omega.traces", "omega.workload"} == set(
+        sources.DECIDING
+    )
