@@ -22,7 +22,11 @@ BLOCK = 4 << 20
 _COMMA, _END, _RETURN, _ZERO, _POINT = 44, 10, 13, 48, 46
 _MOST_DIGITS = 18
 """Digits that always fit 64 bits; of 19 digits, numbers up to `_LARGEST` do."""
+_EXACT_DIGITS = 15
+"""Digits of whole numbers that float64 has exactly."""
 _LARGEST = 2**63 - 1
+_MARGIN = b"\0" * _MOST_DIGITS
+"""Before the first byte of a block, so that a window of digits may begin before it."""
 BAD_ROW, CUT_SHORT = "bad-row", "cut-short"
 RULES = {
     BAD_ROW: "rows that cannot be read: left out",
@@ -102,39 +106,51 @@ def _number(text: str) -> float:
         return np.nan
 
 
+def _window(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> tuple[NDArray[np.uint8], Bools]:
+    """Return the last bytes before `ends`, as many as the longest field has, and which of them belong to the field."""
+    lengths = ends - starts
+    width = max(1, min(int(lengths.max(initial=1)), _MOST_DIGITS))
+    letters = np.lib.stride_tricks.sliding_window_view(data, width)[ends - width]
+    return letters, np.arange(width, 0, -1) <= lengths[:, None]
+
+
+def _whole(digits: NDArray[np.uint8]) -> Ints:
+    """Return the numbers that rows of digits are."""
+    width = digits.shape[1]
+    if width <= _EXACT_DIGITS:  # float64 is exact and faster
+        return (digits @ (10.0 ** np.arange(width - 1, -1, -1))).astype(np.int64)
+    values: Ints = digits.astype(np.int64) @ (10 ** np.arange(width - 1, -1, -1, dtype=np.int64))
+    return values
+
+
 def _digits(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> tuple[Ints, Bools]:
     """Return the numbers that fields spell, and which fields have other characters or too many digits."""
+    letters, inside = _window(data, starts, ends)
+    digits = np.where(inside, letters - np.uint8(_ZERO), np.uint8(0))
     lengths = ends - starts
-    values, wrong = np.zeros(len(starts), dtype=np.int64), lengths > _MOST_DIGITS + 1
-    for place in range(min(int(lengths.max(initial=0)), _MOST_DIGITS)):
-        inside = place < lengths
-        digit = data[np.where(inside, starts + place, 0)].astype(np.int64) - _ZERO
-        wrong |= inside & ((digit < 0) | (digit > 9))
-        values = np.where(inside, values * 10 + digit, values)
+    wrong = (digits > 9).any(axis=1) | (lengths > _MOST_DIGITS)
+    values = _whole(digits)
     for at in np.flatnonzero(lengths == _MOST_DIGITS + 1).tolist():
         text = data[starts[at] : ends[at]].tobytes()
         large = int(text) if text.isdigit() else _LARGEST + 1
-        wrong[at] |= large > _LARGEST
+        wrong[at] = large > _LARGEST
         values[at] = min(large, _LARGEST)
     return np.where(wrong, 0, values), wrong
 
 
 def _decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> tuple[Floats, Bools]:
     """Return the decimal numbers that fields spell, exactly rounded, and which fields need another reader."""
-    lengths = ends - starts
-    digits, after = np.zeros(len(starts), dtype=np.int64), np.full(len(starts), -1, dtype=np.int64)
-    other = (lengths > 16) | (lengths == 0)
-    for place in range(min(int(lengths.max(initial=0)), 16)):
-        inside = place < lengths
-        letter = data[np.where(inside, starts + place, 0)].astype(np.int64)
-        point = inside & (letter == _POINT) & (after < 0)
-        digit = letter - _ZERO
-        numeric = inside & (digit >= 0) & (digit <= 9)
-        other |= inside & ~numeric & ~point
-        digits = np.where(numeric, digits * 10 + digit, digits)
-        after = np.where(point, 0, np.where(numeric & (after >= 0), after + 1, after))
-    other |= lengths == (after >= 0)  # a point alone
-    return digits / 10.0 ** np.maximum(after, 0), other
+    letters, inside = _window(data, starts, ends)
+    width, lengths = letters.shape[1], ends - starts
+    point = inside & (letters == _POINT)
+    digits = np.where(inside & ~point, letters - np.uint8(_ZERO), np.uint8(0))
+    points = point.sum(axis=1)
+    other = (digits > 9).any(axis=1) | (points > 1) | (lengths > _EXACT_DIGITS + 1) | (lengths <= points)
+    values = _whole(np.where(other[:, None], np.uint8(0), digits))  # a point counts as the digit 0
+    after = np.where(points > 0, width - 1 - point.argmax(axis=1), 0)
+    unit = 10 ** np.minimum(after, _MOST_DIGITS - 1)
+    whole, rest = np.divmod(values, np.where(points > 0, unit * 10, 1))
+    return (whole * unit + rest) / unit, other
 
 
 def blocks(path: Path, width: int, defects: Defects, *, skip: bool) -> Iterator[Block]:
@@ -198,20 +214,23 @@ def _pieces(path: Path) -> Iterator[tuple[bytes, Exception | None]]:
 
 def _split(path: Path, first: int, lines: bytes, width: int, defects: Defects, *, skip: bool) -> tuple[Block, int]:
     """Return the rows of whole lines that have `width` fields, and the number of lines."""
-    data = np.frombuffer(lines, dtype=np.uint8)
+    data = np.frombuffer(_MARGIN + lines, dtype=np.uint8)
     ends = np.flatnonzero((data == _COMMA) | (data == _END))
     last = np.flatnonzero(data[ends] == _END)  # by line: the place of its end among the ends of fields
     fields = np.diff(last, prepend=-1)
     wrong = fields != width
     if wrong.any():
-        empty = wrong & (fields == 1) & (np.diff(ends[last], prepend=-1) <= 2)  # blank lines are no rows
+        empty = wrong & (fields == 1) & (np.diff(ends[last], prepend=len(_MARGIN) - 1) <= 2)  # blank lines are no rows
         texts = ((first + at, f"{fields[at]} fields; want {width}") for at in np.flatnonzero(wrong & ~empty).tolist())
         if places := list(texts):
             _refuse(path, places, defects, skip=skip)
     kept = np.flatnonzero(~wrong)
-    of = last[kept][:, None] - np.arange(width - 1, -1, -1)
-    stops = ends[of]
-    starts = np.where(of > 0, ends[of - 1] + 1, 0)
+    begins = np.concatenate(([len(_MARGIN)], ends[:-1] + 1))[: len(ends)]
+    if len(kept) == len(last):
+        starts, stops = begins.reshape(-1, width), ends.reshape(-1, width)
+    else:
+        of = last[kept][:, None] - np.arange(width - 1, -1, -1)
+        starts, stops = begins[of], ends[of]
     returns = data[np.maximum(stops[:, -1] - 1, 0)] == _RETURN  # lines may end with CR LF
     stops[:, -1] -= returns & (stops[:, -1] > starts[:, -1])
     return Block(path, first + kept, data, starts, stops), len(last)

@@ -106,7 +106,7 @@ class _Made:
             raise BadInput(f"trace {self.path}: no task is submitted or runs in task_events; fetch its first parts")
         self._gaps(units)
         seconds = (window.end_us - window.begin_us) / 1e6
-        events = translation.events(cell, window)
+        events = translation.events(cell, specs, window)
         facts = {**self._facts(seconds, len(events)), **residents.facts}
         about = _about(facts, self.options, specs, arrivals)
         workload = Workload(specs, residents.arrivals, arrivals, about, events=events)

@@ -1,6 +1,6 @@
 """The machines of Google's 2011 trace: those up when the window begins, and what happens to machines in it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
@@ -105,9 +105,9 @@ class Translation:
             attributes.update(more)
         return MachineSpec(machine.name, has, attributes)
 
-    def events(self, cell: GoogleCell, window: Window) -> list[MachineEvent]:
-        """Return what happens to machines in the window."""
-        known = {number: self.machine(number, machine) for number, machine in cell.machines.items()}
+    def events(self, cell: GoogleCell, specs: Sequence[MachineSpec], window: Window) -> list[MachineEvent]:
+        """Return what happens to machines in the window; `specs` are those of the machines of the cell."""
+        known = dict(zip(cell.machines, specs, strict=True))
         events = []
         for time, number, machine in cell.changes:
             if machine is not None:

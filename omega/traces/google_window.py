@@ -1,13 +1,14 @@
 """Reads the tables of a directory with Google's 2011 trace, and reduces them to tasks, jobs and machines."""
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from omega.cellstate.errors import BadInput
+from omega.traces.cache import Columns, cache_key, load, save
 from omega.traces.google_events import (
     START_US,
     SUBMIT,
@@ -21,7 +22,7 @@ from omega.traces.google_events import (
     taken,
     task_events,
 )
-from omega.traces.google_parts import begins_the_trace, parts
+from omega.traces.google_parts import NEEDED, begins_the_trace, parts
 from omega.traces.google_tasks import Tasks, Window, tasks_of
 from omega.traces.trace import Defects, TraceOptions
 
@@ -74,10 +75,29 @@ class _Follower:
 
 def read_tables(directory: Path, options: TraceOptions, defects: Defects) -> GoogleTables:
     """Read the parts of a directory that are wanted. Raises BadInput (file, row)."""
+    skip = options.skip_bad_rows
+    paths = {table: parts(directory, table, defects, skip=skip) for table in NEEDED}
+    if options.cache is None:
+        return _parsed(directory, paths, options, defects)
+    wanted = {name: getattr(options, name) for name in ("tasks", "seconds", "follow_seconds", "skip_bad_rows")}
+    if options.follow_seconds is None:
+        wanted["tasks"] = wanted["seconds"] = None  # all is read
+    key = cache_key((path for of in paths.values() for path in of), wanted)
+    if (found := load(options.cache, key, _restored)) is not None:
+        tables, counts, places = found
+        defects.counts, defects.places = counts, places
+        return tables
+    tables = _parsed(directory, paths, options, defects)
+    columns, facts = _stored(tables)
+    save(options.cache, key, columns, {**facts, "counts": defects.counts, "places": defects.places})
+    return tables
+
+
+def _parsed(
+    directory: Path, paths: Mapping[str, Sequence[Path]], options: TraceOptions, defects: Defects
+) -> GoogleTables:
     skip, jobs = options.skip_bad_rows, JobTable()
-    machine_parts = parts(directory, "machine_events", defects, skip=skip)
-    task_parts = parts(directory, "task_events", defects, skip=skip)
-    job_parts = parts(directory, "job_events", defects, skip=skip)
+    machine_parts, job_parts, task_parts = (paths[table] for table in NEEDED)
     pieces: list[TaskEvents] = []
     whole = begins_the_trace(task_parts[0])
     follower, until = _Follower(options.tasks, options.seconds, options.follow_seconds), np.inf
@@ -99,7 +119,7 @@ def read_tables(directory: Path, options: TraceOptions, defects: Defects) -> Goo
     window = Window(begin, max(int(events.time[-1]), begin), snapshot=begin == START_US)
     read_job_events(job_parts, jobs, window.end_us, defects, skip=skip)
     known = jobs.columns()
-    counts = {str(event): count for event, count in Counter(events.event.tolist()).items()}
+    counts = {str(event): count for event, count in enumerate(np.bincount(events.event).tolist()) if count}
     tasks = tasks_of(events, known, window, defects)
     return GoogleTables(window, known, tasks, machine_events(machine_parts, defects, skip=skip), counts)
 
@@ -107,3 +127,28 @@ def read_tables(directory: Path, options: TraceOptions, defects: Defects) -> Goo
 def _begin(first_us: int, *, whole: bool) -> int:
     """Return when the window begins: with the trace, or with its first row."""
     return START_US if whole else max(first_us, START_US)
+
+
+_STORED = (("jobs", Jobs), ("tasks", Tasks), ("machines", MachineEvents))
+
+
+def _stored(tables: GoogleTables) -> tuple[Columns, dict[str, Any]]:
+    """Return tables as named columns and facts."""
+    columns = {
+        f"{name}.{each.name}": getattr(getattr(tables, name), each.name)
+        for name, kind in _STORED
+        for each in fields(kind)
+    }
+    return columns, {"window": asdict(tables.window), "rows": dict(tables.rows)}
+
+
+def _restored(columns: Columns, facts: dict[str, Any]) -> tuple[GoogleTables, dict[str, int], dict[str, list[str]]]:
+    """Return the tables that `_stored` stored, and the defects. Raises KeyError, ValueError or TypeError."""
+    made: dict[str, Any] = {}
+    for name, kind in _STORED:
+        of = {each.name: columns[f"{name}.{each.name}"] for each in fields(kind)}
+        if len({len(column) for column in of.values()}) > 1:
+            raise ValueError(f"columns of {name} differ in length")
+        made[name] = kind(**of)
+    tables = GoogleTables(Window(**facts["window"]), rows=facts["rows"], **made)
+    return tables, facts["counts"], facts["places"]
