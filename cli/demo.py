@@ -20,17 +20,24 @@ if TYPE_CHECKING:
 
 CELL = "demo"
 LEASE_MS = 1_500
+FOLLOW_SECONDS = 25_000.0
+"""Seconds of the trace read beyond the last arrival, to see tasks end: about five parts."""
 TRACE_SPEED = 40.0
 """The first 10,000 tasks of the trace arrive in 837 s, about 21 s at this speed."""
 
 
 def _workload(trace: Path | None, machines: int, seed: int, tasks: int) -> "Workload":
     from omega.workload import DEMO, google_mix
-    from omega.workload.google2011 import read_google2011
 
     if trace is None:
         return google_mix(seed, machines, DEMO)
-    return read_google2011(trace, tasks=tasks, seed=seed)
+    from omega.traces import TraceOptions, reader_of
+
+    reader = reader_of(trace)
+    if reader.name != "google-2011":
+        raise BadInput(f"trace {trace}: {reader.title}; the demonstration takes Google's trace of 2011")
+    options = TraceOptions(residents="thin", tasks=tasks, seed=seed, follow_seconds=FOLLOW_SECONDS)
+    return reader.read(trace, options).workload
 
 
 def _fresh_cell(app: App, name: str, workload: "Workload") -> "Cell":

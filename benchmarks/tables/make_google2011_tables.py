@@ -14,7 +14,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from omega.workload.google2011_rows import History, Life, kind_of, read_jobs, read_machines, read_tasks, seconds
+from omega.traces import TraceOptions
+from omega.traces.csv_blocks import Bools
+from omega.traces.google import RULES
+from omega.traces.google_jobs import JobMaker, Units, arriving_units, resident_units
+from omega.traces.google_tasks import ARRIVES
+from omega.traces.google_window import GoogleTables, first_machines, read_tables
+from omega.traces.trace import Defects
 
 KINDS = ("batch", "service")
 COMMONEST, LARGEST = 180, 20
@@ -26,9 +32,6 @@ PROBABILITIES = (
     *(0.999 + i / 20000 for i in range(20)),
     1.0,
 )
-
-Lives = list[tuple[float, list[Life]]]
-"""Jobs of a kind: arrival in seconds (0 for residents) and tasks."""
 
 
 def write(path: Path, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -64,38 +67,40 @@ def kaplan_meier(lengths: Sequence[float], ended: Sequence[bool]) -> tuple[NDArr
     return np.append(times[ends], times[-1]), np.append(1 - survives[ends], 1.0)
 
 
-def jobs_by_kind(directory: Path, history: History) -> dict[str, Lives]:
-    """The jobs of `history` by kind, in order of arrival."""
-    classes = read_jobs(directory)
-    found: dict[str, Lives] = {kind: [] for kind in KINDS}
-    for (number, burst), lives in history.jobs.items():
-        first = lives[0]
-        scheduling_class = classes[number].scheduling_class if number in classes else first.scheduling_class
-        if burst == 0:  # tasks a resident job got later are no job that arrives
-            found[kind_of(first.precedence, scheduling_class)].append((seconds(first.submitted_us), lives))
-    return found
+def units_by_kind(tables: GoogleTables) -> dict[str, tuple[Units, Units]]:
+    """Jobs by kind: those there at the beginning, and those that arrive."""
+    maker = JobMaker(tables.jobs, (1, 1), "class", {})
+    there = resident_units(tables.tasks, tables.tasks.state != ARRIVES)
+    arriving = arriving_units(tables.tasks)
+    arriving = arriving.only(arriving.number == 0)  # tasks a resident job got later are no job that arrives
+
+    def of(units: Units, kind: str) -> Units:
+        return units.only(np.array([each == kind for each in maker.kinds(units)], dtype=bool))
+
+    return {kind: (of(there, kind), of(arriving, kind)) for kind in KINDS}
 
 
-def write_arrivals(output: Path, kind: str, arriving: Lives, window: float) -> None:
+def write_arrivals(output: Path, kind: str, arriving: Units, window: float) -> None:
     """Write tasks per job, gaps between jobs and task durations of the jobs that arrive."""
-    write_quantiles(output / f"{kind}_tasks_per_job.csv", *empirical([len(lives) for _, lives in arriving]))
+    tasks = arriving.tasks
+    sizes = np.diff(arriving.first, append=len(tasks.job))
+    write_quantiles(output / f"{kind}_tasks_per_job.csv", *empirical(sizes.tolist()))
     # The gaps before the first and after the last arrival count: without them the few service jobs look denser.
-    gaps = np.diff([0.0, *sorted(at for at, _ in arriving), window])
+    gaps = np.diff([0.0, *sorted((arriving.at / 1e6).tolist()), window])
     write_quantiles(output / f"{kind}_interarrival_seconds.csv", *empirical(gaps.tolist()))
-    ran = [life for _, lives in arriving for life in lives if life.ran_us >= 0 or life.seen_us > 0]
-    ended = [life.ran_us >= 0 for life in ran]
-    lengths = [(life.ran_us if life.ran_us >= 0 else life.seen_us) / 1e6 for life in ran]
-    write_quantiles(output / f"{kind}_task_seconds.csv", *kaplan_meier(lengths, ended))
+    ran: Bools = (tasks.ran >= 0) | (tasks.seen > 0)
+    ended = tasks.ran[ran] >= 0
+    lengths = np.where(ended, tasks.ran[ran], tasks.seen[ran]) / 1e6
+    write_quantiles(output / f"{kind}_task_seconds.csv", *kaplan_meier(lengths.tolist(), ended.tolist()))
 
 
-def write_requests(output: Path, kind: str, jobs: Lives) -> None:
+def write_requests(output: Path, kind: str, jobs: Sequence[Units]) -> None:
     """Write the commonest and the largest pairs of requests; other tasks count for the nearest (in logarithms)."""
-    counts = Counter(
-        (life.cpu, life.memory)
-        for _, lives in jobs
-        for life in lives
-        if life.cpu is not None and life.memory is not None
-    )
+    counts = Counter[tuple[float, float]]()
+    for units in jobs:
+        cpu, memory = units.tasks.first_cpu, units.tasks.first_memory
+        known = ~np.isnan(cpu) & ~np.isnan(memory)
+        counts.update(zip(cpu[known].tolist(), memory[known].tolist(), strict=True))
     ranked = sorted(counts, key=lambda pair: (-counts[pair], pair))
     rest = sorted(ranked[COMMONEST:], key=lambda pair: (-max(pair), pair))
     kept, rest = ranked[:COMMONEST] + rest[:LARGEST], rest[LARGEST:]
@@ -111,7 +116,7 @@ def write_requests(output: Path, kind: str, jobs: Lives) -> None:
 
 def write_machines(output: Path, directory: Path) -> None:
     """Write the capacity classes, the commonest first, platforms named by letters in that order."""
-    counts = Counter((m.platform, m.cpu, m.memory) for m in read_machines(directory))
+    counts = Counter((m.platform, m.cpu, m.memory) for m in first_machines(directory))
     ranked = sorted(counts, key=lambda machine: (-counts[machine], machine))
     letters: defaultdict[str, str] = defaultdict()
     for platform, _, _ in ranked:
@@ -123,15 +128,15 @@ def write_machines(output: Path, directory: Path) -> None:
 def main(directory: Path, output: Path) -> None:
     """Write every table. Raises BadInput when the trace cannot be read."""
     output.mkdir(parents=True, exist_ok=True)
-    history = read_tasks(directory)
-    window = seconds(history.until_us)
+    tables = read_tables(directory, TraceOptions(), Defects(RULES))
+    window = (tables.window.end_us - tables.window.begin_us) / 1e6
     write_machines(output, directory)
-    for kind, jobs in jobs_by_kind(directory, history).items():
-        arriving = [job for job in jobs if job[0] > 0]
+    for kind, (there, arriving) in units_by_kind(tables).items():
         write_arrivals(output, kind, arriving, window)
         # Few service jobs arrive in hours; the residents' requests are as good a sample.
-        write_requests(output, kind, jobs if kind == "service" else arriving)
-        precedences = Counter(lives[0].precedence for _, lives in (jobs if kind == "service" else arriving))
+        jobs = (there, arriving) if kind == "service" else (arriving,)
+        write_requests(output, kind, jobs)
+        precedences = Counter(value for units in jobs for value in units.tasks.priority[units.first].tolist())
         shares = ((value, count / precedences.total()) for value, count in sorted(precedences.items()))
         write(output / f"{kind}_precedence.csv", ("precedence", "share"), shares)
 

@@ -10,8 +10,8 @@ import numpy as np
 from omega.experiments.experiment import SEEDS, Criterion, Experiment, Extent, nothing
 from omega.experiments.finding import Measurements
 from omega.experiments.results import Record
+from omega.traces.google_window import first_machines
 from omega.workload import presets
-from omega.workload.google2011_rows import read_machines
 from omega.workload.quantiles import quantiles
 from omega.workload.workload import Workload
 
@@ -85,7 +85,7 @@ def _machines(measured: Measurements, _: Sequence[Record], seed: int) -> None:
     if not folder.is_dir():
         measured.unknown(f"no trace in {TRACE} of the folder that OMEGA_SHARED names")
         return
-    ours, file = len(presets.draw("C", seed, 0.01).machines), len(read_machines(folder))
+    ours, file = len(presets.draw("C", seed, 0.01).machines), len(first_machines(folder))
     measured.want(ours == file)
     measured.say("C: {:,.0f} machines; machine_events of the trace: {:,.0f} when it begins", ours, file)
 

@@ -45,9 +45,7 @@ RULES = {
     google_jobs.NEVER_RAN: "tasks not seen to run: they run for the kind's median",
     NOT_PLACED: "tasks that run on machines without a row: they wait when the window begins",
     WAITING_LEFT_OUT: "tasks that wait when the window begins, with thinned residents: left out",
-    google_cell.NO_CAPACITY: "events of machines without a capacity: their last known one, else 0",
-    google_cell.UNKNOWN_MACHINE: "removals and updates of machines that are not up: ignored, and an addition",
-    google_cell.UP_TWICE: "additions of machines that are up: an update",
+    **google_cell.MACHINE_RULES,
 }
 
 

@@ -16,6 +16,11 @@ from omega.traces.trace import Defects
 from omega.workload.workload import MachineEvent, capacity
 
 NO_CAPACITY, UNKNOWN_MACHINE, UP_TWICE = "no-capacity", "unknown-machine", "up-twice"
+MACHINE_RULES = {
+    NO_CAPACITY: "events of machines without a capacity: their last known one, else 0",
+    UNKNOWN_MACHINE: "removals and updates of machines that are not up: ignored, and an addition",
+    UP_TWICE: "additions of machines that are up: an update",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ import numpy as np
 
 from omega.cellstate.errors import BadInput
 from omega.traces.cache import Columns, cache_key, load, save
+from omega.traces.google_cell import MACHINE_RULES, GoogleMachine, cell_of
 from omega.traces.google_events import (
+    OUT_OF_ORDER,
     START_US,
     SUBMIT,
     Jobs,
@@ -22,7 +24,7 @@ from omega.traces.google_events import (
     taken,
     task_events,
 )
-from omega.traces.google_parts import NEEDED, begins_the_trace, parts
+from omega.traces.google_parts import NEEDED, PART_TWICE, begins_the_trace, parts
 from omega.traces.google_tasks import Tasks, Window, tasks_of
 from omega.traces.trace import Defects, TraceOptions
 
@@ -122,6 +124,13 @@ def _parsed(
     counts = {str(event): count for event, count in enumerate(np.bincount(events.event).tolist()) if count}
     tasks = tasks_of(events, known, window, defects)
     return GoogleTables(window, known, tasks, machine_events(machine_parts, defects, skip=skip), counts)
+
+
+def first_machines(directory: Path) -> list[GoogleMachine]:
+    """Return the machines that are up when the trace begins. Raises BadInput."""
+    defects = Defects(dict.fromkeys((*MACHINE_RULES, OUT_OF_ORDER, PART_TWICE), ""))
+    rows = machine_events(parts(directory, "machine_events", defects, skip=False), defects, skip=False)
+    return list(cell_of(rows, Window(START_US, START_US, snapshot=True), defects).machines.values())
 
 
 def _begin(first_us: int, *, whole: bool) -> int:

@@ -1,4 +1,4 @@
-"""Workloads: drawn from published distributions, or read from files and traces (`google2011`, `file`, `reference`)."""
+"""Workloads: drawn from published distributions, or read from files (`file`, `reference`); traces: `omega.traces`."""
 
 from omega.workload.synthetic import DEMO, Mix, google_mix
 from omega.workload.workload import Arrival, Workload

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.tables import make_google2011_tables
+from omega.traces import TraceOptions, read_trace
 from omega.workload import quantiles as tables
-from omega.workload.google2011 import read_google2011
 
 pytestmark = pytest.mark.chaos
 
@@ -20,7 +20,8 @@ def directory(shared_directory: Path) -> Path:
 
 
 def test_jobs_are_the_same_again(directory: Path) -> None:
-    first, again = read_google2011(directory), read_google2011(directory, follow_seconds=0)
+    options = [TraceOptions(residents="thin", tasks=10_000, follow_seconds=follow) for follow in (25_000, 0)]
+    first, again = (read_trace(directory, each).workload for each in options)
     assert [a.job.id for a in again.arrivals] == [a.job.id for a in first.arrivals]
     assert [a.job.id for a in again.residents] == [a.job.id for a in first.residents]
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from omega.traces import Trace, TraceOptions, read_trace
+from tests.unit.omega.workload.loads import peak_load
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +56,41 @@ def test_the_split_by_priority_alone_has_429_service_jobs(directory: Path, trace
 
     assert service(trace) == (28, 488)
     assert service(read_trace(directory, TraceOptions(service="priority")))[0] == 429
+
+
+@pytest.fixture(scope="module")
+def thinned(directory: Path) -> Trace:
+    return read_trace(directory, TraceOptions(residents="thin", tasks=10_000))
+
+
+def test_the_first_ten_thousand_tasks(thinned: Trace) -> None:
+    workload = thinned.workload
+    assert 10_000 <= workload.tasks < 11_000
+    assert round(workload.arrivals[-1].at_seconds) == 837
+    assert sum(arrival.job.total for arrival in workload.arrivals[:-1]) < 10_000
+    assert {arrival.job.kind for arrival in workload.arrivals} == {"batch"}
+    every = [arrival.job.id for arrival in (*workload.residents, *workload.arrivals)]
+    assert len(set(every)) == len(every)
+
+
+def test_residents_are_thinned_to_the_cell(thinned: Trace) -> None:
+    workload = thinned.workload
+    used = [
+        sum(group.need[i] * group.count for a in workload.residents for group in a.job.groups)
+        for i in range(len(workload.capacity))
+    ]
+    shares = [amount / have for amount, have in zip(used, workload.capacity, strict=True)]
+    assert 0.595 < max(shares) <= 0.6
+    assert max(peak_load(workload)) < 0.65
+    assert {defect.rule: defect.count for defect in thinned.defects}["waiting-left-out"] == 11_357
+    assert f"{sum(arrival.job.total for arrival in workload.residents):,} of them in" in workload.about
+
+
+def test_durations_are_known_or_counted(trace: Trace) -> None:
+    workload = trace.workload
+    counted = {defect.rule: defect.count for defect in trace.defects}
+    assert counted["no-end"] + counted["never-ran"] < 150_000
+    lasting = np.concatenate([column for each in workload.arrivals for column in each.durations])
+    assert len(lasting) == workload.tasks
+    assert lasting.min() >= 0
+    assert all(group.duration_ms > 0 for a in workload.arrivals for group in a.job.groups)

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.tables.make_google2011_tables import PROBABILITIES, kaplan_meier, main
 from omega.workload.quantiles import Quantiles
-from tests.unit.omega.workload.tiny_trace import SECOND, START, Row, job, task, write_trace
+from tests.unit.omega.traces.tiny_google import SECOND, START, Row, job, task, write_trace
 
 SUBMIT, SCHEDULE, EVICT, FAIL, FINISH = range(5)
 
