@@ -14,7 +14,7 @@ from omega.simulation.slot_delay import delayed
 from omega.simulation.slot_jobs import SlotJob, SlotJobSpec
 from omega.simulation.slot_swim import maps_by_size, slot_jobs
 from omega.simulation.slots import SlotCluster, SlotSimulation
-from omega.workload.swim import read_swim
+from omega.traces.swim import read_swim
 
 REPLICAS = 3
 BINS = ((1, 38), (2, 16), (10, 14), (50, 8), (100, 6), (200, 6), (400, 4), (800, 4), (4800, 4))

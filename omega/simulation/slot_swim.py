@@ -5,7 +5,7 @@ from random import Random
 
 from omega.simulation.slot_jobs import SlotJobSpec
 from omega.simulation.slots import SlotCluster
-from omega.workload.swim import SwimJob
+from omega.traces.swim import SwimJob
 
 BLOCK = 128 * 1024**2
 """Bytes of a block."""

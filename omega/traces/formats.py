@@ -3,11 +3,13 @@
 from pathlib import Path
 
 from omega.cellstate.errors import BadInput
+from omega.traces.alibaba import AlibabaReader
 from omega.traces.google import GoogleReader
 from omega.traces.swf import SwfReader
+from omega.traces.swim import SwimReader
 from omega.traces.trace import Trace, TraceOptions, TraceReader
 
-READERS: tuple[TraceReader, ...] = (GoogleReader(), SwfReader())
+READERS: tuple[TraceReader, ...] = (GoogleReader(), AlibabaReader(), SwfReader(), SwimReader())
 """Readers in the order in which they are asked."""
 OTHERS = {
     ".json": "JSON", ".parquet": "Parquet", ".avro": "Avro", ".zip": "zip", ".tar": "tar", ".xz": "xz", ".bz2": "bzip2",

@@ -21,7 +21,7 @@ from omega.traces.google_cell import GoogleCell, Translation, cell_of, overload
 from omega.traces.google_jobs import JobMaker, Units, arriving_units, first_tasks, resident_units
 from omega.traces.google_tasks import RUNS, WAITS
 from omega.traces.google_window import GoogleTables, read_tables
-from omega.traces.trace import FACTOR, Defects, Trace, TraceOptions
+from omega.traces.trace import FACTOR, Defects, Trace, TraceOptions, percentiles
 from omega.workload.workload import Arrival, Workload, stream
 
 NOT_PLACED = "on-unknown-machine"
@@ -170,19 +170,13 @@ class _Made:
             "resubmissions": max(0, rows.get(str(google_events.SUBMIT), 0) - len(tasks.job)),
             "different_machines": int((tasks.apart & (tasks.state == google_tasks.ARRIVES)).sum()),
             "machine_events": events,
-            "recorded_wait": _percentiles(tasks.waited[tasks.waited >= 0] / 1e6),
+            "recorded_wait": percentiles(tasks.waited[tasks.waited >= 0] / 1e6),
         }
 
 
 def capacity_of(specs: Sequence[MachineSpec]) -> Resources:
     """Return what machines have together."""
     return tuple(sum(column) for column in zip(*(spec.capacity for spec in specs), strict=True))
-
-
-def _percentiles(values: Floats) -> dict[str, float]:
-    if not len(values):
-        return {}
-    return {f"p{part}": round(float(np.percentile(values, part)), 6) for part in (50, 90, 99, 100)}
 
 
 def _demand(job: JobSpec) -> Resources:

@@ -18,8 +18,9 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import MOST_CLAIMS, Gang, JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.resources import Dimensions, shown
 from omega.traces import csv_blocks
+from omega.traces.names import Names
 from omega.traces.text_rows import RowError, first_lines, lines, refuse
-from omega.traces.trace import Defects, Trace, TraceOptions
+from omega.traces.trace import Defects, Trace, TraceOptions, percentiles
 from omega.workload.workload import Arrival, Workload
 
 FIELDS = 18
@@ -190,7 +191,7 @@ class _Made:
         order = self._wanted(order, [at - begin for at in submitted], fitting)
         per = machines[0].capacity[0] // 1000
         microseconds = np.array([self._lasting(fitting[at]) for at in order], dtype=np.int64)
-        names: Counter[str] = Counter()
+        names = Names()
         arrivals = []
         for place, at in enumerate(order):
             row = fitting[at]
@@ -268,7 +269,7 @@ class _Made:
                 seconds = row.requested_seconds
         return round(seconds * 1e6)
 
-    def _job(self, row: SwfRow, per: int, names: Counter[str]) -> JobSpec:
+    def _job(self, row: SwfRow, per: int, names: Names) -> JobSpec:
         if row.requested_seconds <= 0:
             self.defects.add(NO_REQUEST, 1, [row.place])
         wanted = row.requested_seconds if row.requested_seconds > 0 else row.run
@@ -280,10 +281,8 @@ class _Made:
             groups = [TaskGroup((1000 * per,), whole, lasting)]
             groups += [TaskGroup((1000 * rest,), 1, lasting)] if rest else []
         number = str(row.number) if row.number >= 0 else f"row-{row.place.rsplit(':', 1)[1]}"
-        names[number] += 1
-        if names[number] > 1:
-            self.defects.add(TWICE, 1, [row.place])
-            number = f"{number}.{names[number]}"
+        number, again = names.unique(number)
+        self.defects.add(TWICE, int(again), [row.place] * again)
         spec = {"user": f"user-{row.user}"} if row.user >= 0 else {}
         if row.queue >= 0:
             spec["pool"] = f"queue-{row.queue}"
@@ -306,7 +305,7 @@ class _Made:
             "processors_guessed": guessed,
             "requested_times": sum(row.requested_seconds > 0 for row in ran),
             "waits": len(waits),
-            "recorded_wait": _percentiles(waits),
+            "recorded_wait": percentiles(waits),
             "notes": notes,
         }  # fmt: skip
 
@@ -321,9 +320,3 @@ class _Made:
         if not facts["waits"]:
             lines.append("no job has a wait time: submissions may be starts")
         return "\n".join(lines)
-
-
-def _percentiles(values: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> dict[str, float]:
-    return (
-        {f"p{part}": round(float(np.percentile(values, part)), 6) for part in (50, 90, 99, 100)} if len(values) else {}
-    )

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from omega.cellstate.errors import BadInput
 from omega.workload.workload import LARGEST_CPU, LARGEST_MEMORY, Workload
 
@@ -12,6 +15,8 @@ FACTOR = 1.55
 """Default over-commit of Google's machines: at 1.55 × their capacity, 119 of 12,477 still hold more than they have."""
 MOST_PLACES = 5
 """Rows that a defect names; it counts the others."""
+
+PERCENTILES = (50, 90, 99, 100)
 
 Residents = Literal["keep", "scale", "thin"]
 Service = Literal["class", "priority"]
@@ -54,6 +59,8 @@ class TraceOptions:
     """SWF: a job that ran longer than its request runs as long as it ran, or is ``cut`` at the request."""
     processors: int | None = None
     """SWF: processors per machine; None: by the header."""
+    shared_gpus: float | None = None
+    """Alibaba: part of the GPUs that pods may share; None: the part of all GPU time that they ask for."""
     machines: int | None = None
     """SWIM: machines of the cell; None: the published size of the cluster."""
 
@@ -62,6 +69,8 @@ class TraceOptions:
             raise BadInput(f"trace: {self.tasks} tasks; want at least 1")
         if not 0 <= self.fill <= 1:
             raise BadInput(f"trace: fill {self.fill}; want a part from 0 to 1")
+        if self.shared_gpus is not None and not 0 <= self.shared_gpus <= 1:
+            raise BadInput(f"trace: shared GPUs {self.shared_gpus}; want a part from 0 to 1")
         if self.factor is not None and not 0.01 <= self.factor <= 100:
             raise BadInput(f"trace: factor {self.factor}; want 0.01 to 100")
         for name in ("largest_cpu", "largest_memory", "processors", "machines"):
@@ -126,6 +135,11 @@ class Trace:
     """What else the files say, by name: plain values for JSON."""
     seconds: float
     """Length of the period that the files describe."""
+
+
+def percentiles(values: NDArray[np.float64]) -> dict[str, float]:
+    """Return percentiles of values by name; nothing without values."""
+    return {f"p{part}": round(float(np.percentile(values, part)), 6) for part in PERCENTILES} if len(values) else {}
 
 
 class TraceReader(Protocol):
