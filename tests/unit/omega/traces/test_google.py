@@ -2,35 +2,20 @@
 
 import gzip
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec
-from omega.traces import Trace, TraceOptions, read_trace
 from omega.workload import Arrival, Workload
 from omega.workload.quantiles import pairs, quantiles
-from omega.workload.workload import MachineEvent
-from tests.unit.omega.traces.tiny_google import MACHINES, SECOND, START, Row, job, on, task, write, write_trace
+from tests.unit.omega.traces.tiny_google import MACHINES, START, Row, at, counts, job, task, traced, write, write_trace
 
 SUBMIT, SCHEDULE, EVICT, FAIL, FINISH, KILL, LOST, UPDATE_PENDING, UPDATE_RUNNING = range(9)
 
 
-def at(seconds: float) -> int:
-    return START + round(seconds * SECOND)
-
-
-def traced(directory: Path, **options: Any) -> Trace:
-    return read_trace(directory, TraceOptions(largest_cpu=8_000, largest_memory=1_024, **options))
-
-
 def read(directory: Path, *, tasks: int = 100, fill: float = 1.0, seed: int = 0) -> Workload:
     return traced(directory, residents="thin", tasks=tasks, fill=fill, seed=seed).workload
-
-
-def counts(trace: Trace) -> dict[str, int]:
-    return {defect.rule: defect.count for defect in trace.defects}
 
 
 def only(arrivals: object) -> JobSpec:
@@ -229,10 +214,10 @@ def test_no_directory_and_no_files(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no machine_events/part"):
         read(tmp_path)
     write(tmp_path / "machine_events" / "part-00000-of-00001.csv.gz", MACHINES)
-    with pytest.raises(BadInput, match="no task_events/part"):
-        read(tmp_path)
-    write(tmp_path / "task_events" / "part-00000-of-00500.csv.gz", [task(at(1), 1, 0, SUBMIT)])
     with pytest.raises(BadInput, match="no job_events/part"):
+        read(tmp_path)
+    write(tmp_path / "job_events" / "part-00000-of-00500.csv.gz", [job(at(1), 1)])
+    with pytest.raises(BadInput, match="no task_events/part"):
         read(tmp_path)
 
 
@@ -327,122 +312,3 @@ def test_tasks_that_never_began_or_contradict_themselves_are_read(tmp_path: Path
         "never-ran": 1,
         "on-unknown-machine": 1,
     }
-
-
-def test_tasks_without_a_submission_arrive_with_their_job(tmp_path: Path) -> None:
-    """Five of a job's hundred tasks have a submission; of another the start stands 1 µs before it."""
-    tasks = [task(at(1), 1, index, SUBMIT) for index in range(5)]
-    tasks += [task(at(2), 1, index, SCHEDULE) for index in range(100)]
-    tasks += [task(at(3), 2, 0, SCHEDULE), task(at(3.000001), 2, 0, SUBMIT)]
-    tasks += [task(at(22), 1, index, FINISH) for index in range(100)]
-    tasks += [task(at(23), 2, 0, FINISH)]
-    write_trace(tmp_path, [job(at(1), 1), job(at(3.000001), 2)], tasks)
-    trace = traced(tmp_path)
-    whole, late = trace.workload.arrivals
-    assert (whole.job.total, whole.at_seconds, len(whole.job.groups)) == (100, 1.0, 1)
-    assert whole.durations[0].tolist() == late.durations[0].tolist() * 100 == [20_000_000] * 100
-    assert late.at_seconds == pytest.approx(3.000001)
-    assert (counts(trace)["no-submission"], counts(trace)["early-schedule"]) == (95, 1)
-    assert whole.durations[0].base is not None
-    assert late.durations[0].base is whole.durations[0].base, "one column has the durations of all tasks"
-
-
-def test_indices_in_no_row_are_counted(tmp_path: Path) -> None:
-    write_trace(tmp_path, [], [task(at(1), 1, index, SUBMIT) for index in (0, 1, 99)])
-    trace = traced(tmp_path)
-    assert trace.workload.tasks == 3
-    assert counts(trace)["index-gaps"] == 97
-
-
-def window(directory: Path, rows: list[Row], jobs: list[Row], number: int = 7) -> None:
-    write_trace(directory, [], [])
-    for table, given in (("task_events", rows), ("job_events", jobs)):
-        (directory / table / "part-00000-of-00500.csv.gz").unlink()
-        write(directory / table / f"part-{number:05}-of-00500.csv.gz", given)
-
-
-def test_a_window_that_begins_later_shows_what_ran_by_its_first_rows(tmp_path: Path) -> None:
-    rows = [
-        task(at(1000), 9, 0, SUBMIT),
-        on(6, task(at(1010), 1, 0, FINISH)),  # ran on machine 6
-        on(5, task(at(1011), 1, 1, EVICT)),  # ran on 5, evicted: runs again for 4 s
-        task(at(1012), 1, 1, SUBMIT),
-        on(5, task(at(1013), 1, 1, SCHEDULE)),
-        on(5, task(at(1017), 1, 1, FINISH)),
-        on(7, task(at(1020), 2, 0, SCHEDULE)),  # waited
-        task(at(1021), 3, 0, KILL),  # waited
-        on(7, task(at(1030), 2, 0, FINISH)),
-        on(8, task(at(1031), 4, 0, UPDATE_RUNNING)),
-        task(at(1032), 5, 0, UPDATE_PENDING),
-        on(6, task(at(1040), 6, 0, FINISH)),  # its job is submitted in the window, its task's rows are missing
-    ]
-    window(tmp_path, rows, [job(at(1001), 6)])
-    trace = traced(tmp_path)
-    there = {
-        arrival.job.name.removeprefix("google2011/"): [column.tolist() for column in arrival.machines]
-        for arrival in trace.workload.residents
-    }
-    names = [machine.name for machine in trace.workload.machines]
-    assert names == ["5", "6", "7", "8"]
-    assert there == {"1": [[1, 0]], "2": [[-1]], "3": [[-1]], "4": [[3]], "5": [[-1]]}
-    assert {a.job.name: a.at_seconds for a in trace.workload.arrivals} == {"google2011/9": 0.0, "google2011/6": 1.0}
-    lasting = {a.job.name[11:]: a.durations[0].tolist() for a in (*trace.workload.residents, *trace.workload.arrivals)}
-    assert lasting["1"] == [10_000_000, 4_000_000]
-    assert lasting["2"] == [10_000_000]
-    assert lasting["6"] == [39_000_000]
-    assert (trace.facts["running"], trace.facts["waiting"], trace.facts["snapshot"]) == (3, 3, False)
-    assert trace.seconds == 40
-
-
-def test_machines_come_change_and_go(tmp_path: Path) -> None:
-    machines: list[Row] = [
-        (0, 5, 0, "p", 0.5, 0.5),
-        (0, 6, 0, "p", 0.5, 0.5),
-        (at(3), 6, 1, "p", 0.5, 0.5),
-        (at(4), 6, 1, "p", 0.5, 0.5),  # again: counted
-        (at(5), 7, 0, "p", 1, ""),
-        (at(6), 5, 2, "p", 0.25, 0.5),
-        (at(500), 7, 1, "p", 1, 1),  # after the window
-    ]
-    write_trace(tmp_path, [], [task(at(1), 1, 0, SUBMIT), task(at(9), 2, 0, SUBMIT)], machines=machines)
-    trace = traced(tmp_path, factor=2.0)
-    events = [
-        (e.at_seconds, e.machine.name, e.machine.capacity, e.up)
-        for e in trace.workload.events
-        if isinstance(e, MachineEvent)
-    ]
-    assert [(machine.name, machine.capacity) for machine in trace.workload.machines] == [
-        ("5", (8_000, 1_024)),
-        ("6", (8_000, 1_024)),
-    ]
-    assert events == [
-        (3.0, "6", (8_000, 1_024), False),
-        (5.0, "7", (16_000, 0), True),
-        (6.0, "5", (4_000, 1_024), True),
-    ]
-    assert (counts(trace)["unknown-machine"], counts(trace)["no-capacity"]) == (1, 1)
-    assert "on-unknown-machine" not in counts(trace)
-
-
-def test_scaled_residents_fit_their_machines(tmp_path: Path) -> None:
-    rows = [on(5, task(0, number, 0, event, cpu=0.3, memory=0.1)) for number in range(4) for event in (0, 1)]
-    write_trace(tmp_path, [], [*rows, task(at(1), 9, 0, SUBMIT)])
-    kept, scaled = (traced(tmp_path, residents=residents) for residents in ("keep", "scale"))
-    assert [a.job.groups[0].need for a in kept.workload.residents] == [(2_400, 103)] * 4
-    assert kept.workload.machines[0].capacity == (6_200, 396)
-    assert (kept.facts["machines_over"], kept.facts["machines_over_factor"]) == (1, 1)
-    assert scaled.workload.machines[0].capacity == (4_000, 256)
-    assert [a.job.groups[0].need for a in scaled.workload.residents] == [(1_000, 64)] * 4
-    assert scaled.workload.arrivals[0].job.groups[0].need == (2_000, 128), "arrivals ask for what they ask"
-
-
-def test_tasks_that_wait_at_the_beginning_come_last_in_their_group(tmp_path: Path) -> None:
-    tasks = [
-        task(0, 1, 0, SUBMIT),
-        on(5, task(0, 1, 1, SUBMIT)),
-        on(5, task(0, 1, 1, SCHEDULE)),
-        task(at(1), 2, 0, SUBMIT),
-    ]
-    write_trace(tmp_path, [], tasks)
-    (resident,) = traced(tmp_path).workload.residents
-    assert [where.tolist() for where in resident.machines] == [[0, -1]]

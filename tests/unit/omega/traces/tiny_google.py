@@ -3,6 +3,9 @@
 import gzip
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from omega.traces import Trace, TraceOptions, read_trace
 
 START = 600_000_000
 SECOND = 1_000_000
@@ -53,3 +56,16 @@ def write_trace(
     write(directory / "job_events" / "part-00000-of-00500.csv.gz", jobs)
     for number, rows in enumerate(task_parts):
         write(directory / "task_events" / f"part-{number:05}-of-00500.csv.gz", rows)
+
+
+def at(seconds: float) -> int:
+    """Return a time on the trace's clock."""
+    return START + round(seconds * SECOND)
+
+
+def traced(directory: Path, **options: Any) -> Trace:
+    return read_trace(directory, TraceOptions(largest_cpu=8_000, largest_memory=1_024, **options))
+
+
+def counts(trace: Trace) -> dict[str, int]:
+    return {defect.rule: defect.count for defect in trace.defects}
