@@ -26,11 +26,16 @@ def attributes_text(machines: Iterable[tuple[str, Mapping[str, str]]]) -> str:
     return _text({"attributes": attributes}) if attributes else ""
 
 
-def pools_text(pools: "Pools") -> str:
-    """Return the text of all pools and trees."""
+def plain_pools(pools: "Pools") -> dict[str, Any]:
+    """Return all pools and trees as plain values, which `read_pools` reads."""
     from omega.cellstate.pools.records import plain  # noqa: PLC0415 - few calls change pools
 
-    return _text({"pools": [plain(pool) for pool in pools.pools], "trees": [plain(tree) for tree in pools.trees]})
+    return {"pools": [plain(pool) for pool in pools.pools], "trees": [plain(tree) for tree in pools.trees]}
+
+
+def pools_text(pools: "Pools") -> str:
+    """Return the text of all pools and trees."""
+    return _text(plain_pools(pools))
 
 
 def read_pools(settings: Mapping[str, Any], version: int) -> "Pools | None":

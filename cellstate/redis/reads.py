@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from omega.cellstate.keys import ROLES
 from omega.cellstate.lanes import Lane
+from omega.cellstate.logged_facts import fact_words
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
@@ -389,7 +390,7 @@ def facts_of(key: bytes, fields: Mapping[bytes, bytes], kinds: Container[str] | 
     lines = facts.split("\n") if facts else []
     if kinds is not None:  # most lines of a log are skipped without parsing
         lines = [line for line in lines if _kind_of(line) in kinds]
-    return [Fact(version, at, by, words, basis) for line in lines for words in records.fact_words(line)]
+    return [Fact(version, at, by, words, basis) for line in lines for words in fact_words(line)]
 
 
 _KINDS = {"places": "place", "submits": "submit"}

@@ -277,28 +277,6 @@ def read_outcomes(text: bytes, transactions: Sequence[Transaction]) -> list[Outc
     return outcomes
 
 
-def fact_words(line: str) -> list[tuple[str, ...]]:
-    """Return the facts in a line of the log: one, or one for each placement of a line ``places``.
-
-    The placements of a line have the ids after that of the first, and the same need of a task, in the end of each fact;
-    one without tasks has the task after the last one. ``submits`` is of a job whose name is its id.
-    """
-    word, *words = line.split(" ")
-    if word == "submits":
-        return [("submit", words[0], *words)]
-    if word != "places":
-        return [(word, *words)]
-    job, group, amounts, first, index, tasks, *others = words
-    need, placement = amounts.split(","), int(first)
-    facts = [("place", first, index, job, group, tasks, *need)]
-    for other in others:
-        index, _, listed = other.partition(":")
-        tasks = listed or str(int(tasks.replace(",", "-").rpartition("-")[2]) + 1)
-        placement += 1
-        facts.append(("place", str(placement), index, job, group, tasks, *need))
-    return facts
-
-
 def messages(entry: str) -> list[str]:
     """Return the messages in one entry of a mailbox: those of a call, with a line each; placements share one."""
     return [message for line in entry.split("\n") for message in each_message(line)]

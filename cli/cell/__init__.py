@@ -10,6 +10,7 @@ command = Lazy(
         "list": ("omega.cli.cell.status:list_", "List the cells of the store."),
         "status": ("omega.cli.cell.status", "Summarize a cell: machines, use, jobs, schedulers, limits, conflicts."),
         "verify": ("omega.cli.cell.verify", "Check every invariant; exit 1 on a violation."),
+        "record": ("omega.cli.cell.record", "Record what happens in a cell to a file, for what-if questions."),
         "limits": ("omega.cli.cell.limits", "Show or set limits on all jobs of a kind."),
         "delete": ("omega.cli.cell.lifecycle:delete", "Delete a cell and everything in it."),
     },

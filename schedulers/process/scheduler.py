@@ -28,6 +28,7 @@ from omega.cellstate.store import connect_cell
 from omega.schedulers.failing import FailingJobs, as_one_line
 from omega.schedulers.instruments import Figures
 from omega.schedulers.live_driver import LiveDriver
+from omega.schedulers.logged import settings_of
 from omega.schedulers.policies import Asserting
 from omega.schedulers.process.copies import Copies
 from omega.schedulers.process.diary import Diary
@@ -306,7 +307,7 @@ class SupervisedScheduler:
             "failing": {} if failing is None else failing.by_text(self.scheduler), "failed": self._failed,
             "job_fields": [each.as_json() for each in self.scheduler.job_fields],
             "starving": dict(preemption.starving()) if isinstance(preemption, Asserting) else {},
-            EARLIER: self._earlier, **where,
+            "settings": settings_of(self.scheduler), EARLIER: self._earlier, **where,
         }  # fmt: skip
 
     def _hung(self, live: LiveDriver) -> bool:

@@ -6,10 +6,10 @@ import pytest
 from omega.cellstate.audit import verify
 from omega.cellstate.audit.register import Register
 from omega.cellstate.audit.replay import Replay
+from omega.cellstate.logged_facts import fact_words
 from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import JobSpec, JobState, MachineSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.redis.records import fact_words
 from omega.cellstate.replies import CommitRequest, Fact
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction

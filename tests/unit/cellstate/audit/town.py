@@ -8,10 +8,10 @@ import msgpack
 import redis
 
 from omega.cellstate.fairness import Assertion
+from omega.cellstate.logged_facts import fact_words
 from omega.cellstate.model import After, Gang, JobSpec, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.redis.job_records import Fields, decode, encode
-from omega.cellstate.redis.records import fact_words
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
