@@ -1,13 +1,17 @@
 """Connections that are opened anew now and then, so that a client follows an address that points to another server.
 
 The name of a store, or the path of its socket, can lead to another server while the old one still answers those that
-are connected to it. A connection is therefore used for a few seconds only; the next command opens another one.
+are connected to it. A connection is therefore used for a few seconds only; the next command opens another one. The
+connections of a store with Sentinels, or on a Cluster, lead to the present primary; an error that a primary does not
+answer counts as a lost connection, so that the command is sent again to the one that is found then.
 """
 
 import time
 from typing import Any
 
 import redis
+
+from omega.cellstate.primaries import Located
 
 LONGEST_SECONDS = 5.0
 """Age from which on a connection is opened anew before its next command: an idle role notices another server within
@@ -17,6 +21,8 @@ its lease, everybody else within twice this time."""
 def outdated(connection: Any, pool: Any) -> bool:
     """Return whether a connection is to be opened anew before its next command; a new one begins its age."""
     now, opened = time.monotonic(), getattr(connection, "omega_opened", None)
+    if isinstance(pool, Pool) and pool.located is not None and pool.located.moved():
+        pool.open_anew()
     if opened is None:
         connection.omega_opened = now
         return False
@@ -30,11 +36,69 @@ def renew(connection: Any) -> None:
     connection.connect()
 
 
+WRONG_SERVER = (
+    redis.ReadOnlyError,
+    redis.BusyLoadingError,
+    redis.exceptions.MovedError,
+    redis.exceptions.AskError,
+    redis.exceptions.TryAgainError,
+    redis.exceptions.ClusterDownError,
+    redis.exceptions.MasterDownError,
+)
+"""Errors of a server that is not, or not yet, the primary of all keys of a command: another one may take it."""
+
+
+class _Follows:
+    """A connection to the present primary."""
+
+    host: str
+    port: int
+
+    def __init__(self, *, located: Located, **options: Any) -> None:
+        super().__init__(**options)
+        self._located = located
+
+    def connect_check_health(self, *words: Any, **options: Any) -> None:
+        """Connect to the server that is the primary now."""
+        if not getattr(self, "_sock", None):
+            self.host, self.port = self._located.node
+        super().connect_check_health(*words, **options)  # type: ignore[misc]
+
+    def read_response(self, *words: Any, **options: Any) -> Any:
+        """Return a reply. Raises redis.ConnectionError for one that only another server can give."""
+        try:
+            return super().read_response(*words, **options)  # type: ignore[misc]
+        except WRONG_SERVER as error:
+            self._located.forget()
+            self.disconnect()  # type: ignore[attr-defined]
+            raise redis.ConnectionError(f"{self.host}:{self.port} is not the primary: {error}") from error
+        except (redis.ConnectionError, redis.TimeoutError, OSError):
+            self._located.forget()
+            raise
+
+
+class Following(_Follows, redis.Connection):
+    """A connection to the present primary."""
+
+
+class FollowingSSL(_Follows, redis.SSLConnection):
+    """An encrypted connection to the present primary."""
+
+
 class Pool(redis.ConnectionPool):
     """A pool whose connections are renewed."""
 
     opened_from: float = 0.0
     """Connections that were opened before this time (seconds of the monotonic clock) are outdated."""
+    located: Located | None = None
+    """The primary that they lead to; None for that of the URL."""
+
+    def follow(self, located: Located) -> None:
+        """Let all connections lead to this primary."""
+        self.located = located
+        tls = issubclass(self.connection_class, redis.SSLConnection)
+        self.connection_class = FollowingSSL if tls else Following
+        self.connection_kwargs["located"] = located
 
     def open_anew(self) -> None:
         """Let each connection be opened anew before its next command, so that all lead to the same server."""

@@ -1,6 +1,6 @@
 """The server behind a store: its URL, its availability and suitability, and its errors as messages.
 
-A URL is ``redis://``, ``rediss://`` or ``unix://``; passwords in it never reach a message.
+Forms of URLs are in `omega.cellstate.addresses`; passwords in one never reach a message.
 """
 
 import re
@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any
 
 import redis
-from redis.backoff import ExponentialWithJitterBackoff
+from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.retry import Retry
 
+from omega.cellstate.addresses import FORMS, Address, address_of, safe_url
 from omega.cellstate.connections import Pool
 from omega.cellstate.errors import (
     BadInput,
@@ -27,6 +28,7 @@ from omega.cellstate.errors import (
     Unreadable,
     Unsuitable,
 )
+from omega.cellstate.primaries import ASK_SECONDS, Located, OfSentinels, OfSlot, Primary, slot_of
 from omega.cellstate.refused_writes import script_bytes, scripts_fill, why_writes_are_refused
 
 OLDEST = (6, 2)
@@ -34,9 +36,9 @@ OLDEST = (6, 2)
 TIMEOUT_SECONDS = 5.0
 RETRIES = 3
 """Number of retries of a command on a new connection; scripts are idempotent (semantics 14)."""
+RETRIES_OF_GROUPS = 60
+"""The same where another server may become the primary meanwhile: about 15 s in all."""
 
-_FORMS = "write redis://MACHINE:PORT/DB, rediss://… (TLS) or unix:///PATH?db=DB"
-_OPTIONS = ("db", "username", "password", "client_name", "max_connections", "health_check_interval", "ssl_", "socket_")
 _ABOUT = {
     "OOM": (StoreFull, "is out of memory (maxmemory reached); raise maxmemory or remove finished jobs or scripts"),
     "NOSCRIPT": (
@@ -114,82 +116,81 @@ class ServerInfo:
     """How much memory scripts take, where that is much; else empty."""
 
 
-def safe_url(url: str) -> str:
-    """Return `url` with passwords, and all that might be part of one, replaced by ``***``."""
-    scheme, mark, rest = " ".join(url.split()).partition("://")
-    if not mark:
-        scheme, rest = "", scheme
-    head, asked, query = rest.partition("?")
-    if "@" in query:  # an unescaped ? in a password is ambiguous
-        return f"{scheme}{mark}***"
-    if asked and not re.fullmatch(r"db=\d+", query):
-        query = "***"
-    if head.startswith("/"):
-        return f"{scheme}{mark}{head}{asked}{query}"
-    login, at, place = head.rpartition("@")
-    user, colon, _ = login.partition(":")
-    login = f"{user}:***" if colon else "***" if at else ""
-    if not place.startswith("["):  # after a colon is a port, or a password without its @
-        place = re.sub(r":(?!\d+(?:/|$)).*", ":***", place)
-    return f"{scheme}{mark}{login}{at}{place}{asked}{query}"
-
-
-def _check_url(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True))
-        _ = parts.port  # raises ValueError when it is no number
-        (parts.hostname or "").encode("idna")  # and this when it is no host name
-    except ValueError:
-        raise BadInput(f"store {safe_url(url)!r}: not a URL of a store; {_FORMS}") from None
-    unix = parts.scheme == "unix"
-    wrong = ""
-    if url.partition("://")[0] not in ("redis", "rediss", "unix"):
-        wrong = "not a URL of a store"
-    elif parts.fragment:
-        wrong = "write # in a password as %23"
-    elif unix and (len(parts.path) < 2 or (parts.netloc and not parts.netloc.endswith("@"))):
-        wrong = "the path of the socket must be absolute"
-    elif not options.get("db", "0").isdigit() or not (unix or re.fullmatch(r"/?\d*/?", parts.path)):
-        wrong = "the database must be a number"
-    elif not all(name.startswith(_OPTIONS) for name in options):  # not quoted: it may be part of a password
-        wrong = "an option after ? is unknown"
-    if wrong:
-        raise BadInput(f"store {safe_url(url)!r}: {wrong}; {_FORMS}")
-
-
 def _connect(url: str, protocol: int, timeout: float | None, retries: int) -> "redis.Redis":
-    _check_url(url)
+    address = address_of(url)
+    backoff = ExponentialWithJitterBackoff(cap=0.2, base=0.01)
+    if address.group and retries:
+        retries, backoff = RETRIES_OF_GROUPS, ExponentialWithJitterBackoff(cap=0.5, base=0.01)
     try:
         pool = Pool.from_url(
-            url,
+            address.url,
             protocol=protocol,
             socket_timeout=timeout,
             socket_connect_timeout=min(timeout or TIMEOUT_SECONDS, TIMEOUT_SECONDS),
             # A closed connection is retried, a time-out is not: retries would multiply it.
-            retry=Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.01), retries, (redis.ConnectionError,)),
+            retry=Retry(backoff, retries, (redis.ConnectionError,)),
         )
+        if address.group:
+            pool.follow(Located(_primary(address, pool.connection_kwargs, protocol)))
         pool.connection_class(**pool.connection_kwargs)  # validates options without a connection
     except (ValueError, TypeError):
-        raise BadInput(f"store {safe_url(url)!r}: an option after ? does not fit; {_FORMS}") from None
+        raise BadInput(f"store {safe_url(url)!r}: an option after ? does not fit; {FORMS}") from None
     client = redis.Redis(connection_pool=pool)
     client.auto_close_connection_pool = True
     return client
+
+
+def _primary(address: Address, options: dict[str, Any], protocol: int) -> Primary:
+    """Return where the primary of an address is found. `options`: of connections to a server."""
+    same = {name: value for name, value in options.items() if name.startswith("ssl_")}
+    waits = {"socket_timeout": ASK_SECONDS, "socket_connect_timeout": ASK_SECONDS, "retry": Retry(NoBackoff(), 0)}
+    asked: dict[str, Any] = {**same, **waits, "ssl": address.tls, "protocol": protocol}
+    if address.group == "sentinel":
+        return OfSentinels(address, asked)
+    login: dict[str, Any] = {name: options[name] for name in ("username", "password") if name in options}
+    return OfSlot(address.nodes, {**asked, **login})
+
+
+def at_cell(client: "redis.Redis", key: str) -> "redis.Redis":
+    """Return a client of the server that holds a key: another one on a Cluster, else the same."""
+    pool = client.connection_pool
+    located = pool.located if isinstance(pool, Pool) else None
+    if located is None or not isinstance(located.primary, OfSlot):
+        return client
+    own = Pool(connection_class=pool.connection_class, **pool.connection_kwargs)
+    own.follow(Located(located.primary.of(slot_of(key))))
+    found = redis.Redis(connection_pool=own)
+    found.auto_close_connection_pool = True
+    return found
+
+
+def primaries(client: "redis.Redis") -> "Iterator[redis.Redis] | None":
+    """Return a client of each primary of a Cluster; None for any other store. Raises redis.RedisError."""
+    pool = client.connection_pool
+    located = pool.located if isinstance(pool, Pool) else None
+    if located is None or not isinstance(located.primary, OfSlot):
+        return None
+    options = {name: value for name, value in pool.connection_kwargs.items() if name != "located"}
+    tls = issubclass(pool.connection_class, redis.SSLConnection)
+    kind = redis.SSLConnection if tls else redis.Connection
+    nodes = located.primary.primaries()
+    pools = (Pool(connection_class=kind, **{**options, "host": host, "port": port}) for host, port in nodes)
+    return (redis.Redis(connection_pool=each) for each in pools)
 
 
 def connect(url: str, *, protocol: int = 3, timeout: float | None = TIMEOUT_SECONDS) -> "redis.Redis":
     """Return a client of the server at `url` (bytes in, bytes out); nothing is sent before the first command.
 
     `timeout` is the seconds to wait for a reply, None without limit (for commands that block).
-    Raises BadInput when `url` is no redis://, rediss:// or unix:// URL.
+    Raises BadInput when `url` is not of a store.
     """
     return _connect(url, protocol, timeout, RETRIES)
 
 
 @contextmanager
-def _asking(url: str, timeout: float) -> "Iterator[redis.Redis]":
+def _asking(url: str, timeout: float, retries: int = 0) -> "Iterator[redis.Redis]":
     """Yield a client that tries once, in the old protocol so that old servers can be named."""
-    client = _connect(url, 2, timeout, 0)
+    client = _connect(url, 2, timeout, retries)
     try:
         yield client
     except (redis.RedisError, OSError) as error:
@@ -223,8 +224,11 @@ def ping(url: str, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
 
 
 def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
-    """Return the properties of the server at `url`. Raises BadInput, StoreError."""
-    with _asking(url, timeout) as client:
+    """Return the properties of the server at `url`. Raises BadInput, StoreError.
+
+    While no server of a group is the primary it waits for one.
+    """
+    with _asking(url, timeout, RETRIES_OF_GROUPS if address_of(url).group else 0) as client:
         facts = client.info()
     version = str(facts.get("redis_version", "0"))
     product = "valkey" if "valkey_version" in facts else "redis"

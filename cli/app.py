@@ -64,7 +64,7 @@ class App:
     @property
     def shown_url(self) -> str:
         """The store's URL without the password."""
-        from omega.cellstate.server import safe_url
+        from omega.cellstate.addresses import safe_url
 
         return safe_url(self.store or self.url)
 

@@ -11,6 +11,7 @@ from omega.cellstate.backup import CHUNK, NAMES, RECENT, SHAPES, WAITERS, Backup
 from omega.cellstate.backup.upgrade import upgraded
 from omega.cellstate.model import JobState
 from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis.cell_names import register
 from omega.cellstate.redis.job_records import decode, has_links, read_order
 from omega.cellstate.redis.records import read_row, read_runs
 from omega.cellstate.resources import Dimensions
@@ -51,13 +52,14 @@ def restore(
     """
     upgraded(backup)
     cell = unread_cell(client, name, Dimensions(backup.resources), url)
+    client = cell.client
     try:
         before = {each: int(client.hget(keys.prefix(name) + META, each) or 0) for each in AHEAD}
         lease_ms = max([*leases(backup), *(record.lease_ms for record in cell.executor_records().values())], default=0)
         cell.delete()
         write(client, keys.prefix(name), backup, told)
         begin(client, keys.prefix(name), counters(backup, before), at_ms, by, lease_ms)
-        client.sadd(keys.CELLS, name)
+        register(client, name)
     except (redis.RedisError, OSError) as error:
         raise translate(error, url) from error
     return cell

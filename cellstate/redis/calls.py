@@ -14,7 +14,7 @@ from omega.cellstate.override import override
 from omega.cellstate.redis.records import UNREADABLE
 from omega.cellstate.redis.scripts import READING, Script, script
 from omega.cellstate.resources import LARGEST, Dimensions
-from omega.cellstate.server import translate
+from omega.cellstate.server import at_cell, translate
 
 Name = TypeVar("Name", int, str)
 Read = TypeVar("Read")
@@ -63,8 +63,9 @@ class RedisCalls(StoredCell):
 
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
         """Use the cell `name` over `client`; `url` is for messages."""
-        self.client, self.name, self.dimensions, self.url = client, name, dimensions, url
+        self.name, self.dimensions, self.url = name, dimensions, url
         self._prefix = keys.prefix(name)
+        self.client = at_cell(client, self._prefix)
         self._tag = _tags()
         self._known: dict[str, set[str]] = {}
         self._members: list[str] = []

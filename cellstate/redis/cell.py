@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from omega.cellstate import keys
+from omega.cellstate.addresses import safe_url
 from omega.cellstate.connections import Pool
 from omega.cellstate.errors import (
     BadInput,
     CellGone,
     Duplicate,
     Fenced,
-    Forbidden,
     Refused,
     StoreError,
     Unreadable,
@@ -27,6 +27,7 @@ from omega.cellstate.model import Limits, check_kind
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.agents import RedisAgents
+from omega.cellstate.redis.cell_names import cells, forget, register
 from omega.cellstate.redis.digest import RedisDigest
 from omega.cellstate.redis.jobs import RedisJobs
 from omega.cellstate.redis.jobs_alike import read_runs
@@ -39,7 +40,7 @@ from omega.cellstate.redis.tasks import RedisTasks
 from omega.cellstate.redis.trees import RedisTrees
 from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.server import connect, safe_url, translate
+from omega.cellstate.server import connect
 from omega.cellstate.transaction import Basis, Intake, Position, Transaction, forms_of
 
 if TYPE_CHECKING:
@@ -72,19 +73,6 @@ def _columns_of(reply: bytes, tag: object) -> list[Any]:
     return [b"ok", version, str(tag).encode(), outcomes, b"delta", text]
 
 
-def cells(client: "redis.Redis", url: str = "") -> list[str]:
-    """Return the names of the cells on the store at `url`. Raises Forbidden for a user who may not list them."""
-    try:
-        members: Any = client.smembers(keys.CELLS)
-    except (redis.RedisError, OSError) as error:
-        translated = translate(error, url)
-        if isinstance(translated, Forbidden):
-            where = f"the store at {safe_url(url)}"
-            raise Forbidden(f"{where} lists its cells for readers and persons only; name yours with --cell") from error
-        raise translated from error
-    return sorted(name.decode() for name in members)
-
-
 def check_name(name: str) -> str:
     """Return the name of a cell. Raises BadInput when it is invalid."""
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
@@ -100,7 +88,7 @@ class RedisCell(
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
         """Use `create`, `open` or `connect` instead."""
         super().__init__(client, name, dimensions, url)
-        self._link = Link(client)
+        self._link = Link(self.client)
         self._commit_keys: tuple[tuple[str, ...], list[str]] = (), []
         """The keys of the last commit, by their dependencies: most commits have the same keys."""
         self._general_calls = 0
@@ -141,7 +129,7 @@ class RedisCell(
             cell.check_exists()
         if status == "other":
             raise Refused(f"cell {name}: has resources {known}, not {resources}; open it without --resources")
-        cell._command(client.sadd, keys.CELLS, name)
+        cell._command(register, client, name)
         return cell
 
     @classmethod
@@ -214,7 +202,7 @@ class RedisCell(
 
     def delete(self) -> None:
         """Delete the cell with all its keys, a few hundred at a time."""
-        self._command(self.client.srem, keys.CELLS, self.name)
+        self._command(forget, self.client, self.name)
         scan = self.client.scan_iter(match=self._prefix.replace("[", "\\[") + "*", count=500)
         while chunk := self._command(list, islice(scan, 500)):
             self._command(self.client.unlink, *chunk)

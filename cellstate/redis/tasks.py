@@ -24,7 +24,7 @@ class RedisTasks(RedisExecutors):
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
         """Use the cell `name` over `client`; `url` is for messages."""
         super().__init__(client, name, dimensions, url)
-        self._ends = Link(client)
+        self._ends = Link(self.client)
         self._read: dict[int, list[bytes]] = {}
 
     @override

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from omega.cellstate import server
+from omega.cellstate.addresses import safe_url
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.store import cells, connect_cell
 from omega.client.defaults import which
@@ -43,7 +44,7 @@ class Connections:
     @property
     def shown_url(self) -> str:
         """The store's URL without its password."""
-        return server.safe_url(self._store or self.url)
+        return safe_url(self._store or self.url)
 
     def cells(self) -> list[str]:
         """Return the names of the cells on the store."""

@@ -7,6 +7,7 @@ import redis
 from hypothesis import given, strategies as st
 
 from omega.cellstate import server
+from omega.cellstate.addresses import safe_url
 from omega.cellstate.errors import BadInput, Forbidden, ReadOnly, StoreError, StoreFull, Unreachable, Unsuitable
 from omega.cellstate.refused_writes import why_writes_are_refused
 from omega.cellstate.server import Answer, ServerInfo, translate
@@ -52,13 +53,13 @@ INFO = ServerInfo(
     ],
 )
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
-    assert server.safe_url(url) == shown
+    assert safe_url(url) == shown
 
 
 @given(st.lists(st.sampled_from(["SECRET", "/", "?", "#", "@", ":", "&", "=", "%", "://", "[", " ", "\n"])))
 def test_no_message_shows_a_password_however_badly_it_is_escaped(pieces: list[str]) -> None:
     url = f"redis://user:SECRET{''.join(pieces)}@m1:6379/0"
-    said = [server.safe_url(url), str(translate(redis.AuthenticationError("invalid"), url))]
+    said = [safe_url(url), str(translate(redis.AuthenticationError("invalid"), url))]
     try:
         server.connect(url)
     except BadInput as error:

@@ -1,0 +1,145 @@
+"""Cells on a Redis Cluster, and behind Sentinels: commands and processes follow the primary."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from omega.cellstate import server
+from omega.cellstate.audit import verify
+from omega.cellstate.errors import OmegaError, Unreachable
+from omega.cellstate.keys import prefix
+from omega.cellstate.model import JobSpec, TaskGroup
+from omega.cellstate.ports import StoredCell
+from omega.cellstate.primaries import slot_of
+from omega.cellstate.store import cells, connect_cell, create_cell
+from tests.server_groups import Cluster, Sentinels, cluster, sentinels, until
+
+pytestmark = pytest.mark.server
+
+
+def job(name: str) -> JobSpec:
+    return JobSpec(name, name, "batch", (TaskGroup((1, 1), 3),))
+
+
+def created(url: str, name: str = "default") -> StoredCell:
+    return create_cell(server.connect(url), name, url=url)
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Cluster]:
+    with cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def watched() -> Iterator[Sentinels]:
+    with sentinels(replicas=1) as running:
+        yield running
+
+
+class Submitter(threading.Thread):
+    """Submits jobs one after the other until it is stopped; keeps the names of those that were acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.cell, self.acknowledged, self.errors = connect_cell(url, "default"), list[str](), list[str]()
+        self.stopped = False
+
+    def run(self) -> None:
+        number = 0
+        while not self.stopped:
+            number += 1
+            try:
+                self.cell.submit([job(f"n{number}")], 0, "me")
+            except OmegaError as error:
+                self.errors.append(str(error))
+            else:
+                self.acknowledged.append(f"n{number}")
+            time.sleep(0.001)
+
+    def close(self) -> None:
+        self.stopped = True
+        self.join()
+
+
+def test_cells_spread_over_the_nodes_of_a_cluster(nodes: Cluster) -> None:
+    names = [f"spread-{number}" for number in range(8)]
+    for name in names:
+        created(nodes.url, name).submit([job("j")], 0, "me")
+    owners = {nodes.owner(slot_of(prefix(name))).port for name in names}
+    assert len(owners) > 1
+    assert set(names) <= set(cells(server.connect(nodes.url), nodes.url))
+    for name in names:
+        cell = connect_cell(nodes.url, name)
+        found = cell.job("j")
+        assert found is not None
+        assert found.unplaced == 3
+        assert verify(cell).ok
+        cell.delete()
+    assert not set(names) & set(cells(server.connect(nodes.url), nodes.url))
+
+
+@pytest.mark.parametrize("atomic", [True, False], ids=["migrateslots", "setslot"])
+def test_a_slot_moves_while_clients_submit(nodes: Cluster, atomic: bool) -> None:
+    cell, slot = created(nodes.url), slot_of(prefix("default"))
+    submitter = Submitter(nodes.url)
+    submitter.start()
+    try:
+        for _ in range(2):
+            before = nodes.owner(slot)
+            after = next(each for each in nodes.servers if each is not before)
+            nodes.move(slot, after, atomic=atomic)
+            moved = len(submitter.acknowledged)
+            until(lambda moved=moved: len(submitter.acknowledged) > moved + 20)
+    finally:
+        submitter.close()
+    assert submitter.errors == []
+    assert all(cell.job(name) is not None for name in submitter.acknowledged)
+    assert verify(cell).ok
+    cell.delete()
+
+
+def test_a_cell_on_a_cluster_needs_its_slot(nodes: Cluster) -> None:
+    slot = slot_of(prefix("lost"))
+    owner = nodes.owner(slot)
+    owner.client.execute_command("CLUSTER", "DELSLOTS", slot)
+    try:
+        client = server._connect(nodes.url, 3, 1.0, 0)  # tries once
+        with pytest.raises(Unreachable, match=f"slot {slot}|is not the primary"):
+            create_cell(client, "lost", url=nodes.url)
+    finally:
+        owner.client.execute_command("CLUSTER", "ADDSLOTS", slot)
+
+
+def test_clients_follow_a_failover(watched: Sentinels) -> None:
+    cell = created(watched.url)
+    cell.submit([job("before")], 0, "me")
+    until(lambda: all(each.client.exists(f"{prefix('default')}jobs") for each in watched.servers))
+    old = watched.primary()
+    old.kill()
+    cell.submit([job("after")], 0, "me")
+    assert watched.next_after(old) is not old
+    assert cell.job("before") is not None
+    assert cell.job("after") is not None
+    assert verify(cell).ok
+
+
+def test_a_primary_that_lost_its_role_is_left(watched: Sentinels) -> None:
+    """Nobody is killed: the old primary answers, as a replica, and would go on to serve reads."""
+    cell = created(watched.url)
+    old = watched.primary()
+    watched.sentinels[0].client.execute_command("SENTINEL", "FAILOVER", "omega")
+    watched.next_after(old)
+    connect_cell(watched.url, "default").submit([job("after")], 0, "me")
+    until(lambda: cell.job("after") is not None, 3.0)
+    until(lambda: old.client.info("replication")["role"] == "slave")
+    assert cell.job("after") is not None
+
+
+def test_sentinels_that_know_no_such_name_are_named(watched: Sentinels) -> None:
+    url = watched.url.replace("/omega", "/other")
+    client = server._connect(url, 3, 1.0, 0)
+    with pytest.raises(Unreachable, match="no Sentinel knows a primary named 'other'"):
+        create_cell(client, "default", url=url)

@@ -1,0 +1,223 @@
+"""Servers of tests that belong together: a primary with replicas and Sentinels, or the nodes of a Cluster."""
+
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from tests.conftest import end_with_parent, find_server, socket_directory
+
+DOWN_AFTER_MS = 1_000
+PRIMARY = "omega"
+SLOTS = 16_384
+
+
+def free_ports(number: int) -> list[int]:
+    """Return ports that nobody listens on, below those that the system gives to clients."""
+    found: list[int] = []
+    candidate = 10_000 + hash(time.monotonic_ns()) % 9_000
+    while len(found) < number:
+        candidate += 1
+        with socket.socket() as tried, socket.socket() as bus:
+            try:
+                tried.bind(("127.0.0.1", candidate))
+                bus.bind(("127.0.0.1", candidate + 10_000))  # of a Cluster's nodes among themselves
+            except OSError:
+                continue
+        found.append(candidate)
+    return found
+
+
+def until(what: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Return a result that counts as true, tried until then; fail after some seconds."""
+    last, end = None, time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            last = what()
+        except (redis.RedisError, OSError) as error:
+            last = error
+        else:
+            if last:
+                return last
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds:g} s: {last!r}")
+
+
+@dataclass
+class Server:
+    """A server process on a port of this computer."""
+
+    port: int
+    directory: Path
+    options: Sequence[str] = ()
+    sentinel: bool = False
+    process: "subprocess.Popen[bytes] | None" = None
+
+    @property
+    def client(self) -> "redis.Redis":
+        """Return a client of this one server."""
+        return redis.Redis(port=self.port, socket_timeout=2)
+
+    def start(self) -> "Server":
+        """Start the process and wait until it answers."""
+        program = find_server()
+        assert program is not None
+        folder = self.directory / str(self.port)
+        folder.mkdir(exist_ok=True)
+        file = folder / "server.conf"
+        if not file.exists():
+            file.write_text("".join(f"{line}\n" for line in (f"port {self.port}", f"dir {folder}", *self.options)))
+        command = [program, str(file), *(["--sentinel"] if self.sentinel else [])]
+        with (folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=end_with_parent)  # noqa: PLW1509
+        until(self.client.ping)
+        return self
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+@dataclass
+class Sentinels:
+    """A primary, its replicas and their Sentinels."""
+
+    servers: list[Server]
+    sentinels: list[Server]
+    url: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.url = f"redis+sentinel://{','.join(f'127.0.0.1:{each.port}' for each in self.sentinels)}/{PRIMARY}"
+
+    def primary(self) -> Server:
+        """Return the server that the Sentinels name."""
+        _, port = self.sentinels[0].client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", PRIMARY)
+        return next(each for each in self.servers if each.port == int(port))
+
+    def fail_over(self) -> Server:
+        """Kill the primary and return the next one."""
+        old = self.primary()
+        old.kill()
+        return self.next_after(old)
+
+    def next_after(self, old: Server) -> Server:
+        """Wait until another server is the primary, and return it."""
+        until(lambda: self.primary() is not old)
+        new = self.primary()
+        until(lambda: new.client.info("replication")["role"] == "master")
+        return new
+
+
+@contextmanager
+def sentinels(replicas: int = 2) -> Iterator[Sentinels]:
+    """Run a primary with replicas and three Sentinels, in memory alone."""
+    directory = socket_directory()
+    ports = free_ports(replicas + 4)
+    memory = ("save ''", "appendonly no", "repl-diskless-sync-delay 0", "bind 127.0.0.1")
+    follow = f"replicaof 127.0.0.1 {ports[0]}"
+    servers = [
+        Server(port, directory, memory if port == ports[0] else (*memory, follow)) for port in ports[: replicas + 1]
+    ]
+    watch = (
+        f"sentinel monitor {PRIMARY} 127.0.0.1 {ports[0]} 2",
+        f"sentinel down-after-milliseconds {PRIMARY} {DOWN_AFTER_MS}",
+        f"sentinel failover-timeout {PRIMARY} 3000",
+        "bind 127.0.0.1",
+    )
+    watchers = [Server(port, directory, watch, sentinel=True) for port in ports[replicas + 1 :]]
+    try:
+        for each in servers:
+            each.start()
+        until(lambda: servers[0].client.info("replication")["connected_slaves"] == replicas)
+        for each in watchers:
+            each.start()
+        for each in watchers:
+            until(lambda each=each: each.client.sentinel_master(PRIMARY)["num-other-sentinels"] == 2)
+            until(lambda each=each: each.client.sentinel_master(PRIMARY)["num-slaves"] == replicas)
+        yield Sentinels(servers, watchers)
+    finally:
+        for each in (*watchers, *servers):
+            each.kill()
+
+
+@dataclass
+class Cluster:
+    """The primaries of a Cluster."""
+
+    servers: list[Server]
+
+    @property
+    def url(self) -> str:
+        """Return the URL of the store."""
+        return f"redis+cluster://{','.join(f'127.0.0.1:{each.port}' for each in self.servers)}"
+
+    def move(self, slot: int, to: Server, *, atomic: bool) -> None:
+        """Move a slot to another node, by Valkey's MIGRATESLOTS or key by key."""
+        source = self.owner(slot)
+        ids = {each.port: each.client.execute_command("CLUSTER", "MYID").decode() for each in (source, to)}
+        if atomic:
+            words = "SLOTSRANGE", slot, slot, "NODE", ids[to.port]
+            source.client.execute_command("CLUSTER", "MIGRATESLOTS", *words)
+            until(lambda: self.owner(slot) is to)
+            return
+        to.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source.port])
+        source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[to.port])
+        while names := source.client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 100):
+            for name in names:
+                source.client.execute_command("MIGRATE", "127.0.0.1", to.port, name, 0, 5_000)
+        for each in (to, *self.servers):
+            each.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[to.port])
+
+    def owner(self, slot: int) -> Server:
+        """Return the server that holds a slot."""
+        ranges: Any = self.servers[0].client.execute_command("CLUSTER SLOTS")
+        ports = {each["primary"][1] if isinstance(each, dict) else each[2][1]: span for span, each in _spans(ranges)}
+        port = next(port for port, (first, last) in ports.items() if first <= slot <= last)
+        return next(each for each in self.servers if each.port == port)
+
+
+def _spans(ranges: Any) -> Iterator[tuple[tuple[int, int], Any]]:
+    yield from (
+        ranges.items()
+        if isinstance(ranges, dict)
+        else (((first, last), (first, last, *of)) for first, last, *of in ranges)
+    )
+
+
+@contextmanager
+def cluster(primaries: int = 3) -> Iterator[Cluster]:
+    """Run the primaries of a Cluster, in memory alone, with the slots divided among them."""
+    directory = socket_directory()
+    memory = ("save ''", "appendonly no", "bind 127.0.0.1", "cluster-enabled yes", "cluster-node-timeout 2000")
+    servers = [Server(port, directory, memory) for port in free_ports(primaries)]
+    try:
+        for each in servers:
+            each.start()
+        for number, each in enumerate(servers):
+            first, end = SLOTS * number // primaries, SLOTS * (number + 1) // primaries
+            each.client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, end - 1)
+            each.client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
+            servers[0].client.execute_command("CLUSTER", "MEET", "127.0.0.1", each.port)
+        for each in servers:
+            until(lambda each=each: b"cluster_state:ok" in _info(each))
+            until(lambda each=each: b"cluster_known_nodes:%d" % primaries in _info(each))
+        yield Cluster(servers)
+    finally:
+        for each in servers:
+            each.kill()
+
+
+def _info(server: Server) -> bytes:
+    answer: Any = server.client.execute_command("CLUSTER", "INFO")
+    if isinstance(answer, dict):
+        return b"".join(f"{name}:{value}\n".encode() for name, value in answer.items())
+    return answer if isinstance(answer, bytes) else str(answer).encode()

@@ -1,0 +1,70 @@
+"""URLs of stores with several servers."""
+
+import pytest
+
+from omega.cellstate.addresses import address_of, safe_url
+from omega.cellstate.errors import BadInput
+
+
+@pytest.mark.parametrize(
+    ("url", "plain"),
+    [
+        ("valkey://u:p@m1:7000/3", "redis://u:p@m1:7000/3"),
+        ("valkeys://m1", "rediss://m1"),
+        ("redis://m1", "redis://m1"),
+        ("unix:///run/s.sock?db=2", "unix:///run/s.sock?db=2"),
+    ],
+)
+def test_one_server(url: str, plain: str) -> None:
+    address = address_of(url)
+    assert (address.url, address.group, address.nodes) == (plain, "", ())
+
+
+def test_sentinels() -> None:
+    address = address_of(
+        "rediss+sentinel://ada:p%40ss@s1,s2:5000,[::1]:26380/main/4?sentinel_username=w&sentinel_password=x&ssl_cert_reqs=none"
+    )
+    assert address.nodes == (("s1", 26_379), ("s2", 5_000), ("::1", 26_380))
+    assert (address.name, address.group, address.tls) == ("main", "sentinel", True)
+    assert address.url == "rediss://ada:p%40ss@s1:26379/4?ssl_cert_reqs=none"
+    assert address.sentinel_login == ("w", "x")
+
+
+def test_a_cluster() -> None:
+    address = address_of("valkey+cluster://c1:7000,c2")
+    assert address.nodes == (("c1", 7_000), ("c2", 6_379))
+    assert (address.group, address.url, address.tls) == ("cluster", "redis://c1:7000/", False)
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("redis://m1,m2", "names several servers; say .sentinel or .cluster"),
+        ("redis+sentinel://s1,s2", "no name of a primary"),
+        ("redis+sentinel://s1,s2/", "no name of a primary"),
+        ("redis+sentinel://s1/main/db", "the database must be a number"),
+        ("redis+cluster://c1/2", "a Cluster has database 0 only"),
+        ("redis+cluster://c1?db=1", "a Cluster has database 0 only"),
+        ("redis+cluster://c1,,c2", "not a list of HOST:PORT"),
+        ("redis+cluster://c1:x,c2", "not a list of HOST:PORT"),
+        ("redis+cluster://c1?sentinel_password=x", "options of Sentinels for a Cluster"),
+        ("unix+cluster:///s", "not a URL of a store"),
+        ("redis+more://c1", "not a URL of a store"),
+        ("redis+sentinel://s1/main?nonsense=1", "an option after . is unknown"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(url: str, reason: str) -> None:
+    with pytest.raises(BadInput, match=reason):
+        address_of(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis+sentinel://ada:secret@s1:1,s2:2/main", "redis+sentinel://ada:***@s1:1,s2:2/main"),
+        ("redis+sentinel://s1/main?sentinel_password=secret", "redis+sentinel://s1/main?***"),
+        ("redis+cluster://c1:secret,c2:2", "redis+cluster://c1:***"),
+    ],
+)
+def test_no_password_is_shown(url: str, shown: str) -> None:
+    assert safe_url(url) == shown
