@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ class Server:
     process: "subprocess.Popen[bytes] | None" = None
 
     @property
-    def client(self) -> "redis.Redis":
+    def client(self) -> Any:
         """Return a client of this one server."""
         return redis.Redis(port=self.port, socket_timeout=2)
 
@@ -141,12 +142,16 @@ def sentinels(replicas: int = 2) -> Iterator[Sentinels]:
         for each in watchers:
             each.start()
         for each in watchers:
-            until(lambda each=each: each.client.sentinel_master(PRIMARY)["num-other-sentinels"] == 2)
-            until(lambda each=each: each.client.sentinel_master(PRIMARY)["num-slaves"] == replicas)
+            until(partial(_knows, each, sentinels=2, replicas=replicas))
         yield Sentinels(servers, watchers)
     finally:
         for each in (*watchers, *servers):
             each.kill()
+
+
+def _knows(watcher: Server, sentinels: int, replicas: int) -> bool:
+    state = watcher.client.sentinel_master(PRIMARY)
+    return bool(state["num-other-sentinels"] == sentinels and state["num-slaves"] == replicas)
 
 
 @dataclass
@@ -208,12 +213,16 @@ def cluster(primaries: int = 3) -> Iterator[Cluster]:
             each.client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
             servers[0].client.execute_command("CLUSTER", "MEET", "127.0.0.1", each.port)
         for each in servers:
-            until(lambda each=each: b"cluster_state:ok" in _info(each))
-            until(lambda each=each: b"cluster_known_nodes:%d" % primaries in _info(each))
+            until(partial(_is_whole, each, primaries))
         yield Cluster(servers)
     finally:
         for each in servers:
             each.kill()
+
+
+def _is_whole(server: Server, nodes: int) -> bool:
+    info = _info(server)
+    return b"cluster_state:ok" in info and b"cluster_known_nodes:%d" % nodes in info
 
 
 def _info(server: Server) -> bytes:

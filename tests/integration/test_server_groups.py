@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -59,6 +60,10 @@ class Submitter(threading.Thread):
                 self.acknowledged.append(f"n{number}")
             time.sleep(0.001)
 
+    def has(self, number: int) -> bool:
+        """Return whether so many jobs were acknowledged."""
+        return len(self.acknowledged) > number
+
     def close(self) -> None:
         self.stopped = True
         self.join()
@@ -91,8 +96,7 @@ def test_a_slot_moves_while_clients_submit(nodes: Cluster, atomic: bool) -> None
             before = nodes.owner(slot)
             after = next(each for each in nodes.servers if each is not before)
             nodes.move(slot, after, atomic=atomic)
-            moved = len(submitter.acknowledged)
-            until(lambda moved=moved: len(submitter.acknowledged) > moved + 20)
+            until(partial(submitter.has, len(submitter.acknowledged) + 20))
     finally:
         submitter.close()
     assert submitter.errors == []
