@@ -217,7 +217,11 @@ class _Made:
             f" {facts['gpus_shared']:,} are shared and machines of their own\narriving: {len(arrivals):,} pods"
         )
         workload = Workload(machines, [], arrivals, about, dimensions=GPU_DIMENSIONS, events=events)
-        return Trace(AlibabaReader.name, workload, self.defects.found(), facts, end - begin)
+        guessed = (
+            f"{facts['gpus_shared']:,} GPUs are shared, each with its part of the cpu and memory of its node",
+            "pods never scheduled would have run until they were deleted",
+        )
+        return Trace(AlibabaReader.name, workload, self.defects.found(), facts, end - begin, guessed)
 
     def _whole(self, pod: Pod) -> Pod:
         """Return a pod with thousandths that agree with its number of GPUs."""

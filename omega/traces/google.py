@@ -15,9 +15,18 @@ from numpy.typing import NDArray
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import JobSpec, MachineSpec
 from omega.cellstate.resources import Resources
-from omega.traces import csv_blocks, google_cell, google_events, google_jobs, google_parts, google_tasks
+from omega.traces import (
+    csv_blocks,
+    google_cell,
+    google_constraints,
+    google_events,
+    google_jobs,
+    google_parts,
+    google_tasks,
+)
 from omega.traces.csv_blocks import Bools, Floats
 from omega.traces.google_cell import GoogleCell, Translation, cell_of, overload
+from omega.traces.google_constraints import WINDOW_CONSTRAINTS, synthetic_attributes, synthetic_condition
 from omega.traces.google_jobs import JobMaker, Units, arriving_units, first_tasks, resident_units
 from omega.traces.google_tasks import RUNS, WAITS
 from omega.traces.google_window import GoogleTables, read_tables
@@ -46,7 +55,20 @@ RULES = {
     NOT_PLACED: "tasks that run on machines without a row: they wait when the window begins",
     WAITING_LEFT_OUT: "tasks that wait when the window begins, with thinned residents: left out",
     **google_cell.MACHINE_RULES,
+    **google_constraints.RULES,
 }
+
+
+_NO_TABLE = ("the directory has no table of constraints: attributes of machines are not asked for",)
+GUESSED_CONSTRAINTS = {
+    ("trace", True): (),
+    ("trace", False): _NO_TABLE,
+    ("none", False): (),
+    ("synthetic", False): (
+        "attributes of machines and the constraints that name them are synthetic, drawn by the seed",
+    ),
+}
+"""What is guessed of constraints, by the option and whether the trace has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +115,34 @@ class _Made:
             )
         factor = options.factor or (FACTOR if options.residents == "keep" else 1.0)
         largest = (options.largest_cpu, options.largest_memory)
-        translation = Translation(largest, factor, {})
+        begin = window.begin_us - window.snapshot
+        translation = Translation(largest, factor, self._attributes(cell, begin))
         specs = [translation.machine(number, machine) for number, machine in cell.machines.items()]
         maker = JobMaker(tables.jobs, largest, options.service, {number: at for at, number in enumerate(cell.machines)})
         residents = self._residents(cell, maker, specs, factor)
         units = first_tasks(arriving_units(tables.tasks), options.tasks, options.seconds)
-        arrivals = maker.arrivals(units, self.defects)
+        arrivals = maker.arrivals(units, self.defects, condition=self._conditions(maker, units))
         arrivals.sort(key=lambda arrival: arrival.at_seconds)
         if not arrivals and not residents.arrivals:
             raise BadInput(f"trace {self.path}: no task is submitted or runs in task_events; fetch its first parts")
         self._gaps(units)
         seconds = (window.end_us - window.begin_us) / 1e6
-        events = translation.events(cell, specs, window)
+        changes = [change for change in tables.constraints.changes if change.time > begin]
+        events = translation.events(cell, specs, changes, window)
         facts = {**self._facts(seconds, len(events)), **residents.facts}
         about = _about(facts, self.options, specs, arrivals)
         workload = Workload(specs, residents.arrivals, arrivals, about, events=events)
-        return Trace(GoogleReader.name, workload, self.defects.found(), facts, seconds)
+        if options.constraints == "trace":
+            facts["attributes"] = {name: original for original, name in sorted(tables.constraints.names.items())}
+        facts["constrained_tasks"] = sum(
+            group.count for each in arrivals for group in each.job.groups if "constraints" in group.spec
+        )
+        guessed = (
+            *GUESSED_CONSTRAINTS[options.constraints, bool(tables.constraints.tasks)],
+            f"1.0 of the trace is {options.largest_cpu} millicores and {options.largest_memory} MiB",
+            "tasks not seen to end run as long as was seen, at least the median of their kind",
+        )
+        return Trace(GoogleReader.name, workload, self.defects.found(), facts, seconds, guessed)
 
     def _residents(self, cell: GoogleCell, maker: JobMaker, specs: Sequence[MachineSpec], factor: float) -> _Residents:
         """Return what is there at the beginning, in the form that the options want."""
@@ -137,14 +171,46 @@ class _Made:
         }
         if options.residents == "thin":
             self.defects.add(WAITING_LEFT_OUT, int(waiting.sum()))
-            there_jobs = maker.arrivals(resident_units(tasks, running), self.defects)
+            all_units = resident_units(tasks, running)
+            there_jobs = maker.arrivals(all_units, self.defects, condition=self._conditions(maker, all_units))
             kept, used = thinned([each.job for each in there_jobs], capacity_of(specs), options.fill, options.seed)
             chosen = [there_jobs[at] for at in kept]
             facts["kept"] = {"jobs": len(chosen), "tasks": sum(each.job.total for each in chosen), "requested": used}
             return _Residents(chosen, None, facts)
+        conditions = self._conditions(maker, units)
         scale = _scale(requests, there, places, specs, maker.largest) if options.residents == "scale" else None
         facts["scale"] = None if scale is None else {"cpu": scale[0], "memory": scale[1]}
-        return _Residents(maker.arrivals(units, self.defects, scale=scale, placed=True), scale, facts)
+        return _Residents(
+            maker.arrivals(units, self.defects, scale=scale, placed=True, condition=conditions), scale, facts
+        )
+
+    def _attributes(self, cell: GoogleCell, time_us: int) -> dict[int, dict[str, str]]:
+        """Return what constraints can ask of machines, beside their platform."""
+        if self.options.constraints == "synthetic":
+            machines = {*cell.machines, *(number for _, number, _ in cell.changes)}
+            return synthetic_attributes(sorted(machines), self.options.seed)
+        return self.tables.constraints.attributes_at(time_us)
+
+    def _conditions(self, maker: JobMaker, units: Units) -> NDArray[np.int32]:
+        """Return the place of each task's condition among those of `maker`, which gets the new ones."""
+        if self.options.constraints == "none":
+            return np.zeros(len(units.tasks.job), dtype=np.int32)
+        if self.options.constraints == "trace":
+            maker.conditions[:] = self.tables.constraints.conditions
+            found = self.tables.constraints.of(units.tasks)
+            before = (found == 0) & (units.tasks.state != google_tasks.ARRIVES)
+            if len(maker.conditions) > 1 and not self.tables.window.snapshot:
+                self.defects.add(WINDOW_CONSTRAINTS, int(before.sum()))
+            return found
+        places = {condition: at for at, condition in enumerate(maker.conditions)}
+        chosen = []
+        for number in self.tables.jobs.number[units.tasks.job[units.first]].tolist():
+            condition = synthetic_condition(number, self.options.seed)
+            if condition not in places:
+                places[condition] = len(maker.conditions)
+                maker.conditions.append(condition)
+            chosen.append(places[condition])
+        return np.array(chosen, dtype=np.int32)[units.unit]
 
     def _gaps(self, units: Units) -> None:
         """Count indices that no row has between those of a job that arrives: its other tasks are not in the files."""

@@ -1,6 +1,6 @@
 """The machines of Google's 2011 trace: those up when the window begins, and what happens to machines in it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.resources import Resources
 from omega.traces.csv_blocks import Floats
+from omega.traces.google_constraints import AttributeChange
 from omega.traces.google_events import ADD, REMOVE, MachineEvents
 from omega.traces.google_tasks import Window
 from omega.traces.trace import Defects
@@ -31,9 +32,6 @@ class GoogleMachine:
     platform: str
     cpu: float
     memory: float
-
-
-Attributes = Mapping[str, str]
 
 
 @dataclass(slots=True)
@@ -96,8 +94,8 @@ class Translation:
 
     largest: Resources
     factor: float
-    attributes: Mapping[int, Attributes]
-    """Of machines that have more than their platform, by number."""
+    attributes: dict[int, dict[str, str]]
+    """Of machines that have more than their platform, by number; `events` changes them."""
 
     def machine(self, number: int, machine: GoogleMachine) -> MachineSpec:
         """Return a machine's specification; its platform is an attribute."""
@@ -110,11 +108,22 @@ class Translation:
             attributes.update(more)
         return MachineSpec(machine.name, has, attributes)
 
-    def events(self, cell: GoogleCell, specs: Sequence[MachineSpec], window: Window) -> list[MachineEvent]:
+    def events(
+        self, cell: GoogleCell, specs: Sequence[MachineSpec], changes: Iterable[AttributeChange], window: Window
+    ) -> list[MachineEvent]:
         """Return what happens to machines in the window; `specs` are those of the machines of the cell."""
         known = dict(zip(cell.machines, specs, strict=True))
+        there: dict[int, GoogleMachine | None] = dict(cell.machines)
         events = []
-        for time, number, machine in cell.changes:
+        marked = [(change.time, change.machine, change) for change in changes]
+        for time, number, what in sorted([*cell.changes, *marked], key=lambda each: each[0]):
+            if isinstance(what, AttributeChange):
+                what.apply(self.attributes)
+                machine = there.get(number)
+                if machine is None:
+                    continue
+            else:
+                machine = there[number] = what
             if machine is not None:
                 known[number] = self.machine(number, machine)
             events.append(MachineEvent((time - window.begin_us) / 1e6, known[number], machine is not None))

@@ -82,15 +82,16 @@ class JobTable:
         self._places: dict[int, int] = {}
         self._rows: list[list[object]] = []
 
-    def places(self, block: Block, column: int, numbers: Ints, user_column: int) -> NDArray[np.int32]:
-        """Return the place of the job of each row; a job that is new gets the user of its first row."""
+    def places(self, block: Block, numbers: Ints, user_column: int | None) -> NDArray[np.int32]:
+        """Return the place of the job of each row; a job that is new gets the user of its first row, if it has one."""
         distinct, first, inverse = np.unique(numbers, return_index=True, return_inverse=True)
         found = np.empty(len(distinct), dtype=np.int32)
         for at, number in enumerate(distinct.tolist()):
             place = self._places.get(number)
             if place is None:
                 place = self._places[number] = len(self._rows)
-                self._rows.append([number, -1, -1, block.text(int(first[at]), user_column), ""])
+                user = "" if user_column is None else block.text(int(first[at]), user_column)
+                self._rows.append([number, -1, -1, user, ""])
             found[at] = place
         return found[inverse.reshape(-1)]
 
@@ -144,7 +145,7 @@ def task_events(paths: Sequence[Path], jobs: JobTable, defects: Defects, *, skip
         missing = block.naturals(1, "a kind of missing info", missing=-1)
         cpu, memory = block.shares(9, "a share from 0 to 1"), block.shares(10, "a share from 0 to 1")
         rows = TaskEvents(
-            time, jobs.places(block, 2, number, 6), index.astype(np.int32), event.astype(np.int8), machine,
+            time, jobs.places(block, number, 6), index.astype(np.int32), event.astype(np.int8), machine,
             np.maximum(priority, 0).astype(np.int32), classes.astype(np.int8), cpu, memory, block.flags(12),
         )  # fmt: skip
         good = settled(block, defects, skip=skip)
@@ -171,7 +172,7 @@ def read_job_events(paths: Sequence[Path], jobs: JobTable, until_us: int, defect
         wanted = (event == SUBMIT) & (time <= until_us)
         if good is not None:
             wanted &= good
-        places = jobs.places(block, 2, number, 4)
+        places = jobs.places(block, number, 4)
         for row in np.flatnonzero(wanted).tolist():
             place, scheduling_class = int(places[row]), int(classes[row])
             jobs.submit(place, int(time[row]), scheduling_class, block.text(row, 4), block.text(row, 7))

@@ -1,7 +1,7 @@
 """Jobs of Google's 2011 trace as jobs of a workload: one per job and minute of submission, grouped by request."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +97,7 @@ class JobMaker:
     service: Service
     places: Mapping[int, int]
     """Place of each machine, by number."""
-    conditions: Sequence[tuple[str, ...]] = ((),)
+    conditions: list[tuple[str, ...]] = field(default_factory=lambda: [()])
     """Sets of constraints of tasks; the first one is empty."""
 
     def kinds(self, units: Units) -> list[str]:

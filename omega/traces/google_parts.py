@@ -9,6 +9,7 @@ from omega.traces.csv_blocks import Block, blocks
 from omega.traces.trace import Defects
 
 WIDTHS = {"machine_events": 6, "job_events": 8, "task_events": 13, "machine_attributes": 5, "task_constraints": 6}
+OPTIONAL = ("task_constraints", "machine_attributes")
 NEEDED = ("machine_events", "job_events", "task_events")
 MISSING_PART, PART_TWICE = "missing-part", "part-twice"
 _PART = re.compile(r"part-(\d+)(?:-of-(\d+))?\.csv(\.gz)?")

@@ -1,7 +1,7 @@
 """Reads the tables of a directory with Google's 2011 trace, and reduces them to tasks, jobs and machines."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, astuple, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,13 @@ import numpy as np
 from omega.cellstate.errors import BadInput
 from omega.traces.cache import Columns, cache_key, load, save
 from omega.traces.google_cell import MACHINE_RULES, GoogleMachine, cell_of
+from omega.traces.google_constraints import (
+    NO_ATTRIBUTES,
+    AttributeChange,
+    Constraints,
+    read_attributes,
+    read_constraints,
+)
 from omega.traces.google_events import (
     OUT_OF_ORDER,
     START_US,
@@ -24,7 +31,7 @@ from omega.traces.google_events import (
     taken,
     task_events,
 )
-from omega.traces.google_parts import NEEDED, PART_TWICE, begins_the_trace, parts
+from omega.traces.google_parts import NEEDED, OPTIONAL, PART_TWICE, begins_the_trace, parts
 from omega.traces.google_tasks import Tasks, Window, tasks_of
 from omega.traces.trace import Defects, TraceOptions
 
@@ -39,6 +46,7 @@ class GoogleTables:
     machines: MachineEvents
     rows: Mapping[str, int]
     """Number of events of tasks, by kind."""
+    constraints: Constraints
 
 
 @dataclass(slots=True)
@@ -79,6 +87,9 @@ def read_tables(directory: Path, options: TraceOptions, defects: Defects) -> Goo
     """Read the parts of a directory that are wanted. Raises BadInput (file, row)."""
     skip = options.skip_bad_rows
     paths = {table: parts(directory, table, defects, skip=skip) for table in NEEDED}
+    for table in OPTIONAL if options.constraints == "trace" else ():
+        if (directory / table).is_dir():
+            paths[table] = parts(directory, table, defects, skip=skip)
     if options.cache is None:
         return _parsed(directory, paths, options, defects)
     wanted = {name: getattr(options, name) for name in ("tasks", "seconds", "follow_seconds", "skip_bad_rows")}
@@ -100,6 +111,7 @@ def _parsed(
 ) -> GoogleTables:
     skip, jobs = options.skip_bad_rows, JobTable()
     machine_parts, job_parts, task_parts = (paths[table] for table in NEEDED)
+    constraints = Constraints()
     pieces: list[TaskEvents] = []
     whole = begins_the_trace(task_parts[0])
     follower, until = _Follower(options.tasks, options.seconds, options.follow_seconds), np.inf
@@ -120,10 +132,25 @@ def _parsed(
     begin = _begin(int(events.time[0]), whole=whole)
     window = Window(begin, max(int(events.time[-1]), begin), snapshot=begin == START_US)
     read_job_events(job_parts, jobs, window.end_us, defects, skip=skip)
+    if "task_constraints" in paths:
+        _read_constraints(paths, jobs, window, constraints, defects, skip=skip)
     known = jobs.columns()
     counts = {str(event): count for event, count in enumerate(np.bincount(events.event).tolist()) if count}
     tasks = tasks_of(events, known, window, defects)
-    return GoogleTables(window, known, tasks, machine_events(machine_parts, defects, skip=skip), counts)
+    return GoogleTables(window, known, tasks, machine_events(machine_parts, defects, skip=skip), counts, constraints)
+
+
+def _read_constraints(
+    paths: Mapping[str, Sequence[Path]], jobs: JobTable, window: Window, found: Constraints, defects: Defects, *,
+    skip: bool,
+) -> None:  # fmt: skip
+    """Read the optional tables: constraints, and the attributes that they name."""
+    read_constraints(paths["task_constraints"], jobs, window.end_us, found, defects, skip=skip)
+    if "machine_attributes" not in paths:
+        defects.add(NO_ATTRIBUTES, len(found.tasks))
+        found.tasks, found.conditions, found.names = {}, [()], {}
+        return
+    read_attributes(paths["machine_attributes"], window.end_us, found, defects, skip=skip)
 
 
 def first_machines(directory: Path) -> list[GoogleMachine]:
@@ -148,7 +175,10 @@ def _stored(tables: GoogleTables) -> tuple[Columns, dict[str, Any]]:
         for name, kind in _STORED
         for each in fields(kind)
     }
-    return columns, {"window": asdict(tables.window), "rows": dict(tables.rows)}
+    of = tables.constraints
+    columns["constraints"] = np.array([*of.tasks.items()], dtype=np.int64).reshape(-1, 2)
+    more = {"changes": [astuple(change) for change in of.changes], "conditions": of.conditions, "names": of.names}
+    return columns, {"window": asdict(tables.window), "rows": dict(tables.rows), "constraints": more}
 
 
 def _restored(columns: Columns, facts: dict[str, Any]) -> tuple[GoogleTables, dict[str, int], dict[str, list[str]]]:
@@ -159,5 +189,12 @@ def _restored(columns: Columns, facts: dict[str, Any]) -> tuple[GoogleTables, di
         if len({len(column) for column in of.values()}) > 1:
             raise ValueError(f"columns of {name} differ in length")
         made[name] = kind(**of)
+    of = facts["constraints"]
+    made["constraints"] = Constraints(
+        [AttributeChange(*change) for change in of["changes"]],
+        [tuple(condition) for condition in of["conditions"]],
+        {key: place for key, place in columns["constraints"].tolist()},  # noqa: C416 - a dict of the columns' rows
+        of["names"],
+    )
     tables = GoogleTables(Window(**facts["window"]), rows=facts["rows"], **made)
     return tables, facts["counts"], facts["places"]

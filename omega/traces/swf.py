@@ -202,7 +202,8 @@ class _Made:
         facts = self._facts(ran, machines, guessed)
         ends = (arrival.at_seconds + arrival.durations[0][0] / 1e6 for arrival in arrivals)
         workload = Workload(machines, [], arrivals, self._about(machines, arrivals, facts), dimensions=CPU)
-        return Trace(SwfReader.name, workload, self.defects.found(), facts, float(max(ends, default=0.0)))
+        seconds = float(max(ends, default=0.0))
+        return Trace(SwfReader.name, workload, self.defects.found(), facts, seconds, _guessed(facts))
 
     def _ran(self) -> Iterator[SwfRow]:
         """Yield the rows of jobs that ran."""
@@ -320,3 +321,14 @@ class _Made:
         if not facts["waits"]:
             lines.append("no job has a wait time: submissions may be starts")
         return "\n".join(lines)
+
+
+def _guessed(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    found = ["machines have equally many processors, by the header's numbers"]
+    if facts["processors_guessed"]:
+        found = ["the header names no processors: as many as the largest job has, one per machine"]
+    if not facts["requested_times"]:
+        found.append("no job has a requested time: schedulers see the run time")
+    if not facts["waits"]:
+        found.append("no job has a wait: the submissions may be starts")
+    return tuple(found)

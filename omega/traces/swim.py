@@ -157,7 +157,7 @@ class SwimReader:
         )
         seconds = jobs[kept - 1].at - begin if kept else 0.0
         workload = Workload(machines, [], arrivals, about)
-        return Trace(SwimReader.name, workload, defects.found(), facts, seconds)
+        return Trace(SwimReader.name, workload, defects.found(), facts, seconds, _guessed(facts))
 
 
 def _arrivals(
@@ -222,3 +222,14 @@ def _facts(
         "hottest_path": max(paths.values(), default=0),
         "maps_drawn": {f"p{part}": float(np.percentile(maps, part)) for part in (50, 90, 99, 100)},
     }
+
+
+def _guessed(facts: dict[str, Any]) -> tuple[str, ...]:
+    machines = f"{facts['machines']:,} machines of {SLOTS} tasks, {RACK} per rack"
+    return (
+        f"{machines}: those of the cluster in 2009" if facts["machines_guessed"] else machines,
+        "numbers of maps and reduces: drawn from the published bins, larger inputs in later bins",
+        f"maps run for {MAP_SECONDS[0]:g} to {MAP_SECONDS[1]:g} s",
+        f"reduces run for {REDUCE_SECONDS[0]:g} to {REDUCE_SECONDS[1]:g} s, after the last map",
+        "three random machines have each block; jobs with one input path read the same blocks",
+    )

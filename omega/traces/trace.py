@@ -135,6 +135,8 @@ class Trace:
     """What else the files say, by name: plain values for JSON."""
     seconds: float
     """Length of the period that the files describe."""
+    guessed: tuple[str, ...] = ()
+    """What the files do not say and the workload has all the same, in words."""
 
 
 def percentiles(values: NDArray[np.float64]) -> dict[str, float]:
