@@ -45,7 +45,7 @@ def spread(what: str, values: Floats, weights: Floats | None = None) -> Spread:
     return Spread(what, round(reached[-1]), mean, tuple(found.tolist()), float(values.max()))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class Pieces:
     """Tasks in columns: those of a group that last equally long are one entry with a count."""
 
@@ -60,20 +60,24 @@ class Pieces:
 
 def pieces(arrivals: Sequence[Arrival], dimensions: int) -> Pieces:
     """Return the tasks of jobs."""
-    at, seconds, counts, needs, waits = [], [], [], [], []
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in ("at", "seconds", "count", "need", "waits")}
     for arrival in arrivals:
         for place, group in enumerate(arrival.job.groups):
             lasting, many = _lasting(arrival, place, group.duration_ms, group.count)
-            at.append(np.full(len(lasting), arrival.at_seconds))
-            seconds.append(lasting)
-            counts.append(np.full(len(lasting), many))
-            needs.append(np.broadcast_to(np.array(group.need, dtype=float), (len(lasting), dimensions)))
             where = arrival.machines[place] if arrival.machines else None
-            waits.append(where < 0 if where is not None else np.zeros(len(lasting), dtype=bool))
-    if not at:
-        nothing = np.zeros(0)
-        return Pieces(nothing, nothing, nothing, np.zeros((0, dimensions)), np.zeros(0, dtype=bool))
-    return Pieces(*(np.concatenate(columns) for columns in (at, seconds, counts, needs, waits)))
+            rows = {
+                "at": np.full(len(lasting), arrival.at_seconds),
+                "seconds": lasting,
+                "count": np.full(len(lasting), many),
+                "need": np.broadcast_to(np.array(group.need, dtype=float), (len(lasting), dimensions)),
+                "waits": where < 0 if where is not None else np.zeros(len(lasting), dtype=bool),
+            }
+            for name, row in rows.items():
+                columns[name].append(row)
+    if not columns["at"]:
+        nothing, none = np.zeros(0), np.zeros((0, dimensions))
+        return Pieces(at=nothing, seconds=nothing, count=nothing, need=none, waits=nothing.astype(bool))
+    return Pieces(**{name: np.concatenate(rows) for name, rows in columns.items()})
 
 
 def _lasting(arrival: Arrival, place: int, duration_ms: int, count: int) -> tuple[Floats, float]:
