@@ -63,7 +63,12 @@ class Recorder:
         """Write the header and a picture. Raises Refused when the cell changes too fast."""
         cell = self.cell
         self.sink.write(
-            "header", format=FORMAT, cell=cell.name, resources=list(cell.dimensions.names), at_ms=cell.store_ms()
+            "header",
+            format=FORMAT,
+            cell=cell.name,
+            resources=list(cell.dimensions.names),
+            page=PAGE,
+            at_ms=cell.store_ms(),
         )
         self._take_picture()
 
