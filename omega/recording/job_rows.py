@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omega.cellstate.model import BUDGET, Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
+from omega.cellstate.schema import GROUP_SPEC, SPEC
 
 JOB = ("id", "name", "kind", "precedence", "order", "state", "gang", "gang_min", "submitted_ms", "modified", "held",
        "released", "submitter")  # a table # fmt: skip
@@ -11,6 +12,8 @@ GROUP = ("need", "duration_ms", "total", "unplaced", "placed", "finished", "fail
          "copies", "indices", "budget", "once")  # a table # fmt: skip
 SECRET = frozenset({"command", "env", "secrets", "script", "template"})
 NOT_RECORDED = ["not recorded"]
+_OF_JOBS, _OF_GROUPS = (frozenset(field.name for field in table) for table in (SPEC, GROUP_SPEC))
+"""Fields of specifications; records have further ones, such as those of an update that is under way."""
 
 
 def row_of(job: Job, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,17 +52,18 @@ def _group(fields: dict[str, Any]) -> GroupStatus:
 
 
 def spec_of(job: Job) -> JobSpec:
-    """Return the specification of a job: with its present totals, and without the jobs that it waits for."""
-    own: Sequence[Any] = job.spec.get("groups") or [{}] * len(job.groups)
+    """Return the specification of a job, with its present totals (at least 1), without the jobs that it waits for."""
+    own: Sequence[Any] = [*(job.spec.get("groups") or ()), *[{}] * len(job.groups)]
     groups = tuple(
         TaskGroup(
-            need=group.need, count=group.total, duration_ms=group.duration_ms, spec=given,
+            need=group.need, count=max(1, group.total), duration_ms=group.duration_ms,
+            spec={name: value for name, value in given.items() if name in _OF_GROUPS},
             optional=group.optional and not group.copies, budget=group.budget if group.budget >= 0 else BUDGET,
             once=group.once, copies=group.copies,
         )
         for group, given in zip(job.groups, own, strict=False)
     )  # fmt: skip
-    words = {name: value for name, value in job.spec.items() if name != "groups"}
+    words = {name: value for name, value in job.spec.items() if name in _OF_JOBS}
     return JobSpec(
         id=job.id, name=job.name, kind=job.kind, groups=groups, precedence=job.precedence, gang=job.gang, spec=words,
         gang_min=job.gang_min,

@@ -227,7 +227,7 @@ class _Building:
             if group.copies:
                 self.defects.add("copies")
                 continue
-            tasks = _indices(status.waiting) if remaining else list(range(max(status.total, 1)))
+            tasks = _indices(status.waiting) if remaining else list(range(status.total))
             if tasks:
                 groups.append(replace(group, count=len(tasks)))
                 durations.append(self.durations.of(job, number, tasks))
