@@ -238,8 +238,8 @@ class Snapshot(ABC):
 
     @property
     def scope(self) -> int:
-        """Number of machines that `holding` examines."""
-        return self.size
+        """Cost of `holding`, in checks of a single machine."""
+        return 16 + self.size // 256
 
     @abstractmethod
     def holding(self, need: Resources) -> list[int]:

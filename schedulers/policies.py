@@ -354,6 +354,11 @@ def applies_constraints(policy: Placement | Preemption) -> bool:
     return bool(declared("applies_constraints", policy))
 
 
+def keeps_apart(policy: Placement) -> bool:
+    """Return whether a placement declares that it follows `different_machines` itself (`keeps_apart = True`)."""
+    return bool(declared("keeps_apart", policy))
+
+
 def read_by(*policies: object) -> frozenset[str] | None:
     """Return the fields of jobs that policies and those that they wrap declare to read; None for every field.
 

@@ -1,10 +1,12 @@
 """Records of the ledger as the data types of the ports."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.links import gate_of
-from omega.cellstate.memory.ranges import spell
+from omega.cellstate.memory.ranges import span_count, spell
 from omega.cellstate.memory.records import GroupRow, JobRow, MachineRow, allocated
 from omega.cellstate.model import BUDGET, After, Described, GroupStatus, Job, Machine, Run, ordered
 from omega.cellstate.task_losses import Retried, TaskLoss
@@ -32,6 +34,20 @@ def runs_of(ledger: Ledger, indices: Sequence[int]) -> list[Run]:
         if index in ledger.M
         for placement, (g, tasks) in ledger.M[index].runs.items()
     ]
+
+
+def tasks_by_machine(ledger: Ledger, j: JobRow) -> dict[int, int]:
+    """Return how many tasks of a job run on each machine; runs that are noted as blocks stay so."""
+    tasks = Counter[int]()
+    for g in j.groups:
+        for placement, machine in g.runs.items():
+            if placement > 0:
+                tasks[machine] += span_count(ledger.M[machine].runs[placement][1])
+    for g, machines, counts, _ in ledger.blocks.values():
+        if g.job is j:
+            for machine, count in zip(machines, counts or repeat(1), strict=False):
+                tasks[machine] += count
+    return dict(tasks)
 
 
 def machine_of(m: MachineRow) -> Machine:

@@ -29,7 +29,7 @@ from omega.cellstate.memory.lanes import lanes_of, pending_of
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.log_entries import note, write
 from omega.cellstate.memory.pools import demands_of, epoch_mark, pool_use
-from omega.cellstate.memory.port_values import described_of, job_of, machine_of, runs_of
+from omega.cellstate.memory.port_values import described_of, job_of, machine_of, runs_of, tasks_by_machine
 from omega.cellstate.memory.records import KindRow, limits_of
 from omega.cellstate.memory.shards import finishers, progress
 from omega.cellstate.memory.start import may_start
@@ -158,6 +158,11 @@ class MemoryQueries(Cell):
     def running(self, ids: Sequence[str]) -> dict[str, list[int]]:
         jobs = self.ledger.J
         return {job_id: [g.placed for g in jobs[job_id].groups] for job_id in ids if job_id in jobs}
+
+    @override
+    def tasks_by_machine(self, job_id: str) -> dict[int, int]:
+        j = self.ledger.J.get(job_id)
+        return {} if j is None else tasks_by_machine(self.ledger, j)
 
     @override
     def specs(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -121,6 +121,9 @@ class JobQueries(Protocol):
     def running(self, ids: Sequence[str]) -> dict[str, list[int]]:
         """Return how many tasks of each group run, of those of some jobs that are stored; their runs are not read."""
 
+    def tasks_by_machine(self, job_id: str) -> dict[int, int]:
+        """Return how many tasks of a job run on each machine, without those that are leaving; empty if not stored."""
+
     def specs(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return the fields of jobs that only schedulers and executors read; empty for a job that is not stored."""
 

@@ -48,7 +48,8 @@ class PackedSnapshot(Snapshot):
         self.began = 0.0
         self.changed: list[int] = []
         self._claimed: list[Open] = []
-        self._dense = False
+        self._dense = self._shown = False
+        self._unwritten: list[int] = []
         self._words: list[array[int]] = [array("q") for _ in range(dimensions)]
         self._rooms: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64) for _ in range(dimensions)]
 
@@ -57,8 +58,9 @@ class PackedSnapshot(Snapshot):
     @property
     @override
     def free(self) -> Sequence["array[int]"]:
-        # Created on the first access, then kept up to date.
+        # Created on the first access, and shown to policies from then until the next sync.
         self._make_dense()
+        self._shown = self._dense
         return self._words
 
     @property
@@ -66,6 +68,7 @@ class PackedSnapshot(Snapshot):
     def room(self) -> Sequence[NDArray[np.int64]]:
         # As `free`.
         self._make_dense()
+        self._shown = self._dense
         return self._rooms
 
     @property
@@ -94,14 +97,20 @@ class PackedSnapshot(Snapshot):
         return np.where(base < 0, super().allocated, self.capacity - base)
 
     def _make_dense(self) -> None:
-        if self._dense or not self.size:
-            return
-        self._dense = True
-        self._words = [array("q", bytes(8 * self.size)) for _ in range(self.dimensions)]
-        self._rooms = [np.frombuffer(word, dtype=np.int64) for word in self._words]
-        self._spread(range(self.size))
+        """Create the arrays, or write into them what changed since they were read last."""
+        if not self._dense:
+            if not self.size:
+                return
+            self._dense = True
+            self._words = [array("q", bytes(8 * self.size)) for _ in range(self.dimensions)]
+            self._rooms = [np.frombuffer(word, dtype=np.int64) for word in self._words]
+            self._unwritten.clear()
+            self._write(range(self.size))
+        elif self._unwritten:
+            machines, self._unwritten = self._unwritten, []
+            self._write(machines if len(machines) < self.size else range(self.size))
 
-    def _spread(self, machines: Sequence[int]) -> None:
+    def _write(self, machines: Sequence[int]) -> None:
         """Write the amounts of some machines into the arrays."""
         rest, closed = self.rest, -1
         if len(machines) > 24:
@@ -116,6 +125,13 @@ class PackedSnapshot(Snapshot):
             open_ = left & self.guards == self.guards
             for d, word in enumerate(self._words):
                 word[machine] = (left >> FIELD * d & MASK) - GUARD if open_ else closed
+
+    def _note(self, machines: Sequence[int]) -> None:
+        """Note machines whose amounts changed; a policy that holds the arrays sees claims at once."""
+        if self._shown:
+            self._write(machines)
+        elif len(self._unwritten) < self.size:
+            self._unwritten += machines
 
     # Updates from the cell
 
@@ -165,6 +181,7 @@ class PackedSnapshot(Snapshot):
         known = len(self.rest)
         if not size:
             self.rest[:] = [self.nothing] * known
+            self._dense = self._shown = False
             self.changed += range(known)
         elif size > known:
             self.rest += [self.nothing] * (size - known)
@@ -172,18 +189,19 @@ class PackedSnapshot(Snapshot):
             rows = np.zeros((len(self.rows), size), dtype=np.int64)
             rows[2, :] = MachineState.GONE
             rows[:, :known] = self.rows
-            self.rows, self.size, self._dense = rows, size, False
+            self.rows, self.size, self._dense, self._shown = rows, size, False, False
             self.attributes.resize(size)
 
     @property
     def wholesale(self) -> bool:
         """Whether changed machines need not be reported, so that all may be written at once."""
-        return not self.watching and not self._dense
+        return not self.watching
 
     def took_over(self, machines: Sequence[int], gained: Sequence[int] | None = None) -> None:
         """Record that the caller wrote `rest` of these machines, some of which `gained` room; None: perhaps all."""
+        self._shown = False
         if self._dense:
-            self._spread(machines)
+            self._note(machines)
         self._gained(machines if gained is None else gained)
 
     def has_more(self, now: int, before: int) -> bool:
@@ -218,9 +236,11 @@ class PackedSnapshot(Snapshot):
         amounts = packed_need(need) * count
         self.rest[machine] -= amounts
         self._claimed.append(((machine,), amounts))
-        if self._dense:
+        if self._shown:
             for word, amount in zip(self._words, need, strict=True):
                 word[machine] -= amount * count
+        elif self._dense:
+            self._note((machine,))
 
     @override
     def take_each(self, need: Resources, machines: list[int], onto: list[int] | None = None) -> list[int]:
@@ -232,7 +252,7 @@ class PackedSnapshot(Snapshot):
                 rest[machine] = left
                 stood.append(machine)
         if self._dense:
-            self._spread(stood)
+            self._note(stood)
         if onto is None:
             self._claimed.append((stood, amounts))
             return stood[:]  # the caller's list may change; what was claimed does not
@@ -259,26 +279,36 @@ class PackedSnapshot(Snapshot):
         for machines, amounts in self._claimed[mark:]:
             for machine in machines:
                 self.rest[machine] += amounts
-            self.took_over(machines)
+            if self._dense:
+                self._note(machines)
         del self._claimed[mark:]
 
     def settle(self, *, stands: bool) -> None:
-        """Accept or undo the open claims; changes in the cell arrive with the next sync."""
+        """Accept or undo the open claims; changes in the cell arrive with the next sync.
+
+        Room of undone claims counts as freed: a job may have been blocked because of it. That of a policy's own `undo`
+        does not: a gang that does not fit would be tried again and again.
+        """
         if self.wants_use:
             self.usage.settle()
         if stands:
             self._claimed.clear()
-        else:
-            self.undo(0)
+            return
+        for machines, _ in self._claimed:
+            self._gained(machines)
+        self.undo(0)
 
     @override
     def holding(self, need: Resources) -> list[int]:
-        amounts, guards = packed_need(need), self.guards
-        return [machine for machine, left in enumerate(self.rest) if (left - amounts) & guards == guards]
+        self._make_dense()
+        fits = np.ones(self.size, dtype=np.bool_)
+        for room, amount in zip(self._rooms, need, strict=True):
+            fits &= room >= amount
+        return np.flatnonzero(fits).tolist()
 
     @override
     def amounts(self, machines: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self._dense:
+        if self._dense and not self._unwritten:
             return np.stack([room[machines] for room in self._rooms])
         free = fields([self.rest[machine] for machine in machines.tolist()], self.dimensions) - GUARD
         free[(free < 0).any(axis=1)] = -1

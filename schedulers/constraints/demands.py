@@ -88,7 +88,12 @@ class Demands:
     @property
     def per_machine(self) -> bool:
         """Whether each machine can be checked alone, the same for each task: any policy can satisfy it."""
-        return not (self.preferred or self.spread or self.different or self.near or self.apart)
+        return not (self.different or self.preferred or self.spread or self.near or self.apart)
+
+    @property
+    def per_task(self) -> bool:
+        """As `per_machine`, except that each task may need a machine of its own."""
+        return not (self.preferred or self.spread or self.near or self.apart)
 
     @property
     def counts(self) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from omega.cellstate import ranges
 from omega.cellstate.lanes import Lane
-from omega.cellstate.model import Gang, Job
+from omega.cellstate.model import Gang
 from omega.cellstate.replies import CommitRequest, KindUse
 from omega.cellstate.residents import Resident
 from omega.cellstate.snapshot import Snapshot
@@ -64,7 +64,7 @@ def wanted(works: Sequence[Work], snapshot: Snapshot, *, always: bool = False) -
                 attributes |= wants.attributes or locality(work.job, group) is not None
                 others |= {relation.job for relation in (*wants.near, *wants.apart)}
                 if wants.counts and (
-                    work.places or work.id in snapshot.placed or any(g.placed for g in work.job.groups)
+                    work.placed or work.places or work.id in snapshot.placed or any(g.placed for g in work.job.groups)
                 ):
                     placed.add(work.id)
     attributes = attributes and lacking(snapshot)
@@ -100,7 +100,7 @@ def fetch(
     if asked.held:
         snapshot.held = cell.running(asked.held)
     if asked.placed:
-        snapshot.placed = {job_id: _running(cell, cell.job(job_id)) for job_id in asked.placed}
+        snapshot.placed = {job_id: cell.tasks_by_machine(job_id) for job_id in asked.placed}
     if asked.others:
         _look_for(asked.others, cell, snapshot)
         for transaction in flight.transactions if flight is not None else ():
@@ -121,16 +121,6 @@ def _look_for(names: tuple[str, ...], cell: "Queries", snapshot: Snapshot) -> No
             snapshot.changed_others.add(name)
     if len(known) < MOST_OTHERS:
         snapshot.others = {**known, **snapshot.others}
-
-
-def _running(cell: "Queries", job: Job | None) -> dict[int, int]:
-    """Return the tasks of a job by machine, without those that are leaving."""
-    tasks: dict[int, int] = {}
-    machines = {machine for group in job.groups for _, machine, leaving in group.runs if not leaving} if job else ()
-    for run in cell.runs(sorted(machines)):
-        if job is not None and run.job == job.id and not run.leaving:
-            tasks[run.machine] = tasks.get(run.machine, 0) + ranges.count(run.tasks)
-    return tasks
 
 
 def residents_on(machines: Sequence[int], cell: "Queries", now: float) -> Iterator[Resident]:

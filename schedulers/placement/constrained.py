@@ -11,9 +11,10 @@ from omega.cellstate.transaction import Claim, ClaimColumns
 from omega.schedulers.constraints.demands import NONE, demands
 from omega.schedulers.constraints.enforcing import demanding, enforced
 from omega.schedulers.constraints.evaluation import kept_from_simulated, permitted
+from omega.schedulers.placement.domains import places_of
 from omega.schedulers.placement.first_fit import FirstFit
 from omega.schedulers.placement.service import ServicePlacement
-from omega.schedulers.policies import Placement, applies_constraints, claims_of, place_all_before
+from omega.schedulers.policies import Placement, applies_constraints, claims_of, keeps_apart, place_all_before
 from omega.schedulers.work import Work
 
 
@@ -21,7 +22,8 @@ from omega.schedulers.work import Work
 class Constrained:
     """`inner` places jobs on the machines that satisfy their constraints; `careful` places jobs with other demands.
 
-    Other demands concern several machines at once: spreading, other jobs, preferences. Every placement that does not
+    Other demands concern several machines at once: spreading, other jobs, preferences, and different machines unless
+    `inner` declares `keeps_apart`. Every placement that does not
     apply the demands of jobs itself is wrapped so by its scheduler (`within_constraints`).
     """
 
@@ -44,10 +46,17 @@ class Constrained:
         anywhere = not (kept_from_simulated(work, snapshot) or snapshot.pools.divided)
         if all(each is NONE for each in wants) and anywhere:
             return claims_of(self.inner, self.inner.place(work, snapshot, rng))
-        if not all(each.per_machine for each in wants):
+        apart = not all(each.per_machine for each in wants)
+        if apart and not (keeps_apart(self.inner) and all(each.per_task for each in wants)):
             return self.careful.place(work, snapshot, rng)
         masks = {group: permitted(work, group, snapshot) for group in groups}
-        return self._narrowed(work, snapshot, rng, masks)
+        if len(groups) == 1 and masks[groups[0]] is None:
+            return claims_of(self.inner, self.inner.place(work, snapshot, rng))
+        known = snapshot.placed
+        try:
+            return self._narrowed(work, snapshot, rng, masks)
+        finally:
+            snapshot.placed = known
 
     def place_all(
         self, works: Sequence[Work], snapshot: Snapshot, rng: Random, most: int
@@ -57,10 +66,12 @@ class Constrained:
 
     def _narrowed(self, work: Work, snapshot: Snapshot, rng: Random, masks: dict[int, Mask | None]) -> Sequence[Claim]:
         """Place group by group, each on its own narrowed snapshot."""
-        start, claims, places = snapshot.mark(), list[Claim](), dict(work.places)
+        start, claims, places = snapshot.mark(), list[Claim](), places_of(work, snapshot)
         for group, mask in masks.items():
             left = [count if other == group else 0 for other, count in enumerate(work.left)]
             part, mark = replace(work, left=left, places=places), snapshot.mark()
+            if work.id in snapshot.placed:
+                snapshot.placed = {**snapshot.placed, work.id: places}
             placed = claims_of(
                 self.inner, self.inner.place(part, snapshot if mask is None else snapshot.narrow(mask), rng)
             )

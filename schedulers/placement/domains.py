@@ -4,7 +4,7 @@ Machines in the same domain of every relevant kind are equal for spreading: they
 patches, which are few, instead of machines.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from omega.cellstate.attributes import Attributes
 from omega.cellstate.model import MACHINE
 from omega.cellstate.snapshot import Snapshot
-from omega.schedulers.constraints.demands import Demands
+from omega.cellstate.transaction import Claim
+from omega.schedulers.constraints.demands import Demands, demands
 from omega.schedulers.work import Work
 
 Codes = NDArray[np.int64]
@@ -102,3 +103,13 @@ def places_of(work: Work, snapshot: Snapshot) -> dict[int, int]:
             # A record has no task counts of runs, but with a single run the count is known.
             here[machine] = here.get(machine, 0) + (group.placed if len(group.runs) == 1 else 1)
     return {machine: count for machine, count in here.items() if machine < snapshot.size}
+
+
+def used_by(work: Work, group: int, snapshot: Snapshot, claims: Sequence[Claim] = ()) -> set[int] | None:
+    """Return the machines that `different_machines` excludes for a group; None when it does not demand it.
+
+    These are the machines of the job's tasks and of `claims`, those for its other groups.
+    """
+    if not demands(work.job, group).different:
+        return None
+    return {*places_of(work, snapshot), *(claim.machine for claim in claims)}

@@ -11,7 +11,8 @@ from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, ClaimColumns
 from omega.schedulers.draws import sampler_of
-from omega.schedulers.fitting import fitting
+from omega.schedulers.fitting import Amounts, fitting
+from omega.schedulers.placement.domains import used_by
 from omega.schedulers.work import Work
 
 _new = object.__new__
@@ -27,6 +28,7 @@ class FirstFit:
 
     window: int = 64
 
+    keeps_apart: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ()
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
@@ -81,29 +83,49 @@ class FirstFit:
         if not left or not size:
             return []
         (start,) = self._starts(size, 1, rng)
+        used = used_by(work, group, snapshot) if work.job.spec else None
+        if used is not None:
+            return self._place_apart(work, group, snapshot, start, used)
         machines, counts, left = snapshot.fill(need, left, start, min(self.window, size))
         if left and self._search(need, left, snapshot, start, machines, counts) and work.gang:
             snapshot.undo(snapshot.mark() - len(machines))
             return []
         return ClaimColumns(machines, counts, group=group)
 
+    def _place_apart(self, work: Work, group: int, snapshot: Snapshot, start: int, used: set[int]) -> Sequence[Claim]:
+        """Claim machines for one task each, without the used ones."""
+        need, left = work.job.groups[group].need, work.left[group]
+        fits = fitting(snapshot.room, need, 1)
+        fits[list(used)] = 0
+        machines: list[int] = []
+        if _take(need, left, snapshot, fits, start, machines, []) and work.gang:
+            snapshot.undo(snapshot.mark() - len(machines))
+            return []
+        return ClaimColumns(machines, group=group)
+
     def _search(
         self, need: Resources, left: int, snapshot: Snapshot, start: int, machines: list[int], counts: list[int]
     ) -> int:
-        fits = fitting(snapshot.room, need, left)
-        candidates = np.flatnonzero(fits > 0)
-        if not len(candidates):
-            return left
-        candidates = np.roll(candidates, -int(np.searchsorted(candidates, start)))
-        for machine in candidates.tolist():
-            count = min(left, int(fits[machine]))
-            snapshot.take(machine, need, count)
-            machines.append(machine)
-            counts.append(count)
-            left -= count
-            if not left:
-                break
+        return _take(need, left, snapshot, fitting(snapshot.room, need, left), start, machines, counts)
+
+
+def _take(
+    need: Resources, left: int, snapshot: Snapshot, fits: Amounts, start: int, machines: list[int], counts: list[int]
+) -> int:
+    """Claim what fits on the machines from `start` on, add it to the lists; return the tasks without a machine."""
+    candidates = np.flatnonzero(fits > 0)
+    if not len(candidates):
         return left
+    candidates = np.roll(candidates, -int(np.searchsorted(candidates, start)))
+    for machine in candidates.tolist():
+        count = min(left, int(fits[machine]))
+        snapshot.take(machine, need, count)
+        machines.append(machine)
+        counts.append(count)
+        left -= count
+        if not left:
+            break
+    return left
 
 
 def _of_one_group(works: Sequence[Work]) -> Sequence[Work]:

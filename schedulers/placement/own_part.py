@@ -24,6 +24,7 @@ class OwnPart(FirstFit):
     _part: list[int] = field(default_factory=lambda: [0, 1], init=False, repr=False, compare=False)
     """Number of the scheduler among its kind, and how many they are."""
 
+    keeps_apart: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ()
 
     def join(self, peers: Peers) -> None:

@@ -10,6 +10,7 @@ from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, ClaimColumns
 from omega.schedulers.draws import Draws, sampler_of
+from omega.schedulers.placement.domains import used_by
 from omega.schedulers.work import Work
 
 
@@ -24,6 +25,7 @@ class RandomFit:
     fewest: int = 16
     """Number of misses before the expected cost is considered."""
 
+    keeps_apart: ClassVar[bool] = True
     reads: ClassVar[tuple[str, ...]] = ()
 
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
@@ -31,11 +33,13 @@ class RandomFit:
         left, job = work.left, work.job
         gang = work.gang
         if len(left) == 1 and not gang:
-            return ClaimColumns(self._draw(job.groups[0].need, left[0], snapshot, rng))
+            used = used_by(work, 0, snapshot) if job.spec else None
+            return ClaimColumns(self._draw(job.groups[0].need, left[0], snapshot, rng, used))
         claims: list[Claim] = []
         mark = snapshot.mark()
         for group, wanted in enumerate(left):
-            machines = self._draw(work.need(group), min(wanted, MOST_CLAIMS - len(claims)), snapshot, rng)
+            used = used_by(work, group, snapshot, claims) if job.spec and wanted else None
+            machines = self._draw(work.need(group), min(wanted, MOST_CLAIMS - len(claims)), snapshot, rng, used)
             if len(left) == 1 and len(machines) == wanted:
                 return ClaimColumns(machines)
             seen = [int(snapshot.number[machine]) for machine in machines]
@@ -45,30 +49,46 @@ class RandomFit:
                 return []
         return claims
 
-    def _draw(self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random) -> list[int]:
+    def _draw(
+        self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random, used: set[int] | None = None
+    ) -> list[int]:
+        """Claim machines for the tasks that fit; with `used`, at most one on each machine, and none on those in it."""
         size, left = snapshot.size, min(MOST_CLAIMS, wanted)
         below = rng.below if type(rng) is Draws else sampler_of(rng)
         if not size or not left:
             return []
-        machines = snapshot.take_each(need, below(size, left))
+        drawn = below(size, left)
+        machines = snapshot.take_each(need, drawn if used is None else _fresh(drawn, used))
         wanted, left = left, left - len(machines)
         if not left:
             return machines
         missed = left
         while left and (missed < self.fewest or left * missed <= (wanted - left + 1) * snapshot.scope):
-            snapshot.take_each(need, below(size, left), machines)
+            drawn = below(size, left)
+            snapshot.take_each(need, drawn if used is None else _fresh(drawn, used), machines)
             left = wanted - len(machines)
             missed += left
         if left:
-            self._search(need, wanted, snapshot, rng, machines)
+            self._search(need, wanted, snapshot, rng, machines, used)
         return machines
 
-    def _search(self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random, taken: list[int]) -> None:
+    def _search(
+        self, need: Resources, wanted: int, snapshot: Snapshot, rng: Random, taken: list[int], used: set[int] | None
+    ) -> None:
         machines, before = snapshot.holding(need), len(taken)
+        if used is not None:
+            machines = [machine for machine in machines if machine not in used]
         while machines and before < wanted:
             i = int(rng.random() * len(machines))
             snapshot.take_each(need, [machines[i]], taken)
-            if len(taken) == before:
+            if len(taken) == before or used is not None:
                 machines[i] = machines[-1]
                 machines.pop()
             before = len(taken)
+
+
+def _fresh(drawn: list[int], used: set[int]) -> list[int]:
+    """Return the machines that were not drawn before, and add them to the used ones."""
+    fresh = [machine for machine in dict.fromkeys(drawn) if machine not in used]
+    used.update(fresh)
+    return fresh

@@ -105,8 +105,10 @@ class ServicePlacement:
         most = most_on_machine(demands(work.job, group), tasks_of(work))
         if most is not None:
             np.minimum(fits, most, out=fits)
-            for machine, count in here.items():
-                fits[machine] = min(int(fits[machine]), max(0, most - count))
+            if here:
+                machines = np.fromiter(here, np.int64, len(here))
+                numbers = np.fromiter(here.values(), np.int64, len(here))
+                fits[machines] = np.minimum(fits[machines], np.maximum(most - numbers, 0))
         for level in over:
             full = closed(level, snapshot)
             if full is not None:

@@ -324,6 +324,19 @@ def test_running_tasks_of_some_jobs_by_group(cell: AnyCell, member: Member) -> N
     assert cell.running(["a"]) == {"a": [1]}
 
 
+def test_running_tasks_of_a_job_by_machine(cell: AnyCell, member: Member) -> None:
+    cell.submit([job("a", (1, 2), 7), job("b", (1, 2))], 0, "ada")
+    member.place("a", (1, 2), (2, 1), (1, 1))
+    member.place("b", (1, 1))
+    assert cell.tasks_by_machine("absent") == {}
+    assert cell.tasks_by_machine("a") == {1: 3, 2: 1}
+    placements = {run.machine: run.placement for run in cell.runs([1, 2]) if run.job == "a"}
+    cell.end([TaskEnd(2, placements[2], EndKind.FINISHED)], 1, "e1")
+    assert cell.tasks_by_machine("a") == {1: 3}
+    cell.end([TaskEnd(1, placements[1], EndKind.STOPPED)], 2, "ada")
+    assert cell.tasks_by_machine("a") == {}, "they are leaving"
+
+
 def test_jobs_by_id_without_what_only_schedulers_read(cell: AnyCell) -> None:
     cell.submit([job("a", spec={"pool": "x"}), job("b", count=3)], 1, "ada")
     found = cell.jobs_by_id(["b", "absent", "a"])

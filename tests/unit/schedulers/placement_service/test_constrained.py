@@ -14,6 +14,7 @@ from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim
 from omega.schedulers.placement.constrained import Constrained
 from omega.schedulers.placement.first_fit import FirstFit
+from omega.schedulers.placement.own_part import OwnPart
 from omega.schedulers.placement.random_fit import RandomFit
 from omega.schedulers.placement.scored import BestFit
 from omega.schedulers.placement.service import ServicePlacement
@@ -63,7 +64,7 @@ def test_jobs_without_demands_are_shown_the_copy_itself() -> None:
     "extra",
     [
         {"spread": ["rack"]},
-        {"different_machines": True},
+        {"different_machines": True},  # the inner one does not declare that it keeps tasks apart
         {"near": "x"},
         {"apart_from": "x"},
         {"constraints": [{"prefer": "has a"}]},
@@ -73,6 +74,25 @@ def test_what_no_choice_of_single_machines_answers_goes_to_the_careful_one(extra
     snapshot, inner, careful = site({"rack": "a"}), Seen(), Seen(ServicePlacement())
     assert Constrained(inner, careful).place(asking(extra), snapshot, Random(1))
     assert (len(inner.snapshots), len(careful.snapshots)) == (0, 1)
+
+
+@pytest.mark.parametrize("inner", [FirstFit(), FirstFit(window=1), OwnPart(), RandomFit()])
+def test_a_placement_that_keeps_tasks_apart_places_them_itself(inner: Placement) -> None:
+    snapshot, careful = site(*racks(3, 4), free=(3, 3)), Seen(ServicePlacement())
+    apart = {"different_machines": True}
+    found = demanding((group((1, 1), 20), apart | {"constraints": ["rack in ['r1', 'r2']"]}), (group((3, 1), 2), apart))
+    claims = list(Constrained(inner, careful).place(found, snapshot, Random(1)))
+    assert Counter(claim.machine for claim in claims) == dict.fromkeys([claim.machine for claim in claims], 1)
+    assert Counter(claim.group for claim in claims) == {0: 8, 1: 2}
+    assert tasks_by(snapshot, [claim for claim in claims if not claim.group], "rack").keys() == {"r1", "r2"}
+    assert careful.snapshots == []
+    again = demanding((group((1, 1), 20), apart))
+    snapshot.placed = {again.id: dict.fromkeys(range(10), 1)}
+    assert machines_of(Constrained(inner).place(again, snapshot, Random(1))) <= {10, 11}
+    gang = demanding((group((1, 1), 13), apart), gang=Gang.YES)
+    snapshot.placed, before = {}, room(snapshot)
+    assert list(Constrained(inner).place(gang, snapshot, Random(1))) == []
+    assert room(snapshot) == before
 
 
 def test_each_group_is_shown_its_own_machines() -> None:
