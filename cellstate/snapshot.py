@@ -239,7 +239,7 @@ class Snapshot(ABC):
     @property
     def scope(self) -> int:
         """Cost of `holding`, in checks of a single machine."""
-        return 16 + self.size // 256
+        return min(self.size, 100 + self.size // 256)
 
     @abstractmethod
     def holding(self, need: Resources) -> list[int]:

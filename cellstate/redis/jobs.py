@@ -1,9 +1,11 @@
 """Jobs of a cell on a server: submitted, held, resized, stopped."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
+from omega.cellstate import ranges
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import lane_of
 from omega.cellstate.model import (
@@ -27,6 +29,15 @@ from omega.cellstate.resources import LARGEST
 
 class RedisJobs(RedisPages):
     """What people do with jobs; see `Cell` for the methods of the port."""
+
+    @override
+    def tasks_by_machine(self, job_id: str) -> dict[int, int]:
+        job, tasks = self.jobs_by_id([job_id]).get(job_id), Counter[int]()
+        machines = {machine for group in job.groups for _, machine, leaving in group.runs if not leaving} if job else ()
+        for run in self.runs(sorted(machines)):
+            if run.job == job_id and not run.leaving:
+                tasks[run.machine] += ranges.count(run.tasks)
+        return dict(tasks)
 
     @override
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:

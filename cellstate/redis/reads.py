@@ -1,12 +1,10 @@
 """Reads of a cell on a server: machines, jobs, members, facts. Nothing here changes anything."""
 
 import re
-from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from omega.cellstate import ranges
 from omega.cellstate.errors import Refused, StoreError, Unreachable, Unreadable
 from omega.cellstate.keys import ROLES
 from omega.cellstate.lanes import Lane
@@ -232,15 +230,6 @@ class RedisReads(RedisCalls):
     def running(self, ids: Sequence[str]) -> dict[str, list[int]]:
         jobs = ((job_id, self._job(job_id, record, b"")) for job_id, record in self._fields("jobs", ids) if record)
         return {job_id: [group.placed for group in job.groups] for job_id, job in jobs if job is not None}
-
-    @override
-    def tasks_by_machine(self, job_id: str) -> dict[int, int]:
-        job, tasks = self.jobs_by_id([job_id]).get(job_id), Counter[int]()
-        machines = {machine for group in job.groups for _, machine, leaving in group.runs if not leaving} if job else ()
-        for run in self.runs(sorted(machines)):
-            if run.job == job_id and not run.leaving:
-                tasks[run.machine] += ranges.count(run.tasks)
-        return dict(tasks)
 
     @override
     def specs(self, ids: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -330,10 +330,10 @@ def test_running_tasks_of_a_job_by_machine(cell: AnyCell, member: Member) -> Non
     member.place("b", (1, 1))
     assert cell.tasks_by_machine("absent") == {}
     assert cell.tasks_by_machine("a") == {1: 3, 2: 1}
-    placements = {run.machine: run.placement for run in cell.runs([1, 2]) if run.job == "a"}
-    cell.end([TaskEnd(2, placements[2], EndKind.FINISHED)], 1, "e1")
+    runs = [TaskEnd(run.machine, run.placement, EndKind.STOPPED) for run in cell.runs([1, 2]) if run.job == "a"]
+    cell.end([end._replace(how=EndKind.FINISHED) for end in runs if end.machine == 2], 1, "e1")
     assert cell.tasks_by_machine("a") == {1: 3}
-    cell.end([TaskEnd(1, placements[1], EndKind.STOPPED)], 2, "ada")
+    cell.end([end for end in runs if end.machine == 1], 2, "ada")
     assert cell.tasks_by_machine("a") == {}, "they are leaving"
 
 
