@@ -104,6 +104,12 @@ class Pool(redis.ConnectionPool):
         """Let each connection be opened anew before its next command, so that all lead to the same server."""
         self.opened_from = time.monotonic()
 
+    def disconnect(self, *words: Any, **options: Any) -> None:
+        """Close all connections, also those to whoever knows the primary."""
+        super().disconnect(*words, **options)
+        if self.located is not None:
+            self.located.primary.close()
+
     def get_connection(self, *words: Any, **options: Any) -> Any:
         """Return a connection that is young enough."""
         connection = super().get_connection(*words, **options)

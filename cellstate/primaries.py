@@ -1,12 +1,12 @@
 """Where the primary of a store is now: as Sentinels say, or as the nodes of a Cluster do for the slot of a cell."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import redis
 from redis.crc import key_slot
-from redis.sentinel import MasterNotFoundError, Sentinel
 
 from omega.cellstate.addresses import Address, Node
 
@@ -16,11 +16,18 @@ ASK_SECONDS = 0.5
 """Maximum wait for the answer of one Sentinel or node."""
 
 
+AGREE = 2
+"""Number of equal answers of Sentinels that count without asking the others."""
+
+
 class Primary(Protocol):
     """Finds the primary."""
 
     def find(self) -> Node:
         """Ask where it is. Raises redis.ConnectionError when nobody knows one."""
+
+    def close(self) -> None:
+        """Close connections to those that are asked."""
 
 
 class OfSentinels:
@@ -30,18 +37,40 @@ class OfSentinels:
         """`options`: of connections to a Sentinel."""
         user, password = address.sentinel_login
         login = {"username": user, "password": password} if password else {}
-        self._name = address.name
-        self._sentinels: Any = Sentinel(address.nodes, sentinel_kwargs={**options, **login})  # type: ignore[no-untyped-call]
+        self._name, self._answered = address.name, address.nodes
+        self._sentinels: dict[Node, Any] = {
+            (host, port): redis.Redis(host=host, port=port, **options, **login) for host, port in address.nodes
+        }
 
     def find(self) -> Node:
-        """Ask the Sentinels in turn."""
-        try:
-            host, port = self._sentinels.discover_master(self._name)
-        except MasterNotFoundError as error:
-            raise redis.ConnectionError(
-                f"no Sentinel knows a primary named {self._name!r} that is up ({_short(error)})"
-            ) from None
-        return str(host), int(port)
+        """Ask the Sentinels until two agree, or all were asked; then the answer that most gave counts.
+
+        They name the next primary from its promotion on, while the list of all that they watch still has the last one.
+        """
+        named, wrong = Counter[Node](), list[str]()
+        for node in sorted(self._sentinels, key=lambda each: each not in self._answered):
+            try:
+                answer: Any = self._sentinels[node].execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._name)
+            except (redis.RedisError, OSError) as error:
+                wrong.append(f"{node[0]}:{node[1]}: {_short(error)}")
+                self._answered = tuple(each for each in self._answered if each != node)
+                continue
+            self._answered = (*(each for each in self._answered if each != node), node)
+            if answer:
+                host, port = (each.decode() if isinstance(each, bytes) else each for each in answer)
+                named[str(host), int(port)] += 1
+                if named[str(host), int(port)] == AGREE:
+                    break
+            else:
+                wrong.append(f"{node[0]}:{node[1]} does not know it")
+        if not named:
+            raise redis.ConnectionError(f"no Sentinel knows a primary named {self._name!r} ({'; '.join(wrong)})")
+        return named.most_common(1)[0][0]
+
+    def close(self) -> None:
+        """Close the connections to the Sentinels."""
+        for each in self._sentinels.values():
+            each.close()
 
 
 class OfSlot:
@@ -71,6 +100,9 @@ class OfSlot:
     def of(self, slot: int) -> "OfSlot":
         """Return the same for another slot."""
         return OfSlot(self._nodes, self._options, slot)
+
+    def close(self) -> None:
+        """Do nothing: connections last for one question."""
 
     def primaries(self) -> list[Node]:
         """Return all primaries."""

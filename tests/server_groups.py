@@ -60,10 +60,11 @@ class Server:
     sentinel: bool = False
     process: "subprocess.Popen[bytes] | None" = None
 
-    @property
-    def client(self) -> Any:
-        """Return a client of this one server."""
-        return redis.Redis(port=self.port, socket_timeout=2)
+    client: Any = field(init=False)
+    """Of this one server."""
+
+    def __post_init__(self) -> None:
+        self.client = redis.Redis(port=self.port, socket_timeout=2)
 
     def start(self) -> "Server":
         """Start the process and wait until it answers."""
@@ -82,6 +83,7 @@ class Server:
 
     def kill(self) -> None:
         """End the process at once."""
+        self.client.close()
         if self.process is not None:
             self.process.kill()
             self.process.wait()

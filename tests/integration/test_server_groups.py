@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 
 import pytest
@@ -26,6 +27,14 @@ def job(name: str) -> JobSpec:
 
 def created(url: str, name: str = "default") -> StoredCell:
     return create_cell(server.connect(url), name, url=url)
+
+
+def listed(url: str) -> list[str]:
+    client = server.connect(url)
+    try:
+        return cells(client, url)
+    finally:
+        client.close()
 
 
 @pytest.fixture(scope="module")
@@ -67,23 +76,25 @@ class Submitter(threading.Thread):
     def close(self) -> None:
         self.stopped = True
         self.join()
+        self.cell.close()
 
 
 def test_cells_spread_over_the_nodes_of_a_cluster(nodes: Cluster) -> None:
     names = [f"spread-{number}" for number in range(8)]
     for name in names:
-        created(nodes.url, name).submit([job("j")], 0, "me")
+        with closing(created(nodes.url, name)) as cell:
+            cell.submit([job("j")], 0, "me")
     owners = {nodes.owner(slot_of(prefix(name))).port for name in names}
     assert len(owners) > 1
-    assert set(names) <= set(cells(server.connect(nodes.url), nodes.url))
+    assert set(names) <= set(listed(nodes.url))
     for name in names:
-        cell = connect_cell(nodes.url, name)
-        found = cell.job("j")
-        assert found is not None
-        assert found.unplaced == 3
-        assert verify(cell).ok
-        cell.delete()
-    assert not set(names) & set(cells(server.connect(nodes.url), nodes.url))
+        with closing(connect_cell(nodes.url, name)) as cell:
+            found = cell.job("j")
+            assert found is not None
+            assert found.unplaced == 3
+            assert verify(cell).ok
+            cell.delete()
+    assert not set(names) & set(listed(nodes.url))
 
 
 @pytest.mark.parametrize("atomic", [True, False], ids=["migrateslots", "setslot"])
@@ -103,6 +114,7 @@ def test_a_slot_moves_while_clients_submit(nodes: Cluster, atomic: bool) -> None
     assert all(cell.job(name) is not None for name in submitter.acknowledged)
     assert verify(cell).ok
     cell.delete()
+    cell.close()
 
 
 def test_a_cell_on_a_cluster_needs_its_slot(nodes: Cluster) -> None:
@@ -111,7 +123,7 @@ def test_a_cell_on_a_cluster_needs_its_slot(nodes: Cluster) -> None:
     owner.client.execute_command("CLUSTER", "DELSLOTS", slot)
     try:
         client = server._connect(nodes.url, 3, 1.0, 0)  # tries once
-        with pytest.raises(Unreachable, match=f"slot {slot}|is not the primary"):
+        with closing(client), pytest.raises(Unreachable, match=f"slot {slot}|is not the primary"):
             create_cell(client, "lost", url=nodes.url)
     finally:
         owner.client.execute_command("CLUSTER", "ADDSLOTS", slot)
@@ -128,6 +140,7 @@ def test_clients_follow_a_failover(watched: Sentinels) -> None:
     assert cell.job("before") is not None
     assert cell.job("after") is not None
     assert verify(cell).ok
+    cell.close()
 
 
 def test_a_primary_that_lost_its_role_is_left(watched: Sentinels) -> None:
@@ -136,14 +149,16 @@ def test_a_primary_that_lost_its_role_is_left(watched: Sentinels) -> None:
     old = watched.primary()
     watched.sentinels[0].client.execute_command("SENTINEL", "FAILOVER", "omega")
     watched.next_after(old)
-    connect_cell(watched.url, "default").submit([job("after")], 0, "me")
+    with closing(connect_cell(watched.url, "default")) as other:
+        other.submit([job("after")], 0, "me")
     until(lambda: cell.job("after") is not None, 3.0)
     until(lambda: old.client.info("replication")["role"] == "slave")
     assert cell.job("after") is not None
+    cell.close()
 
 
 def test_sentinels_that_know_no_such_name_are_named(watched: Sentinels) -> None:
     url = watched.url.replace("/omega", "/other")
     client = server._connect(url, 3, 1.0, 0)
-    with pytest.raises(Unreachable, match="no Sentinel knows a primary named 'other'"):
+    with closing(client), pytest.raises(Unreachable, match="no Sentinel knows a primary named 'other'"):
         create_cell(client, "default", url=url)
