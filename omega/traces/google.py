@@ -59,6 +59,7 @@ RULES = {
 }
 
 
+NOT_SEEN = "tasks that run throughout the window without an event are in no part of it: fewer run than in the cell"
 _NO_TABLE = ("the directory has no table of constraints: attributes of machines are not asked for",)
 GUESSED_CONSTRAINTS = {
     ("trace", True): (),
@@ -139,6 +140,7 @@ class _Made:
         )
         guessed = (
             *GUESSED_CONSTRAINTS[options.constraints, bool(tables.constraints.tasks)],
+            *([] if window.snapshot else [NOT_SEEN]),
             f"1.0 of the trace is {options.largest_cpu} millicores and {options.largest_memory} MiB",
             "tasks not seen to end run as long as was seen, at least the median of their kind",
         )

@@ -163,7 +163,7 @@ def _submissions(rows: _Rows, state: NDArray[np.int8], jobs: Jobs, window: Windo
     defects.add(NO_SUBMISSION, int(arrives.sum()))
     again = (state == GONE) & (submitted >= 0) & ~lost
     state[again] = ARRIVES
-    defects.add(ONLY_END, int((state == GONE).sum()))
+    defects.add(ONLY_END, int(lost.sum()))
     defects.add(EARLY_SCHEDULE, int(((state == ARRIVES) & (event[first] == SCHEDULE) & ~arrives & ~again).sum()))
     return submitted
 

@@ -35,6 +35,9 @@ from omega.traces.google_parts import NEEDED, OPTIONAL, PART_TWICE, begins_the_t
 from omega.traces.google_tasks import Tasks, Window, tasks_of
 from omega.traces.trace import Defects, TraceOptions
 
+_DECIDES = ("tasks", "seconds", "follow_seconds", "start_seconds", "skip_bad_rows")
+"""Options that decide what is parsed."""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GoogleTables:
@@ -76,7 +79,7 @@ class _Follower:
             if key in self.known:
                 continue
             self.known.add(key)
-            if event == SUBMIT and time > 0:
+            if event == SUBMIT and time >= self.begin_us:
                 self.arrived += 1
                 if self.arrived == self.tasks:
                     return float(time)
@@ -92,7 +95,7 @@ def read_tables(directory: Path, options: TraceOptions, defects: Defects) -> Goo
             paths[table] = parts(directory, table, defects, skip=skip)
     if options.cache is None:
         return _parsed(directory, paths, options, defects)
-    wanted = {name: getattr(options, name) for name in ("tasks", "seconds", "follow_seconds", "skip_bad_rows")}
+    wanted = {name: getattr(options, name) for name in _DECIDES}
     if options.follow_seconds is None:
         wanted["tasks"] = wanted["seconds"] = None  # all is read
     key = cache_key((path for of in paths.values() for path in of), wanted)
@@ -113,13 +116,13 @@ def _parsed(
     machine_parts, job_parts, task_parts = (paths[table] for table in NEEDED)
     constraints = Constraints()
     pieces: list[TaskEvents] = []
-    whole = begins_the_trace(task_parts[0])
+    whole, start = begins_the_trace(task_parts[0]), round(1e6 * options.start_seconds)
     follower, until = _Follower(options.tasks, options.seconds, options.follow_seconds), np.inf
     for rows in task_events(task_parts, jobs, defects, skip=skip):
         if not len(rows.time):
             continue
         if follower.begin_us < 0:
-            follower.begin_us = _begin(int(rows.time[0]), whole=whole)
+            follower.begin_us = _begin(int(rows.time[0]), start, whole=whole)
         until = min(until, follower.until(rows))
         inside = rows.time <= until
         pieces.append(rows if inside.all() else taken(rows, inside))
@@ -129,8 +132,13 @@ def _parsed(
     if not pieces:
         raise BadInput(f"trace {directory}: no event of a task in task_events; fetch its first parts")
     events = in_time_order(TaskEvents, pieces, defects)
-    begin = _begin(int(events.time[0]), whole=whole)
-    window = Window(begin, max(int(events.time[-1]), begin), snapshot=begin == START_US)
+    begin = _begin(int(events.time[0]), start, whole=whole)
+    if begin > events.time[-1]:
+        last = (int(events.time[-1]) - begin) / 1e6 + options.start_seconds
+        raise BadInput(
+            f"trace {directory}: begins {options.start_seconds:g} s after its first row; the last is at {last:g} s"
+        )
+    window = Window(begin, max(int(events.time[-1]), begin), snapshot=whole or int(events.time[0]) < START_US)
     read_job_events(job_parts, jobs, window.end_us, defects, skip=skip)
     if "task_constraints" in paths:
         _read_constraints(paths, jobs, window, constraints, defects, skip=skip)
@@ -160,9 +168,9 @@ def first_machines(directory: Path) -> list[GoogleMachine]:
     return list(cell_of(rows, Window(START_US, START_US, snapshot=True), defects).machines.values())
 
 
-def _begin(first_us: int, *, whole: bool) -> int:
-    """Return when the window begins: with the trace, or with its first row."""
-    return START_US if whole else max(first_us, START_US)
+def _begin(first_us: int, start_us: int, *, whole: bool) -> int:
+    """Return when the window begins: so long after the trace, or after the first row."""
+    return (START_US if whole else max(first_us, START_US)) + start_us
 
 
 _STORED = (("jobs", Jobs), ("tasks", Tasks), ("machines", MachineEvents))

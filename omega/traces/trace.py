@@ -38,6 +38,8 @@ class TraceOptions:
     """Maximum number of arriving tasks, jobs whole; None: all."""
     seconds: float | None = None
     """Jobs that arrive later than this many seconds after the beginning are left out; None: all arrive."""
+    start_seconds: float = 0.0
+    """Google: the window begins so many seconds after the first part that is there."""
     residents: Residents = "keep"
     """Google: ``keep`` residents on their machines, ``scale`` their requests until they fit, or ``thin``: a choice of
     whole jobs, at most `fill` of the cell, on random machines."""
@@ -77,7 +79,7 @@ class TraceOptions:
             value = getattr(self, name)
             if value is not None and not 1 <= value <= 10**9:
                 raise BadInput(f"trace: {name} {value}; want 1 to 1,000,000,000")
-        for name in ("seconds", "follow_seconds"):
+        for name in ("seconds", "follow_seconds", "start_seconds"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < float("inf"):
                 raise BadInput(f"trace: {name} {value}; want a number from 0 on")

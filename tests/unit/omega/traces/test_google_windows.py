@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from omega.cellstate.errors import BadInput
+from omega.traces.google import NOT_SEEN
 from omega.workload.workload import MachineEvent
 from tests.unit.omega.traces.tiny_google import Row, at, counts, job, on, task, traced, write, write_trace
 
@@ -127,3 +129,40 @@ def test_tasks_that_wait_at_the_beginning_come_last_in_their_group(tmp_path: Pat
     write_trace(tmp_path, [], tasks)
     (resident,) = traced(tmp_path).workload.residents
     assert [where.tolist() for where in resident.machines] == [[0, -1]]
+
+
+def test_tasks_that_no_row_of_a_later_window_has_are_stated(tmp_path: Path) -> None:
+    window(tmp_path, [task(at(1000), 9, 0, SUBMIT)], [])
+    assert NOT_SEEN in traced(tmp_path).guessed
+    write_trace(tmp_path / "first", [], [task(at(1000), 9, 0, SUBMIT)])
+    assert NOT_SEEN not in traced(tmp_path / "first").guessed
+
+
+def test_a_window_may_begin_later_than_its_parts(tmp_path: Path) -> None:
+    """What the rows before it show decides: here that is all there is, as the first part is among them."""
+    rows = [
+        on(5, task(0, 1, 0, SUBMIT)),
+        on(5, task(0, 1, 0, SCHEDULE)),  # runs throughout
+        task(at(1), 2, 0, SUBMIT),
+        on(6, task(at(2), 2, 0, SCHEDULE)),
+        task(at(3), 3, 0, SUBMIT),  # waits
+        task(at(4), 4, 0, SUBMIT),
+        on(6, task(at(5), 4, 0, SCHEDULE)),
+        on(6, task(at(6), 4, 0, FINISH)),  # is gone
+        on(6, task(at(7), 4, 1, SCHEDULE)),  # its submission is missing, and its job came before
+        task(at(20), 5, 0, SUBMIT),
+        on(6, task(at(30), 2, 0, FINISH)),
+        on(6, task(at(31), 5, 0, SCHEDULE)),
+        on(6, task(at(33), 5, 0, FINISH)),
+    ]
+    write_trace(tmp_path, [job(at(4), 4)], rows, machines=[(0, 5, 0, "p", 1, 1), (at(9), 6, 0, "p", 1, 1)])
+    trace = traced(tmp_path, start_seconds=10.0)
+    there = {a.job.name[11:]: [column.tolist() for column in a.machines] for a in trace.workload.residents}
+    assert there == {"1": [[0]], "2": [[1]], "3": [[-1]], "4": [[1]]}
+    lasting = {a.job.name[11:]: a.durations[0].tolist() for a in (*trace.workload.residents, *trace.workload.arrivals)}
+    assert (lasting["2"], lasting["5"]) == ([20_000_000], [2_000_000])
+    assert [(a.job.name[11:], a.at_seconds) for a in trace.workload.arrivals] == [("5", 10.0)]
+    assert (trace.seconds, trace.workload.events) == (23.0, [])
+    assert "only-end" not in counts(trace)
+    with pytest.raises(BadInput, match=r"begins 34 s after its first row; the last is at 33 s"):
+        traced(tmp_path, start_seconds=34.0)

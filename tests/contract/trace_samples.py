@@ -1,0 +1,72 @@
+"""A small trace of each format, whole and broken."""
+
+import gzip
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.unit.omega.traces.tiny_google import MACHINES, at, job, task, write
+
+JOBS = 300
+
+
+def _google(directory: Path) -> Path:
+    rows = [(task(0, 1, 0, 0)), task(0, 1, 0, 1)]
+    rows += [task(at(number % 97 + 1), number, 0, 0) for number in sorted(range(2, JOBS), key=lambda n: n % 97)]
+    half = len(rows) // 2
+    write(directory / "machine_events" / "part-00000-of-00001.csv.gz", MACHINES)
+    write(directory / "job_events" / "part-00000-of-00500.csv.gz", [job(0, 1)])
+    for number, part in enumerate((rows[:half], rows[half:], [task(at(200), JOBS, 0, 0)])):
+        write(directory / "task_events" / f"part-{number:05}-of-00500.csv.gz", part)
+    return directory
+
+
+def _packed(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+def _swf(directory: Path) -> Path:
+    rows = (
+        f"{n} {n * 7 % 211} 1 {n % 50} {n % 3 + 1} -1 -1 -1 60 -1 1 {n % 5} 1 -1 {n % 2} -1 -1 -1\n"
+        for n in range(JOBS)
+    )
+    return _packed(directory / "log.swf.gz", "; MaxProcs: 64\n" + "".join(rows))
+
+
+def _swim(directory: Path) -> Path:
+    rows = (f"job{n}\t{n * 7 % 211}\t1\t{n * 10**6}\t{n % 2}\t5\tpath{n % 9}\tout\n" for n in range(JOBS))
+    return _packed(directory / "jobs.tsv.gz", "".join(rows))
+
+
+def _alibaba(directory: Path) -> Path:
+    nodes = "".join(f"n{n},64000,262144,{n % 3},{'T4' if n % 3 else ''}\n" for n in range(9))
+    pods = "".join(
+        f"p{n},1000,1024,{n % 2},{500 if n % 4 == 1 else 1000},,LS,Running,{n * 7 % 211},{900 + n},{300 + n}\n"
+        for n in range(JOBS)
+    )
+    header = (
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"
+    )
+    _packed(directory / "openb_node_list_all_node.csv.gz", f"sn,cpu_milli,memory_mib,gpu,model\n{nodes}")
+    _packed(directory / "openb_pod_list_default.csv.gz", f"{header}\n{pods}")
+    return directory
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A trace: how to write it, the file with most of its rows, and how many jobs of it arrive at most."""
+
+    write: Callable[[Path], Path]
+    file: str
+    bad_row: str
+    arrivals: int = JOBS
+
+
+SAMPLES: Mapping[str, Sample] = {
+    "google-2011": Sample(_google, "task_events/part-00001-of-00500.csv.gz", "1,2,3\n", JOBS - 1),
+    "swf": Sample(_swf, "log.swf.gz", "1 2 3\n"),
+    "swim": Sample(_swim, "jobs.tsv.gz", "a\tb\tc\td\te\tf\n", 2 * JOBS),
+    "alibaba-gpu-2023": Sample(_alibaba, "openb_pod_list_default.csv.gz", "a,b\n"),
+}
