@@ -170,7 +170,7 @@ def test_an_empty_file_is_named(sample: Sample, tmp_path: Path) -> None:
     assert one_line(error)
 
 
-@pytest.mark.parametrize(("own", "other"), permutations(NAMES, 2))
+@pytest.mark.parametrize(("own", "other"), list(permutations(NAMES, 2)))
 def test_columns_of_another_trace_are_named_with_file_and_row(own: str, other: str, tmp_path: Path) -> None:
     sample = SAMPLES[own]
     path = sample.write(tmp_path / "own")
