@@ -220,7 +220,8 @@ def _split(path: Path, first: int, lines: bytes, width: int, defects: Defects, *
     fields = np.diff(last, prepend=-1)
     wrong = fields != width
     if wrong.any():
-        empty = wrong & (fields == 1) & (np.diff(ends[last], prepend=len(_MARGIN) - 1) <= 2)  # blank lines are no rows
+        length = np.diff(ends[last], prepend=len(_MARGIN) - 1)
+        empty = wrong & ((length == 1) | ((length == 2) & (data[ends[last] - 1] == _RETURN)))  # blank lines
         texts = ((first + at, f"{fields[at]} fields; want {width}") for at in np.flatnonzero(wrong & ~empty).tolist())
         if places := list(texts):
             _refuse(path, places, defects, skip=skip)
