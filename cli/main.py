@@ -33,6 +33,7 @@ COMMANDS: dict[str, Entry] = {
     "agent": ("omega.cli.agent", "Offer this computer to a cell and run tasks on it."),
     "events": ("omega.cli.events", "Show events: placements, conflicts, evictions, machines."),
     "usage": ("omega.cli.usage", "Show what users, pools or kinds used over hours."),
+    "trace": ("omega.cli.trace", "Describe published traces of clusters."),
     "sim": ("omega.cli.sim", "Simulate cells and compare scheduling architectures."),
     "top": ("omega.cli.top.command", "Show the cell live in the terminal."),
     "completion": ("omega.cli.completion", "Print shell completion for bash, zsh or fish."),

@@ -45,6 +45,17 @@ reader_options = combined(
         help="SWF: jobs that ran longer than requested run as long as they did (default), or are cut at the request.",
     ),
     click.option("--processors", type=COUNT, metavar="N", help="SWF: processors per machine (default: by the header)."),
+    click.option(
+        "--start-hours",
+        type=click.FloatRange(0, 240_000),
+        help="Google: hours of the directory's parts before the beginning (default: 0).",
+    ),
+    click.option(
+        "--shared-gpus",
+        type=click.FloatRange(0, 1),
+        metavar="PART",
+        help="Alibaba: part of the GPUs that tasks may share (default: the part of GPU time that they ask for).",
+    ),
     click.option("--machines", type=COUNT, metavar="N", help="SWIM: machines (default: the published number)."),
     click.option("--skip-bad-rows", is_flag=True, help="Continue after rows that cannot be read, and count them."),
     click.option("--no-cache", is_flag=True, help="Parse the files, instead of reading the columns kept of them."),
@@ -59,9 +70,21 @@ def trace_options(given: Mapping[str, Any], seed: int) -> "TraceOptions":
     values = {name: given[name] for name in _SAME if given[name] is not None}
     if given["hours"] is not None:
         values["seconds"] = 3600 * given["hours"]
+    if given["start_hours"] is not None:
+        values["start_seconds"] = 3600 * given["start_hours"]
     if given["service_jobs"] is not None:
         values["service"] = given["service_jobs"]
     return TraceOptions(seed=seed, cache=None if given["no_cache"] else cache_directory(), **values)
 
 
-_SAME = ("tasks", "factor", "residents", "constraints", "overruns", "processors", "machines", "skip_bad_rows")
+_SAME = (
+    "tasks",
+    "factor",
+    "residents",
+    "constraints",
+    "overruns",
+    "processors",
+    "machines",
+    "skip_bad_rows",
+    "shared_gpus",
+)

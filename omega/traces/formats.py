@@ -1,5 +1,6 @@
 """Which reader reads a path."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from omega.cellstate.errors import BadInput
@@ -50,5 +51,6 @@ def _traces_in(path: Path) -> list[Path]:
 
 def read_trace(path: Path | str, options: TraceOptions | None = None) -> Trace:
     """Read a trace of any supported format. Raises BadInput with file and row."""
-    found = Path(path)
-    return reader_of(found).read(found, options or TraceOptions())
+    found, wanted = Path(path), options or TraceOptions()
+    trace = reader_of(found).read(found, wanted)
+    return trace if wanted.seconds is None else replace(trace, seconds=min(trace.seconds, wanted.seconds))

@@ -136,7 +136,7 @@ class Trace:
     facts: Mapping[str, Any]
     """What else the files say, by name: plain values for JSON."""
     seconds: float
-    """Length of the period that the files describe."""
+    """Length of the period that is read."""
     guessed: tuple[str, ...] = ()
     """What the files do not say and the workload has all the same, in words."""
 

@@ -105,7 +105,7 @@ def test_nothing_heavy_is_imported_before_the_first_call_to_the_store(tmp_path: 
     commands: dict[str, list[str]] = {}
     for path, command in leaves(program):
         name = " ".join(path)
-        if path[0] in ("sim", "bench", "experiment") or name in LOCAL | SCHEDULERS:
+        if path[0] in ("sim", "trace", "bench", "experiment") or name in LOCAL | SCHEDULERS:
             continue
         asked = [each.name or "" for each in command.params if isinstance(each, click.Argument) and each.required]
         known = {**WORDS, "file": str(pools if path[0] == "pool" else file), "files": str(file)}
