@@ -38,7 +38,7 @@ POD_COLUMNS = (
 )  # fmt: skip
 PRECEDENCE = {"BE": 0, "Burstable": 1, "LS": 2, "Guaranteed": 3}
 SERVICE = ("LS", "Guaranteed")
-_MOST = 10**12
+_MOST = 9 * 10**10
 T = TypeVar("T")
 NEVER_SCHEDULED, NO_END, ENDS_FIRST, EARLY, TWICE, OUT_OF_ORDER, PART_OF_SEVERAL, NO_PART, TOO_LARGE, ZERO, NO_QOS = (
     "never-scheduled", "no-end", "ends-before-start", "starts-before-submission", "name-twice", "out-of-order",

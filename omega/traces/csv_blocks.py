@@ -8,6 +8,7 @@ import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
 
 import numpy as np
@@ -22,15 +23,20 @@ BLOCK = 4 << 20
 _COMMA, _END, _RETURN, _ZERO, _POINT = 44, 10, 13, 48, 46
 _MOST_DIGITS = 18
 """Digits that always fit 64 bits; of 19 digits, numbers up to `_LARGEST` do."""
+LONGEST_ROW = 8 << 20
+"""Bytes of the longest row: a longer one belongs to no trace."""
+_GZIP = b"\x1f\x8b"
+"""First bytes of a compressed file."""
 _EXACT_DIGITS = 15
 """Digits of whole numbers that float64 has exactly."""
 _LARGEST = 2**63 - 1
 _MARGIN = b"\0" * _MOST_DIGITS
 """Before the first byte of a block, so that a window of digits may begin before it."""
-BAD_ROW, CUT_SHORT = "bad-row", "cut-short"
+BAD_ROW, CUT_SHORT, NO_ROWS = "bad-row", "cut-short", "no-rows"
 RULES = {
     BAD_ROW: "rows that cannot be read: left out",
     CUT_SHORT: "files that end early or are damaged: read up to there",
+    NO_ROWS: "files without a row: read as they are",
 }
 """Rules of every reader of rows, which apply with ``--skip-bad-rows`` alone."""
 
@@ -153,6 +159,15 @@ def _decimals(data: NDArray[np.uint8], starts: Ints, ends: Ints) -> tuple[Floats
     return (whole * unit + rest) / unit, other
 
 
+def opened(path: Path) -> gzip.GzipFile | BufferedReader:
+    """Open a file, compressed with gzip by its name or its first bytes. Raises OSError."""
+    file = path.open("rb")
+    if path.suffix == ".gz" or file.peek(2)[:2] == _GZIP:
+        file.close()
+        return gzip.open(path, "rb")
+    return file
+
+
 def blocks(path: Path, width: int, defects: Defects, *, skip: bool) -> Iterator[Block]:
     """Yield the rows of a file in blocks, without those of another width.
 
@@ -168,6 +183,8 @@ def blocks(path: Path, width: int, defects: Defects, *, skip: bool) -> Iterator[
             if not skip:
                 raise BadInput(f"{path}:{row}: cannot be read ({error}); fetch the file again")
             defects.add(CUT_SHORT, 1, [f"{path}:{row}"])
+    if row == 1:
+        defects.add(NO_ROWS, 1, [str(path)])
 
 
 def settled(block: Block, defects: Defects, *, skip: bool) -> Bools | None:
@@ -193,9 +210,9 @@ def _refuse(path: Path, places: Sequence[tuple[int, str]], defects: Defects, *, 
 
 def _pieces(path: Path) -> Iterator[tuple[bytes, Exception | None]]:
     """Yield whole lines, about a block at a time; the last piece comes with the error that ended the file early."""
-    held, size = [], 0
+    held, size = list[bytes](), 0
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        with opened(path) as file:
             while piece := file.read1(BLOCK):
                 held.append(piece)
                 size += len(piece)
@@ -204,6 +221,10 @@ def _pieces(path: Path) -> Iterator[tuple[bytes, Exception | None]]:
                     end = joined.rfind(b"\n") + 1
                     held, size = [joined[end:]], len(joined) - end
                     yield joined[:end], None
+                    if not end and size > LONGEST_ROW:
+                        raise EOFError(f"a row is longer than {LONGEST_ROW >> 20} MiB")
+            if not path.stat().st_size:
+                raise EOFError("it is empty")
     except (OSError, EOFError, zlib.error) as error:
         joined = b"".join(held)
         yield joined[: joined.rfind(b"\n") + 1], error

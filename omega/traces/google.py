@@ -35,6 +35,7 @@ from omega.workload.workload import Arrival, Workload, stream
 
 NOT_PLACED = "on-unknown-machine"
 INDEX_GAPS = "index-gaps"
+NO_JOB_ROW = "no-job-row"
 WAITING_LEFT_OUT = "waiting-left-out"
 RULES = {
     **csv_blocks.RULES,
@@ -48,6 +49,7 @@ RULES = {
     google_tasks.EARLY_SCHEDULE: "tasks that start before their submission: run as long as the rows say",
     google_tasks.ONLY_END: "tasks of which the window has nothing but an end: left out",
     google_tasks.NO_RUN: "tasks that finish without a start: the finish is ignored",
+    NO_JOB_ROW: "jobs that arrive, without a row of job_events: what their tasks say",
     INDEX_GAPS: "indices of tasks between others of a job that arrives, in no row: left out",
     google_jobs.NO_REQUEST: "tasks without a request: that of another task of the job, else the kind's median",
     google_jobs.NO_END: "tasks not seen to end: they run as long as was seen, at least the kind's median",
@@ -165,9 +167,9 @@ class _Made:
             "factor": factor,
             "machines_over": int((load > 1).sum()),
             "machines_over_factor": int((load > factor).sum()),
-            "load": {f"p{part}": round(float(np.percentile(load, part)), 4) for part in (50, 90, 99, 100)},
+            "load": percentiles(load[np.isfinite(load)]),
             "requested": {
-                name: amount / sum(getattr(each, name) for each in cell.machines.values())
+                name: amount / max(sum(getattr(each, name) for each in cell.machines.values()), 1e-9)
                 for name, amount in zip(("cpu", "memory"), asked, strict=True)
             },
         }
@@ -221,6 +223,7 @@ class _Made:
         most = np.zeros(len(known), dtype=np.int64)
         np.maximum.at(most, tasks.job, tasks.index.astype(np.int64) + 1)
         jobs = np.unique(units.tasks.job[units.first][units.number == 0])
+        self.defects.add(NO_JOB_ROW, int((self.tables.jobs.submitted[jobs] < 0).sum()))
         lacking = np.maximum(most - known, 0)[jobs]
         numbers = self.tables.jobs.number[jobs[lacking > 0]][:5].tolist()
         self.defects.add(INDEX_GAPS, int(lacking.sum()), (f"job {number}" for number in numbers))

@@ -9,6 +9,7 @@ import numpy as np
 
 from omega.cellstate.errors import BadInput
 from omega.traces.cache import Columns, cache_key, load, save
+from omega.traces.csv_blocks import NO_ROWS
 from omega.traces.google_cell import MACHINE_RULES, GoogleMachine, cell_of
 from omega.traces.google_constraints import (
     NO_ATTRIBUTES,
@@ -163,7 +164,7 @@ def _read_constraints(
 
 def first_machines(directory: Path) -> list[GoogleMachine]:
     """Return the machines that are up when the trace begins. Raises BadInput."""
-    defects = Defects(dict.fromkeys((*MACHINE_RULES, OUT_OF_ORDER, PART_TWICE), ""))
+    defects = Defects(dict.fromkeys((*MACHINE_RULES, OUT_OF_ORDER, PART_TWICE, NO_ROWS), ""))
     rows = machine_events(parts(directory, "machine_events", defects, skip=False), defects, skip=False)
     return list(cell_of(rows, Window(START_US, START_US, snapshot=True), defects).machines.values())
 

@@ -27,7 +27,7 @@ FIELDS = 18
 CPU = Dimensions(("cpu",))
 COMPLETED, PARTIAL, CANCELLED = 1, (2, 3, 4), 5
 _HEADER = re.compile(r";\s*([A-Za-z]+)\s*:\s*(.*)")
-_MOST_SECONDS = 10**11
+_MOST = 9 * 10**10
 EXTRA, OUT_OF_ORDER, PARTIAL_ROW, TWICE, NEVER_STARTED = (
     "extra-columns", "out-of-order", "partial-row", "number-twice", "never-started",
 )  # fmt: skip
@@ -159,8 +159,8 @@ def _row(place: str, fields: Sequence[str], defects: Defects) -> SwfRow:
     except ValueError:
         wrong = next(each for each in fields if not _numeric([each]))
         raise RowError(f"{shown(wrong)} is not a number") from None
-    if not all(abs(value) <= _MOST_SECONDS for value in values):
-        raise RowError("a number is not finite, or larger than 10^11")
+    if not all(abs(value) <= _MOST for value in values):
+        raise RowError("a number is not finite, or larger than 9 × 10^10")
     whole = [int(value) for value in values]
     return SwfRow(
         place=place, number=whole[0], submit=values[1], wait=values[2], run=values[3],

@@ -1,13 +1,12 @@
 """Lines of small text files, plain or gzip, with their numbers."""
 
-import gzip
 import zlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from omega.cellstate.errors import BadInput
-from omega.traces.csv_blocks import BAD_ROW, CUT_SHORT
+from omega.traces.csv_blocks import BAD_ROW, CUT_SHORT, opened
 from omega.traces.trace import Defects
 
 LONGEST = 1 << 20
@@ -21,7 +20,7 @@ def lines(path: Path, defects: Defects, *, skip: bool) -> Iterator[tuple[int, st
     """
     number = 0
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
+        with opened(path) as file:
             while line := file.readline(LONGEST):
                 number += 1
                 yield number, line.decode("utf-8", "replace").rstrip("\r\n")

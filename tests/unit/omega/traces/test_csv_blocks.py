@@ -120,3 +120,21 @@ def test_folders_and_missing_files_are_named(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.csv"):
         with pytest.raises(BadInput, match="cannot be read"):
             list(columns(path, 2)[1])
+
+
+def test_compressed_files_are_known_by_their_first_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_bytes(gzip.compress(b"1,2\n"))
+    assert [block.rows.tolist() for block in columns(path, 2)[1]] == [[1]]
+
+
+def test_a_row_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_blocks, "BLOCK", 1 << 10)
+    monkeypatch.setattr(csv_blocks, "LONGEST_ROW", 1 << 12)
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"1,2\n" + b"1" * (1 << 20))
+    with pytest.raises(BadInput, match=r"x\.csv:2: cannot be read \(a row is longer"):
+        list(columns(path, 2)[1])
+    defects, found = columns(path, 2, skip=True)
+    assert sum(map(len, found)) == 1
+    assert [each.rule for each in defects.found()] == ["cut-short"]

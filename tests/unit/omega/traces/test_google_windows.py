@@ -37,6 +37,17 @@ def test_indices_in_no_row_are_counted(tmp_path: Path) -> None:
     assert counts(trace)["index-gaps"] == 97
 
 
+def test_jobs_without_a_row_and_parts_without_rows_are_counted(tmp_path: Path) -> None:
+    write_trace(tmp_path, [job(at(1), 1)], [task(at(1), number, 0, SUBMIT) for number in (1, 2, 3)], [])
+    found = {defect.rule: (defect.count, defect.places) for defect in traced(tmp_path).defects}
+    part = tmp_path / "task_events" / "part-00001-of-00500.csv.gz"
+    assert found["no-job-row"] == (2, ())
+    assert found["no-rows"] == (1, (str(part),))
+    part.write_bytes(b"")
+    with pytest.raises(BadInput, match=r"part-00001.*:1: cannot be read \(it is empty\)"):
+        traced(tmp_path)
+
+
 def window(directory: Path, rows: list[Row], jobs: list[Row], number: int = 7) -> None:
     write_trace(directory, [], [])
     for table, given in (("task_events", rows), ("job_events", jobs)):

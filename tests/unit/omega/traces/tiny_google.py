@@ -53,7 +53,8 @@ def write_trace(
     directory: Path, jobs: Sequence[Row], *task_parts: Sequence[Row], machines: Sequence[Row] = MACHINES
 ) -> None:
     write(directory / "machine_events" / "part-00000-of-00001.csv.gz", machines)
-    write(directory / "job_events" / "part-00000-of-00500.csv.gz", jobs)
+    """Write a directory; job_events has a row of another job when none is given."""
+    write(directory / "job_events" / "part-00000-of-00500.csv.gz", jobs or [job(0, 10**9, event=4)])
     for number, rows in enumerate(task_parts):
         write(directory / "task_events" / f"part-{number:05}-of-00500.csv.gz", rows)
 
@@ -68,4 +69,5 @@ def traced(directory: Path, **options: Any) -> Trace:
 
 
 def counts(trace: Trace) -> dict[str, int]:
-    return {defect.rule: defect.count for defect in trace.defects}
+    """Return the defects by rule, without jobs that lack a row in job_events: most tests write none."""
+    return {defect.rule: defect.count for defect in trace.defects if defect.rule != "no-job-row"}
