@@ -126,7 +126,7 @@ def run(
         there = {arrival.job.kind for arrival in workload.arrivals}
         wanting = [each.kind for each in given if each.kind not in ("batch", "service") and each.kind not in there]
         if wanting or any(each.kind == takes for each in given):
-            workload = _shared(workload, wanting, takes, share)
+            workload = share_out(workload, wanting, takes, share)
     own = [replace(each.fresh("trial"), jobs_per_call=1) for each in given]
     for each in own:
         if not (each.t_job or each.t_task or each.paths):
@@ -134,8 +134,11 @@ def run(
     return Simulation(workload, settings, own=own, cell=cell, progress=progress).run()
 
 
-def _shared(workload: Workload, wanting: Sequence[str], takes: str, share: float) -> Workload:
-    """Return the workload with a share of the jobs of one kind divided among other kinds."""
+def share_out(workload: Workload, wanting: Sequence[str], takes: str, share: float) -> Workload:
+    """Return the workload with a share of the jobs of kind `takes` divided among the kinds `wanting`.
+
+    Raises BadInput for a share that is none, and for a kind without jobs.
+    """
     if not 0 < share <= 1:
         raise BadInput(f"simulate: a share of {share:g}; want more than 0, at most 1")
     kinds = {arrival.job.kind for arrival in workload.arrivals}

@@ -7,6 +7,7 @@ command = Lazy(
     help="Simulate cells and compare scheduling architectures, in virtual time.",
     table={
         "run": ("omega.cli.sim.run", "Simulate one architecture on one workload."),
+        "replay": ("omega.cli.sim.replay", "Replay a trace with the schedulers that run live."),
         "mapreduce": ("omega.cli.sim.mapreduce", "Compare sizing policies of MapReduce jobs (Omega §6)."),
         "hierarchies": (
             "omega.cli.sim.figure:hierarchies",

@@ -11,6 +11,7 @@ import numpy as np
 
 from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.cellstate.resources import Resources
+from omega.replay.machines import SECOND
 from omega.simulation import Result, Settings, Simulation
 from omega.workload.workload import Arrival, Workload, stream
 
@@ -94,6 +95,6 @@ def _residents(workload: Workload, machines: Sequence[MachineSpec], seed: int) -
         residents.append(Arrival(0.0, job))
 
 
-def run_lightweight(workload: Workload, settings: Settings, seconds: float) -> Result:
+def run_lightweight(workload: Workload, settings: Settings) -> Result:
     """Run the lightweight simulator on a workload's distributions with these settings: random placement."""
-    return Simulation(lightweight(workload, seconds, settings.seed), settings).run()
+    return Simulation(lightweight(workload, settings.horizon / SECOND, settings.seed), settings).run()

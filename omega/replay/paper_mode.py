@@ -21,7 +21,11 @@ class Compared(NamedTuple):
     little: list[bool]
 
 
-def figures(replayed: Replay) -> dict[tuple[str, str], float | None]:
+Figures = Mapping[tuple[str, str], float | None]
+"""Figures of a run by name and kind of job."""
+
+
+def figures(replayed: Replay) -> Figures:
     """Return the figures that are compared, by name and kind of job."""
     found = dict[tuple[str, str], float | None]()
     jobs = replayed.metrics()["jobs"]
@@ -36,12 +40,11 @@ def figures(replayed: Replay) -> dict[tuple[str, str], float | None]:
     return found
 
 
-def compared(runs: list[Replay]) -> list[Compared]:
+def compared(runs: list[Figures]) -> list[Compared]:
     """Return each figure of the first run beside those of the others."""
-    all_figures = [figures(each) for each in runs]
     rows = []
-    for name, kind in all_figures[0]:
-        values = [each.get((name, kind)) for each in all_figures]
+    for name, kind in runs[0]:
+        values = [each.get((name, kind)) for each in runs]
         rows.append(Compared(name, kind, values, [_close(name, values[0], value) for value in values]))
     return rows
 
@@ -52,16 +55,6 @@ def _close(name: str, one: float | None, other: float | None) -> bool:
     return abs(one - other) <= max(LITTLE * abs(one), LEAST.get(name, LEAST_SHARE))
 
 
-Run = Callable[[bool, bool], Replay]
-"""Runs the workload, with failures and with preemption if these are true."""
-
-
-def compare(run: Run) -> tuple[list[Compared], list[Replay]]:
-    """Run a workload as it is, without failures, without preemption, and without both; return the figures and runs."""
-    runs = [run(failures, preemption) for failures, preemption in FORMS.values()]
-    return compared(runs), runs
-
-
 FORMS: Mapping[str, tuple[bool, bool]] = {
     "as traced": (True, True),
     "no failures": (False, True),
@@ -69,6 +62,19 @@ FORMS: Mapping[str, tuple[bool, bool]] = {
     "paper mode": (False, False),
 }
 """The runs of a comparison: with failures, with preemption."""
+
+
+def compare(run: Callable[[str, bool, bool], Replay], kept: str) -> tuple[list[Compared], Replay]:
+    """Run a workload in all forms by `run` (name, with failures, with preemption); return their figures and one run.
+
+    The others are not kept: a large one has hundreds of MiB.
+    """
+    found, wanted = list[Figures](), list[Replay]()
+    for name, (failures, preemption) in FORMS.items():
+        replayed = run(name, failures, preemption)
+        found.append(figures(replayed))
+        wanted += [replayed] if name == kept else []
+    return compared(found), wanted[0]
 
 
 def as_json(rows: list[Compared]) -> list[dict[str, Any]]:

@@ -1,0 +1,196 @@
+"""`omega sim replay`: what it prints and writes, what it refuses, and that twin and store agree."""
+
+import csv
+import gzip
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Omega
+
+HEADER = "; Version: 2.2\n; MaxNodes: 4\n; MaxProcs: 16\n"
+SHARED = os.environ.get("OMEGA_SHARED")
+
+
+def _swf(rows: list[tuple[int, int, int, int]], path: Path) -> Path:
+    """A log of jobs: submission, run time, processors, user."""
+    lines = [
+        f"{i} {at} 0 {run} {processors} -1 -1 {processors} {max(run, 1)} -1 1 {user} 1 1 1 1 -1 -1"
+        for i, (at, run, processors, user) in enumerate(rows, 1)
+    ]
+    path.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def alone() -> Omega:
+    """The program without a store: a replay needs none."""
+    return Omega(None)
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Path:
+    """An hour of a cluster that is full at times."""
+    rng = Random(7)
+    at = sorted(rng.randint(0, 3000) for _ in range(80))
+    return _swf(
+        [(t, rng.choice((0, 5, 60, 600)), rng.randint(1, 12), rng.randint(1, 3)) for t in at], tmp_path / "busy.swf"
+    )
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_document_and_files_agree(alone: Omega, busy: Path, tmp_path: Path) -> None:
+    out, batsim = tmp_path / "out", tmp_path / "jobs.csv"
+    document = alone.json("sim", "replay", str(busy), "--drain", "2", "--records", str(out), "--batsim", str(batsim))
+    jobs, tasks, units = _rows(out / "jobs.csv"), _rows(out / "tasks.csv"), _rows(batsim)
+    metrics: dict[str, Any] = document["metrics"]["jobs"]["all"]
+    assert metrics["jobs"] == len(jobs) == 80
+    assert metrics["states"]["finished"] == 80
+    assert metrics["tasks_finished"] == len(tasks) == len(units)
+    assert metrics["wait_s"]["mean"] == pytest.approx(sum(float(job["wait_s"]) for job in jobs) / 80)
+    assert metrics["bounded_slowdown"]["max"] == max(float(job["bounded_slowdown"]) for job in jobs) > 1
+    seconds = 86_400 * document["days"]
+    work = sum(float(row["execution_time"]) for row in units)
+    assert document["metrics"]["utilisation"]["mean"]["cpu"] == pytest.approx(work / seconds / 16)
+    assert document["utilisation"]["cpu"] == pytest.approx(work / seconds / 16)
+    assert document["files"] == [str(out / f"{name}.csv") for name in ("jobs", "tasks", "users", "utilisation")] + [
+        str(batsim)
+    ]
+    assert {user["user"]: user["jobs"] for user in document["metrics"]["fairness"]["users"]} == {
+        user: sum(job["user"] == user for job in jobs) for user in ("user-1", "user-2", "user-3")
+    }
+    assert [each["placement"] for each in document["policies"]] == ["OwnPart", "ServicePlacement"]
+    assert "placement" not in document["settings"]
+
+
+@pytest.mark.server
+def test_twin_and_store_have_one_digest(alone: Omega, busy: Path, store_url: str) -> None:
+    words = ("sim", "replay", str(busy), "--hours", "1", "--scheduler", "batch=2", "--scheduler", "batch")
+    on_twin = alone.json(*words)
+    on_store = alone.json(*words, "--store", store_url)
+    other_seed = alone.json(*words, "--seed", "1")
+    assert on_store["digest"] == on_twin["digest"] != other_seed["digest"]
+    assert on_store["metrics"] == on_twin["metrics"]
+    assert set(on_twin["schedulers"]) == {"batch/0", "batch/1", "batch/2", "service/0"}
+
+
+def test_records_as_parquet(alone: Omega, busy: Path, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+    alone.run("sim", "replay", str(busy), "--records", str(tmp_path / "out"), "--parquet")
+    assert parquet.read_table(tmp_path / "out" / "jobs.parquet").num_rows == 80
+
+
+def test_paper_mode_is_compared(alone: Omega, busy: Path) -> None:
+    plain = alone.json("sim", "replay", str(busy), "--compare-paper")
+    paper = alone.json("sim", "replay", str(busy), "--paper")
+    rows = {(row["figure"], row["kind"]): row for row in plain["compare_paper"]}
+    wait = rows["wait mean", "batch"]
+    assert wait["as traced"] == plain["batch"]["wait_mean"]
+    assert wait["paper mode"] == paper["batch"]["wait_mean"]
+    assert wait["little"] == {"no failures": True, "no preemption": True, "paper mode": True}
+    assert [each["preemption"] for each in paper["policies"]] == ["NoPreemption", "NoPreemption"]
+    assert "no failures: no figure differs from the run as traced" in alone.text(
+        "sim", "replay", str(busy), "--compare-paper"
+    )
+
+
+def test_the_lightweight_simulator_is_beside_it(alone: Omega, busy: Path) -> None:
+    document = alone.json("sim", "replay", str(busy), "--compare-lightweight")
+    assert [(row["kind"], row["simulator"]) for row in document["compare_lightweight"]] == [
+        ("batch", "replay"), ("batch", "lightweight"),
+    ]  # fmt: skip
+    assert document["compare_lightweight"][0]["conflict_fraction"] == document["batch"]["conflict_fraction"]
+    assert document["compare_lightweight"][1]["jobs"] > 0
+
+
+def test_a_scheduler_of_another_kind_takes_jobs(alone: Omega, busy: Path) -> None:
+    words = ("sim", "replay", str(busy), "--scheduler", "mapreduce")
+    assert "add --takes KIND" in alone.error(*words)
+    document = alone.json(*words, "--takes", "batch", "--share", "0.5")
+    assert 0 < document["mapreduce"]["jobs_submitted"] < 80
+    assert document["mapreduce"]["jobs_submitted"] + document["batch"]["jobs_submitted"] == 80
+
+
+@pytest.mark.parametrize("architecture", ["monolithic-single", "monolithic-multi", "partitioned", "two-level"])
+def test_other_architectures(alone: Omega, busy: Path, architecture: str) -> None:
+    document = alone.json("sim", "replay", str(busy), "--architecture", architecture, "--paper", "--drain", "2")
+    assert document["architecture"] == architecture
+    assert document["metrics"]["jobs"]["all"]["tasks_started"] > 0
+
+
+def test_pools_of_a_file(alone: Omega, busy: Path, tmp_path: Path) -> None:
+    pools = tmp_path / "pools.yaml"
+    pools.write_text("pools:\n  - name: queue-1\n", encoding="utf-8")
+    document = alone.json("sim", "replay", str(busy), "--pools", str(pools), "--records", str(tmp_path))
+    assert document["pools"]
+    assert {job["pool"] for job in _rows(tmp_path / "jobs.csv")} == {"queue-1"}
+
+
+def test_a_refused_export_comes_after_the_results(alone: Omega, busy: Path, tmp_path: Path) -> None:
+    words = ("sim", "replay", str(busy), "--batsim", str(tmp_path / "jobs.csv"), "--batsim-unit", "3")
+    result = alone.run(*words, code=1)
+    assert "Jain's index" in result.stdout
+    assert result.stderr.splitlines()[-1].startswith("error: export: machine n")
+    assert not (tmp_path / "jobs.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--parquet",), "--parquet is the form of --records DIRECTORY"),
+        (("--batsim-unit", "1"), "--batsim-unit is for --batsim FILE.csv"),
+        (("--scheduler", "nosuch"), "unknown scheduler 'nosuch'; known: batch, mapreduce, service"),
+        (("--scheduler", "batch=0"), "'0' is no number of schedulers; want 1 to 64"),
+        (("--architecture", "two-level"), "scheduler service evicts, and sees only offers in two-level"),
+        (("--batsim", "x.csv", "--batsim-unit", "0"), "--batsim-unit 0: want more than 0"),
+        (("--hours", "0"), "0.0 is not in the range"),
+    ],
+)
+def test_options_that_make_no_sense(alone: Omega, busy: Path, words: tuple[str, ...], said: str) -> None:
+    code = 2 if "sim replay" in said or words[0] in ("--parquet", "--hours") or words == ("--batsim-unit", "1") else 1
+    code = 2 if words[-1] == "batch=0" else code
+    assert said in alone.error("sim", "replay", str(busy), *words, code=code)
+
+
+# Bad traces: named file and row, exit status 1
+
+
+def test_a_directory_that_is_no_trace(alone: Omega, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello\n", encoding="utf-8")
+    assert f"trace {tmp_path}: no trace of a supported format" in alone.error("sim", "replay", str(tmp_path))
+    assert "no such file or directory" in alone.error("sim", "replay", str(tmp_path / "nothing"))
+
+
+def test_a_row_that_is_no_row(alone: Omega, busy: Path) -> None:
+    busy.write_text(busy.read_text(encoding="utf-8").replace("\n4 ", "\nfour ", 1), encoding="utf-8")
+    assert f"{busy}:7" in alone.error("sim", "replay", str(busy))
+    document = alone.json("sim", "replay", str(busy), "--skip-bad-rows")
+    assert document["metrics"]["jobs"]["all"]["jobs"] == 79
+    assert any(f"{busy}:7" in each["places"] for each in document["trace"]["defects"])
+
+
+def test_a_truncated_gzip(alone: Omega, busy: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cut.swf.gz"
+    path.write_bytes(gzip.compress(busy.read_bytes() * 30)[:-40])
+    assert str(path) in alone.error("sim", "replay", str(path))
+
+
+# The published trace
+
+
+@pytest.mark.chaos
+@pytest.mark.server
+@pytest.mark.skipif(not SHARED, reason="OMEGA_SHARED names no folder of published traces")
+def test_the_first_hour_of_the_google_trace_on_twin_and_store(alone: Omega, store_url: str) -> None:
+    path = str(Path(SHARED or "") / "traces" / "google-2011")
+    on_twin = alone.json("sim", "replay", path, "--hours", "1")
+    on_store = alone.json("sim", "replay", path, "--hours", "1", "--store", store_url)
+    assert on_store["digest"] == on_twin["digest"]
+    assert on_twin["residents"] == {"tasks": 144_339, "placed": 132_969, "waiting": 11_370, "on_unknown_machines": 13}
