@@ -128,7 +128,9 @@ def test_other_architectures(alone: Omega, busy: Path, architecture: str) -> Non
 def test_pools_of_a_file(alone: Omega, busy: Path, tmp_path: Path) -> None:
     pools = tmp_path / "pools.yaml"
     pools.write_text("pools:\n  - name: queue-1\n", encoding="utf-8")
-    document = alone.json("sim", "replay", str(busy), "--pools", str(pools), "--records", str(tmp_path))
+    document = alone.json(
+        "sim", "replay", str(busy), "--pools", str(pools), "--hours", "0.05", "--records", str(tmp_path)
+    )
     assert document["pools"]
     assert {job["pool"] for job in _rows(tmp_path / "jobs.csv")} == {"queue-1"}
 
