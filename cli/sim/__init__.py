@@ -20,7 +20,11 @@ command = Lazy(
             "Compare the claims on delay scheduling with measurements: docs/delay-scheduling.md.",
         ),
         "sweep": ("omega.cli.sim.sweep", "Vary parameters, resumably, on all cores or a Dask cluster."),
-        "figure": ("omega.cli.sim.figure", "Draw figure 2 to 10, 15 or 16 of the Omega paper."),
+        "figure": ("omega.cli.sim.figure", "Draw figures 2 to 16 of the Omega paper; 11 to 14 need a trace."),
         "report": ("omega.cli.sim.report", "Compare every claim of the paper with measurements: docs/reproduction.md."),
+        "high-fidelity": (
+            "omega.cli.sim.high_fidelity",
+            "Compare the paper's claims about a trace with measurements: docs/high-fidelity.md.",
+        ),
     },
 )

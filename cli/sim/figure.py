@@ -3,13 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
+from omega.cellstate.errors import BadInput
 from omega.cli import render
 from omega.cli.app import App
 from omega.cli.sim.executor import finish, writable
 from omega.cli.sim.options import FORMS, Several, executor_options, figure_output, machines_of_figure, results_option
+from omega.cli.sim.trace_figure import TraceChoice, trace_figure, trace_options
+
+TRACED = range(11, 15)
+"""Figures that only a trace has."""
 
 
 @click.command(cls=Several, several=("--cluster",))
@@ -23,27 +29,47 @@ from omega.cli.sim.options import FORMS, Several, executor_options, figure_outpu
     help="Simulated days (default: a part of one, which takes minutes; the paper has 7). Error bars need two.",
 )
 @machines_of_figure
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    metavar="DIRECTORY",
+    help="Simulate a trace with the high-fidelity simulator.",
+)
+@trace_options
 @figure_output
 @results_option(None, " (default: results.jsonl beside the figures)")
 @executor_options
 @click.pass_obj
 def command(
     app: App,
+    /,
     *,
     number: int,
     cells: Sequence[str],
     days: float | None,
     machines: int | None,
+    trace: Path | None,
     output: Path,
     results: Path | None,
     where: str | None,
     workers: int | None,
+    **of_trace: Any,
 ) -> None:
-    """Simulate and draw figure NUMBER of the Omega paper: 2 to 10, 15 or 16.
+    """Simulate and draw figure NUMBER of the Omega paper: 2 to 10, 15 or 16, or with --trace 11 to 16.
 
     Finished simulations are not run again: figures 5 and 6 share theirs, and an interrupted command
-    resumes.
+    resumes. The options from --hours to --swim are for traces.
     """
+    if trace is not None:
+        if cells or days or machines:
+            raise click.UsageError("--cluster, --days and --machines are for figures without --trace; use --hours")
+        choice = TraceChoice(trace, **of_trace)
+        trace_figure(app, number, choice, output, results or output / "trace-results.jsonl", where, workers)
+        return
+    if number in TRACED:
+        raise BadInput(f"figure {number}: is drawn from a trace; give --trace DIRECTORY")
+    if given := [name for name, value in of_trace.items() if value and (name, value) != ("constraints", "trace")]:
+        raise click.UsageError(f"--{given[0]} is for runs of a trace; give --trace DIRECTORY")
     from omega.experiments.catalogue import figure
 
     what = figure(number)

@@ -95,7 +95,9 @@ METRICS: dict[str, Metric] = {
     "no_conflict": _share_of_time("first"),
     "conflict_fraction": _quotient("conflicts", "accepted"),
     "wait": _quotient("waited", "begun"),
+    "retries": _quotient("busy", "first"),
 }
+"""Share of time; of first attempts; conflicts ÷ transactions without one; seconds; busyness ÷ no-conflict line."""
 
 
 def resampled(sums: Sums, seed: int = 0, draws: int = DRAWS) -> Floats:

@@ -17,6 +17,10 @@ class Conclusion(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
     UNKNOWN = "not measurable"
+    UNDECIDED = "undecided"
+    """An interval includes a bound of the expectation."""
+    INSUFFICIENT = "insufficient"
+    """Too few jobs."""
     NONE = "no verdict"
     """Figures of a run that is smaller than the claim's."""
 

@@ -107,12 +107,13 @@ def evaluate(
     others, jobs = split(workload, seed)
     background = load([*workload.residents, *others], step, ceil(days * 86_400 / step)) * fill
     for name in POLICIES:
-        yield _run(name, jobs, background, workload.capacity, step)
+        yield run_policy(name, jobs, background, workload.capacity, step)
 
 
-def _run(
+def run_policy(
     name: str, jobs: Sequence[MapReduceJob], background: NDArray[np.float64], capacity: Resources, step: float
 ) -> PolicyResult:
+    """Run jobs, in order of arrival, under a policy; `background` is what others take, every `step` seconds."""
     policy, waiting = POLICIES[name], list(reversed(jobs))
     running: list[_RunningJob] = []
     speedups, use = list[float](), list[list[int]]()

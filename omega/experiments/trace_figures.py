@@ -16,8 +16,6 @@ BATCH_SCHEDULERS = (1, 3)
 SEARCHED = (0.5, 1.5)
 """Decision times between which saturation is searched for, as multiples of the expected one."""
 HALVINGS = 6
-NEVER_BEGUN = 0.01
-"""Schedulers of a kind are saturated when more of its jobs than this have had no attempt at the end."""
 MODES = (("fine", "incremental"), ("fine", "gang"), ("coarse", "incremental"), ("coarse", "gang"))
 AT = 10.0
 """t_job(service) at which claims compare runs (seconds): the point that the paper describes (§5.1)."""
@@ -120,11 +118,20 @@ def _rounded(seconds: float) -> float:
     return float(f"{seconds:.4g}")
 
 
+def load(record: Record, kind: str) -> float:
+    """Return the decision time that arriving jobs need, as a share of the time that the schedulers of a kind have.
+
+    Jobs without an attempt at the end need as much as the others took, retries included.
+    """
+    sums = sums_of([record], kind)
+    jobs, begun, busy = (float(sums.blocks[:, SUMS.index(name)].sum()) for name in ("jobs", "begun", "busy"))
+    left = max(0.0, jobs - begun) * (busy / begun if begun else 0.0)
+    return (busy + left) / (len(sums.blocks) * sums.seconds * sums.schedulers)
+
+
 def overloaded(record: Record, kind: str) -> bool:
-    """Return whether the schedulers of a kind have no time left, or jobs without an attempt at the end."""
-    sums = sums_of([record], kind).blocks.sum(axis=0)
-    jobs, begun = sums[SUMS.index("jobs")], sums[SUMS.index("begun")]
-    return bool(of(record, kind, "busyness") >= SATURATED_BUSYNESS or jobs - begun > max(2, NEVER_BEGUN * jobs))
+    """Return whether the schedulers of a kind are saturated: they need more time than they have, or use all of it."""
+    return load(record, kind) >= 1 or of(record, kind, "busyness") >= SATURATED_BUSYNESS
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,12 +96,18 @@ def _spec(name: str, job: MapReduceJob) -> JobSpec:
 
 
 def load(arrivals: Sequence[Arrival], step: float, ticks: int) -> NDArray[np.float64]:
-    """Return the resources of all jobs every `step` seconds: (ticks, dimensions). Each job runs from its arrival."""
-    changes = np.zeros((ticks + 1, len(DIMENSIONS)))
+    """Return the resources of all jobs every `step` seconds: (ticks, dimensions). Each task runs from its arrival."""
+    dimensions = len(arrivals[0].job.groups[0].need) if arrivals else len(DIMENSIONS)
+    changes = np.zeros((ticks + 1, dimensions))
     for arrival in arrivals:
-        for group in arrival.job.groups:
-            amounts = np.array(group.need, dtype=float) * group.count
-            begin, end = arrival.at_seconds / step, (arrival.at_seconds + group.duration_ms / 1000) / step
-            changes[min(ticks, int(begin))] += amounts
-            changes[min(ticks, int(end))] -= amounts
+        begin = min(ticks, int(arrival.at_seconds / step))
+        for number, group in enumerate(arrival.job.groups):
+            need = np.array(group.need, dtype=float)
+            changes[begin] += need * group.count
+            if arrival.durations:
+                ends = (arrival.at_seconds + arrival.durations[number] / 1e6) / step
+                np.add.at(changes, np.minimum(ticks, ends.astype(np.int64)), -need)
+            else:
+                end = (arrival.at_seconds + group.duration_ms / 1000) / step
+                changes[min(ticks, int(end))] -= need * group.count
     return changes[:ticks].cumsum(axis=0)

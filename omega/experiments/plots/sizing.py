@@ -21,7 +21,7 @@ def faster() -> Figure:
             if policy != "as-asked":
                 times = np.sort(outcome.speedups)
                 shares = np.arange(1, len(times) + 1) / len(times)
-                axes.plot(times, shares, color=COLOURS[policy], linestyle=_line(policy))
+                axes.plot(times, shares, color=COLOURS[policy], linestyle=dashes(policy))
         axes.set_title(f"C, {name}" if name != "as measured" else "C (measured)")
         axes.set_xscale("log")
         axes.set_xlim(0.9, LARGEST)
@@ -31,7 +31,7 @@ def faster() -> Figure:
         axes.set_xlabel("speed-up over requested workers")
         axes.set_ylim(0, 1.02)
     grid[0][0].set_ylabel("cumulative fraction of jobs")
-    below(figure, [handle(each, COLOURS[each], linestyle=_line(each)) for each in POLICIES if each != "as-asked"])
+    below(figure, [handle(each, COLOURS[each], linestyle=dashes(each)) for each in POLICIES if each != "as-asked"])
     return figure
 
 
@@ -48,6 +48,6 @@ def use() -> Figure:
     return figure
 
 
-def _line(policy: str) -> str:
+def dashes(policy: str) -> str:
     """Dashes that distinguish overlapping lines."""
     return {"relative-size": "--", "global-cap": "-."}.get(policy, "-")
