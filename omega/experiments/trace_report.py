@@ -27,8 +27,8 @@ those that run live, one job at a time: batch with first fit in a part of its ow
 apply constraints. The trace tells which tasks want different machines. Its tables of other constraints could not be
 obtained; `--constraints synthetic` draws some. As in the paper, machines do not fail and no task is evicted.
 
-**The split.** Service jobs have priority 9 or more. The authors' split also wants scheduling class 2 or 3, which
-leaves {of_class} here. Figure 13, which is about batch jobs, uses theirs. `--copies` draws more service jobs from those of
+**The split.** Service jobs have priority 9 or more. The authors' split also wants scheduling class 2 or 3: {of_class}
+service jobs here. Figure 13, which is about batch jobs, uses theirs. `--copies` draws more service jobs from those of
 the trace.
 
 **The verdicts.** Brackets hold 95 % bootstrap intervals. A run is cut into 50 parts, and as many are drawn again with
