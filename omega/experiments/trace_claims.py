@@ -77,7 +77,7 @@ class Judged:
         if self.verdict is Conclusion.UNDECIDED:
             return STRADDLES
         if self.verdict is Conclusion.UNKNOWN:
-            return "nothing of it was simulated, or no job was"
+            return "nothing of it was simulated, or what it is compared with never occurred"
         return self.otherwise if self.verdict is Conclusion.FAILS else ""
 
     def as_json(self) -> dict[str, object]:
