@@ -163,7 +163,7 @@ def saturating(records: Sequence[Record], kind: str, t_job: float, t_task: float
     return _interval(value, limit(resampled(sums)))
 
 
-def of_sample(values: Floats, statistic: Callable[[Floats], float], seed: int = 0, draws: int = DRAWS) -> Interval:
+def of_sample(values: Floats, statistic: Callable[[Floats], float], seed: int = 0, draws: int = 500) -> Interval:
     """Return a statistic of independent values with its bootstrap interval; not a number for none."""
     if not len(values):
         return Interval(float("nan"), float("nan"), float("nan"))
