@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -149,13 +149,13 @@ def trace_figure(
     if app.as_json:
         render.document({**outcome.as_json(), "trace": str(choice.trace), "files": files})
         return
-    rows = [
-        (*(f"{value:g}" if isinstance(value, float) else value for value in values.values()),
-         f"{jobs:,}", *(metrics[name].text(form) for name, form in COLUMNS.values()), "saturated" if full else "")
-        for values, jobs, metrics, full in outcome.points()
-    ]  # fmt: skip
-    names = [*(f">{NAMES.get(name, name)}" for name in next(outcome.points())[0])]
-    render.table((*names, ">jobs", *(f">{column}" for column in COLUMNS), ""), rows)
+    rows, names = [], list[str]()
+    for values, jobs, metrics, full in outcome.points():
+        cells = _parameters(values)
+        names = [f">{name}" if name != MODE else name for name in cells]
+        shown = (metrics[name].text(",.0f" if metrics[name].value >= 100 else form) for name, form in METRICS.values())
+        rows.append((*cells.values(), f"{jobs:,}", *shown, "full" if full else ""))
+    render.table((*names, ">jobs", *(f">{column}" for column in METRICS), ""), rows)
     for each in outcome.found:
         render.line(f"{each.schedulers} batch: saturated from between {each.low:.2f} and {each.high:.2f} s a job on")
     print_claims([each.as_json() for each in outcome.judged])
@@ -164,11 +164,20 @@ def trace_figure(
     render.note(f"{outcome.figure.title}: {len(outcome.everything)} simulations of {outcome.kind} jobs, 95 % intervals")
 
 
-COLUMNS = {
+METRICS = {
     "wait (s)": ("wait", ".2f"),
     "conflict fraction": ("conflict_fraction", ".3f"),
     "busyness": ("busyness", ".2f"),
 }
+"""Columns of the table: the metric and its format."""
 NAMES = {
     "t_job_service": "t_job (s)", "t_task_service": "t_task (s)", "t_job_batch": "t_job (s)", "batch": "schedulers",
 }  # a table # fmt: skip
+MODE = "mode"
+
+
+def _parameters(values: dict[str, Any]) -> dict[str, str]:
+    """Return the parameters of a point as columns; simulator, detection and commit share one."""
+    mode = [values[name] for name in ("simulator", "detection", "commit") if name in values]
+    cells = {MODE: mode[0] if mode[0] == "lightweight" else ", ".join(mode[1:])} if mode else {}
+    return cells | {NAMES[name]: f"{value:g}" for name, value in values.items() if name in NAMES}

@@ -142,6 +142,14 @@ def compared(metric: str, records: Sequence[Record], others: Sequence[Record], k
     return _interval(float(_ratio(np.array(_value(metric, above)), _value(metric, below))), values)
 
 
+def difference(metric: str, records: Sequence[Record], others: Sequence[Record], kind: str) -> Interval:
+    """Return by how much a metric is higher in `records` than in `others`, whose jobs are drawn independently."""
+    above, below = sums_of(records, kind), sums_of(others, kind)
+    of = METRICS[metric]
+    values = of(resampled(above), above) - of(resampled(below, seed=1), below)
+    return _interval(_value(metric, above) - _value(metric, below), values)
+
+
 def _value(metric: str, sums: Sums) -> float:
     return float(METRICS[metric](sums.blocks.sum(axis=0, keepdims=True) / sums.runs, sums)[0])
 
