@@ -105,13 +105,18 @@ def batch_schedulers(records: Sequence[Record], found: Sequence[Saturation]) -> 
 def modes(records: Sequence[Record]) -> Figure:
     """Figure 14: conflict fraction and busyness of service jobs over t_job(service), by detection and commit."""
     figure, grid = sheet(1, 2, width=4.2, height=2.9)
+    looks: list[Any] = [{"markersize": 10, "markerfacecolor": "none"}, {"linestyle": "--"}] * 2
     for axes, metric in zip(grid[0], ("conflict_fraction", "busyness"), strict=True):
         for place, (detection, commit) in enumerate(MODES):
             line = where(records, detection=detection, commit=commit)
-            _line(axes, line, "t_job_service", metric, "service", colour=PALETTE[place], place=place)
+            look = {"marker": MARKS[place], **looks[place]}
+            _line(axes, line, "t_job_service", metric, "service", colour=PALETTE[place], look=look)
         _finish(axes, "t_job(service) (s)", metric)
     names = [f"{detection}, {'all or nothing' if commit == 'gang' else commit}" for detection, commit in MODES]
-    below(figure, [*(handle(name, PALETTE[i], MARKS[i]) for i, name in enumerate(names)), _crosses()], columns=3)
+    handles = [handle(name, PALETTE[i], MARKS[i], looks[i].get("linestyle", "-")) for i, name in enumerate(names)]
+    for entry in handles[::2]:
+        entry.set(markersize=10, markerfacecolor="none")
+    below(figure, [*handles, _crosses()], columns=3)
     return figure
 
 
@@ -128,10 +133,11 @@ def _line(
         return
     x, found, full = zip(*shown, strict=True)
     y = [each.value for each in found]
-    errors = None if look else [[max(0.0, v.value - v.low) for v in found], [max(0.0, v.high - v.value) for v in found]]
+    bare = look is NO_CONFLICT
+    errors = None if bare else [[max(0.0, v.value - v.low) for v in found], [max(0.0, v.high - v.value) for v in found]]
     marker = MARKS[list(LINES).index(kind) if place is None else place]
     axes.errorbar(x, y, yerr=errors, color=colour, elinewidth=1.0, capsize=2, **(look or {"marker": marker}))
-    if not look:
+    if not bare:
         lost = [(a, b) for a, b, is_full in zip(x, y, full, strict=True) if is_full]
         if lost:
             axes.plot(*zip(*lost, strict=True), linestyle="", marker="x", color=RED, markersize=8, zorder=5)
