@@ -110,11 +110,11 @@ def resampled(sums: Sums, seed: int = 0, draws: int = DRAWS) -> Floats:
     no longer trace. Runs with equally many blocks and the same seed take the same blocks, so that they can be compared.
     """
     number = len(sums.blocks)
-    return np.asarray(_counts(number, number // sums.runs, seed, draws) @ sums.blocks)
+    return np.asarray(_counts(number, number // sums.runs, seed=seed, draws=draws) @ sums.blocks)
 
 
 @lru_cache(maxsize=4)
-def _counts(number: int, taken: int, seed: int, draws: int) -> Floats:
+def _counts(number: int, taken: int, *, seed: int, draws: int) -> Floats:
     """Return how often each of `number` blocks is taken: (draws, number)."""
     rng = array_stream(seed, "bootstrap")
     return rng.multinomial(taken, np.full(number, 1 / number), size=draws).astype(float)

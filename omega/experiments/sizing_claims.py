@@ -4,8 +4,8 @@ from math import inf
 
 import numpy as np
 
+from omega.experiments.judged import Judged
 from omega.experiments.mapreduce import POLICIES
-from omega.experiments.trace_claims import Judged
 from omega.experiments.trace_mapreduce import MapReduceOutcome
 
 BUSY = 0.6
@@ -20,27 +20,8 @@ SMALL_JOBS = (
 
 def judged(outcome: MapReduceOutcome) -> list[Judged]:
     """Judge all claims about the sizing policies."""
-    fitted = "" if outcome.form.swim else FITTED
-    benefit = Judged(
-        "hifi-mapreduce-benefit", 15, "50 to 70 % of the MapReduce jobs gain from more workers", "Omega §6, fig. 15",
-        "0.5 to 0.7 of the jobs are faster under max-parallelism", SMALL_JOBS, fitted,
-    )  # fmt: skip
-    faster = Judged(
-        "hifi-mapreduce-faster", 15, "The 80th percentile is 3 to 4 times as fast under max-parallelism",
-        "Omega §6, fig. 15", "3 to 4 times", SMALL_JOBS, fitted,
-    )  # fmt: skip
-    relative = Judged(
-        "hifi-mapreduce-relative", 15, "Relative job size brings no more than max-parallelism", "Omega §6, fig. 15",
-        "80th percentile at most that of max-parallelism",
-    )  # fmt: skip
-    cap = Judged(
-        "hifi-mapreduce-cap", 15, "A global cap brings little on a cell above 60 %", "Omega §6, fig. 15",
-        "at most 0.1 of the jobs gain where more than 60 % is used",
-    )  # fmt: skip
-    small = Judged(
-        "hifi-mapreduce-cap-small", 15, "On D a global cap does as well as max-parallelism", "Omega §6, fig. 15",
-        "80th percentile within 10 %, and the cap is reached", "the cap is never reached, which confirms nothing",
-    )  # fmt: skip
+    claims = _claims(FITTED if outcome.form.swim is None else "")
+    benefit, faster, relative, cap, small, varies = claims
     for cell, results in outcome.results.items():
         jobs = min(len(result.speedups) for result in results.values())
         used = float(results["as-asked"].use.mean(axis=0).max())
@@ -57,15 +38,62 @@ def judged(outcome: MapReduceOutcome) -> list[Judged]:
             near = 0.9 * most.value <= capped.value <= 1.1 * most.value
             reached = not np.array_equal(results[CAP].use, results[MOST].use)
             small.want(f"{capped.text()} beside {most.text()}", holds=near and reached)
-        for each in (benefit, faster, relative, cap, small):
+        for each in claims:
             each.fewest = jobs if each.fewest is None else min(jobs, each.fewest)
-    varies = Judged(
-        "hifi-mapreduce-varies", 16, "Utilisation of C varies most under max-parallelism", "Omega §6, fig. 16",
-        "standard deviation of cpu in use larger than under every other policy",
-        "MapReduce jobs are a small part of the cell, whose use changes more by itself",
-    )  # fmt: skip
     points = {policy: outcome.variation("C", policy) for policy in POLICIES}
     largest = points[MOST].value > max(value.value for policy, value in points.items() if policy != MOST)
     varies.want("; ".join(f"{policy} {value.text()}" for policy, value in points.items()) + " points", holds=largest)
-    varies.fewest = benefit.fewest
+    return claims
+
+
+def _claims(fitted: str) -> list[Judged]:
+    """Return the claims, nothing measured of them."""
+    benefit = Judged(
+        name="hifi-mapreduce-benefit",
+        figure=15,
+        claim="50 to 70 % of the MapReduce jobs gain from more workers",
+        source="Omega §6, fig. 15",
+        expectation="0.5 to 0.7 of the jobs are faster under max-parallelism",
+        otherwise=SMALL_JOBS,
+        fitted=fitted,
+    )
+    faster = Judged(
+        name="hifi-mapreduce-faster",
+        figure=15,
+        claim="The 80th percentile is 3 to 4 times as fast under max-parallelism",
+        source="Omega §6, fig. 15",
+        expectation="3 to 4 times",
+        otherwise=SMALL_JOBS,
+        fitted=fitted,
+    )
+    relative = Judged(
+        name="hifi-mapreduce-relative",
+        figure=15,
+        claim="Relative job size brings no more than max-parallelism",
+        source="Omega §6, fig. 15",
+        expectation="80th percentile at most that of max-parallelism",
+    )
+    cap = Judged(
+        name="hifi-mapreduce-cap",
+        figure=15,
+        claim="A global cap brings little on a cell above 60 %",
+        source="Omega §6, fig. 15",
+        expectation="at most 0.1 of the jobs gain where more than 60 % is used",
+    )
+    small = Judged(
+        name="hifi-mapreduce-cap-small",
+        figure=15,
+        claim="On D a global cap does as well as max-parallelism",
+        source="Omega §6, fig. 15",
+        expectation="80th percentile within 10 %, and the cap is reached",
+        otherwise="the cap is never reached, which confirms nothing",
+    )
+    varies = Judged(
+        name="hifi-mapreduce-varies",
+        figure=16,
+        claim="Utilisation of C varies most under max-parallelism",
+        source="Omega §6, fig. 16",
+        expectation="standard deviation of cpu in use larger than under every other policy",
+        otherwise="MapReduce jobs are a small part of the cell, whose use changes more by itself",
+    )
     return [benefit, faster, relative, cap, small, varies]

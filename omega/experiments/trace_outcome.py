@@ -7,6 +7,7 @@ from typing import Any
 from omega.experiments import trace_claims as claims
 from omega.experiments.bootstrap import Interval, interval, sums_of
 from omega.experiments.experiment import at
+from omega.experiments.judged import Judged
 from omega.experiments.results import Record
 from omega.experiments.trace_figures import (
     BATCH_SCHEDULERS,
@@ -41,7 +42,7 @@ class TraceOutcome:
     """Runs of the lightweight simulator on the same cell (figure 14)."""
     found: Sequence[Saturation]
     """Where batch schedulers saturate (figure 13)."""
-    judged: Sequence[claims.Judged]
+    judged: Sequence[Judged]
 
     @property
     def kind(self) -> str:
@@ -91,7 +92,7 @@ def simulated_figure(figure: TraceFigure, form: TraceForm, simulate: Simulate) -
     """Simulate a figure and judge its claims. Raises BadInput."""
     records, light = simulate(figure.runs(form)), list[Record]()
     found: list[Saturation] = []
-    judged: list[claims.Judged] = []
+    judged: list[Judged] = []
     if figure.number == 11:
         judged = claims.of_figure_11(records)
     elif figure.number == 12:

@@ -5,18 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from omega.experiments.bootstrap import sums_of
+from omega.experiments.judged import Judged
 from omega.experiments.plots.trace_sizing import TITLES
 from omega.experiments.results import Record
 from omega.experiments.sources import program_version, sources_digest
-from omega.experiments.trace_claims import Judged
 from omega.experiments.trace_mapreduce import MapReduceOutcome
 from omega.experiments.trace_outcome import TraceOutcome
 
+PAGES = {name: f"{name}.md" for name in ("reproduction",)}
+"""Pages beside this one."""
 OPENING = """# The Omega paper's high-fidelity simulator, reproduced
 
 This page compares claims of the Omega paper (Schwarzkopf, Konwinski, Abd-El-Malek, Wilkes, EuroSys 2013) about figures
-11 to 16 (§5, §6) with simulations of a published trace. Figures 2 to 10 are on [another page](reproduction.md). The
-following command simulates, draws the figures and writes the page:
+11 to 16 (§5, §6) with simulations of a published trace. Figures 2 to 10 are on [another page]({pages[reproduction]}).
+The following command simulates, draws the figures and writes the page:
 
 ```
 {command}
@@ -64,7 +66,10 @@ def page(
     claims = [*(claim for each in outcomes for claim in each.judged), *judged]
     about = outcomes[0].form.start.workload()[0].about.replace("\n", ". ") + "."
     of_class = next(f"{sums_of(each.records[:1], 'service').jobs:,}" for each in outcomes if each.figure.number == 13)
-    lines = [OPENING.format(command=command, about=about, of_class=of_class), _summary(claims, records, revision)]
+    lines = [
+        OPENING.format(pages=PAGES, command=command, about=about, of_class=of_class),
+        _summary(claims, records, revision),
+    ]
     for each in outcomes:
         lines += _section(each, figures)
     for number, title in TITLES.items():
