@@ -1,8 +1,8 @@
 """Where the primary of a store is now: as Sentinels say, or as the nodes of a Cluster do for the slot of a cell."""
 
 import time
-from collections import Counter
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Protocol
 
 import redis
@@ -16,8 +16,8 @@ ASK_SECONDS = 0.5
 """Maximum wait for the answer of one Sentinel or node."""
 
 
-AGREE = 2
-"""Number of equal answers of Sentinels that count without asking the others."""
+ENOUGH = 2
+"""Number of answers of Sentinels after which the others are not asked."""
 
 
 class Primary(Protocol):
@@ -36,36 +36,38 @@ class OfSentinels:
     def __init__(self, address: Address, options: dict[str, Any]) -> None:
         """`options`: of connections to a Sentinel."""
         user, password = address.sentinel_login
-        login = {"username": user, "password": password} if password else {}
-        self._name, self._answered = address.name, address.nodes
+        login: dict[str, Any] = {"username": user, "password": password} if password else {}
+        self._name, self._order = address.name, list(address.nodes)
         self._sentinels: dict[Node, Any] = {
             (host, port): redis.Redis(host=host, port=port, **options, **login) for host, port in address.nodes
         }
 
     def find(self) -> Node:
-        """Ask the Sentinels until two agree, or all were asked; then the answer that most gave counts.
-
-        They name the next primary from its promotion on, while the list of all that they watch still has the last one.
-        """
-        named, wrong = Counter[Node](), list[str]()
-        for node in sorted(self._sentinels, key=lambda each: each not in self._answered):
+        """Ask the Sentinels until two answered; where they disagree, the one with the newer configuration counts."""
+        known, wrong = list[tuple[int, Node]](), list[str]()
+        for node in list(self._order):
             try:
-                answer: Any = self._sentinels[node].execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._name)
-            except (redis.RedisError, OSError) as error:
+                known.append(self._ask(self._sentinels[node]))
+            except (redis.RedisError, OSError, ValueError) as error:
                 wrong.append(f"{node[0]}:{node[1]}: {_short(error)}")
-                self._answered = tuple(each for each in self._answered if each != node)
-                continue
-            self._answered = (*(each for each in self._answered if each != node), node)
-            if answer:
-                host, port = (each.decode() if isinstance(each, bytes) else each for each in answer)
-                named[str(host), int(port)] += 1
-                if named[str(host), int(port)] == AGREE:
-                    break
-            else:
-                wrong.append(f"{node[0]}:{node[1]} does not know it")
-        if not named:
+                self._order.remove(node)
+                self._order.append(node)
+            if len(known) == ENOUGH:
+                break
+        if not known:
             raise redis.ConnectionError(f"no Sentinel knows a primary named {self._name!r} ({'; '.join(wrong)})")
-        return named.most_common(1)[0][0]
+        return max(known, key=itemgetter(0))[1]
+
+    def _ask(self, sentinel: Any) -> tuple[int, Node]:
+        """Return the epoch of a Sentinel's configuration, and the primary.
+
+        It names the next primary from its promotion on, while the list of all that it watches still has the last one.
+        """
+        answer = sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._name)
+        if not answer:
+            raise ValueError("does not know it")
+        host, port = (each.decode() if isinstance(each, bytes) else each for each in answer)
+        return int(sentinel.sentinel_master(self._name)["config-epoch"]), (str(host), int(port))
 
     def close(self) -> None:
         """Close the connections to the Sentinels."""

@@ -103,7 +103,10 @@ class Sentinels:
 
     def primary(self) -> Server:
         """Return the server that the Sentinels name."""
-        _, port = self.sentinels[0].client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", PRIMARY)
+        return self._named_by(self.sentinels[0])
+
+    def _named_by(self, sentinel: Server) -> Server:
+        _, port = sentinel.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", PRIMARY)
         return next(each for each in self.servers if each.port == int(port))
 
     def fail_over(self) -> Server:
@@ -113,8 +116,8 @@ class Sentinels:
         return self.next_after(old)
 
     def next_after(self, old: Server) -> Server:
-        """Wait until another server is the primary, and return it."""
-        until(lambda: self.primary() is not old)
+        """Wait until another server is the primary for all Sentinels, and return it."""
+        until(lambda: all(self._named_by(each) is not old for each in self.sentinels))
         new = self.primary()
         until(lambda: new.client.info("replication")["role"] == "master")
         return new
