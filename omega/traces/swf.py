@@ -26,6 +26,7 @@ from omega.workload.workload import Arrival, Workload
 FIELDS = 18
 CPU = Dimensions(("cpu",))
 COMPLETED, PARTIAL, CANCELLED = 1, (2, 3, 4), 5
+_COUNT = re.compile(r"\s*(\d{1,3}(?:,\d{3})+|\d{1,12})")
 _HEADER = re.compile(r";\s*([A-Za-z]+)\s*:\s*(.*)")
 _MOST = 9 * 10**10
 EXTRA, OUT_OF_ORDER, PARTIAL_ROW, TWICE, NEVER_STARTED = (
@@ -96,8 +97,9 @@ class SwfLog:
     def number(self, name: str) -> int | None:
         """Return the first whole number above 0 of a comment; None without one."""
         for text in self.header.get(name, ()):
-            if (found := re.match(r"\s*(\d+)", text)) and int(found[1]) > 0:
-                return int(found[1])
+            found = _COUNT.match(text)
+            if found and (count := int(found[1].replace(",", ""))) > 0:
+                return count
         return None
 
 

@@ -48,6 +48,14 @@ def test_jobs_without_a_row_and_parts_without_rows_are_counted(tmp_path: Path) -
         traced(tmp_path)
 
 
+def test_events_after_the_end_of_the_trace_are_left_out(tmp_path: Path) -> None:
+    rows = [task(at(1), 1, 0, SUBMIT), on(5, task(at(2), 1, 0, SCHEDULE)), task(at(9), 2, 0, SUBMIT)]
+    write_trace(tmp_path, [], [*rows, on(5, task(2**63 - 1, 1, 0, FINISH))])
+    trace = traced(tmp_path)
+    assert counts(trace) == {"after-end": 1, "no-end": 1, "never-ran": 1}
+    assert trace.seconds == 9
+
+
 def window(directory: Path, rows: list[Row], jobs: list[Row], number: int = 7) -> None:
     write_trace(directory, [], [])
     for table, given in (("task_events", rows), ("job_events", jobs)):

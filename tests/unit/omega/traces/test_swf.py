@@ -154,6 +154,7 @@ def test_archives_contain_comments_anywhere_extra_columns_and_disorder(tmp_path:
     [
         ("; MaxNodes: 3\n", {}, [1, 1, 1]),
         ("; MaxProcs: 4 (of 8)\n", {}, [1, 1, 1, 1]),
+        ("; MaxNodes: 2\n; MaxProcs: 1,200\n", {}, [600, 600]),
         ("; MaxProcs: 5\n", {"processors": 2}, [2, 2, 1]),
         ("", {}, [1, 1]),  # as many as the largest job
         ("; MaxNodes: 9\n; MaxProcs: 2\n", {}, [1, 1]),
