@@ -8,7 +8,7 @@ from omega.cellstate.digest.values import MOST_BYTES, MOST_FACTS, MOST_VERSIONS,
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
 from omega.cellstate.redis.reads import RedisReads, facts_of
-from omega.cellstate.replies import NewestFacts
+from omega.cellstate.replies import LogEntry, NewestFacts
 
 if TYPE_CHECKING:
     from omega.cellstate.replies import Fact
@@ -17,8 +17,21 @@ AT_ONCE, FEW = 64, 4
 """Entries of the log per read: a few hundred kilobytes where they are long; of a first read, which shows their size."""
 
 
+def entry_of(key: bytes, fields: Mapping[bytes, bytes]) -> LogEntry:
+    """Return an entry of the log with its texts."""
+    texts = {name: fields.get(name.encode(), b"").decode() for name in ("by", "facts", "basis", "settings")}
+    return LogEntry(version=int(key.partition(b"-")[0]), at_ms=int(fields[b"at"]), **texts)
+
+
 class RedisDigest(RedisReads):
     """Records that outlive the log; see `Cell` for the methods of the port."""
+
+    @override
+    def log_entries(self, since: int = 0, most: int = 1000) -> list[LogEntry]:
+        entries = self._command(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
+        return [
+            entry for key, fields in entries if (entry := self._record("log", key, entry_of, key, fields)) is not None
+        ]
 
     @override
     def undigested(self, most: int) -> Undigested:

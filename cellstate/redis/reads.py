@@ -14,7 +14,7 @@ from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import RedisCalls
 from omega.cellstate.refused_writes import why_writes_are_refused
-from omega.cellstate.replies import Fact, KindUse, LogEntry
+from omega.cellstate.replies import Fact, KindUse
 from omega.cellstate.sums import TOTALS
 from omega.cellstate.transaction import Basis, Intake, Position
 
@@ -286,12 +286,6 @@ class RedisReads(RedisCalls):
         read = (self._record("log", key, facts_of, key, fields, kinds) for key, fields in entries)
         return [fact for facts in read for fact in facts or ()]
 
-    @override
-    def log_entries(self, since: int = 0, most: int = 1000) -> list[LogEntry]:
-        entries = self._command(self.client.xrange, self._prefix + "log", min=f"{since + 1}-0", max="+", count=most)
-        read = (self._record("log", key, entry_of, key, fields) for key, fields in entries)
-        return [entry for entry in read if entry is not None]
-
     def job_id(self, name: str) -> str | None:
         """Return the id of the live job of a name."""
         job_id = self.ids_by_name([name]).get(name)
@@ -374,12 +368,6 @@ def _incarnation(record: bytes) -> int:
 
 def _kind(text: bytes, size: int) -> KindUse:
     return KindUse(*records.read_kind(text.decode(), size))
-
-
-def entry_of(key: bytes, fields: Mapping[bytes, bytes]) -> LogEntry:
-    """Return an entry of the log with its texts."""
-    texts = {name: fields.get(name.encode(), b"").decode() for name in ("by", "facts", "basis", "settings")}
-    return LogEntry(version=int(key.partition(b"-")[0]), at_ms=int(fields[b"at"]), **texts)
 
 
 def facts_of(key: bytes, fields: Mapping[bytes, bytes], kinds: Container[str] | None) -> list[Fact]:

@@ -11,6 +11,7 @@ command = Lazy(
         "status": ("omega.cli.cell.status", "Summarize a cell: machines, use, jobs, schedulers, limits, conflicts."),
         "verify": ("omega.cli.cell.verify", "Check every invariant; exit 1 on a violation."),
         "record": ("omega.cli.cell.record", "Record what happens in a cell to a file, for what-if questions."),
+        "backtest": ("omega.cli.cell.backtest", "Run a recording again under other settings, and compare."),
         "limits": ("omega.cli.cell.limits", "Show or set limits on all jobs of a kind."),
         "delete": ("omega.cli.cell.lifecycle:delete", "Delete a cell and everything in it."),
     },

@@ -21,7 +21,7 @@ MILLISECOND = 1_000
 """Microseconds of a millisecond."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class DurationCounts:
     """Tasks by how their duration is known."""
 

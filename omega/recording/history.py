@@ -29,7 +29,7 @@ class TaskRun:
     """Whether it ran when the recording began."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Decisions:
     """Calls of a kind's schedulers: transactions, those with a conflict, those without, and the time of decisions."""
 

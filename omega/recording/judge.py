@@ -29,7 +29,7 @@ _STOPS = frozenset({"speculate", "unneeded", "promote", "restore", "reset"})
 """Facts that the judgement does not follow: it ends there."""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Judgement:
     """Result of judging again. `differences`: the first ones; `left_out`: transactions not judged, by reason."""
 

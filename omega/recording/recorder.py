@@ -22,7 +22,7 @@ PAGE = 500
 _SUBMISSIONS = ("submit ", "submits ")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Progress:
     """What a recorder has written so far.
 

@@ -1,0 +1,158 @@
+"""Answers to what-if questions: runs of a recording under its own and under other settings, and the checks behind."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from omega.cellstate.errors import BadInput, Refused
+from omega.pools import file as pool_file
+from omega.recording.history import History, history_of
+from omega.recording.judge import Judgement, judge
+from omega.recording.recording import Recording, load
+from omega.simulation.run import Simulation
+from omega.simulation.settings import Settings
+from omega.traces.recording import trace_of
+from omega.traces.trace import Trace
+from omega.what_if.metrics import Measured, happened, replayed, tolerance
+from omega.what_if.schedulers import Change, Setup, built, changed, recorded
+from omega.workload.workload import Workload
+
+DAY = 86_400
+CANNOT_TELL = "cannot tell"
+Told = Callable[[str], object]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run of the recording: its change, its metrics (medians over the seeds), and the first seed's measurements."""
+
+    change: Change
+    metrics: Mapping[str, float]
+    measured: Measured
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """The runs of one recording, and the two checks behind them."""
+
+    recording: Recording
+    trace: Trace
+    setups: Mapping[str, Setup]
+    judgement: Judgement
+    happened: Measured
+    base: Run
+    runs: Sequence[Run] = ()
+    seeds: int = 1
+
+    def agrees(self, metric: str) -> bool:
+        """Check 2: whether the run under the recorded settings agrees with what happened."""
+        real = self.happened.metrics[metric]
+        return abs(self.base.metrics[metric] - real) <= tolerance(metric).of(real)
+
+    def effect(self, run: Run, metric: str) -> float | None:
+        """Return the effect of a change on a metric; None when it cannot be told."""
+        if not self.agrees(metric):
+            return None
+        before = self.base.metrics[metric]
+        effect = run.metrics[metric] - before
+        return effect if abs(effect) > tolerance(metric).of(before) else None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        names = list(self.happened.metrics)
+        return {
+            "recording": str(self.recording.path), "cell": self.recording.cell, "seconds": self.trace.seconds,
+            "notes": [*self.recording.notes(), *self.base.notes],
+            "defects": {each.rule: each.count for each in self.trace.defects},
+            "judgement": self.judgement.as_json(), "seeds": self.seeds,
+            "schedulers": {
+                kind: {"number": each.number, "t_job": each.t_job, "settings": dict(each.settings)}
+                for kind, each in self.setups.items()
+            },
+            "happened": dict(self.happened.metrics), "as_recorded": dict(self.base.metrics),
+            "agrees": {name: self.agrees(name) for name in names},
+            "tolerance": {name: tolerance(name).of(self.happened.metrics[name]) for name in names},
+            "runs": [
+                {
+                    "change": dict(run.change.words), "metrics": dict(run.metrics), "notes": list(run.notes),
+                    "effect": {name: self.effect(run, name) for name in names},
+                }
+                for run in self.runs
+            ],
+        }  # fmt: skip
+
+
+@dataclass
+class Questions:
+    """A recording that questions are asked of. Raises BadInput for a file that is none."""
+
+    path: Path
+    seeds: int = 3
+    told: Told = str
+    """Called with what is being done."""
+    recording: Recording = field(init=False)
+    history: History = field(init=False)
+    trace: Trace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.told("reading the recording")
+        self.recording = load(self.path)
+        try:
+            self.history = history_of(self.recording.longest)
+        except (ValueError, IndexError, KeyError) as error:
+            raise BadInput(f"recording {self.path}: its log cannot be read: {error}; record again") from None
+        self.trace = trace_of(self.recording, self.history)
+        if self.trace.seconds <= 0 or not self.trace.workload.machines:
+            raise BadInput(f"recording {self.path}: has nothing but a picture; record for longer")
+
+    def ask(self, changes: Sequence[Change]) -> Answers:
+        """Judge the recording, run it as recorded and with each change. Raises Refused when check 1 fails."""
+        self.told("judging its transactions again")
+        judgement = judge(self.recording.longest, self.recording.dimensions)
+        if not judgement.ok:
+            what = f"{judgement.wrong} differences between recording and twin, the first: {judgement.differences[0]}"
+            raise Refused(f"recording {self.path}: {what}; no question can be answered")
+        setups = recorded(self.history)
+        base = self._run(setups, Change())
+        runs = [self._run(changed(setups, change), change) for change in changes]
+        return Answers(
+            recording=self.recording, trace=self.trace, setups=setups, judgement=judgement,
+            happened=happened(self.history, self.trace.workload), base=base, runs=runs, seeds=self.seeds,
+        )  # fmt: skip
+
+    def _run(self, setups: Mapping[str, Setup], change: Change) -> Run:
+        workload = self._with_pools(change)
+        measured, notes = list[Measured](), list[str]()
+        for seed in range(self.seeds):
+            self.told(f"{change.label}, seed {seed}")
+            schedulers, notes = built(setups)
+            settings = Settings(
+                days=self.trace.seconds / DAY, seed=seed,
+                batch_schedulers=max(1, setups["batch"].number if "batch" in setups else 1),
+                service_schedulers=max(1, setups["service"].number if "service" in setups else 1),
+            )  # fmt: skip
+            result = Simulation(workload, settings, own=schedulers, records=True).run()
+            measured.append(replayed(workload, result, self.trace.seconds))
+        metrics = {name: median(each.metrics[name] for each in measured) for name in measured[0].metrics}
+        return Run(change=change, metrics=metrics, measured=measured[0], notes=notes)
+
+    def _with_pools(self, change: Change) -> Workload:
+        word = change.words.get("pools")
+        workload = self.trace.workload
+        if word is None:
+            return workload
+        from omega.cellstate.pools import Pools  # noqa: PLC0415 - few questions change pools
+
+        pools = Pools() if word == "none" else pool_file.read(Path(word), workload.dimensions)[0]
+        return replace(workload, pools=pools)
+
+
+def each_combination(varied: Mapping[str, Sequence[str]]) -> list[Change]:
+    """Return a change for each combination of values, the last name varying fastest."""
+    changes: list[dict[str, str]] = [{}]
+    for name, words in varied.items():
+        changes = [{**before, name: word} for before in changes for word in words]
+    return [Change(words=each) for each in changes if each]
