@@ -1,6 +1,7 @@
 """``omega cell record``: record what happens in a cell, for what-if questions."""
 
 import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,6 +88,7 @@ class _Following:
         """Record; returns the last frame."""
         start = time.monotonic()
         why = "time"
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
         try:
             self.recorder.begin()
             render.note(f"recording from version {self.recorder.progress.version:,}; Ctrl-C ends it")
