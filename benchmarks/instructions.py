@@ -66,8 +66,8 @@ def measure(settings: Settings) -> Document:
     if not countable():
         raise StoreError("valgrind is not on PATH; install it to count instructions")
     about = computer()
-    with _counted_server() as (store, counter):
-        work = _Work(store, settings)
+    with counted_server() as (store, counter):
+        work = Work(store, settings)
         rows = []
         for name in settings.forms:
             figures = work.count(FORMS[name], counter)
@@ -86,7 +86,7 @@ def countable() -> bool:
     return all(shutil.which(name) for name in ("valgrind", "callgrind_control"))
 
 
-class _Work:
+class Work:
     """A cell with machines, residents and a scheduler; the jobs that are counted."""
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -99,18 +99,18 @@ class _Work:
         self.position, self.number, self.next_machine, self.jobs = self.cell.sync(Position()).position, 0, 0, 0
         self.after = self.at_hand = 0
         residents = int(settings.machines * RESIDENTS_PER_MACHINE)
-        self._place(FORMS["packed"], self._submit(FORMS["packed"], residents))
+        self.place(FORMS["packed"], self.submit(FORMS["packed"], residents))
 
-    def count(self, form: JobForm, counter: "_Counter") -> dict[str, int]:
+    def count(self, form: JobForm, counter: "Counter") -> dict[str, int]:
         """Return instructions per job: all, and those of placing (receipt of its tasks included) and ending it."""
         jobs = max(form.per_call, int(self.settings.jobs * form.share))
-        self._end(self._place(form, self._submit(form, form.per_call)))  # scripts and lists are there afterwards
-        names = self._submit(form, jobs)
+        self.end(self.place(form, self.submit(form, form.per_call)))  # scripts and lists are there afterwards
+        names = self.submit(form, jobs)
         counter.start()
-        endings = self._place(form, names)
+        endings = self.place(form, names)
         placing = counter.stop()
         counter.start()
-        self._end(endings)
+        self.end(endings)
         ending = counter.stop()
         return {
             "per_job": round((placing + ending) / jobs),
@@ -119,7 +119,8 @@ class _Work:
             "jobs": jobs,
         }
 
-    def _submit(self, form: JobForm, jobs: int) -> list[str]:
+    def submit(self, form: JobForm, jobs: int) -> list[str]:
+        """Submit jobs; returns their names."""
         names = [f"{self.jobs + i:x}" for i in range(jobs)]
         self.jobs += jobs
         group, gang = (TaskGroup(NEED, TASKS, 60_000),), Gang.YES if form.gang else Gang.NO
@@ -128,7 +129,8 @@ class _Work:
             self.cell.submit(specs, now_ms(), "bench")
         return names
 
-    def _place(self, form: JobForm, names: Sequence[str]) -> list[TaskEnd]:
+    def place(self, form: JobForm, names: Sequence[str]) -> list[TaskEnd]:
+        """Place jobs and receive their tasks; returns the endings of these. Raises StoreError for a rejected claim."""
         mode = Mode.GANG if form.gang else Mode.INCREMENTAL
         count, endings = TASKS // form.machines, list[TaskEnd]()
         for part in chunks(names, form.per_call):
@@ -159,12 +161,13 @@ class _Work:
             return None
         return Intake("bench", (Ask(1, self.after, most - self.at_hand),), most, "1" * BUCKETS)
 
-    def _end(self, endings: Sequence[TaskEnd]) -> None:
+    def end(self, endings: Sequence[TaskEnd]) -> None:
+        """End tasks. Raises StoreError when none ended."""
         if sum(self.cell.end(endings, now_ms(), BENCH_EXECUTOR)) == 0:
             raise StoreError("no task of the measured cell ended")
 
 
-class _Counter:
+class Counter:
     """Counts instructions of a server under callgrind."""
 
     def __init__(self, pid: int, out: Path) -> None:
@@ -195,14 +198,14 @@ class _Counter:
 
 
 @contextmanager
-def _counted_server() -> Iterator[tuple[Store, _Counter]]:
+def counted_server() -> Iterator[tuple[Store, Counter]]:
     """Run a server under callgrind, without persistence and with the C library's allocator."""
     directory = server_directory()
     out = directory / "callgrind.out"
     under = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}"]
     with own_server(directory, under=under) as url:
         store = Store(url, "bench", own=True, directory=directory)
-        yield store, _Counter(store.pids()["server"], out)
+        yield store, Counter(store.pids()["server"], out)
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ from omega.cellstate.errors import BadInput
 from omega.traces.alibaba import AlibabaReader
 from omega.traces.google import GoogleReader
 from omega.traces.google_parts import WIDTHS
+from omega.traces.recording import RecordingReader
 from omega.traces.swf import SwfReader
 from omega.traces.swim import SwimReader
 from omega.traces.trace import Trace, TraceOptions, TraceReader
 
 GOOGLE = GoogleReader()
-READERS: tuple[TraceReader, ...] = (GOOGLE, AlibabaReader(), SwfReader(), SwimReader())
+READERS: tuple[TraceReader, ...] = (RecordingReader(), GOOGLE, AlibabaReader(), SwfReader(), SwimReader())
 """Readers in the order in which they are asked."""
 MOST_ENTRIES = 100
 """Entries of a directory that are looked at for traces."""
