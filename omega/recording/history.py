@@ -67,7 +67,7 @@ class History:
 
 _OTHERS = frozenset(
     {"join", "machine", "limit", "pool", "trees", "enlist", "leave", "lapse", "hold", "release", "stop", "resize",
-     "gate", "pass", "speculate"}
+     "gate", "pass", "speculate", "update"}
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from omega.cellstate.errors import BadInput
 from omega.cellstate.model import BUDGET, Gang, GroupStatus, Job, JobSpec, JobState, TaskGroup
 from omega.cellstate.schema import GROUP_SPEC, SPEC
 
@@ -64,7 +65,10 @@ def spec_of(job: Job) -> JobSpec:
         for group, given in zip(job.groups, own, strict=False)
     )  # fmt: skip
     words = {name: value for name, value in job.spec.items() if name in _OF_JOBS}
-    return JobSpec(
-        id=job.id, name=job.name, kind=job.kind, groups=groups, precedence=job.precedence, gang=job.gang, spec=words,
-        gang_min=job.gang_min,
-    )  # fmt: skip
+    spec: dict[str, Any] = {
+        "id": job.id, "name": job.name, "kind": job.kind, "groups": groups, "precedence": job.precedence, "spec": words
+    }  # fmt: skip
+    try:
+        return JobSpec(**spec, gang=job.gang, gang_min=job.gang_min)
+    except BadInput:  # it has fewer tasks now than its gang needs
+        return JobSpec(**spec)

@@ -168,7 +168,9 @@ class _Judging:
         elif word == "late":
             restored.drop(words[3], int(words[4]), spans(words[5]))
         elif word == "resize":
-            restored.resize(words[1], int(words[2]), int(words[3]), int(words[4]))
+            restored.resize(words[1], *map(int, words[2:6]))
+        elif word == "update":
+            restored.update(words[1])
         elif word == "limit":
             restored.limit(words[1], [None if each == "-" else int(each) for each in words[2:]])
         elif word in ("stop", "abandon"):

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 PAGE = 500
 """Entries of the log read at once: a few milliseconds of the server's time."""
-_SUBMISSIONS = ("submit ", "submits ")
+SUBMISSIONS = ("submit ", "submits ")
+UPDATES = ("update ",)
+"""Beginnings of lines after which the record of a job is read."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -103,8 +105,12 @@ class Recorder:
         progress.most_behind = max(progress.most_behind, progress.behind)
 
     def _fetch(self, entries: Sequence[LogEntry]) -> None:
-        """Write the records of the jobs that these entries submit."""
-        ids = [each for entry in entries for each in submitted(entry.facts)]
+        """Write the records of the jobs that these entries submit, and of those that get a new version."""
+        ids = [each for entry in entries for each in jobs_in(entry.facts, SUBMISSIONS)]
+        again = [each for entry in entries for each in jobs_in(entry.facts, UPDATES)]
+        if again:
+            jobs = self.cell.jobs_by_id(again)
+            self.sink.write("updated", rows=[row_of(job, {}) for job in jobs.values()])
         if not ids:
             return
         jobs, specs = self.cell.jobs_by_id(ids), self.cell.specs(ids)
@@ -159,8 +165,8 @@ class Recorder:
         return final
 
 
-def submitted(facts: str) -> list[str]:
-    """Return the ids of the jobs that the lines of an entry submit."""
-    if "submit" not in facts:
+def jobs_in(facts: str, beginnings: tuple[str, ...]) -> list[str]:
+    """Return the ids of the jobs in the lines of an entry that begin so."""
+    if not any(each in facts for each in beginnings):
         return []
-    return [line.split(" ", 2)[1] for line in facts.split("\n") if line.startswith(_SUBMISSIONS)]
+    return [line.split(" ", 2)[1] for line in facts.split("\n") if line.startswith(beginnings)]

@@ -27,6 +27,8 @@ class Segment:
     """Jobs of the picture by id."""
     submitted: dict[str, Job] = field(default_factory=dict)
     """Jobs submitted later, as they were when their records were read."""
+    updated: dict[str, Job] = field(default_factory=dict)
+    """Jobs that got a new version, as they were when their records were read again."""
     missing: set[str] = field(default_factory=set)
     """Submitted jobs that were deleted before their records were read."""
     entries: list[LogEntry] = field(default_factory=list)
@@ -119,6 +121,8 @@ def _add(recording: Recording, frame: Mapping[str, Any], page: int) -> None:
     elif kind == "submitted":
         segment.submitted |= {row["id"]: job_of(row) for row in frame["rows"]}
         segment.missing |= set(frame["missing"])
+    elif kind == "updated":
+        segment.updated |= {row["id"]: job_of(row) for row in frame["rows"]}
     elif kind == "log":
         entries = [
             LogEntry(version=int(row[0]), at_ms=int(row[1]), **dict(zip(_TEXTS, map(str, row[2:]), strict=True)))

@@ -122,7 +122,7 @@ class Restored:
         spec = spec_of(job)
         if spec.total != total:
             one = sum(not group.copies for group in spec.groups) == 1
-            if not one:  # some of its groups were resized before its record was read
+            if not one or spec.gang is not job.gang:  # it was resized before its record was read
                 self.guessed.add(job_id)
             groups = tuple(
                 replace(each, count=0 if each.copies else total if one else each.count) for each in spec.groups
@@ -207,10 +207,15 @@ class Restored:
         if held := self.delayed.get((job_id, group)):
             self.delayed[job_id, group] = span_split(held, tasks)[1]
 
-    def resize(self, job_id: str, group: int, total: int, change: int) -> None:
-        """Set the total of a group; its waiting tasks change by `change`."""
+    def resize(self, job_id: str, group: int, total: int, change: int, stopped: int) -> None:
+        """Set the total of a group; its waiting tasks change by `change`, after `stopped` running ones ended.
+
+        To remove more than wait, lost tasks whose delay has not ended wait first.
+        """
         j = self.ledger.J[job_id]
         g = j.groups[group]
+        if stopped - change > g.unplaced and (held := self.delayed.get((job_id, group))):
+            self.requeue(g, held)
         if change > 0:
             g.waiting = span_add(g.waiting, (g.indices, g.indices + change - 1))
             g.indices += change
@@ -218,6 +223,13 @@ class Restored:
             left = ranges.take(ranges.spell(_pairs(g.waiting)), max(0, g.unplaced + change))[0]
             g.waiting = NONE if left == ranges.EMPTY else spans(left)
         g.unplaced, j.unplaced, g.total = g.unplaced + change, j.unplaced + change, total
+
+    def update(self, job_id: str) -> None:
+        """Add the groups of a new version of a job, without tasks. Raises KeyError without a record of the job."""
+        j, job = self.ledger.J[job_id], self.segment.updated[job_id]
+        for number, group in enumerate(spec_of(job).groups):
+            if number >= len(j.groups):
+                j.groups.append(GroupRow(j, number, group, 0))
 
     def stop(self, job_id: str, state: JobState) -> None:
         """Stop a job: nothing of it waits any more."""

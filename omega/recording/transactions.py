@@ -9,6 +9,7 @@ from omega.cellstate.transaction import FORMS, Claim, Detection, Mode, Transacti
 
 _STEPS = {"conflict": 0, "aborted": 1, "rejected": 2, "assert": 3, "evicted": 4, "place": 4}
 """The facts of a transaction come in this order."""
+_PLACING = _STEPS["assert"]
 _ONCE = frozenset({"aborted", "rejected", "assert"})
 _MODES = {letter: form for form, letter in FORMS.items()}
 ENDS = ("finished", "failed", "retried", "lost", "evicted", "stopped")
@@ -29,6 +30,16 @@ class Part:
 
 def parts_of(facts: Sequence[Fact], size: int) -> list[Part]:
     """Return the transactions of a call in order; the cell has `size` resources."""
+    forms = facts[0].basis.forms if facts and facts[0].basis else ""
+    parts = _split(facts, size, gangs=forms in ("g", "k"))
+    _set_forms(parts, forms)
+    for part in parts:
+        part.unclear = part.unclear or _unclear(part)
+    return parts
+
+
+def _split(facts: Sequence[Fact], size: int, *, gangs: bool) -> list[Part]:
+    """Part the facts of a call; with `gangs`, placements after rejected claims of a job are another transaction."""
     parts: list[Part] = []
     for fact in facts:
         words = fact.words
@@ -44,14 +55,13 @@ def parts_of(facts: Sequence[Fact], size: int) -> list[Part]:
             continue
         step = _STEPS[words[0]]
         over = part is not None and (step < part.step or (step == part.step and words[0] in _ONCE and bool(part.facts)))
+        if gangs and part is not None and part.facts and step >= _PLACING > part.step:
+            over = True
         if part is None or part.job != job or over:
             part = Part(job)
             parts.append(part)
         part.facts.append(words)
         part.step = step
-    _set_forms(parts, facts)
-    for part in parts:
-        part.unclear = part.unclear or _unclear(part)
     return parts
 
 
@@ -68,8 +78,7 @@ def _transaction_of(words: tuple[str, ...], size: int) -> str | None:
     return None
 
 
-def _set_forms(parts: Sequence[Part], facts: Sequence[Fact]) -> None:
-    forms = facts[0].basis.forms if facts and facts[0].basis else ""
+def _set_forms(parts: Sequence[Part], forms: str) -> None:
     if len(forms) > 1 and len(forms) != len(parts):
         for part in parts:
             part.unclear = "modes"
@@ -100,8 +109,7 @@ def transaction_of(part: Part, seen: Callable[[int], int], size: int) -> Transac
     claim of the same group.
     """
     claims: list[Claim] = []
-    rest: list[Claim] = []
-    moved: list[Claim] = []
+    rest: list[tuple[Claim, bool]] = []
     victims: list[tuple[int, int]] = []
     for words in part.facts:
         if words[0] == "evicted" and _transaction_of(words, size):
@@ -117,12 +125,10 @@ def transaction_of(part: Part, seen: Callable[[int], int], size: int) -> Transac
         elif words[0] == "conflict":
             machine, verdict, count, group = int(words[2]), Verdict(int(words[3])), int(words[4]), int(words[5])
             number = int(words[6]) if verdict is Verdict.MOVED else seen(machine)
-            rest.append(Claim(machine, group, count, seen=number))
-            if verdict is Verdict.MOVED:
-                moved.append(rest[-1])
+            rest.append((Claim(machine, group, count, seen=number), verdict is Verdict.MOVED))
     shared = {claim.machine for claim in claims}
-    last = [claim for claim in rest if claim.machine in shared and claim not in moved]
-    first = [claim for claim in rest if claim not in last]
+    last = [claim for claim, early in rest if not early and claim.machine in shared]
+    first = [claim for claim, early in rest if early or claim.machine not in shared]
     for claim in last:
         _add(claims, claim, apart=part.mode is Mode.GANG)
     claims = first + claims

@@ -32,6 +32,7 @@ RULES = {
     "drained": "a drained machine takes tasks in a replay",
     "pools": "pools changed; a replay keeps those of the beginning",
     "resized": "a job was resized; it has its size of when its record was read",
+    "updated": "a job got a new version; it keeps its first one",
     "gang": "a gang ran at the beginning; it is no gang in a replay",
 }
 _UP = int(MachineState.UP)
@@ -143,6 +144,8 @@ class _Building:
                     self.events.append(JobEvent(at, words[1], words[0]))
                 case "pool":
                     self.defects.add("pools")
+                case "update":
+                    self.defects.add("updated")
                 case "resize":
                     self.defects.add("resized")
 
