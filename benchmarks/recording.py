@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.computer import computer
-from benchmarks.instructions import FORMS, TASKS, Settings as Counted, counted_server, Counter, Work
+from benchmarks.instructions import FORMS, TASKS, Counter, Settings as Counted, Work, counted_server
 from benchmarks.launch import Document, launch, progress
 from benchmarks.store import Store, own_server, server_directory
 from omega.cellstate.errors import BadInput

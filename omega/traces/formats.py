@@ -13,7 +13,7 @@ from omega.traces.swim import SwimReader
 from omega.traces.trace import Trace, TraceOptions, TraceReader
 
 GOOGLE = GoogleReader()
-READERS: tuple[TraceReader, ...] = (RecordingReader(), GOOGLE, AlibabaReader(), SwfReader(), SwimReader())
+READERS: tuple[TraceReader, ...] = (GOOGLE, AlibabaReader(), SwfReader(), SwimReader(), RecordingReader())
 """Readers in the order in which they are asked."""
 MOST_ENTRIES = 100
 """Entries of a directory that are looked at for traces."""

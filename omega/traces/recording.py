@@ -59,7 +59,10 @@ def trace_of(recording: Recording, history: History, options: TraceOptions | Non
     """Return a recording as a trace: its longest segment as a workload, and what a replay leaves out."""
     building = _Building(recording, history, options or TraceOptions())
     workload = building.workload()
-    return Trace("omega", workload, building.defects.found(), building.facts(), history.segment.seconds)
+    seconds = history.segment.seconds
+    if options is not None and options.seconds is not None:
+        seconds = min(seconds, options.seconds)
+    return Trace("omega", workload, building.defects.found(), building.facts(), seconds)
 
 
 class _Building:
@@ -82,8 +85,7 @@ class _Building:
         self._read_machines()
         residents, early = self._residents()
         arrivals = sorted([*early, *self._arrivals()], key=lambda each: each.at_seconds)
-        if self.options.seconds is not None:
-            arrivals = [each for each in arrivals if each.at_seconds <= self.options.seconds]
+        arrivals = self._limited(arrivals)
         for kind, (jobs, precedence, amounts) in segment.picture["limits"].items():
             limits = Limits(tuple(amounts), jobs, (precedence[0], precedence[1]))
             if limits != Limits((None,) * len(amounts)):
@@ -101,6 +103,17 @@ class _Building:
             about="\n".join([about, *self.recording.notes()]), pools=read_pools(segment.picture, 0) or Pools(),
             dimensions=self.recording.dimensions, events=sorted(self.events, key=lambda each: each.at_seconds),
         )  # fmt: skip
+
+    def _limited(self, arrivals: list[Arrival]) -> list[Arrival]:
+        """Return the arrivals up to the wanted time and number of tasks, jobs whole."""
+        kept, tasks = list[Arrival](), 0
+        for each in arrivals:
+            late = self.options.seconds is not None and each.at_seconds > self.options.seconds
+            if late or (self.options.tasks is not None and tasks >= self.options.tasks):
+                break
+            kept.append(each)
+            tasks += each.job.total
+        return kept
 
     def facts(self) -> dict[str, Any]:
         """Return what else the recording has."""

@@ -5,6 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.replies import CommitRequest
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.recording.file import Writer
+from omega.recording.recorder import Recorder
 from tests.unit.omega.traces.tiny_google import MACHINES, at, job, task, write
 
 JOBS = 300
@@ -54,6 +61,30 @@ def _alibaba(directory: Path) -> Path:
     return directory
 
 
+def _omega(directory: Path) -> Path:
+    """Record a cell of the twin, in which one job arrives every 0.7 s and every third one ends at once."""
+    cell = MemoryCell()
+    cell.register_executor("simulated", "n", 1, 0)
+    cell.join("simulated", [MachineSpec(f"m{n}", (9_000, 9_000)) for n in range(9)], 0)
+    member = cell.register_scheduler("batch/0", "n", 1, 0)
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "a.rec.gz").open("wb") as file:
+        recorder = Recorder(cell, Writer(file))
+        for n in range(JOBS):
+            cell.ledger.now_ms = at_ms = 700 * n
+            cell.submit([JobSpec(f"j{n}", f"j{n}", "batch", (TaskGroup((100, 10), 1 + n % 3, 5_000),))], at_ms, "ada")
+            claims = Transaction(f"j{n}", (Claim(n % 9, 0, 1 + n % 3),))
+            cell.commit(CommitRequest(member, n + 1, [claims], Position(), at_ms))
+            if n == JOBS // 10:
+                recorder.begin()
+            if n % 3 == 0:
+                cell.end([TaskEnd(n % 9, n + 1, EndKind.FINISHED)], at_ms, "simulated")
+            if n > JOBS // 10:
+                recorder.step()
+        recorder.end("time")
+    return directory / "a.rec.gz"
+
+
 @dataclass(frozen=True)
 class Sample:
     """A trace: how to write it, the file with most of its rows, and how many jobs of it arrive at most."""
@@ -68,5 +99,6 @@ SAMPLES: Mapping[str, Sample] = {
     "google-2011": Sample(_google, "task_events/part-00001-of-00500.csv.gz", "1,2,3\n", JOBS - 1),
     "swf": Sample(_swf, "log.swf.gz", "1 2 3\n"),
     "swim": Sample(_swim, "jobs.tsv.gz", "a\tb\tc\td\te\tf\n", 2 * JOBS),
+    "omega": Sample(_omega, "a.rec.gz", "{}\n"),
     "alibaba-gpu-2023": Sample(_alibaba, "openb_pod_list_default.csv.gz", "a,b\n"),
 }
