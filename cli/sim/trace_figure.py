@@ -157,7 +157,7 @@ def trace_figure(
         rows.append((*cells.values(), f"{jobs:,}", *shown, "full" if full else ""))
     render.table((*names, ">jobs", *(f">{column}" for column in METRICS), ""), rows)
     for each in outcome.found:
-        render.line(f"{each.schedulers} batch: saturated from between {each.low:.2f} and {each.high:.2f} s a job on")
+        render.line(f"{each.schedulers} batch: saturated from between {each.low:,.4g} and {each.high:,.4g} s a job on")
     print_claims([each.as_json() for each in outcome.judged])
     for file in files:
         render.line(file)

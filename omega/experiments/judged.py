@@ -61,10 +61,10 @@ class Judged:
     def verdict(self) -> Conclusion:
         """The verdict."""
         found = set(self._verdicts)
+        if found and self.fewest is not None and self.fewest < FEWEST_JOBS:
+            return Conclusion.INSUFFICIENT
         if not found or Conclusion.UNKNOWN in found:
             return Conclusion.UNKNOWN
-        if self.fewest is not None and self.fewest < FEWEST_JOBS:
-            return Conclusion.INSUFFICIENT
         order = (Conclusion.FAILS, Conclusion.UNDECIDED, Conclusion.HOLDS)
         return next(each for each in order if each in found)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from omega.experiments.bootstrap import compared, difference, interval
+from omega.experiments.bootstrap import compared, difference, interval, sums_of
 from omega.experiments.decision_time import SLO_SECONDS
 from omega.experiments.experiment import at, where
 from omega.experiments.judged import ABOVE_0, ABOVE_1, Judged
@@ -80,7 +80,7 @@ def of_figure_12(records: Sequence[Record]) -> list[Judged]:
         for each in (many, late, more):
             each.use(there, "service")
         many.within("conflict fraction", interval("conflict_fraction", there, "service"), low=1.0)
-        late.within("wait (s)", interval("wait", there, "service"), low=SLO_SECONDS, form=".1f")
+        late.within("wait (s)", interval("wait", there, "service"), low=SLO_SECONDS, form=",.1f")
         late.within("busyness", interval("busyness", there, "service"), high=0.99)
         more.within("busyness ÷ no-conflict", interval("retries", there, "service"), low=1.2, high=1.6)
     return [many, late, more]
@@ -114,7 +114,7 @@ def of_figure_13(records: Sequence[Record], found: Sequence[Saturation]) -> list
     )
     for each in found:
         moves.use(each.records, "batch")
-        moves.measured.append(f"{each.schedulers}: between {each.low:.2f} and {each.high:.2f} s")
+        moves.measured.append(f"{each.schedulers}: between {each.low:,.4g} and {each.high:,.4g} s")
         from_load = offered(each)
         near = 0.9 * from_load.value <= each.seconds <= 1.1 * from_load.value
         moves.want(f"by their decisions {from_load.text()} s", holds=near)
@@ -134,13 +134,15 @@ def _below_saturation(records: Sequence[Record], found: Saturation, conflicts: J
     last = calm[-1:]
     conflicts.use(last, "batch")
     value = interval("conflict_fraction", last, "batch")
-    conflicts.within(f"at {at(last[0], 't_job_batch'):.3g} s", value, low=0.05, high=0.2, form=".3f")
+    conflicts.within(f"at {at(last[0], 't_job_batch'):,.4g} s", value, low=0.05, high=0.2, form=".3f")
     early = [each for each in calm if at(each, "t_job_batch") <= 0.76 * found.seconds][-1:]
     if early:
         waits.use(early, "batch")
         for kind in ("batch", "service"):
-            text = f"{kind} at {at(early[0], 't_job_batch'):.3g} s: wait (s)"
-            waits.within(text, interval("wait", early, kind), high=SLO_SECONDS, form=".1f")
+            if not sums_of(early, kind).jobs:
+                continue
+            text = f"{kind} at {at(early[0], 't_job_batch'):,.4g} s: wait (s)"
+            waits.within(text, interval("wait", early, kind), high=SLO_SECONDS, form=",.1f")
 
 
 def of_figure_14(records: Sequence[Record]) -> list[Judged]:

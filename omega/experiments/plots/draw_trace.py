@@ -18,7 +18,9 @@ def draw_trace(outcome: TraceOutcome, *paths: Path) -> None:
     jobs = sums_of(outcome.records[:1], outcome.kind).jobs
     details.append(f"{hours:.1f} hours with {jobs:,} {outcome.kind} jobs")
     details.append(f"seed {start.seed}" if outcome.form.seeds == 1 else f"{outcome.form.seeds} seeds")
-    details += [SERVICE[start.service], "brackets and bars: 95 % bootstrap intervals"]
+    if sums_of(outcome.records[:1], "service").jobs:
+        details.append(SERVICE[start.service])
+    details += ["brackets and bars: 95 % bootstrap intervals"]
     details += [f"calibrated: the trace at another pace, as cell {start.cell}"] if start.cell != "trace" else []
     details += ["waits below 1 ms are drawn at 1 ms"] if number in (12, 13) else []
     with styled():

@@ -94,7 +94,7 @@ def batch_schedulers(records: Sequence[Record], found: Sequence[Saturation]) -> 
         for place, each in enumerate(found):
             if each.high < float("inf"):
                 axes.axvspan(each.low, each.high, color=PALETTE[place], alpha=0.25, linewidth=0, zorder=0)
-        _finish(axes, "t_job(batch) (s)", metric)
+        _finish(axes, "t_job(batch) (s)", metric, evenly=True)
     names = [f"{number} batch scheduler{'s' if number > 1 else ''}" for number in numbers]
     handles: list[Any] = [handle(name, PALETTE[i], MARKS[i]) for i, name in enumerate(names)]
     handles.append(Patch(label="saturates", color=GREY, alpha=0.25, linewidth=0))
@@ -147,8 +147,10 @@ def _floored(value: Interval) -> Interval:
     return Interval(*(max(each, LEAST_SECONDS) for each in (value.value, value.low, value.high)))
 
 
-def _finish(axes: Any, label: str, metric: str) -> None:
-    logarithmic(axes, "xy" if metric == "wait" else "x")
+def _finish(axes: Any, label: str, metric: str, *, evenly: bool = False) -> None:
+    logarithmic(axes, ("" if evenly else "x") + ("y" if metric == "wait" else ""))
+    if evenly:
+        axes.set_xlim(left=0)
     axes.set_xlabel(label)
     axes.set_ylabel(LABELS[metric])
     if metric == "wait":
