@@ -12,7 +12,7 @@ from omega.cli import render
 from omega.cli.app import App
 from omega.cli.sim.executor import finish, writable
 from omega.cli.sim.options import FORMS, Several, executor_options, figure_output, machines_of_figure, results_option
-from omega.cli.sim.trace_figure import TraceChoice, trace_figure, trace_options
+from omega.cli.sim.trace_figure import DEFAULTS, TraceChoice, trace_figure, trace_options
 
 TRACED = range(11, 15)
 """Figures that only a trace has."""
@@ -68,7 +68,7 @@ def command(
         return
     if number in TRACED:
         raise BadInput(f"figure {number}: is drawn from a trace; give --trace DIRECTORY")
-    if given := [name for name, value in of_trace.items() if value and (name, value) != ("constraints", "trace")]:
+    if given := [name for name, value in of_trace.items() if value and value != DEFAULTS.get(name)]:
         raise click.UsageError(f"--{given[0]} is for runs of a trace; give --trace DIRECTORY")
     from omega.experiments.catalogue import figure
 

@@ -65,7 +65,7 @@ def command(
             draw_sizing(number, sizing, figures / f"high-fidelity-{number}.svg")
     asked = ["omega sim high-fidelity DIRECTORY", *(["--quick"] if choice.quick else [])]
     asked += [f"--{name} {value}" for name in SHOWN if (value := of_trace[name])]
-    asked += [f"--constraints {choice.constraints}"] if choice.constraints != "trace" else []
+    asked += choice.changed
     asked += [f"--swim {choice.swim.name}"] if choice.swim else []
     seen = PurePosixPath(Path(os.path.relpath(figures, output.parent)).as_posix())
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from omega.experiments.trace_run import TraceRun
 
 QUICK_SEEDS, SEEDS = 1, 3
+DEFAULTS = {"constraints": "trace", "placement": "preset"}
 
 trace_options = combined(
     click.option(
@@ -68,6 +69,13 @@ trace_options = combined(
         help="Constraints of the trace, or synthetic ones on attributes of machines.",
     ),
     click.option(
+        "--placement",
+        type=click.Choice(["preset", "first-fit", "random", "best-fit"]),
+        default="preset",
+        show_default=True,
+        help="Placement of batch jobs in figures 11 to 14: that of the live preset, or another one.",
+    ),
+    click.option(
         "--swim",
         type=click.Path(path_type=Path),
         metavar="FILE.tsv",
@@ -88,7 +96,14 @@ class TraceChoice:
     copies: int | None
     factor: float | None
     constraints: str
+    placement: str
     swim: Path | None
+
+    @property
+    def changed(self) -> list[str]:
+        """The options with a default that have another value, as given."""
+        given = {"constraints": self.constraints, "placement": self.placement}
+        return [f"--{name} {value}" for name, value in given.items() if value != DEFAULTS[name]]
 
     def sizing(self) -> "MapReduceForm":
         """Return the form of figures 15 and 16. Raises BadInput."""
@@ -106,7 +121,7 @@ class TraceChoice:
 
         start = TraceRun(
             trace=str(self.trace), hours=self.hours, cell=figure.cell, service=self.service or figure.service,
-            copies=self.copies or 0, factor=self.factor, constraints=self.constraints,
+            copies=self.copies or 0, factor=self.factor, constraints=self.constraints, placement=self.placement,
         )  # fmt: skip
         return TraceForm(start, self.quick, self.seeds or (QUICK_SEEDS if self.quick else SEEDS))
 
@@ -130,8 +145,10 @@ def trace_figure(
 ) -> None:
     """Simulate and draw one of figures 11 to 16, and print its points and claims. Raises BadInput."""
     if number in (15, 16):
-        if choice.service or choice.copies or choice.seeds or choice.constraints != "trace":
-            raise click.UsageError("--service, --copies, --seeds and --constraints are for figures 11 to 14")
+        if choice.service or choice.copies or choice.seeds or choice.changed:
+            raise click.UsageError(
+                "--service, --copies, --seeds, --constraints and --placement are for figures 11 to 14"
+            )
         sizing_figure(app, number, choice.sizing(), output)
         return
     if number not in range(11, 15):

@@ -15,6 +15,7 @@ from omega.schedulers.presets import batch, service
 from omega.schedulers.scheduler import Scheduler
 from omega.simulation import Settings, Simulation
 from omega.simulation.blocks import BLOCKS, Blocks
+from omega.simulation.run import PLACEMENT
 from omega.traces.formats import read_trace
 from omega.traces.trace import Residents, Service, Trace, TraceOptions
 from omega.workload.presets import PRESETS
@@ -27,6 +28,7 @@ AS_TRACED = "trace"
 CELLS = (AS_TRACED, *(name for name, preset in PRESETS.items() if preset.saturates_at is not None))
 SERVICE = ("class", "priority")
 RESIDENTS = ("keep", "scale", "thin")
+PRESET = "preset"
 CONSTRAINTS = ("trace", "synthetic", "none")
 ENDS_READ = 1 << 16
 """Bytes at both ends of a file that its digest covers, beside its size."""
@@ -63,6 +65,8 @@ class TraceRun:
     t_task_service: float | None = None
     detection: str = "fine"
     commit: str = "incremental"
+    placement: str = PRESET
+    """Placement of batch jobs: that of the live preset, or another one."""
 
     def __post_init__(self) -> None:
         for name, known in (
@@ -73,6 +77,7 @@ class TraceRun:
             ("constraints", CONSTRAINTS),
             ("detection", [each.name.lower() for each in Detection]),
             ("commit", [each.name.lower() for each in Mode]),
+            ("placement", (PRESET, *PLACEMENT)),
         ):
             if getattr(self, name) not in known:
                 raise BadInput(f"trace run: {name} {getattr(self, name)!r}; want {', '.join(known)}")
@@ -98,7 +103,10 @@ class TraceRun:
 
     def as_json(self) -> dict[str, Any]:
         """Return every parameter by name."""
-        return asdict(self)
+        values = asdict(self)
+        if self.placement == PRESET:  # results of runs without this parameter stay valid
+            del values["placement"]
+        return values
 
     def content(self) -> str:
         """Return a digest of the trace's files: names, sizes and both ends of each. Raises BadInput."""
@@ -143,7 +151,8 @@ class TraceRun:
 
     def _schedulers(self) -> list[Scheduler]:
         t_task = self.t_task if self.t_task_service is None else self.t_task_service
-        times = ((service(), self.t_job_service, t_task), (batch(), self.t_job_batch, self.t_task))
+        quick = batch() if self.placement == PRESET else replace(batch(), placement=PLACEMENT[self.placement]())
+        times = ((service(), self.t_job_service, t_task), (quick, self.t_job_batch, self.t_task))
         return [
             replace(
                 each, preemption=NoPreemption(), jobs_per_call=1, t_job=t_job, t_task=t_task,

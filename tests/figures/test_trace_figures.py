@@ -175,3 +175,12 @@ def test_a_trace_without_batch_jobs_has_no_figure_13(tmp_path: Path, start: Trac
         expected(replace(start, t_task=10.0), 1)
     with pytest.raises(BadInput, match="no such file or directory"):
         TraceRun(trace=str(tmp_path / "none")).workload()
+
+
+def test_batch_schedulers_may_have_another_placement(start: TraceRun) -> None:
+    preset, other = simulate([start, replace(start, placement="best-fit")])
+    assert preset["digest"] != other["digest"]
+    assert "placement" not in preset["configuration"]
+    assert other["configuration"]["placement"] == "best-fit"
+    with pytest.raises(BadInput, match="want preset, random, first-fit, best-fit"):
+        replace(start, placement="worst-fit")
