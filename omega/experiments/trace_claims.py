@@ -147,13 +147,13 @@ def _below_saturation(records: Sequence[Record], found: Saturation, conflicts: J
 
 
 def of_figure_14(records: Sequence[Record]) -> list[Judged]:
-    """Judge the claims about gangs and coarse detection at t_job(service) = 10 s."""
+    """Judge the claims about gangs and coarse detection: conflicts over all t_job(service), busyness at 10 s."""
     gangs = Judged(
         name="hifi-gang-conflicts",
         figure=14,
         claim="All-or-nothing commits about double the conflicts of fine detection",
         source="Omega §5.2, fig. 14a",
-        expectation="service conflict fraction 1.5 to 3 times that of incremental commits",
+        expectation="service conflict fraction over all t_job(service) 1.5 to 3 times that of incremental commits",
         otherwise="most service jobs have one task, for which both are the same",
     )
     slightly = Judged(
@@ -170,7 +170,7 @@ def of_figure_14(records: Sequence[Record]) -> list[Judged]:
             figure=14,
             claim=f"Coarse detection raises {what} two- to threefold",
             source=f"Omega §5.2, fig. {figure}",
-            expectation="2 to 3 times fine detection, incremental commits",
+            expectation="2 to 3 times that of fine detection, incremental commits",
             otherwise=otherwise,
         )
         for name, what, figure, otherwise in (
@@ -188,19 +188,21 @@ def of_figure_14(records: Sequence[Record]) -> list[Judged]:
             ),
         )
     )
-    of = {mode: where(records, t_job_service=AT, detection=mode[0], commit=mode[1]) for mode in MODES}
+    of = {mode: where(records, detection=mode[0], commit=mode[1]) for mode in MODES}
     if all(of.values()):
         plain, gang, moved = of[MODES[0]], of[MODES[1]], of[MODES[2]]
-        for each in (gangs, slightly, coarse, busier):
-            each.use(plain, "service")
         for judged, others, metric, low, high in (
             (gangs, gang, "conflict_fraction", 1.5, 3.0),
             (slightly, gang, "busyness", ABOVE_1, 1.25),
             (coarse, moved, "conflict_fraction", 2.0, 3.0),
             (busier, moved, "busyness", 2.0, 3.0),
         ):
-            judged.within("ratio", compared(metric, others, plain, "service"), low, high)
-            values = (interval(metric, each, "service").text(".3f") for each in (others, plain))
+            both = (others, plain)
+            if metric == "busyness":  # saturated schedulers are as busy as any
+                both = (where(others, t_job_service=AT), where(plain, t_job_service=AT))
+            judged.use(both[1], "service")
+            judged.within("ratio", compared(metric, *both, "service"), low, high)
+            values = (interval(metric, each, "service").text(".4f") for each in both)
             judged.measured.append(" beside ".join(values))
     return [gangs, slightly, coarse, busier]
 
