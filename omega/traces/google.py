@@ -52,7 +52,7 @@ RULES = {
     NO_JOB_ROW: "jobs that arrive, without a row of job_events: what their tasks say",
     INDEX_GAPS: "indices of tasks between others of a job that arrives, in no row: left out",
     google_jobs.NO_REQUEST: "tasks without a request: that of another task of the job, else the kind's median",
-    google_jobs.NO_END: "tasks not seen to end: they run as long as was seen, at least the kind's median",
+    google_jobs.NO_END: "tasks not seen to end: they run longer than was seen, at least the kind's median",
     google_jobs.NEVER_RAN: "tasks not seen to run: they run for the kind's median",
     NOT_PLACED: "tasks that run on machines without a row: they wait when the window begins",
     WAITING_LEFT_OUT: "tasks that wait when the window begins, with thinned residents: left out",
@@ -144,7 +144,7 @@ class _Made:
             *GUESSED_CONSTRAINTS[options.constraints, bool(tables.constraints.tasks)],
             *([] if window.snapshot else [NOT_SEEN]),
             f"1.0 of the trace is {options.largest_cpu} millicores and {options.largest_memory} MiB",
-            "tasks not seen to end run as long as was seen, at least the median of their kind",
+            "tasks not seen to end run longer than was seen, at least the median of their kind",
         )
         return Trace(GoogleReader.name, workload, self.defects.found(), facts, seconds, guessed)
 

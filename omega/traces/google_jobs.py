@@ -127,13 +127,16 @@ class JobMaker:
         return cpu, memory
 
     def durations(self, units: Units, kinds: Sequence[str], defects: Defects) -> Ints:
-        """Return how long each task runs, in µs: as seen, else the longer of its seen run and its kind's median."""
+        """Return how long each task runs, in µs: as seen, else the longer of its seen run and its kind's median.
+
+        A run that was not seen to end is a microsecond longer than was seen, so that it lasts beyond the window.
+        """
         ran, seen = units.tasks.ran, units.tasks.seen
         medians = {kind: round(1e6 * quantiles(f"{kind}_task_seconds").quantile(0.5)) for kind in set(kinds)}
         median = np.array([medians[kind] for kind in kinds], dtype=np.int64)[units.unit]
         defects.add(NO_END, int(((ran < 0) & (seen > 0)).sum()))
         defects.add(NEVER_RAN, int(((ran < 0) & (seen == 0)).sum()))
-        return np.where(ran >= 0, ran, np.maximum(seen, median))
+        return np.where(ran >= 0, ran, np.maximum(seen + 1, median))
 
     def arrivals(
         self, units: Units, defects: Defects, *, scale: tuple[float, float] | None = None, placed: bool = False,
