@@ -77,8 +77,8 @@ def tasks_of(events: TaskEvents, jobs: Jobs, window: Window, defects: Defects) -
     rows = _Rows(events, order, first, np.repeat(np.arange(len(first)), np.diff(first, append=len(order))))
     state, deciding = _states(rows, window)
     machine = events.machine[deciding]
-    submitted = _submissions(rows, state, jobs, window, defects)
-    ran, seen, waited = _runs(rows, state, machine, submitted, window, defects)
+    submitted, missing = _submissions(rows, state, jobs, window, defects)
+    ran, seen, waited = _runs(rows, state, np.where(missing, machine, -1), submitted, window, defects)
     shifted = np.where(state == ARRIVES, submitted - window.begin_us, -1)
     return Tasks(
         job=events.job[head], index=events.index[head], state=state,
@@ -141,11 +141,14 @@ def _states(rows: _Rows, window: Window) -> tuple[NDArray[np.int8], Ints]:
     return np.where(before > 0, old, new).astype(np.int8), deciding
 
 
-def _submissions(rows: _Rows, state: NDArray[np.int8], jobs: Jobs, window: Window, defects: Defects) -> Ints:
-    """Return when each task that arrives is submitted, on the trace's clock; changes `state` of those without a row.
+def _submissions(
+    rows: _Rows, state: NDArray[np.int8], jobs: Jobs, window: Window, defects: Defects
+) -> tuple[Ints, Bools]:
+    """Return when each task that arrives is submitted, on the trace's clock, and which have no row of that.
 
-    A task without a submission arrives with its job. If its job was there before, so was the task, but not in the
-    first part, whose snapshot has every earlier task: there it arrives with its first row, unless that is its end.
+    Changes `state` of those. A task without a submission arrives with its job. If its job was there before, so was the
+    task, but not in the first part, whose snapshot has every earlier task: there it arrives with its first row, unless
+    that is its end.
     """
     event, time, first, events = rows.event, rows.time, rows.first, rows.events
     late = np.flatnonzero((event == SUBMIT) & (time >= window.begin_us))
@@ -165,7 +168,7 @@ def _submissions(rows: _Rows, state: NDArray[np.int8], jobs: Jobs, window: Windo
     state[again] = ARRIVES
     defects.add(ONLY_END, int(lost.sum()))
     defects.add(EARLY_SCHEDULE, int(((state == ARRIVES) & (event[first] == SCHEDULE) & ~arrives & ~again).sum()))
-    return submitted
+    return submitted, arrives
 
 
 def _without_job_rows(
@@ -186,13 +189,16 @@ def _without_job_rows(
 def _runs(
     rows: _Rows, state: NDArray[np.int8], machine: Ints, submitted: Ints, window: Window, defects: Defects
 ) -> tuple[Ints, Ints, Ints]:
-    """Return the length of each task's run that counts, of its longest other run, and its wait."""
+    """Return the length of each task's run that counts, of its longest other run, and its wait.
+
+    `machine`: of the first row of a task without a submission; if that row is an end, it ran from its arrival on.
+    """
     kinds = rows.event
     chosen = np.flatnonzero((kinds >= SCHEDULE) & (kinds <= LOST))
     event, task = kinds[chosen], rows.task[chosen]
     time = np.maximum(rows.time[chosen], window.begin_us)
     leads = np.diff(task, prepend=-1) != 0
-    head = kinds[rows.first]  # a task that arrives with its job, of which only the end is seen, ran from then on
+    head = kinds[rows.first]
     ended = (state == ARRIVES) & (machine >= 0) & (head >= EVICT) & (head <= LOST)
     runs_on = np.where(state == RUNS, window.begin_us, np.where(ended, submitted, -1))
     start = np.where(~leads & (np.roll(event, 1) == SCHEDULE), np.roll(time, 1), -1)
