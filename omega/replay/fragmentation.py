@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 from omega.replay.columns import Columns
 from omega.workload.workload import Microseconds
 
-INSTANTS = 96
+INSTANTS = 48
 """Fragmentation is measured at so many equally spaced instants."""
-MOST_CLASSES = 64
+MOST_CLASSES = 32
 """Different requests of the workload that are tried: the most frequent ones."""
 
 
@@ -54,9 +54,13 @@ def fragmentation(columns: Columns, instants: int = INSTANTS) -> dict[str, float
     at = ((np.arange(instants) + 0.5) * columns.horizon / instants).astype(np.int64)
     free = np.maximum(columns.machines.capacity_at(at) - used_at(columns, at), 0)
     needs, shares = task_classes(columns)
-    useless = np.zeros(free.shape[:2])
-    for need, share in zip(needs, shares, strict=True):
-        useless += share * (free < need).any(axis=2)
-    total, lost = free.sum(axis=(0, 1)).astype(np.float64), (free * useless[:, :, None]).sum(axis=(0, 1))
+    by_dimension = np.ascontiguousarray(free.reshape(-1, free.shape[2]).T)
+    useless = np.zeros(by_dimension.shape[1])
+    for need, share in zip(needs.tolist(), shares.tolist(), strict=True):
+        unfit = np.zeros(len(useless), np.bool_)
+        for amounts, amount in zip(by_dimension, need, strict=True):
+            unfit |= amounts < amount
+        useless += share * unfit
+    total, lost = by_dimension.sum(axis=1).astype(np.float64), (by_dimension * useless).sum(axis=1)
     names = columns.workload.dimensions.names
     return {name: float(a / b) if b else 0.0 for name, a, b in zip(names, lost, total, strict=True)}

@@ -119,7 +119,7 @@ def draw_utilisation(columns: Columns, utilisation: Utilisation, details: str, *
         axes, handles = grid[0][0], []
         for d, name in enumerate(utilisation.names):
             colour = PALETTE[d % len(PALETTE)]
-            axes.stairs(shares[:, d], edges / unit, color=colour, linewidth=1.4)
+            axes.stairs(shares[:, d], edges / unit, color=colour, linewidth=1.4, baseline=None)
             axes.axhline(means[name], color=colour, linestyle="--", linewidth=1.0, alpha=0.7)
             handles.append(handle(f"{name}, mean {means[name]:.1%}", colour))
         axes.axhline(1.0, color=GREY, linestyle=":", linewidth=1.0)
@@ -127,7 +127,7 @@ def draw_utilisation(columns: Columns, utilisation: Utilisation, details: str, *
         axes.set_title("held by tasks (line) and mean (dashes)")
         queue = np.diff(waiting(columns).integral(edges)[:, 0]) / np.diff(edges)
         lower = grid[1][0]
-        lower.stairs(queue, edges / unit, color="#000000", linewidth=1.2)
+        lower.stairs(queue, edges / unit, color="#000000", linewidth=1.2, baseline=None)
         lower.set(
             ylabel="tasks", xlabel=label, xlim=(0, columns.horizon / unit), ylim=(0, max(1.0, 1.05 * queue.max()))
         )
