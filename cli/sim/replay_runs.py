@@ -109,7 +109,7 @@ class Runs:
 
     def lightweight(self, replayed: "Replay") -> list[dict[str, Any]]:
         """Run the lightweight simulator on the same cell; return the figures of both by kind of job."""
-        from omega.replay.lightweight import run_lightweight
+        from omega.replay.run import run_lightweight
 
         with render.busy("lightweight simulator", quiet=self.app.as_json):
             light = run_lightweight(self.workload, self.settings)

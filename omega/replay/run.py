@@ -14,6 +14,7 @@ from omega.replay.utilisation import Utilisation, over_commit, utilisation_of
 from omega.replay.waits import Times, by_kind, times_of
 from omega.schedulers.scheduler import Scheduler
 from omega.simulation import Result, Settings, Simulation
+from omega.workload.resampled import drawn_independently
 from omega.workload.workload import MachineEvent, Workload
 
 
@@ -94,3 +95,12 @@ def without_failures(workload: Workload) -> tuple[Workload, int]:
     """
     kept = [each for each in workload.events if not isinstance(each, MachineEvent) or each.up]
     return replace(workload, events=kept), len(workload.events) - len(kept)
+
+
+def run_lightweight(workload: Workload, settings: Settings) -> Result:
+    """Run the lightweight simulator (Omega §4, table 2) on a workload drawn from another one's distributions.
+
+    Schedulers place tasks at random and ignore constraints.
+    """
+    drawn = drawn_independently(workload, settings.seed, settings.horizon / SECOND)
+    return Simulation(drawn, settings).run()
