@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Omega
+from tests.contract.trace_samples import SAMPLES
 
 HEADER = "; Version: 2.2\n; MaxNodes: 4\n; MaxProcs: 16\n"
 SHARED = os.environ.get("OMEGA_SHARED")
@@ -161,7 +162,52 @@ def test_options_that_make_no_sense(alone: Omega, busy: Path, words: tuple[str, 
     assert said in alone.error("sim", "replay", str(busy), *words, code=code)
 
 
-# Bad traces: named file and row, exit status 1
+# Traces of all formats, whole and broken
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_every_format_is_replayed(alone: Omega, tmp_path: Path, name: str) -> None:
+    document = alone.json("sim", "replay", str(SAMPLES[name].write(tmp_path / name)), "--drain", "1")
+    assert document["trace"]["format"] == name
+    assert document["metrics"]["jobs"]["all"]["states"]["finished"] > 10
+    assert document["over_commit"]["machines"] == 0
+
+
+@pytest.mark.parametrize("name", [name for name in SAMPLES if name != "omega"])
+def test_a_row_of_another_trace_and_a_truncated_gzip(alone: Omega, tmp_path: Path, name: str) -> None:
+    """The error names the file, and the row of another trace's columns; nothing else is printed."""
+    sample = SAMPLES[name]
+    path = sample.write(tmp_path / name)
+    file = tmp_path / name / sample.file
+    whole = gzip.decompress(file.read_bytes()).decode().splitlines(keepends=True)
+    row = len(whole) // 2
+    file.write_bytes(gzip.compress("".join([*whole[:row], sample.bad_row, *whole[row:]]).encode()))
+    assert f"{file}:{row + 1}" in alone.error("sim", "replay", str(path))
+    skipped = alone.json("sim", "replay", str(path), "--skip-bad-rows")
+    assert any(f"{file}:{row + 1}" in each["places"] for each in skipped["trace"]["defects"])
+    file.write_bytes(gzip.compress("".join(whole).encode())[:-20])
+    assert str(file) in alone.error("sim", "replay", str(path))
+
+
+def test_a_missing_part_in_the_middle(alone: Omega, tmp_path: Path) -> None:
+    directory = SAMPLES["google-2011"].write(tmp_path / "google")
+    (directory / "task_events" / "part-00001-of-00500.csv.gz").unlink()
+    assert "task_events: part 00001 is missing between others" in alone.error("sim", "replay", str(directory))
+    skipped = alone.json("sim", "replay", str(directory), "--skip-bad-rows")
+    assert any("parts missing" in each["what"] for each in skipped["trace"]["defects"])
+
+
+def test_a_recording_cut_in_the_middle_is_replayed_up_to_the_cut(alone: Omega, tmp_path: Path) -> None:
+    file = SAMPLES["omega"].write(tmp_path / "omega")
+    whole = alone.json("sim", "replay", str(file))
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    result = alone.run("sim", "replay", str(file))
+    assert "the file is cut or has no end; it is read up to there" in result.stderr
+    cut = alone.json("sim", "replay", str(file))
+    assert [each["rule"] for each in cut["trace"]["defects"]].count("cut") == 1
+    assert "cut" not in [each["rule"] for each in whole["trace"]["defects"]]
+    assert 0 < cut["trace"]["seconds"] < whole["trace"]["seconds"]
+    assert 0 < cut["metrics"]["jobs"]["all"]["jobs"] < whole["metrics"]["jobs"]["all"]["jobs"]
 
 
 def test_a_directory_that_is_no_trace(alone: Omega, tmp_path: Path) -> None:
@@ -170,18 +216,10 @@ def test_a_directory_that_is_no_trace(alone: Omega, tmp_path: Path) -> None:
     assert "no such file or directory" in alone.error("sim", "replay", str(tmp_path / "nothing"))
 
 
-def test_a_row_that_is_no_row(alone: Omega, busy: Path) -> None:
+def test_a_word_where_a_number_belongs(alone: Omega, busy: Path) -> None:
     busy.write_text(busy.read_text(encoding="utf-8").replace("\n4 ", "\nfour ", 1), encoding="utf-8")
     assert f"{busy}:7" in alone.error("sim", "replay", str(busy))
-    document = alone.json("sim", "replay", str(busy), "--skip-bad-rows")
-    assert document["metrics"]["jobs"]["all"]["jobs"] == 79
-    assert any(f"{busy}:7" in each["places"] for each in document["trace"]["defects"])
-
-
-def test_a_truncated_gzip(alone: Omega, busy: Path, tmp_path: Path) -> None:
-    path = tmp_path / "cut.swf.gz"
-    path.write_bytes(gzip.compress(busy.read_bytes() * 30)[:-40])
-    assert str(path) in alone.error("sim", "replay", str(path))
+    assert alone.json("sim", "replay", str(busy), "--skip-bad-rows")["metrics"]["jobs"]["all"]["jobs"] == 79
 
 
 # The published trace
