@@ -11,6 +11,18 @@ from omega.cli.options import F, combined
 if TYPE_CHECKING:
     from omega.experiments.configuration import Configuration
 
+
+class Schedulers(click.IntRange):
+    """A number of schedulers; in a replay also ``+2`` or ``-1``, more or less than a recording has."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a number, or the text of a relative one. Fails as a usage error for another text."""
+        relative = isinstance(value, str) and value[:1] in ("+", "-") and value[1:].isdecimal()
+        if relative and ctx is not None and ctx.info_name == "replay":
+            return value
+        return super().convert(value, param, ctx)
+
+
 SECONDS = click.FloatRange(min=0)
 FORMS = (".svg", ".png")
 
@@ -87,10 +99,8 @@ pools_option = click.option(
 )
 seed_option = click.option("--seed", type=int, help="Seed of all random numbers (default: 0).")
 scheduler_options = combined(
-    click.option("--batch", type=click.IntRange(1, 256), metavar="N", help="Number of batch schedulers (default: 1)."),
-    click.option(
-        "--service", type=click.IntRange(1, 256), metavar="N", help="Number of service schedulers (default: 1)."
-    ),
+    click.option("--batch", type=Schedulers(1, 256), metavar="N", help="Number of batch schedulers (default: 1)."),
+    click.option("--service", type=Schedulers(1, 256), metavar="N", help="Number of service schedulers (default: 1)."),
     click.option("--t-job-batch", type=SECONDS, metavar="S", help="Decision time of a batch job in s (default: 0.1)."),
     click.option(
         "--t-job-service",

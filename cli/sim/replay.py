@@ -11,7 +11,7 @@ import click
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.scheduler_choice import numbered, selected, variables
-from omega.cli.sim import replay_text
+from omega.cli.sim import recorded, replay_text
 from omega.cli.sim.options import architecture_option, pools_option, scheduler_options, seed_option
 from omega.cli.sim.replay_files import Outputs
 from omega.cli.sim.replay_runs import Runs, settings_of
@@ -41,6 +41,8 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     help="Part of these jobs (default: 0.5), in equal parts.",
 )  # fmt: skip
 @scheduler_options
+@click.option("--placement", metavar="NAME", help="Recordings: an installed placement (default: as recorded).")
+@click.option("--preemption", metavar="NAME", help="Recordings: an installed preemption policy (default: as recorded).")
 @architecture_option
 @pools_option
 @seed_option
@@ -70,9 +72,17 @@ def command(
 ) -> None:  # fmt: skip
     """Replay a trace: its machines, initial jobs, arrivals and durations, with the schedulers that run live.
 
+    A recording of a cell is compared with what really happened, and answers what other settings would have changed
+    (--batch +2, --detection, --commit, --placement, --preemption, --pools, --t-job-batch): docs/what-if.md.
+
     Prints the standard metrics by kind of job, the conflict fraction and busyness of schedulers, utilisation,
     fragmentation and fairness among users: docs/replay.md.
     """
+    chosen_words = {"names": names, "records": records, "batsim": batsim, "figures": figures, "url": url}
+    runs_of_papers = {"paper": paper, "compare_paper": compare_paper, "compare_lightweight": compare_lightweight}
+    if recorded.is_question(path, every := {**given, **chosen_words, **runs_of_papers}):
+        recorded.answer(app, path, every)
+        return
     outputs = Outputs(records, parquet, batsim, batsim_unit, figures)
     if parquet and records is None:
         raise click.UsageError("--parquet is the form of --records DIRECTORY; give that too")
