@@ -34,11 +34,13 @@ class Segment:
     entries: list[LogEntry] = field(default_factory=list)
     windows: list[Window] = field(default_factory=list)
     """When each page of the log was read."""
+    closed_ms: int = 0
+    """When the recorder ended; 0 before a gap, and where the file is cut."""
 
     @property
     def end_ms(self) -> int:
         """The end of what was recorded, on the server's clock."""
-        return self.windows[-1].to_ms if self.windows else int(self.picture["at_ms"])
+        return max(self.closed_ms, self.windows[-1].to_ms if self.windows else int(self.picture["at_ms"]))
 
     @property
     def seconds(self) -> float:
@@ -109,9 +111,10 @@ def _add(recording: Recording, frame: Mapping[str, Any], page: int) -> None:
         return
     if kind == "gap":
         recording.gaps.append(frame)
-    elif kind == "end":
-        recording.end = frame
     segment = recording.segments[-1]
+    if kind == "end":
+        recording.end, segment.closed_ms = frame, int(frame["at_ms"])
+        return
     if kind == "machines":
         segment.machines += frame["rows"]
     elif kind == "runs":
