@@ -11,7 +11,8 @@ from typing import Any
 
 import redis
 
-from omega.cellstate.primaries import Located
+from omega.cellstate.addresses import Node
+from omega.cellstate.primaries import Primary
 
 LONGEST_SECONDS = 5.0
 """Age from which on a connection is opened anew before its next command: an idle role notices another server within
@@ -34,6 +35,39 @@ def renew(connection: Any) -> None:
     connection.disconnect()
     connection.omega_opened = time.monotonic()
     connection.connect()
+
+
+FRESH_SECONDS = 1.0
+"""For so long an answer counts; then the next command asks again. A primary that lost its role is left within it."""
+
+
+class Located:
+    """The present primary of a pool, asked for again when the answer is old or proved wrong."""
+
+    def __init__(self, primary: Primary) -> None:
+        """Know none yet."""
+        self.primary = primary
+        self._node: Node | None = None
+        self._asked = 0.0
+
+    @property
+    def node(self) -> Node:
+        """Return the primary. Raises redis.ConnectionError."""
+        if self._node is None or time.monotonic() - self._asked >= FRESH_SECONDS:
+            self._node, self._asked = self.primary.find(), time.monotonic()
+        return self._node
+
+    def forget(self) -> None:
+        """Ask anew: the node that is known refused a command that a primary takes."""
+        self._node = None
+
+    def moved(self) -> bool:
+        """Return whether another node is the primary now; False while nobody answers."""
+        before = self._node
+        try:
+            return before is not None and self.node != before
+        except (redis.RedisError, OSError):
+            return False
 
 
 WRONG_SERVER = (

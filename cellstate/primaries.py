@@ -1,6 +1,5 @@
 """Where the primary of a store is now: as Sentinels say, or as the nodes of a Cluster do for the slot of a cell."""
 
-import time
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, Protocol
@@ -10,8 +9,6 @@ from redis.crc import key_slot
 
 from omega.cellstate.addresses import Address, Node
 
-FRESH_SECONDS = 1.0
-"""For so long an answer counts; then the next command asks again. A primary that lost its role is left within it."""
 ASK_SECONDS = 0.5
 """Maximum wait for the answer of one Sentinel or node."""
 
@@ -141,32 +138,3 @@ def _owner(known: Any, asked: Node) -> Node:
 
 def _short(error: Exception) -> str:
     return " ".join(str(error).split())[:160].rstrip(".")
-
-
-class Located:
-    """The present primary of a pool, asked for again when the answer is old or proved wrong."""
-
-    def __init__(self, primary: Primary) -> None:
-        """Know none yet."""
-        self.primary = primary
-        self._node: Node | None = None
-        self._asked = 0.0
-
-    @property
-    def node(self) -> Node:
-        """Return the primary. Raises redis.ConnectionError."""
-        if self._node is None or time.monotonic() - self._asked >= FRESH_SECONDS:
-            self._node, self._asked = self.primary.find(), time.monotonic()
-        return self._node
-
-    def forget(self) -> None:
-        """Ask anew: the node that is known refused a command that a primary takes."""
-        self._node = None
-
-    def moved(self) -> bool:
-        """Return whether another node is the primary now; False while nobody answers."""
-        before = self._node
-        try:
-            return before is not None and self.node != before
-        except (redis.RedisError, OSError):
-            return False

@@ -15,7 +15,7 @@ from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.retry import Retry
 
 from omega.cellstate.addresses import FORMS, Address, address_of, safe_url
-from omega.cellstate.connections import Pool
+from omega.cellstate.connections import Located, Pool
 from omega.cellstate.errors import (
     BadInput,
     CellGone,
@@ -28,7 +28,7 @@ from omega.cellstate.errors import (
     Unreadable,
     Unsuitable,
 )
-from omega.cellstate.primaries import ASK_SECONDS, Located, OfSentinels, OfSlot, Primary, slot_of
+from omega.cellstate.primaries import ASK_SECONDS, OfSentinels, OfSlot, Primary, slot_of
 from omega.cellstate.refused_writes import script_bytes, scripts_fill, why_writes_are_refused
 
 OLDEST = (6, 2)

@@ -21,7 +21,7 @@ RUNNING = -1
 """In `how`: the task still ran at the end of the run."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, slots=True, kw_only=True)
 class TaskRecords:
     """Placements of tasks, one row each, in order of start.
 
@@ -110,9 +110,11 @@ class Recorder(Instrument):
         columns = np.array(rows, dtype=np.int64).reshape(-1, 7).T
         job, group, task, machine, started, ended, how = columns
         first = {**{each.job.id: 0.0 for each in residents}, **self.first}
+        narrow = {"job": job, "group": group, "task": task, "machine": machine}
         return TaskRecords(
-            jobs, _times(jobs, first), _times(jobs, self.given_up), job.astype(np.int32), group.astype(np.int32),
-            task.astype(np.int32), machine.astype(np.int32), started.copy(), ended.copy(), how.astype(np.int8),
+            jobs=jobs, first_attempt=_times(jobs, first), abandoned=_times(jobs, self.given_up),
+            started=started.copy(), ended=ended.copy(), how=how.astype(np.int8),
+            **{name: column.astype(np.int32) for name, column in narrow.items()},
         )  # fmt: skip
 
     def _end_of(self, placement: int, task: int) -> tuple[int, int]:
