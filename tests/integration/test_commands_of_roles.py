@@ -24,7 +24,7 @@ WORDS: Mapping[str, str] = {
     "machine list": "", "machine status": "m0", "machine drain": "m0", "machine up": "m0", "machine down": "m0",
     "machine remove": "m1", "machine set": "m0 a=b", "machine resize": "m0 --cpu 3",
     "cell create": "prod", "cell list": "",
-    "cell status": "", "cell verify": "", "cell limits": "batch --jobs 5", "cell delete": "", "store status": "",
+    "cell status": "", "cell verify": "", "cell record": "{record} --force --for 0.1s", "cell limits": "batch --jobs 5", "cell delete": "", "store status": "",
     "store acl": "reader", "store backup": "- ", "store restore": "{file}", "store migrate": "prod", "pool list": "",
     "pool show": "p", "pool set": "p --weight 2", "pool remove": "p", "pool import": "{pools}", "pool export": "",
     "pool plan": "{pools}", "scheduler list": "", "scheduler status": "", "mapreduce progress": "crawl", "events": "",
@@ -67,12 +67,17 @@ def leaves(group: click.Group, before: str = "") -> Iterator[str]:
 def test_the_table_has_every_command() -> None:
     known = WORDS.keys() | OTHERS
     missing = [each for each in leaves(program) if each not in known and each.split()[0] not in WITHOUT_A_STORE[:5]]
-    assert [each for each in missing if each not in ("scheduler policies", "scheduler test", "pool compute")] == []
+    assert [
+        each
+        for each in missing
+        if each not in ("scheduler policies", "scheduler test", "pool compute", "cell backtest", "trace info")
+    ] == []
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_every_command_answers_or_ends_with_one_line(stores: Mapping[str, str], role: str, tmp_path: Path) -> None:
     files = {"job": tmp_path / "job.yaml", "pools": tmp_path / "pools.yaml", "file": tmp_path / "x.omega"}
+    files["record"] = tmp_path / "x.rec.gz"
     files["job"].write_text("name: other\ntasks:\n  - {name: t, resources: {cpu: 1}, duration: 1s}\n")
     files["pools"].write_text("pools:\n  - {name: p}\n")
     files["file"].write_text("nothing")
@@ -90,6 +95,12 @@ def test_every_command_answers_or_ends_with_one_line(stores: Mapping[str, str], 
     if listed is None:
         said = _run(Omega(stores[role], None), ("job", "list")).stderr.strip()
         assert said.endswith("lists its cells for readers and persons only; name yours with --cell")
+
+
+@pytest.mark.parametrize("role", ["reader", "person"])
+def test_readers_can_record(stores: Mapping[str, str], role: str, tmp_path: Path) -> None:
+    found = Omega(stores[role], "prod").json("cell", "record", str(tmp_path / "x.rec.gz"), "--for", "0.1s")
+    assert found["why"] == "time"
 
 
 def _run(omega: Omega, words: tuple[str, ...]) -> click.testing.Result:
