@@ -78,10 +78,8 @@ def command(
     Prints the standard metrics by kind of job, the conflict fraction and busyness of schedulers, utilisation,
     fragmentation and fairness among users: docs/replay.md.
     """
-    chosen_words = {"names": names, "records": records, "batsim": batsim, "figures": figures, "url": url}
-    runs_of_papers = {"paper": paper, "compare_paper": compare_paper, "compare_lightweight": compare_lightweight}
-    if recorded.is_question(path, every := {**given, **chosen_words, **runs_of_papers}):
-        recorded.answer(app, path, every)
+    if recorded.is_question(path, options := click.get_current_context().params):
+        recorded.answer(app, path, options)
         return
     outputs = Outputs(records, parquet, batsim, batsim_unit, figures)
     if parquet and records is None:

@@ -168,7 +168,8 @@ class _Judging:
         elif word == "late":
             restored.drop(words[3], int(words[4]), spans(words[5]))
         elif word == "resize":
-            restored.resize(words[1], *map(int, words[2:6]))
+            group, total, change, stopped = map(int, words[2:6])
+            restored.resize(words[1], group, total=total, change=change, stopped=stopped)
         elif word == "update":
             restored.update(words[1])
         elif word == "limit":

@@ -207,7 +207,7 @@ class Restored:
         if held := self.delayed.get((job_id, group)):
             self.delayed[job_id, group] = span_split(held, tasks)[1]
 
-    def resize(self, job_id: str, group: int, total: int, change: int, stopped: int) -> None:
+    def resize(self, job_id: str, group: int, *, total: int, change: int, stopped: int) -> None:
         """Set the total of a group; its waiting tasks change by `change`, after `stopped` running ones ended.
 
         To remove more than wait, lost tasks whose delay has not ended wait first.
