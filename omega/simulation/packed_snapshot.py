@@ -215,6 +215,8 @@ class PackedSnapshot(Snapshot):
         if not self.changed:
             return NOBODY
         changed, self.changed = self.changed, []
+        if len(changed) == 1:
+            return np.array(changed, dtype=np.int64)
         return np.unique(np.array(changed, dtype=np.int64))
 
     @override

@@ -156,6 +156,10 @@ class SimpleJobs:
         found = self._needs[need] = min(LARGEST, MOST_TOGETHER // max(1, *need)), packed(need)
         return found
 
+    def has(self, job_id: str) -> bool:
+        """Return whether a job has no rows."""
+        return job_id in self._jobs
+
     # Placement
 
     def place(self, transaction: Transaction, copy: PackedSnapshot | None) -> tuple[Outcome, SimpleJob] | None:

@@ -16,6 +16,7 @@ from omega.cellstate.memory.pools import is_bounded
 from omega.cellstate.memory.publish import publish, write_jobs, write_pending
 from omega.cellstate.memory.records import Block, GroupRow, JobRow
 from omega.cellstate.model import JobSpec, JobState
+from omega.cellstate.override import override
 from omega.cellstate.transaction import (
     PLACED_ONE,
     Claim,
@@ -29,6 +30,7 @@ from omega.cellstate.transaction import (
     all_placed,
     placed_runs,
 )
+from omega.simulation.job_machines import JobMachines
 from omega.simulation.packed_snapshot import PackedSnapshot
 from omega.simulation.simple_jobs import SimpleJob, SimpleJobs, leave, take_singles
 
@@ -36,8 +38,6 @@ _ACTIVE, _GANG, _COARSE = JobState.ACTIVE, Mode.GANG, Detection.COARSE
 """Members that are compared for each transaction; reading one from its class costs as much as a call."""
 _new = tuple.__new__
 FULL_ONE, MOVED_ONE, ABORTED_ONE = (0, Verdict.FULL), (0, Verdict.MOVED), (0, Verdict.ABORTED)
-
-
 WHOLESALE = 16
 """Number of changed machines above which copying them all at once costs less than checking each."""
 
@@ -49,15 +49,22 @@ class SimulatedTwin(MemoryCell):
     def ledger(self) -> Ledger:
         """The whole state of the cell: the jobs that have no rows yet get theirs."""
         self.simple.write()
+        if self._machines:
+            self._machines.forget()  # the caller may end or move tasks
         return self._ledger
 
     @ledger.setter
     def ledger(self, ledger: Ledger) -> None:
         self._ledger, self.simple = ledger, SimpleJobs(ledger)
+        self._machines = JobMachines()
 
     def submit_simple(self, jobs: Sequence[JobSpec], at_ms: int, by: str) -> bool:
         """Submit new jobs as `submit` does; False, without effect, unless all are simple."""
         return self.simple.submit(jobs, at_ms, by)
+
+    @override
+    def tasks_by_machine(self, job_id: str) -> dict[int, int]:
+        return self._machines.of(self.ledger if self.simple.has(job_id) else self._ledger, job_id)
 
     # Snapshots
 
@@ -254,6 +261,8 @@ class SimulatedTwin(MemoryCell):
         g.placed += total
         if ledger.counted:
             count_in_lane(ledger, j)
+        if self._machines:
+            self._machines.add(j.id, machines, counts, 1)
         j.unplaced -= total
         j.placed += total
         if not j.unplaced and j.arrival:
@@ -315,6 +324,8 @@ class SimulatedTwin(MemoryCell):
         g.placed -= total
         if ledger.counted:
             count_in_lane(ledger, j)
+        if self._machines:
+            self._machines.add(j.id, machines, counts, -1)
         g.finished += total
         j.placed -= total
         ledger.transactions += 1
@@ -344,6 +355,7 @@ class SimulatedTwin(MemoryCell):
     def complete(self, j: JobRow) -> None:
         """Complete a job after its last task."""
         ledger = self._ledger
+        self._machines.drop(j.id)
         if ledger.keep_jobs or ledger.done or j.arrival or j.awaited or len(j.groups) > 1 or j.groups[0].leaving:
             ledger.changed_jobs, ledger.pend, ledger.retired, ledger.releasing = [j], [], [], []
             write_jobs(ledger, ())

@@ -94,8 +94,11 @@ def tasks_of(work: Work) -> int:
 
 def places_of(work: Work, snapshot: Snapshot) -> dict[int, int]:
     """Return a job's tasks by machine, as fetched, or else from its record and its scheduler."""
-    if work.id in snapshot.placed:
-        return {machine: count for machine, count in snapshot.placed[work.id].items() if machine < snapshot.size}
+    known = snapshot.placed.get(work.id)
+    if known is not None:
+        if max(known, default=0) < snapshot.size:
+            return dict(known)
+        return {machine: count for machine, count in known.items() if machine < snapshot.size}
     here = dict(work.places)
     for group in work.job.groups:
         machines = [machine for _, machine, leaving in group.runs if not leaving and machine not in work.places]

@@ -192,7 +192,7 @@ class Blocked(ByShape):
     def _gather(self, snapshot: Snapshot) -> Machines:
         """Return the machines that gained room since the last distribution."""
         if len(freed := snapshot.freed()):
-            self._freed = distinct([self._freed, freed])
+            self._freed = distinct([self._freed, freed]) if len(self._freed) else freed
         return self._freed
 
     def others(self) -> set[str]:
@@ -219,8 +219,11 @@ class Blocked(ByShape):
         if not self.groups:
             self.left, self.offers_all = LeftRooms(), False
             return []
-        if len(fresh) and lines.unfit.any():
-            lines.unfit &= ~(lines.least <= snapshot.amounts(fresh).max(axis=1)).all(axis=1)
+        most = snapshot.amounts(fresh).max(axis=1) if len(fresh) else None
+        if not (again or self.offers_all or self.left) and (most is None or (most < lines.smallest()).any()):
+            return []  # as after most ends of tasks in a full cell
+        if most is not None and lines.unfit.any():
+            lines.unfit &= ~(lines.least <= most).all(axis=1)
         machines = distinct([fresh, *again]) if again else fresh
         if self.offers_all:
             machines, self.offers_all = np.flatnonzero(snapshot.up), False

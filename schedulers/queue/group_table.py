@@ -33,6 +33,7 @@ class GroupTable:
         self._free: list[int] = []
         self._lanes: dict[Hashable, int] = {}
         self._rank: NDArray[np.float64] = np.empty(0)
+        self._smallest: NDArray[np.int64] | None = None
 
     def put(self, alike: Alike, first: Work, within: tuple[float, int]) -> int:
         """Return the line of a group, given its first job."""
@@ -43,20 +44,21 @@ class GroupTable:
                 self._grow(len(needs[0]))
             line = self.of[alike] = self._free.pop()
             self.alike[line], self.unfit[line] = alike, False
-            self.least[line] = np.min(needs, axis=0)
+            self.least[line], self._smallest = np.min(needs, axis=0), None
             self.lane[line] = self._lanes.setdefault(alike[0], len(self._lanes))
         self.key[line], self.tie[line] = within
         return line
 
     def smallest(self) -> NDArray[np.int64]:
         """Return by resource the smallest need of all groups."""
-        smallest: NDArray[np.int64] = self.least.min(axis=0)
-        return smallest
+        if self._smallest is None:
+            self._smallest = self.least.min(axis=0)
+        return self._smallest
 
     def drop(self, alike: Alike) -> None:
         """Free the line of an empty group."""
         line = self.of.pop(alike)
-        self.alike[line], self.least[line] = None, NOBODY
+        self.alike[line], self.least[line], self._smallest = None, NOBODY, None
         self._free.append(line)
 
     def _grow(self, dimensions: int) -> None:

@@ -55,6 +55,10 @@ class LeftRooms:
         self._machines: Machines = np.empty(0, dtype=np.int64)
         self._room: Amounts = np.empty((0, 0), dtype=np.int64)
 
+    def __bool__(self) -> bool:
+        """Whether there is any."""
+        return bool(self._rooms)
+
     def follow(self, snapshot: Snapshot, least: Amounts) -> None:
         """Reduce the room to what is free now."""
         if self._rooms:
