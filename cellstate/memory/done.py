@@ -31,7 +31,7 @@ def forget(ledger: Ledger, count: int) -> int:
         else:
             del ledger.J[j.id]
             forget_records(ledger, j.id)
-            ledger.forgotten.update(totals_of([head_of(job_of(ledger, j, spec=False))]))
+            ledger.forgotten.update(totals_of([head_of(job_of(ledger, j, spec=False, runs=False))]))
             if ledger.names.get(j.name) == j.id:  # a newer job of that name keeps it
                 del ledger.names[j.name]
             gone += 1

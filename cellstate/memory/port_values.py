@@ -14,7 +14,8 @@ from omega.cellstate.task_losses import Retried, TaskLoss
 
 def job_of(ledger: Ledger, j: JobRow, *, spec: bool = True, runs: bool = True) -> Job:
     """Return a job as it is now, as a data type of the port."""
-    ledger.unfold()
+    if runs:
+        ledger.unfold()
     return Job(
         id=j.id, name=j.name, kind=j.kind.name, precedence=j.precedence, order=j.order, state=j.state, gang=j.gang,
         gang_min=j.gang_min, submitted_ms=j.submitted, groups=[_group(g, g.runs if runs else {}) for g in j.groups],

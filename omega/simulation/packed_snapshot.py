@@ -195,7 +195,7 @@ class PackedSnapshot(Snapshot):
     @property
     def wholesale(self) -> bool:
         """Whether changed machines need not be reported, so that all may be written at once."""
-        return not self.watching
+        return not (self.watching or self._dense)
 
     def took_over(self, machines: Sequence[int], gained: Sequence[int] | None = None) -> None:
         """Record that the caller wrote `rest` of these machines, some of which `gained` room; None: perhaps all."""

@@ -323,7 +323,7 @@ class Simulation:
 
     def _deliver_resident(self, job_id: str) -> None:
         """Give a resident with waiting tasks to its scheduler, when the run begins."""
-        job = self.store.cell.job(job_id)
+        job = self.store.job(job_id)
         if job is not None and job.kind in self.kinds and job.pending:
             self.world.engine.at(0, lambda work: self._route(work.job).deliver(work), Work.of(job))
 

@@ -1,15 +1,17 @@
 """The authoritative state of a simulated cell: the in-memory twin, or a real store with the same results.
 
-A simulation uses six operations; both implementations give the same answers.
+A simulation uses these operations; both implementations give the same answers.
 """
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from omega.cellstate.errors import Refused
 from omega.cellstate.memory.housekeeping import tick
-from omega.cellstate.model import MOST_CLAIMS, JobSpec, JobState, MachineSpec
+from omega.cellstate.memory.port_values import job_of
+from omega.cellstate.model import MOST_CLAIMS, Job, JobSpec, JobState, MachineSpec
 from omega.cellstate.override import override
 from omega.cellstate.ports import Cell
 from omega.cellstate.replies import CommitRequest, Membership
@@ -73,6 +75,9 @@ class SimulatedStore(Protocol):
 
     def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
         """End tasks that still exist; returns their number."""
+
+    def job(self, job_id: str) -> Job | None:
+        """Return a job as schedulers receive it, without its runs; None when it is not stored."""
 
     def abandon(self, job_id: str, at_ms: int, by: str, *, keep: bool) -> None:
         """Abandon a job; with `keep` its running tasks continue."""
@@ -144,6 +149,11 @@ class TwinStore(_CellStore):
         if not self.twin.submit_simple(jobs, at_ms, EXECUTOR):
             super().submit(jobs, at_ms)
 
+    def job(self, job_id: str) -> Job | None:
+        """Return a job as schedulers receive it, without its runs; None when it is not stored."""
+        j = self.twin.ledger.J.get(job_id)
+        return None if j is None else job_of(self.twin.ledger, j, runs=False)
+
     def finish(self, endings: Sequence[TaskEnd], at_ms: int) -> int:
         """End tasks that still exist; returns their number."""
         return sum(self.twin.end(endings, at_ms, EXECUTOR))
@@ -172,6 +182,11 @@ class ServerStore(_CellStore, SimulatedStore):
         self._position = Position()
         self._placements = 0
         self._unread = 0
+
+    @override
+    def job(self, job_id: str) -> Job | None:
+        job = self.cell.job(job_id)
+        return None if job is None else replace(job, groups=[replace(group, runs=()) for group in job.groups])
 
     @override
     def refresh(self, copy: PackedSnapshot) -> None:

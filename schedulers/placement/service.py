@@ -122,6 +122,8 @@ class ServicePlacement:
         """Return (machine, tasks) for as many of the remaining tasks as fit."""
         left = work.left[group]
         points = sum(self.scores(work, group, snapshot, candidates, here).values(), _TIE * dice.random(len(candidates)))
+        if not over:
+            candidates, points = _best(candidates, points, left)
         kinds = patches(snapshot.attributes, tuple(level.domain for level in over))
         best, fewest = list[tuple[int, int]](), left + 1
         # With several bounds the order of machines decides how many tasks fit, so each try draws a new order.
@@ -165,6 +167,14 @@ class ServicePlacement:
             had[list(here)] = list(here.values())
             points["apart"] = -self.apart * had[machines]
         return points
+
+
+def _best(machines: Found, points: Points, tasks: int) -> tuple[Found, Points]:
+    """Return the machines that so many tasks may get: where all are in one domain, no more of them than tasks."""
+    if len(points) <= tasks:
+        return machines, points
+    best = points >= np.partition(points, -tasks)[-tasks]
+    return machines[best], points[best]
 
 
 def _freedom(wants: Demands) -> int:
