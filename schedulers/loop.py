@@ -118,7 +118,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
     in_flight, outbox, think, commit = False, scheduler.outbox, Think(), Commit()
     known = cast("Snapshot", _SYNC)  # none yet
     while True:
-        until = 0.0 if in_flight else _next_due(scheduler)
+        until = 0.0 if in_flight else scheduler.next_due() if scheduler.gate is None else _next_due(scheduler)
         arrived = yield _WAIT if until is None else Receive(until) if until else _GO_ON
         if type(arrived) is not Arrived:
             raise TypeError(arrived)
@@ -126,7 +126,8 @@ def attempts(scheduler: Scheduler) -> Attempts:
         if arrived.jobs or arrived.renewed or arrived.owned is not None:
             _take_in(scheduler, arrived)
             in_flight = in_flight and not arrived.renewed
-        scheduler.take(arrived.works)
+        if arrived.works:
+            scheduler.take(arrived.works)
         if snapshot is None:
             synced = yield _SYNC
             if synced is not known:  # in most rounds it is the same object
@@ -171,9 +172,8 @@ def _through_gate(scheduler: Scheduler, now: float) -> Generator[Effect, Answer,
 
 
 def _next_due(scheduler: Scheduler) -> float | None:
-    """Return when there is something to do next (seconds): 0 for at once, None when only news can bring something."""
-    due = scheduler.next_due()
-    again = None if scheduler.gate is None else next_due(scheduler)
+    """As `next_due` of a scheduler, for one with a gate."""
+    due, again = scheduler.next_due(), next_due(scheduler)
     return due if again is None else again if due is None else min(due, again)
 
 

@@ -204,8 +204,11 @@ class Scheduler:
 
     def next_due(self) -> float | None:
         """When there is something to do next (seconds): 0 for at once, None when only news can bring something."""
-        own, sized = self.queue.next_due(), None if self.sizing is None else self.elastic.next_due()
-        return min((due for due in (own, sized) if due is not None), default=None)
+        own = self.queue.next_due()
+        if self.sizing is None:
+            return own
+        sized = self.elastic.next_due()
+        return sized if own is None else own if sized is None else min(own, sized)
 
     def asks(self, snapshot: Snapshot, now: float) -> Fetch | None:
         """What is to be looked up for blocked jobs; None when there is nothing."""
@@ -257,7 +260,8 @@ class Scheduler:
         """
         snapshot.now = now
         transactions: list[Transaction] = []
-        left, placed = CALL_CLAIMS, place_together(self, works, snapshot, CALL_CLAIMS)
+        several = self.places_all is not None and len(works) > 1
+        left, placed = CALL_CLAIMS, place_together(self, works, snapshot, CALL_CLAIMS) if several else ()
         together = len(placed)
         for number, work in enumerate(works):
             if left <= 0:

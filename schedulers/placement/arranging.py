@@ -95,11 +95,12 @@ def arranged(placement: Placement, work: Work, snapshot: Snapshot, rng: Random) 
     minimum is placed as other jobs are, and its claims are dropped when they are fewer than the minimum lacks: so any
     placement keeps it (semantics 8).
     """
-    mark = snapshot.mark()
+    alone = work.job.gang is _NO_GANG
+    mark = 0 if alone else snapshot.mark()
     claims = placement.place(work, snapshot, rng)
     if type(claims) is not ClaimColumns:
         claims = claims_of(placement, claims)
-    if work.job.gang is _NO_GANG:
+    if alone:
         return claims
     if work.job.gang_min:
         return _of_minimum(placement, work, claims, mark, snapshot=snapshot, rng=rng)

@@ -92,7 +92,7 @@ class Delay(Placement):
 
     @override
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
-        if not _has_locality(work):
+        if not (work.job.spec and _has_locality(work)):
             return self.inner.place(work, snapshot, rng)
         wants = {group: wants for group, left in enumerate(work.left) if left and (wants := self.wants(work, group))}
         if not wants:

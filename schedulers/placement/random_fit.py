@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from omega.cellstate.model import MOST_CLAIMS
+from omega.cellstate.model import MOST_CLAIMS, Gang
 from omega.cellstate.resources import Resources
 from omega.cellstate.snapshot import Snapshot
 from omega.cellstate.transaction import Claim, ClaimColumns
 from omega.schedulers.draws import Draws, sampler_of
 from omega.schedulers.placement.domains import used_by
 from omega.schedulers.work import Work
+
+_NO_GANG = Gang.NO
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class RandomFit:
     def place(self, work: Work, snapshot: Snapshot, rng: Random) -> Sequence[Claim]:
         """Return claims for the tasks that fit and mark them in the snapshot with `snapshot.take`."""
         left, job = work.left, work.job
-        gang = work.gang
+        gang = job.gang is not _NO_GANG and work.gang
         if len(left) == 1 and not gang:
             used = used_by(work, 0, snapshot) if job.spec else None
             return ClaimColumns(self._draw(job.groups[0].need, left[0], snapshot, rng, used))
