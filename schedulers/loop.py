@@ -126,8 +126,7 @@ def attempts(scheduler: Scheduler) -> Attempts:
         if arrived.jobs or arrived.renewed or arrived.owned is not None:
             _take_in(scheduler, arrived)
             in_flight = in_flight and not arrived.renewed
-        if arrived.works:
-            scheduler.take(arrived.works)
+        scheduler.take(arrived.works)
         if snapshot is None:
             synced = yield _SYNC
             if synced is not known:  # in most rounds it is the same object

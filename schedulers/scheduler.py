@@ -260,8 +260,7 @@ class Scheduler:
         """
         snapshot.now = now
         transactions: list[Transaction] = []
-        several = self.places_all is not None and len(works) > 1
-        left, placed = CALL_CLAIMS, place_together(self, works, snapshot, CALL_CLAIMS) if several else ()
+        left, placed = CALL_CLAIMS, place_together(self, works, snapshot, CALL_CLAIMS) if len(works) > 1 else ()
         together = len(placed)
         for number, work in enumerate(works):
             if left <= 0:
