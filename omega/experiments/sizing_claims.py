@@ -13,8 +13,8 @@ BUSY = 0.6
 FITTED = "how many workers jobs could use is fitted to this"
 MOST, RELATIVE, CAP = "max-parallelism", "relative-size", "global-cap"
 SMALL_JOBS = (
-    "more than half of Facebook's jobs have fewer maps than the smallest of these worker counts; the paper's jobs were "
-    "Google's, whose maps and workers are not published"
+    "more than half of Facebook's jobs have fewer maps than the smallest worker count; how large Google's were is not "
+    "published"
 )
 
 

@@ -102,8 +102,8 @@ def of_figure_13(records: Sequence[Record], found: Sequence[Saturation]) -> list
         claim="Three batch schedulers have a conflict fraction of about 0.1",
         source="Omega §5.1, fig. 13b",
         expectation="0.05 to 0.2 at the last decision time before saturation",
-        otherwise="live batch schedulers begin each search at a random machine of a part of their own, and most have "
-        "room; with `--placement best-fit` it was 0.17 at 12.4 s on parts 0 to 4 of Google's trace",
+        otherwise="live batch schedulers begin each search at a random machine of their own part, where most have "
+        "room. With `--placement best-fit` it was 0.17 at 12.4 s, on parts 0 to 4 of Google's trace",
     )
     waits = Judged(
         name="hifi-three-slo",
