@@ -79,7 +79,7 @@ def of_figure_12(records: Sequence[Record]) -> list[Judged]:
     if there:
         for each in (many, late, more):
             each.use(there, "service")
-        many.within("conflict fraction", interval("conflict_fraction", there, "service"), low=1.0)
+        many.within("conflict fraction", interval("conflict_fraction", there, "service"), low=1.0, form=".3f")
         late.within("wait (s)", interval("wait", there, "service"), low=SLO_SECONDS, form=",.1f")
         late.within("busyness", interval("busyness", there, "service"), high=0.99)
         more.within("busyness ÷ no-conflict", interval("retries", there, "service"), low=1.2, high=1.6)

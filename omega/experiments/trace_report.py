@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from textwrap import wrap
 
 from omega.experiments.bootstrap import sums_of
 from omega.experiments.judged import Judged
@@ -24,10 +25,12 @@ The following command simulates, draws the figures and writes the page:
 {command}
 ```
 
-**The cell.** {about} Residents stay on their machines, and tasks have the durations of the trace. The schedulers are
-those that run live, one job at a time: batch with first fit in a part of its own, service with scored placement. Both
-apply constraints. The trace tells which tasks want different machines. Its tables of other constraints could not be
-obtained; `--constraints synthetic` draws some. As in the paper, machines do not fail and no task is evicted.
+{cell}
+
+**The schedulers.** They are those that run live, one job at a time: batch with first fit in a part of its own, service
+with scored placement. Both apply constraints. The trace tells which tasks want different machines. Its tables of other
+constraints could not be obtained; `--constraints synthetic` draws some. As in the paper, machines do not fail and no
+task is evicted.
 
 **The split.** Service jobs have priority 9 or more. The authors' split also wants scheduling class 2 or 3: {of_class}
 service jobs here. Figure 13, which is about batch jobs, uses theirs. `--copies` draws more service jobs from those of
@@ -64,10 +67,11 @@ def page(
     """Return the page in Markdown; arguments as in the page of the other figures."""
     records = {record["key"]: record for each in outcomes for record in each.everything}
     claims = [*(claim for each in outcomes for claim in each.judged), *judged]
-    about = outcomes[0].form.start.workload()[0].about.replace("\n", ". ") + "."
+    about = (f"{line[:1].upper()}{line[1:]}." for line in outcomes[0].form.start.workload()[0].about.splitlines())
+    cell = f"**The cell.** {' '.join(about)} Residents stay on their machines; tasks run as long as in the trace."
     of_class = next(f"{sums_of(each.records[:1], 'service').jobs:,}" for each in outcomes if each.figure.number == 13)
     lines = [
-        OPENING.format(pages=PAGES, command=command, about=about, of_class=of_class),
+        OPENING.format(pages=PAGES, command=command, cell=_filled(cell), of_class=of_class),
         _summary(claims, records, revision),
     ]
     for each in outcomes:
@@ -75,7 +79,7 @@ def page(
     for number, title in TITLES.items():
         lines += [f"## Figure {number}: {_lower(title)}", "", _image(number, figures), ""]
         lines += [f"`{_command(number)}{' --swim FILE' if sizing.form.swim else ''}`", ""]
-        lines += [SIZING.format(source=sizing.source), ""] if number == 15 else []
+        lines += [_filled(SIZING.format(source=sizing.source)), ""] if number == 15 else []
         lines += _table([each for each in judged if each.figure == number])
     return "\n".join(lines)
 
@@ -110,6 +114,11 @@ def _image(number: int, figures: PurePosixPath) -> str:
     return f"![Figure {number}]({figures / f'high-fidelity-{number}.svg'})"
 
 
+def _filled(text: str) -> str:
+    """Return a paragraph in lines of at most 120 characters."""
+    return "\n".join(wrap(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False))
+
+
 def _lower(title: str) -> str:
     first, _, rest = title.partition(" ")
     return f"{first.lower() if first[1:].islower() else first} {rest}"
@@ -121,8 +130,9 @@ def _section(outcome: TraceOutcome, figures: PurePosixPath) -> Iterator[str]:
     jobs = min(jobs for _, jobs, _, _ in outcome.points())
     seed = f"seeds {start.seed}–{start.seed + seeds - 1}" if seeds > 1 else f"seed {start.seed}"
     yield from (f"## Figure {number}: {_lower(outcome.figure.title)}", "", _image(number, figures), "")
-    yield f"`{_command(number)}` · {hours:.1f} hours · {seed} · {len(outcome.everything)} simulations with at least"
-    yield from (f"{jobs:,} {outcome.kind} jobs each. {READING[number]}", "")
+    runs = f"{hours:.1f} hours · {seed} · {len(outcome.everything)} simulations"
+    jobs_of = f"at least {jobs:,} {outcome.kind} jobs each"
+    yield from (_filled(f"`{_command(number)}` · {runs} with {jobs_of}. {READING[number]}"), "")
     yield from _table(outcome.judged)
 
 
