@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from omega.cellstate.errors import BadInput
+from omega.cellstate.resources import shown
 from omega.workload.workload import LARGEST_CPU, LARGEST_MEMORY, Workload
 
 FACTOR = 1.55
@@ -22,6 +23,15 @@ Residents = Literal["keep", "scale", "thin"]
 Service = Literal["class", "priority"]
 Constraints = Literal["trace", "synthetic", "none"]
 Overruns = Literal["run", "cut"]
+_CHOICES = {
+    name: get_args(of)
+    for name, of in (
+        ("residents", Residents),
+        ("service", Service),
+        ("constraints", Constraints),
+        ("overruns", Overruns),
+    )
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +79,9 @@ class TraceOptions:
     def __post_init__(self) -> None:
         if self.tasks is not None and self.tasks < 1:
             raise BadInput(f"trace: {self.tasks} tasks; want at least 1")
+        for name, known in _CHOICES.items():
+            if getattr(self, name) not in known:
+                raise BadInput(f"trace: {name} {shown(getattr(self, name))}; want {', '.join(known)}")
         if not 0 <= self.fill <= 1:
             raise BadInput(f"trace: fill {self.fill}; want a part from 0 to 1")
         if self.shared_gpus is not None and not 0 <= self.shared_gpus <= 1:

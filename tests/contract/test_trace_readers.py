@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -255,3 +256,18 @@ def test_a_part_of_a_trace_leads_to_the_whole(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput, match="empty: no trace of a supported format"):
         read_trace(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"tasks": 0}, {"fill": 1.5}, {"factor": float("nan")}, {"seconds": -1.0}, {"seconds": float("inf")},
+        {"residents": "gone"}, {"service": ""}, {"constraints": "all"}, {"overruns": "no"}, {"shared_gpus": 2.0},
+        {"processors": 0}, {"machines": -1}, {"largest_cpu": 0}, {"start_seconds": -1.0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_impossible_options_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match=f"trace: .*{next(iter(wrong.values()))}.*; want ") as error:
+        TraceOptions(**wrong)
+    assert one_line(error)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
 from omega.experiments.plots.style import GREY, PALETTE, below, handle, logarithmic, save, sheet, styled, titled
@@ -13,6 +14,7 @@ from omega.traces.trace import Trace
 
 LEAST = {"tasks per job": 1.0, "task duration": 0.1, "seconds between jobs": 0.001}
 """Smallest value that is drawn: a logarithmic axis has no 0."""
+POINTS, MOST_TICKS = 300, 6
 CLOSE = 0.3
 """The capacity is drawn if more than this part of it is requested: it would flatten lower curves."""
 UNITS = ((3 * 86_400.0, 86_400.0, "days"), (2 * 3600.0, 3600.0, "hours"), (600.0, 60.0, "minutes"))
@@ -36,6 +38,7 @@ def draw_trace(trace: Trace, summary: Summary, details: str, *paths: Path) -> No
                 _cumulative(axes, *values[kind][name], least=LEAST[name], colour=colour)
             axes.set(title=name, xlabel=unit, ylabel=f"part of {of}", ylim=(0, 1))
             logarithmic(axes, "x")
+            axes.xaxis.set_major_locator(LogLocator(numticks=MOST_TICKS))
         below(figure, [handle(kind, colour) for kind, colour in colours.items()])
         titled(figure, f"Trace {trace.format}", details)
         save(figure, *paths)
@@ -73,7 +76,10 @@ def _cumulative(axes: Axes, values: Floats, weights: Floats, *, least: float, co
         return
     distinct, inverse = np.unique(np.maximum(values, least), return_inverse=True)
     reached = np.cumsum(np.bincount(inverse.reshape(-1), weights))
-    places = np.unique(np.linspace(0, len(distinct) - 1, 400).astype(int))  # a line needs no more points
+    # A line needs no more points than these, dense where there are many values and on the logarithmic axis.
+    even = np.linspace(0, len(distinct) - 1, POINTS).astype(int)
+    apart = np.searchsorted(distinct, np.geomspace(distinct[0], distinct[-1], POINTS)) - 1
+    places = np.unique(np.concatenate((even, np.maximum(apart, 0))))
     axes.plot(
         np.concatenate((distinct[:1], distinct[places])),
         np.concatenate(([0.0], reached[places] / reached[-1])),
