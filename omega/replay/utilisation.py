@@ -110,6 +110,6 @@ def over_commit(columns: Columns) -> OverCommit:
     before = np.repeat(begins - 1, np.diff(np.append(begins, len(place))))[:, None]
     held = held - np.where(before >= 0, held[before[:, 0]], 0)
     has = has - np.where(before >= 0, has[before[:, 0]], 0)
-    settled = np.concatenate(((np.diff(place) != 0) | (np.diff(at) != 0), [True])) & (at < columns.horizon)
+    settled = np.concatenate(((np.diff(place) != 0) | (np.diff(at) != 0), [True]))
     names = columns.workload.dimensions.names
     return OverCommit(names, place[settled].astype(np.int64), at[settled], held[settled], has[settled])

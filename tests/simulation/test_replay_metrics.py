@@ -129,6 +129,19 @@ def test_times_and_states_of_jobs() -> None:
     assert everything["response_s"]["jobs"] == 1
 
 
+def test_abandoned_jobs() -> None:
+    """One had a task that was stopped with it, one never started; a held job that was abandoned is abandoned."""
+    jobs = [arrival(i, 0, ONE) for i in range(3)]
+    rows = [Row(0, 0, 0, 0, 10, 30, EndKind.STOPPED)]
+    events = [JobEvent(5 * MICRO, "j2", "hold")]
+    case = made([(1000, 1000)], [], jobs, rows, events, abandoned=[30, 20, 40])
+    assert {State(each) for each in case.columns.jobs.state} == {State.ABANDONED}
+    found = by_kind(case.columns, times_of(case.columns))["all"]
+    assert found["states"]["abandoned"] == 3
+    assert found["wait_s"]["jobs"] == 1
+    assert found["response_s"]["jobs"] == 0
+
+
 def test_the_bounded_slowdown_has_a_threshold() -> None:
     wait, run = np.array([0.0, 5.0, 20.0, 20.0, 30.0]), np.array([0.0, 1.0, 1.0, 0.0, 60.0])
     assert bounded_slowdown(wait, run).tolist() == [1.0, 1.0, 2.1, 2.0, 1.5]
