@@ -110,6 +110,9 @@ def command(
         document["compare_lightweight"] = runs.lightweight(replayed)
     details = f"{path.name} · {units.seconds(86_400 * document['days'])} · seed {seed} · {document['architecture']}"
     written = outputs.write(replayed, path.name.partition(".")[0], details, quiet=app.as_json)
+    factor = trace.facts.get("factor") or 1
+    if batsim is not None and written.refused is None and factor != 1:
+        written.notes.append(f"{batsim}: machines have {factor:g} × their capacity in the trace, and so many cpu units")
     document |= {"files": [str(each) for each in written.paths], "notes": written.notes}
     if app.as_json:
         render.document(document)

@@ -210,6 +210,14 @@ def test_a_recording_cut_in_the_middle_is_replayed_up_to_the_cut(alone: Omega, t
     assert 0 < cut["metrics"]["jobs"]["all"]["jobs"] < whole["metrics"]["jobs"]["all"]["jobs"]
 
 
+def test_an_export_of_enlarged_machines_says_so(alone: Omega, tmp_path: Path) -> None:
+    path, file = SAMPLES["google-2011"].write(tmp_path / "google"), tmp_path / "jobs.csv"
+    words = ("sim", "replay", str(path), "--batsim", str(file))
+    enlarged, plain = alone.json(*words, "--factor", "2"), alone.json(*words, "--factor", "1")
+    said = "machines have 2 × their capacity in the trace"
+    assert [any(said in note for note in each["notes"]) for each in (enlarged, plain)] == [True, False]
+
+
 def test_a_directory_that_is_no_trace(alone: Omega, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello\n", encoding="utf-8")
     assert f"trace {tmp_path}: no trace of a supported format" in alone.error("sim", "replay", str(tmp_path))
