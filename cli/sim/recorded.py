@@ -37,7 +37,11 @@ def is_question(path: Path, given: Mapping[str, Any]) -> bool:
         relative = [name for name in ("batch", "service") if isinstance(given[name], str)]
         if relative:
             raise click.UsageError(f"--{relative[0]} {given[relative[0]]}: a number more or less is for recordings")
-    return recording and not any(given[name] for name in ORDINARY)
+    ordinary = [name for name in ORDINARY if given[name]]
+    for name in ("batch", "service", "placement", "preemption"):
+        if ordinary and isinstance(given[name], str):
+            raise click.UsageError(f"--{name} {given[name]} is for comparisons; leave out the options of other replays")
+    return recording and not ordinary
 
 
 def answer(app: App, path: Path, given: Mapping[str, Any]) -> None:

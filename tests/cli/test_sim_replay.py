@@ -167,7 +167,8 @@ def test_options_that_make_no_sense(alone: Omega, busy: Path, words: tuple[str, 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_every_format_is_replayed(alone: Omega, tmp_path: Path, name: str) -> None:
-    document = alone.json("sim", "replay", str(SAMPLES[name].write(tmp_path / name)), "--drain", "1")
+    path = SAMPLES[name].write(tmp_path / name)
+    document = alone.json("sim", "replay", str(path), "--drain", "1", "--records", str(tmp_path / "records"))
     assert document["trace"]["format"] == name
     assert document["metrics"]["jobs"]["all"]["states"]["finished"] > 10
     assert document["over_commit"]["machines"] == 0
@@ -198,16 +199,26 @@ def test_a_missing_part_in_the_middle(alone: Omega, tmp_path: Path) -> None:
 
 
 def test_a_recording_cut_in_the_middle_is_replayed_up_to_the_cut(alone: Omega, tmp_path: Path) -> None:
+    """As any trace with --paper, and without options as a comparison with what happened."""
     file = SAMPLES["omega"].write(tmp_path / "omega")
-    whole = alone.json("sim", "replay", str(file))
+    words = ("sim", "replay", str(file), "--paper")
+    whole = alone.json(*words)
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    result = alone.run("sim", "replay", str(file))
-    assert "the file is cut or has no end; it is read up to there" in result.stderr
-    cut = alone.json("sim", "replay", str(file))
+    assert "the file is cut or has no end; it is read up to there" in alone.run(*words).stderr
+    cut = alone.json(*words)
     assert [each["rule"] for each in cut["trace"]["defects"]].count("cut") == 1
     assert "cut" not in [each["rule"] for each in whole["trace"]["defects"]]
     assert 0 < cut["trace"]["seconds"] < whole["trace"]["seconds"]
     assert 0 < cut["metrics"]["jobs"]["all"]["jobs"] < whole["metrics"]["jobs"]["all"]["jobs"]
+    assert f"{file} is cut; it is read up to the cut" in alone.run("sim", "replay", str(file)).stderr
+
+
+@pytest.mark.parametrize("words", [("--batch", "+2"), ("--placement", "best-fit")])
+def test_options_of_comparisons_alone(alone: Omega, busy: Path, tmp_path: Path, words: tuple[str, str]) -> None:
+    file = SAMPLES["omega"].write(tmp_path / "omega")
+    said = alone.error("sim", "replay", str(file), *words, "--paper", code=2)
+    assert f"{words[0]} {words[1]} is for comparisons" in said
+    assert "for recordings" in alone.error("sim", "replay", str(busy), *words, code=2)
 
 
 def test_an_export_of_enlarged_machines_says_so(alone: Omega, tmp_path: Path) -> None:
