@@ -23,7 +23,10 @@ def settings_of(given: dict[str, Any], trace: "Trace", seed: int) -> "Settings":
     from omega.cellstate.transaction import Detection, Mode
     from omega.simulation import Settings
 
-    hours = given["hours"] if given["hours"] is not None else trace.seconds / 3600
+    length = trace.seconds / 3600
+    hours = length if given["hours"] is None else min(given["hours"], length)
+    if not hours + given["drain"]:
+        raise BadInput("trace: its period has no length; add --drain HOURS to simulate what follows")
     values = {
         "batch_schedulers": given["batch"], "service_schedulers": given["service"],
         **{name: given[name] for name in ("architecture", "t_job_batch", "t_job_service", "t_task", "t_task_service")},

@@ -121,7 +121,7 @@ def test_a_scheduler_of_another_kind_takes_jobs(alone: Omega, busy: Path) -> Non
 
 @pytest.mark.parametrize("architecture", ["monolithic-single", "monolithic-multi", "partitioned", "two-level"])
 def test_other_architectures(alone: Omega, busy: Path, architecture: str) -> None:
-    document = alone.json("sim", "replay", str(busy), "--architecture", architecture, "--paper", "--drain", "2")
+    document = alone.json("sim", "replay", str(busy), "--architecture", architecture, "--paper", "--drain", "0.2")
     assert document["architecture"] == architecture
     assert document["metrics"]["jobs"]["all"]["tasks_started"] > 0
 
@@ -233,6 +233,14 @@ def test_a_directory_that_is_no_trace(alone: Omega, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello\n", encoding="utf-8")
     assert f"trace {tmp_path}: no trace of a supported format" in alone.error("sim", "replay", str(tmp_path))
     assert "no such file or directory" in alone.error("sim", "replay", str(tmp_path / "nothing"))
+
+
+def test_a_trace_without_length(alone: Omega, tmp_path: Path) -> None:
+    path = _swf([(0, 0, 1, 1)], tmp_path / "zero.swf")
+    assert "its period has no length; add --drain HOURS" in alone.error("sim", "replay", str(path))
+    document = alone.json("sim", "replay", str(path), "--drain", "0.01", "--hours", "5")
+    assert document["days"] == pytest.approx(0.01 / 24)
+    assert document["metrics"]["jobs"]["all"]["states"]["finished"] == 1
 
 
 def test_a_word_where_a_number_belongs(alone: Omega, busy: Path) -> None:
