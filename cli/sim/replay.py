@@ -82,10 +82,6 @@ def command(
         recorded.answer(app, path, options)
         return
     outputs = Outputs(records, parquet, batsim, batsim_unit, figures)
-    if parquet and records is None:
-        raise click.UsageError("--parquet is the form of --records DIRECTORY; give that too")
-    if batsim_unit is not None and batsim is None:
-        raise click.UsageError("--batsim-unit is for --batsim FILE.csv; give that too")
     outputs.check()
     seed = given["seed"] or 0
     chosen = [selected(variables(name)) for name, count in map(numbered, names) for _ in range(count)]

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import click
+
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.resources import parse_amount
 from omega.cli import render
@@ -34,7 +36,14 @@ class Outputs:
     figures: Path | None
 
     def check(self) -> None:
-        """Raise BadInput for a place that cannot be written or a missing extra, before a long run."""
+        """Raise BadInput for a place that cannot be written or a missing extra, before a long run.
+
+        Raises UsageError for a form of a file that is not requested.
+        """
+        if self.parquet and self.records is None:
+            raise click.UsageError("--parquet is the form of --records DIRECTORY; give that too")
+        if self.batsim_unit is not None and self.batsim is None:
+            raise click.UsageError("--batsim-unit is for --batsim FILE.csv; give that too")
         if self.records is not None:
             writable(self.records / "jobs.csv")
             if self.parquet:
