@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from omega.what_if.answers import Answers, Run
 
 _TITLES = {
-    "wait_mean": "mean wait", "wait_p90": "wait, 90 %", "response_mean": "mean response",
+    "wait_mean": "mean wait", "wait_p90": "p90 wait", "response_mean": "mean response",
     "conflict_fraction": "conflict fraction", "tasks_started": "tasks started",
 }  # fmt: skip
 _SHORT = {

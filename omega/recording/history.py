@@ -57,6 +57,8 @@ class History:
     waits: set[str] = field(default_factory=set)
     """Jobs that waited for others, or were held at their submission."""
     decisions: dict[str, Decisions] = field(default_factory=dict)
+    takers: dict[str, str] = field(default_factory=dict)
+    """The scheduler that tried each job first."""
     facts: list[tuple[int, Fact]] = field(default_factory=list)
     """Facts about machines, limits, pools, members and changes of jobs, with their times."""
 
@@ -137,6 +139,7 @@ def _count(history: History, facts: Sequence[Fact], now: int) -> None:
         if job:
             place = job, parts.get(job, 0)
             jobs[place] = jobs.get(place, False) or word == "conflict"
+            history.takers.setdefault(job, fact.by)
         if word == "place":
             decisions.tasks += ranges.count(words[5])
         decisions.rejected += word == "rejected"

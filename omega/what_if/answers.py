@@ -7,10 +7,13 @@ from statistics import median
 from typing import Any
 
 from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.model import Job, JobSpec
 from omega.pools import file as pool_file
 from omega.recording.history import History, history_of
 from omega.recording.judge import Judgement, judge
 from omega.recording.recording import Recording, load
+from omega.schedulers.scheduler import Scheduler
+from omega.simulation.drive import SimulatedScheduler
 from omega.simulation.run import Simulation
 from omega.simulation.settings import Settings
 from omega.traces.recording import trace_of
@@ -85,6 +88,25 @@ class Answers:
         }  # fmt: skip
 
 
+class _Routed(Simulation):
+    """A simulation in which each job goes to the scheduler that took it, as far as `takers` has it."""
+
+    def __init__(
+        self, takers: Mapping[str, str], workload: Workload, settings: Settings, own: Sequence[Scheduler]
+    ) -> None:
+        self._takers = takers
+        super().__init__(workload, settings, own=own, records=True)
+
+    def _routes(self) -> Callable[[JobSpec | Job], SimulatedScheduler]:
+        usual = super()._routes()
+        named = {each.name: each for each in self.simulated_schedulers}
+
+        def route(job: JobSpec | Job) -> SimulatedScheduler:
+            return named.get(self._takers.get(job.id, "")) or usual(job)
+
+        return route
+
+
 @dataclass
 class Questions:
     """A recording that questions are asked of. Raises BadInput for a file that is none."""
@@ -125,6 +147,9 @@ class Questions:
 
     def _run(self, setups: Mapping[str, Setup], change: Change) -> Run:
         workload = self._with_pools(change)
+        same = {kind: each.number for kind, each in setups.items()} == {
+            kind: each.number for kind, each in recorded(self.history).items()
+        }
         measured, notes = list[Measured](), list[str]()
         for seed in range(self.seeds):
             self.told(f"{change.label}, seed {seed}")
@@ -134,7 +159,8 @@ class Questions:
                 batch_schedulers=max(1, setups["batch"].number if "batch" in setups else 1),
                 service_schedulers=max(1, setups["service"].number if "service" in setups else 1),
             )  # fmt: skip
-            result = Simulation(workload, settings, own=schedulers, records=True).run()
+            takers = self.history.takers if same else {}
+            result = _Routed(takers, workload, settings, schedulers).run()
             measured.append(replayed(workload, result, self.trace.seconds))
         metrics = {name: median(each.metrics[name] for each in measured) for name in measured[0].metrics}
         return Run(change=change, metrics=metrics, measured=measured[0], notes=notes)

