@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.agreement import ARCHITECTURES, DETECTIONS, MODES, case, day, find_day, measure_row, rows, timings
 from benchmarks.computer import computer, wait_calm
+from benchmarks.full_cell import measure_full
 from benchmarks.launch import Document, launch, progress
 from benchmarks.slots import measure_slots
 from omega.cellstate.errors import BadInput
@@ -16,7 +17,7 @@ from omega.cellstate.model import JobSpec, MachineSpec, TaskGroup
 from omega.simulation import Result, Settings as Run, Simulation
 from omega.workload.workload import Arrival, Workload, stream
 
-PARTS = ("speed", "agreement", "slots")
+PARTS = ("speed", "agreement", "slots", "full")
 DAY = 86_400.0
 LARGE = {"batch": (60_665, 3.26), "service": (87, 2.46)}
 """Jobs of a day on 10,000 machines and tasks per job, as in the authors' large example."""
@@ -73,6 +74,8 @@ def measure(settings: Settings) -> Document:
         document["speed"] = list(_speeds(settings, workload, results))
     if "slots" in settings.parts:
         document["slots"] = list(measure_slots(settings.repeat))
+    if "full" in settings.parts:
+        document["full"] = list(measure_full())
     if "agreement" in settings.parts and workload is not None:
         found = list(_agreement(settings, workload, results))
         figures = [figure for row in found for figure in row["figures"]]

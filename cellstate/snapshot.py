@@ -25,6 +25,10 @@ from omega.cellstate.transaction import Claim, Position
 from omega.cellstate.usage import Usage
 
 
+SMALL = 128
+"""Machines up to which checking each by itself costs no more than one operation on all."""
+
+
 @lru_cache(maxsize=1024)
 def wanted_amounts(need: Resources) -> tuple[tuple[int, int], ...]:
     """Return the dimensions that a task needs something of, with the amounts; the first one if it needs nothing."""
@@ -239,7 +243,7 @@ class Snapshot(ABC):
     @property
     def scope(self) -> int:
         """Cost of `holding`, in checks of a single machine."""
-        return min(self.size, 100 + self.size // 256)
+        return self.size if self.size < SMALL else 32 + self.size // 256
 
     @abstractmethod
     def holding(self, need: Resources) -> list[int]:

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import sim
 from benchmarks.agreement import case, day, rows
+from benchmarks.full_cell import measure_full
 from benchmarks.sim import LARGE, Settings, large_day, measure
 from benchmarks.slots import SlotCase, measure_slots
 from omega.cellstate.errors import BadInput
@@ -80,3 +81,12 @@ def test_what_cannot_be_measured(tmp_path: Path) -> None:
                 calm_seconds=0.0,
             )
         )
+
+
+def test_the_full_cell_has_room_for_the_same_jobs() -> None:
+    rows = list(measure_full(machines=600, jobs=60))
+    assert [(row["schedulers"], row["fill"]) for row in rows] == [
+        (name, fill) for name in ("random", "presets") for fill in ("60 %", "full")
+    ]
+    assert len({row["tasks"] for row in rows}) == 1
+    assert all(row["attempts"] >= 60 and row["processor_seconds"] > 0 for row in rows)
