@@ -24,7 +24,6 @@ from omega.cellstate.resources import Resources
 from omega.cellstate.transaction import Claim, Position
 from omega.cellstate.usage import Usage
 
-
 SMALL = 128
 """Machines up to which checking each by itself costs no more than one operation on all."""
 

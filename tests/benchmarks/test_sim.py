@@ -84,9 +84,9 @@ def test_what_cannot_be_measured(tmp_path: Path) -> None:
 
 
 def test_the_full_cell_has_room_for_the_same_jobs() -> None:
-    rows = list(measure_full(machines=600, jobs=60))
+    rows = list(measure_full(machines=1_000, jobs=9))
     assert [(row["schedulers"], row["fill"]) for row in rows] == [
         (name, fill) for name in ("random", "presets") for fill in ("60 %", "full")
     ]
     assert len({row["tasks"] for row in rows}) == 1
-    assert all(row["attempts"] >= 60 and row["processor_seconds"] > 0 for row in rows)
+    assert all(row["attempts"] >= 9 and row["processor_seconds"] > 0 for row in rows)
