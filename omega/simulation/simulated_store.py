@@ -180,6 +180,8 @@ class ServerStore(_CellStore, SimulatedStore):
         self._members: dict[str, Membership] = {}
         self._numbers: dict[str, int] = {}
         self._position = Position()
+        self._copy = PackedSnapshot(len(cell.dimensions))
+        """Of the machines on which residents are put, for their executors."""
         self._placements = 0
         self._unread = 0
 
@@ -238,8 +240,9 @@ class ServerStore(_CellStore, SimulatedStore):
 
     @override
     def put(self, job_id: str, group: int, machines: list[int]) -> Placed:
-        copy, first = PackedSnapshot(len(self.cell.dimensions)), self._placements + 1
-        self.refresh(copy)
+        copy, first = self._copy, self._placements + 1
+        if not copy.size:
+            self.refresh(copy)
         for start in range(0, len(machines), MOST_CLAIMS):
             claims = ClaimColumns(machines[start : start + MOST_CLAIMS], group=group)
             outcome, _ = self.commit(RESIDENTS, Transaction(job_id, claims), copy, 0)
