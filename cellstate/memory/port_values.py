@@ -8,7 +8,7 @@ from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.links import gate_of
 from omega.cellstate.memory.ranges import span_count, spell
 from omega.cellstate.memory.records import GroupRow, JobRow, MachineRow, allocated
-from omega.cellstate.model import BUDGET, After, Described, GroupStatus, Job, Machine, Run, ordered
+from omega.cellstate.model import BUDGET, RUNS_CHUNK, After, Described, GroupStatus, Job, Machine, Run, ordered
 from omega.cellstate.task_losses import Retried, TaskLoss
 
 
@@ -62,11 +62,19 @@ def described_of(m: MachineRow) -> Described:
     return m.name, tuple(sorted((name, str(value)) for name, value in m.attributes.items()))
 
 
+def _runs(g: GroupRow, runs: Mapping[int, int]) -> tuple[tuple[int, int, bool], ...]:
+    """Return placement, machine and whether it is leaving of each run, in order."""
+    if g.leaving:
+        return tuple(ordered(((abs(each), index, each < 0) for each, index in runs.items()), g.indices))
+    live = runs.items() if g.indices <= RUNS_CHUNK else sorted(runs.items())
+    return tuple([(placement, index, False) for placement, index in live])
+
+
 def _group(g: GroupRow, runs: Mapping[int, int]) -> GroupStatus:
     return GroupStatus(
         need=g.amounts, duration_ms=g.duration, total=g.total, unplaced=g.unplaced + g.delayed, placed=g.placed,
         finished=g.finished, failed=g.failed, stopped=g.stopped, waiting=spell(g.waiting),
-        runs=tuple(ordered(((abs(placement), index, placement < 0) for placement, index in runs.items()), g.indices)),
+        runs=_runs(g, runs),
         optional=g.optional, copies=g.copies, indices=g.indices,
         budget=BUDGET if g.once else g.budget, once=g.once,
         losses=tuple(

@@ -176,11 +176,11 @@ class ChangingWorld(World):
     @override
     def commit(self, number: int, member: str, job: Job, transaction: Transaction, copy: PackedSnapshot) -> Outcome:
         runs = self._victims(transaction)
-        before = self.store.cell.jobs_by_id(sorted({run.job for run in runs}))
+        before = self.store.cell.running(sorted({run.job for run in runs})) if runs else {}
         outcome = super().commit(number, member, job, transaction, copy)
         if runs and self.pools.configured:
             self._record_evictions(runs)
-        for each in self.store.cell.jobs_by_id(sorted(before)).values():
+        for each in self.store.cell.jobs_by_id(sorted(before)).values() if before else ():
             self.evicted[each.kind] += self.took(before[each.id], each)
         return outcome
 
@@ -205,9 +205,9 @@ class ChangingWorld(World):
                 wasted = lost * (self.engine.now - began) / SECOND
                 self.pool_evictions.append(Eviction(self.engine.seconds, pool, lost, wasted))
 
-    def took(self, before: Job, after: Job, how: EndKind = EndKind.EVICTED) -> int:
+    def took(self, before: Sequence[int], after: Job, how: EndKind = EndKind.EVICTED) -> int:
         """Remove tasks that were taken from a job and notify its scheduler of the rest. Returns their number."""
-        lost = [had.placed - has.placed for had, has in zip(before.groups, after.groups, strict=True)]
+        lost = [had - has.placed for had, has in zip(before, after.groups, strict=True)]
         if not any(lost):
             return 0
         leaving = [
@@ -250,7 +250,7 @@ class ChangingWorld(World):
         self.stop_runs(job)
         after = self.store.cell.job(job.id)
         if after is not None:
-            self.took(job, after, EndKind.STOPPED)
+            self.took([group.placed for group in job.groups], after, EndKind.STOPPED)
 
     # Sizes
 
@@ -274,7 +274,7 @@ class ChangingWorld(World):
     def resized(self, asked: Resize, by: str) -> Resized:
         """Answer Resize; removed workers end at once."""
         cell = self.store.cell
-        before = cell.jobs_by_id(sorted(asked.totals))
+        before = cell.running(sorted(asked.totals))
         sizes = resize(asked, cell, self.engine.now // 1000, by)
         for job in sizes.jobs:
             self.took(before[job.id], job, EndKind.STOPPED)

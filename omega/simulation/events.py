@@ -45,7 +45,7 @@ class Events:
             self.late += 1
             return
         runs = [run for run in cell.runs([index]) if not run.leaving]
-        before = cell.jobs_by_id(sorted({run.job for run in runs}))
+        before = cell.running(sorted({run.job for run in runs}))
         cell.set_machine_state(index, MachineState.GONE, self._ms, EXECUTOR)
         for job in cell.jobs_by_id(sorted(before)).values():
             world.took(before[job.id], job, EndKind.LOST)
@@ -65,7 +65,7 @@ class Events:
             world.stop_runs(before)
             after = cell.job(before.id)
             if after is not None:
-                world.took(before, after, EndKind.STOPPED)
+                world.took([group.placed for group in before.groups], after, EndKind.STOPPED)
 
     def _release(self, job: Job) -> None:
         simulated = self.world.scheduler_of(job)
