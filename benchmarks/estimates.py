@@ -70,9 +70,19 @@ def instructions(s: Any, work: float, _: float) -> float:
     return float((15 + 0.2 * len(s.forms) * s.jobs) * work)
 
 
+def recording(s: Any, work: float, _: float) -> float:
+    """As the instructions, read once more by the recorder, and the jobs of the timed run."""
+    return float((15 + 0.4 * len(s.forms) * s.jobs + s.timed / 200) * work)
+
+
 def sim(s: Any, work: float, busy: float) -> float:
     """A day on 1,000 machines, one on 10,000, the rows to compare, a day for each seed, and 800,000 tasks of slots."""
-    parts = {"speed": s.repeat * (320 if s.large else 60), "agreement": 115 * s.seeds, "slots": s.repeat * 800}
+    parts = {
+        "speed": s.repeat * (320 if s.large else 60),
+        "agreement": 115 * s.seeds,
+        "slots": s.repeat * 800,
+        "full": 200,
+    }
     return float(busy * s.calm_seconds + sum(parts.get(part, 0) for part in s.parts) * work)
 
 
@@ -112,6 +122,7 @@ BY_MODULE: dict[str, Estimate] = {
     "intake": intake,
     "lists": lists,
     "instructions": instructions,
+    "recording": recording,
     "sim": sim,
     "fair": fair,
     "questions": questions,

@@ -23,6 +23,7 @@ from benchmarks import (
     lists,
     place,
     questions,
+    recording,
     sim,
 )
 from benchmarks.estimates import BY_MODULE, estimate, unit
@@ -38,6 +39,7 @@ DEFAULTS = {
     "lists": lists.Settings(),
     "place": place.Settings(),
     "questions": questions.Settings(),
+    "recording": recording.Settings(),
     "latency": latency.Settings(),
     "sim": sim.Settings(),
 }

@@ -129,7 +129,8 @@ def test_what_is_no_store() -> None:
     said = Omega("http://example.org").error("cell", "list")
     assert said == (
         "store 'http://example.org': not a URL of a store; "
-        "write redis://MACHINE:PORT/DB, rediss://… (TLS) or unix:///PATH?db=DB"
+        "write redis://MACHINE:PORT/DB, rediss://… (TLS), unix:///PATH?db=DB, redis+sentinel://MACHINE:PORT,…/NAME or "
+        "redis+cluster://MACHINE:PORT,…"
     )
 
 

@@ -89,7 +89,7 @@ def test_a_figure_is_two_files(sim: Omega, tmp_path: Path) -> None:
 
 
 def test_wrong_figures_and_cells(sim: Omega) -> None:
-    assert "draws figures 2 to 10" in sim.error("sim", "figure", "12")
+    assert sim.error("sim", "figure", "12") == "figure 12: is drawn from a trace; give --trace DIRECTORY"
     assert "no such preset; known: A, B, C" in sim.error("sim", "figure", "5", "--cluster", "A", "D")
 
 
