@@ -18,7 +18,7 @@ from omega.cellstate.backup.restore import AHEAD, begin, counters, leases, write
 from omega.cellstate.backup.upgrade import STEPS, upgraded
 from omega.cellstate.errors import Refused, StoreError, Unsuitable
 from omega.cellstate.ports import StoredCell
-from omega.cellstate.server import translate
+from omega.cellstate.server import at_cell, translate
 from omega.cellstate.store import open_cell
 
 ASIDE = "aside:"
@@ -42,7 +42,7 @@ def migrate(
     Raises Refused while a scheduler or an executor holds a lease, Unsuitable for a schema that has no step.
     """
     try:
-        return _migrate(client, name, at_ms, by, url, told)
+        return _migrate(at_cell(client, keys.prefix(name)), name, at_ms, by, url, told)
     except (redis.RedisError, OSError) as error:
         raise translate(error, url) from error
 

@@ -8,12 +8,14 @@ import pytest
 
 import omega
 from omega.cellstate.errors import BadInput
-from omega.cellstate.model import Job, JobSpec, Limits, MachineSpec, TaskGroup
+from omega.cellstate.model import Job, JobSpec, Limits, MachineSpec, Run, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.task_ends import EndKind
+from omega.cellstate.task_ends import EndKind, TaskEnd
+from omega.cellstate.transaction import ClaimColumns, Outcome, Placed, Transaction, Verdict
 from omega.simulation import Result, Settings, Simulation
-from omega.simulation.records import RUNNING, TaskRecords
+from omega.simulation.records import RUNNING, Recorder, TaskRecords
+from omega.simulation.world import apart, together
 from omega.workload.workload import Arrival, JobEvent, LimitEvent, MachineEvent, Workload
 
 SECOND = 1_000_000
@@ -227,3 +229,26 @@ def test_several_service_schedulers(number: int) -> None:
         f"service/{i}" for i in range(number)
     ]
     assert result.kinds["service"].jobs_scheduled == 30
+
+
+def test_an_outcome_of_single_claims_is_that_of_the_claims_they_were_made_of() -> None:
+    placed, full = (1, Verdict.PLACED), (0, Verdict.FULL)
+    asked = Transaction("j", ClaimColumns([4, 5, 6], [2, 3, 1], seen=[7, 8, 9]))
+    singles = apart(asked, [2, 3, 1]).claims
+    assert [(claim.machine, claim.count, claim.seen) for claim in singles] == [
+        (4, 1, 7), (4, 1, 7), (5, 1, 8), (5, 1, 8), (5, 1, 8), (6, 1, 9),
+    ]  # fmt: skip
+    outcome = together(Outcome((placed, placed, placed, full, full, placed)), [2, 3, 1])
+    assert outcome.claims == ((2, Verdict.PLACED), (1, Verdict.FULL), (1, Verdict.PLACED))
+    assert outcome.conflicted
+    assert not outcome.accepted
+
+
+def test_the_end_of_a_task_that_lost_its_place_before_does_not_count() -> None:
+    recorder, arrival = Recorder(), job("a", 0.0, [9.0])
+    at = Job(id="a", name="a", kind="batch", order=1, groups=[])
+    recorder.started(at, Placed([3], [0], None, 0), [0], 0)
+    recorder.lost([Run(3, "a", 0, 0, "0")], EndKind.EVICTED, 5)
+    recorder.ended([TaskEnd(0, 3, EndKind.FINISHED, "0")], 9)
+    records = recorder.records([], [arrival])
+    assert (records.ended.tolist(), records.how.tolist()) == ([5], [EndKind.EVICTED])

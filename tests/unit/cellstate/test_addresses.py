@@ -1,9 +1,11 @@
 """URLs of stores with several servers."""
 
 import pytest
+import redis
 
 from omega.cellstate.addresses import address_of, safe_url
 from omega.cellstate.errors import BadInput
+from omega.cellstate.primaries import OfSentinels
 
 
 @pytest.mark.parametrize(
@@ -68,3 +70,37 @@ def test_what_makes_no_sense_is_refused(url: str, reason: str) -> None:
 )
 def test_no_password_is_shown(url: str, shown: str) -> None:
     assert safe_url(url) == shown
+
+
+class Sentinel:
+    """Answers as a Sentinel with this configuration; None: it does not know the primary."""
+
+    def __init__(self, port: int | None, epoch: int = 0) -> None:
+        self.port, self.epoch = port, epoch
+
+    def execute_command(self, *words: str) -> list[bytes] | None:
+        assert words == ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
+        return None if self.port is None else [b"10.0.0.1", str(self.port).encode()]
+
+    def sentinel_master(self, name: str) -> dict[str, int]:
+        return {"config-epoch": self.epoch}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def asked(*sentinels: Sentinel) -> OfSentinels:
+    """Something that asks these."""
+    hosts = ",".join(f"s{number}" for number in range(len(sentinels)))
+    primary = OfSentinels(address_of(f"redis+sentinel://{hosts}/main"), {})
+    primary.close()
+    primary._sentinels = dict(zip(primary._sentinels, sentinels, strict=True))
+    return primary
+
+
+def test_of_two_sentinels_the_newer_configuration_counts() -> None:
+    assert asked(Sentinel(1, 4), Sentinel(2, 5)).find() == ("10.0.0.1", 2)
+    assert asked(Sentinel(1, 5), Sentinel(2, 4)).find() == ("10.0.0.1", 1)
+    assert asked(Sentinel(None), Sentinel(1, 4), Sentinel(2, 5)).find() == ("10.0.0.1", 2)
+    with pytest.raises(redis.ConnectionError, match=r"no Sentinel knows a primary named 'main' \(s0:26379: does not"):
+        asked(Sentinel(None), Sentinel(None)).find()
