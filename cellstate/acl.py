@@ -32,12 +32,14 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The scripts that a role may run."""
 
-_CONNECTION = ("ping", "hello", "info", "time", "client|setname", "select", "acl|whoami")
+_CONNECTION = ("ping", "hello", "info", "time", "client|setname", "select", "acl|whoami", "asking", "cluster|slots")
 _LOADING = "script|load"
 """A reader may not load scripts, with which it could fill the server's memory (docs/operations.md)."""
 _SETINFO = "client|setinfo"
 _KNOWS_SETINFO = (7, 2)
 """A server before 7.2 fails to start with a rule for ``client|setinfo``."""
+_CONFIRMING = ("set", "wait")
+"""Commands by which replicas confirm a change (cellstate/redis/confirmation.py)."""
 _READS = (
     "multi", "exec", "scan", "type", "exists", "pttl", "get", "hget", "hgetall", "hkeys", "hlen", "hmget", "hscan",
     "lindex", "llen", "lrange", "smembers", "xlen", "xrange", "xrevrange", "zcard", "zcount", "zrange", "zrangebyscore",
@@ -65,7 +67,7 @@ def commands(role: str) -> list[str]:
     called = {command for name in ALLOWED[role] for command in commands_of(name)}
     if role == "reader":
         return sorted({*called, *_READS})
-    return sorted({*called, *_READS, *_DIRECT.get(role, ())})
+    return sorted({*called, *_READS, *_CONFIRMING, *_DIRECT.get(role, ())})
 
 
 def line(role: str, cell: str, version: tuple[int, ...], password: str = "", *, name: str = "") -> str:

@@ -7,6 +7,7 @@ answer counts as a lost connection, so that the command is sent again to the one
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import redis
@@ -126,6 +127,28 @@ class Pool(redis.ConnectionPool):
     """Connections that were opened before this time (seconds of the monotonic clock) are outdated."""
     located: Located | None = None
     """The primary that they lead to; None for that of the URL."""
+
+    requirement: Callable[[Any], object] | None = None
+    """What each connection must pass when it opens; it raises an error of layer 0."""
+
+    def __init__(self, *words: Any, **options: Any) -> None:
+        """Make a pool as redis-py does."""
+        super().__init__(*words, **options)
+        self.connection_kwargs["redis_connect_func"] = self._opened
+
+    def _opened(self, connection: Any) -> None:
+        connection.on_connect()
+        if self.requirement is not None:
+            try:
+                self.requirement(connection)
+            except BaseException:
+                connection.disconnect()
+                raise
+
+    def require(self, requirement: Callable[[Any], object] | None) -> None:
+        """Let each connection pass this from its next command on."""
+        self.requirement = requirement
+        self.open_anew()
 
     def follow(self, located: Located) -> None:
         """Let all connections lead to this primary."""

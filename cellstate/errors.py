@@ -33,6 +33,10 @@ class Unreachable(StoreError):
     """No answer from the server."""
 
 
+class NotReplicated(StoreError):
+    """The primary has a change, and fewer replicas than the cell requires: it is not acknowledged; repeat the call."""
+
+
 class StoreFull(StoreError):
     """The server refuses to grow (``maxmemory`` reached)."""
 

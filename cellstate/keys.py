@@ -45,6 +45,7 @@ Redis Cluster.
     operator    hash    index → what operators set of the machine: amounts, and attributes (MessagePack)
     drains      hash    index of a drained machine → deadline of its tasks (ms, the server's clock)
     health      hash    job id → tasks that are ready, or whose end was granted (lua/health.lua)
+    confirmed   string  written before replicas confirm a change (cellstate/redis/confirmation.py); expires
     settling    string  the highest placement id of a cell just restored: none above it starts; expires
     shards:J    hash    shards of MapReduce job J: counts, workers, finishers; expires
     durations:N string  mean durations of MapReduce jobs named N; expires
@@ -66,9 +67,9 @@ META = frozenset(
     {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
      "keep_jobs", "keep_ms", "lanes", "limits", "ticks", "pools", "tasks_total", "tasks_finished", "tasks_failed",
      "tasks_stopped", "jobs_held", "jobs_halted", "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped",
-     "jobs_abandoned", "copies"}
+     "jobs_abandoned", "copies", "durability"}
 )  # fmt: skip
-"""The fields of ``meta``; all but ``resources`` and ``ticks`` are numbers."""
+"""The fields of ``meta``; all but ``resources``, ``ticks`` and ``durability`` (absent for none) are numbers."""
 
 TYPES = dict(re.findall(r"^    (\w+)(?::\w)? +(hash|list|zset|stream|string) ", __doc__, re.MULTILINE))
 """Type of every key by its name, as the table above has them. A new key is a row there, and a reader for the audit in

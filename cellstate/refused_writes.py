@@ -24,8 +24,21 @@ def scripts_fill(facts: Mapping[str, Any]) -> str:
     )
 
 
-def why_writes_are_refused(facts: Mapping[str, Any]) -> str:
-    """Return why the server refuses writes, with the remedy; empty when it does not."""
+LATE_SECONDS = 3
+"""Time without a report of a replica, which sends one each second, after which it does not count as following."""
+
+
+def following(facts: Mapping[str, Any]) -> int:
+    """Return the number of replicas that follow a server and report to it."""
+    replicas = (facts.get(f"slave{number}", {}) for number in range(int(facts.get("connected_slaves", 0))))
+    return sum(each.get("state") == "online" and int(each.get("lag", 0)) <= LATE_SECONDS for each in replicas)
+
+
+def why_writes_are_refused(facts: Mapping[str, Any], replicas: int = 0) -> str:
+    """Return why the server refuses writes, with the remedy; empty when it does not.
+
+    `replicas`: the number that must have a change before it is acknowledged.
+    """
     most, used = int(facts.get("maxmemory", 0)), int(facts.get("used_memory", 0))
     if facts.get("role", "master") != "master":
         return "it is a read-only replica; give the URL of its primary"
@@ -38,6 +51,8 @@ def why_writes_are_refused(facts: Mapping[str, Any]) -> str:
         return f"its memory is full ({used // MIB:,} of {most // MIB:,} MiB); {remedy}"
     if int(facts.get("min_slaves_good_slaves", 1)) == 0:
         return "too few replicas follow it; see its min-replicas-to-write"
+    if (count := following(facts)) < replicas:
+        return f"it acknowledges no change of this cell, which requires {replicas} replicas; {count} follow it"
     return ""
 
 

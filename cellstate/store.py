@@ -3,12 +3,13 @@
 from typing import TYPE_CHECKING
 
 from omega.cellstate.redis import RedisCell, cells, check_name
-from omega.cellstate.redis.cell import KEEP_JOBS, KEEP_MS
+from omega.cellstate.redis.opening import KEEP_JOBS, KEEP_MS
 from omega.cellstate.resources import Dimensions
 
 if TYPE_CHECKING:
     import redis
 
+    from omega.cellstate.durability import Durability
     from omega.cellstate.ports import StoredCell  # not imported when a command runs
 
 __all__ = ["cells", "check_name", "connect_cell", "create_cell", "open_cell", "unread_cell"]
@@ -29,13 +30,17 @@ def open_cell(client: "redis.Redis", name: str, url: str = "", *, any_schema: bo
 
 def create_cell(
     client: "redis.Redis", name: str, dimensions: Dimensions | None = None, *,
-    keep_jobs: int = KEEP_JOBS, keep_ms: int = KEEP_MS, url: str = "",
+    keep_jobs: int = KEEP_JOBS, keep_ms: int = KEEP_MS, durability: "Durability | None" = None, url: str = "",
 ) -> "StoredCell":  # fmt: skip
     """Create a cell; one that exists with the same resources is opened. Raises Refused when it has others.
 
-    It keeps `keep_jobs` finished jobs, for `keep_ms` milliseconds.
+    It keeps `keep_jobs` finished jobs, for `keep_ms` milliseconds. `durability`: None for that of an existing
+    cell, none for a new one. Raises Refused when an existing cell has another one, or too few replicas are connected;
+    Unsuitable when the server does not sync as it requires.
     """
-    return RedisCell.create(client, name, dimensions, keep_jobs=keep_jobs, keep_ms=keep_ms, url=url)
+    return RedisCell.create(
+        client, name, dimensions, keep_jobs=keep_jobs, keep_ms=keep_ms, durability=durability, url=url
+    )
 
 
 def unread_cell(client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> "StoredCell":

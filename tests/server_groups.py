@@ -1,5 +1,7 @@
 """Servers of tests that belong together: a primary with replicas and Sentinels, or the nodes of a Cluster."""
 
+import os
+import signal
 import socket
 import subprocess
 import time
@@ -58,13 +60,16 @@ class Server:
     directory: Path
     options: Sequence[str] = ()
     sentinel: bool = False
+    login: tuple[str, str] | None = None
+    """User and password of the harness."""
     process: "subprocess.Popen[bytes] | None" = None
 
     client: Any = field(init=False)
     """Of this one server."""
 
     def __post_init__(self) -> None:
-        self.client = redis.Redis(port=self.port, socket_timeout=2)
+        user, password = self.login or (None, None)
+        self.client = redis.Redis(port=self.port, socket_timeout=2, username=user, password=password)
 
     def start(self) -> "Server":
         """Start the process and wait until it answers."""
@@ -80,6 +85,16 @@ class Server:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=end_with_parent)  # noqa: PLW1509
         until(self.client.ping)
         return self
+
+    def halt(self) -> None:
+        """Let the process stand still (SIGSTOP)."""
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let the process go on (SIGCONT)."""
+        assert self.process is not None
+        os.kill(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """End the process at once."""
@@ -124,22 +139,35 @@ class Sentinels:
 
 
 @contextmanager
-def sentinels(replicas: int = 2) -> Iterator[Sentinels]:
-    """Run a primary with replicas and three Sentinels, in memory alone."""
+def sentinels(
+    replicas: int = 2,
+    *,
+    options: Sequence[str] = (),
+    of_sentinels: Sequence[str] = (),
+    login: tuple[str, str] | None = None,
+    sentinel_login: tuple[str, str] | None = None,
+) -> Iterator[Sentinels]:
+    """Run a primary with replicas and three Sentinels, in memory alone.
+
+    `options` and `of_sentinels` are further lines of their configuration, which override the harness's own; the logins
+    are those of the harness where the lines require one.
+    """
     directory = socket_directory()
     ports = free_ports(replicas + 4)
     memory = ("save ''", "appendonly no", "repl-diskless-sync-delay 0", "bind 127.0.0.1")
     follow = f"replicaof 127.0.0.1 {ports[0]}"
     servers = [
-        Server(port, directory, memory if port == ports[0] else (*memory, follow)) for port in ports[: replicas + 1]
+        Server(port, directory, (*memory, *options, *([follow] if port != ports[0] else [])), login=login)
+        for port in ports[: replicas + 1]
     ]
     watch = (
         f"sentinel monitor {PRIMARY} 127.0.0.1 {ports[0]} 2",
         f"sentinel down-after-milliseconds {PRIMARY} {DOWN_AFTER_MS}",
         f"sentinel failover-timeout {PRIMARY} 3000",
         "bind 127.0.0.1",
+        *of_sentinels,
     )
-    watchers = [Server(port, directory, watch, sentinel=True) for port in ports[replicas + 1 :]]
+    watchers = [Server(port, directory, watch, sentinel=True, login=sentinel_login) for port in ports[replicas + 1 :]]
     try:
         for each in servers:
             each.start()

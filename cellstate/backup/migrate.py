@@ -18,6 +18,7 @@ from omega.cellstate.backup.restore import AHEAD, begin, counters, leases, write
 from omega.cellstate.backup.upgrade import STEPS, upgraded
 from omega.cellstate.errors import Refused, StoreError, Unsuitable
 from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis.confirmation import confirm
 from omega.cellstate.server import at_cell, translate
 from omega.cellstate.store import open_cell
 
@@ -67,6 +68,7 @@ def _migrate(client: Any, name: str, at_ms: int, by: str, url: str, told: Told) 
     values = counters(backup, dict.fromkeys(AHEAD, 0))
     begin(client, prefix + ASIDE, values, at_ms, by, max(leases(backup), default=0))
     _replace(client, prefix)
+    confirm(client, name, cell.durability)
     return old
 
 

@@ -9,9 +9,11 @@ import redis
 from omega.cellstate import keys, ranges
 from omega.cellstate.backup import CHUNK, NAMES, RECENT, SHAPES, WAITERS, Backup, StoredKey, Told
 from omega.cellstate.backup.upgrade import upgraded
+from omega.cellstate.durability import Durability
 from omega.cellstate.model import JobState
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.redis.cell_names import register
+from omega.cellstate.redis.confirmation import confirm
 from omega.cellstate.redis.job_records import decode, has_links, read_order
 from omega.cellstate.redis.records import read_row, read_runs
 from omega.cellstate.resources import Dimensions
@@ -60,9 +62,14 @@ def restore(
         write(client, keys.prefix(name), backup, told)
         begin(client, keys.prefix(name), counters(backup, before), at_ms, by, lease_ms)
         register(client, name)
+        confirm(client, name, _durability(backup))
     except (redis.RedisError, OSError) as error:
         raise translate(error, url) from error
     return cell
+
+
+def _durability(backup: Backup) -> Durability:
+    return Durability.parse(backup.fields(META).get(b"durability", b"none").decode())
 
 
 def leases(backup: Backup) -> Iterator[int]:

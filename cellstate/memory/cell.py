@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from omega.cellstate.durability import Durability
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.memory.commit import commit
 from omega.cellstate.memory.digest import digest
@@ -60,6 +61,7 @@ class MemoryCell(MemoryQueries):
         )  # fmt: skip
         super().__init__(ledger)
         self.name, self.dimensions = self.ledger.name, self.ledger.dimensions
+        self.durability, self.unchecked = Durability(), False
         self._sent: CommitRequest | None = None
         self._answer: Reply | Fenced | None = None
 
@@ -190,6 +192,10 @@ class MemoryCell(MemoryQueries):
     @override
     def check_exists(self, *, any_schema: bool = False) -> str:
         return ",".join(self.ledger.dimensions.names)
+
+    @override
+    def set_durability(self, durability: Durability) -> None:
+        self.durability = durability
 
     def check_there(self) -> None:
         """Do nothing: the cell is always there."""

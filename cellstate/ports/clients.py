@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from omega.cellstate.durability import Durability
 from omega.cellstate.model import Job, JobSpec, MachineState, TaskGroup
 from omega.cellstate.ports.parts import (
     ChangeTotals,
@@ -48,6 +49,12 @@ class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, ClaimDirectories, SetL
 
 class OperatorStore(Queries, EndTasks, DrainDeadlines, JoinMachines, SetLimits, SetPools, Protocol):
     """The port of commands that change machines, limits and pools."""
+
+    def set_durability(self, durability: Durability) -> None:
+        """Change what a change needs before it is acknowledged; processes that have the cell open keep the old one.
+
+        Raises Refused when too few replicas are connected, Unsuitable when the server does not sync as required.
+        """
 
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
         """Change a machine's state; returns the number of requeued tasks.

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from omega.cellstate.durability import Durability
 from omega.cellstate.executors import ExecutorRecord
 from omega.cellstate.inspection import ChangedRecords, Damage, Inspection
 from omega.cellstate.job_demands import JobDemand
@@ -27,6 +28,10 @@ class Session(Protocol):
     dimensions: Dimensions
     url: str
     """Where its store is; "" for a cell in memory."""
+    durability: Durability
+    """What a change needs before it is acknowledged, as read when the cell was opened."""
+    unchecked: bool
+    """Whether the durability requires settings of the server that this user may not read."""
 
     def account(self) -> str:
         """Return the connection's user of the server when it is one person's; "" for the default and for roles."""

@@ -9,6 +9,7 @@ from omega.cellstate.incarnations import check_member, check_nonce
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
+from omega.cellstate.redis.confirmation import with_confirmation
 from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.redis.health_records import read_health
 from omega.cellstate.replies import Heartbeat, Housekept, Membership, executor_of
@@ -117,10 +118,9 @@ class RedisAgents(RedisExecutors):
 
     @override
     def set_deadline(self, machine: int, milliseconds: int | None) -> None:
-        if milliseconds is None:
-            self._command(self.client.hdel, self._prefix + "drains", machine)
-        else:
-            self._command(self.client.hset, self._prefix + "drains", machine, self.store_ms() + milliseconds)
+        key, until = self._prefix + "drains", None if milliseconds is None else self.store_ms() + milliseconds
+        call = ("HDEL", key, machine) if until is None else ("HSET", key, machine, until)
+        self._command(with_confirmation, self.client, self._confirmation, call)
 
     @override
     def deadlines(self) -> dict[int, int]:

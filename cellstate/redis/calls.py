@@ -8,9 +8,11 @@ from uuid import uuid4
 import redis
 
 from omega.cellstate import keys
+from omega.cellstate.durability import Durability
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import check_author
 from omega.cellstate.override import override
+from omega.cellstate.redis.confirmation import UNCONFIRMED, Confirmation, confirmation_of, with_confirmation
 from omega.cellstate.redis.records import UNREADABLE
 from omega.cellstate.redis.scripts import READING, Script, script
 from omega.cellstate.resources import LARGEST, Dimensions
@@ -69,6 +71,9 @@ class RedisCalls(StoredCell):
         self._tag = _tags()
         self._known: dict[str, set[str]] = {}
         self._members: list[str] = []
+        self.durability = Durability()
+        self.unchecked = False
+        self._confirmation: Confirmation | None = None
         self.unreadable: dict[tuple[str, str], str] = {}
         """Records that were left out of a result because they cannot be read: (key, field) → reason."""
 
@@ -131,10 +136,21 @@ class RedisCalls(StoredCell):
 
     def _exchange(self, chosen: Script, full: list[str], arguments: Sequence[Any]) -> Any:
         try:
-            return self.client.evalsha(chosen.sha, len(full), *full, *arguments)
+            return self._evaluate(chosen, full, arguments)
         except redis.exceptions.NoScriptError:
             load_scripts(self.client, chosen)
+            return self._evaluate(chosen, full, arguments)
+
+    def _evaluate(self, chosen: Script, full: list[str], arguments: Sequence[Any]) -> Any:
+        if self._confirmation is None or chosen.name in UNCONFIRMED:
             return self.client.evalsha(chosen.sha, len(full), *full, *arguments)
+        call = "EVALSHA", chosen.sha, len(full), *full, *arguments
+        return with_confirmation(self.client, self._confirmation, call)[0]
+
+    def _adopt(self, durability: Durability) -> None:
+        """Acknowledge changes as the cell requires."""
+        if durability != self.durability:
+            self.durability, self._confirmation = durability, confirmation_of(self.name, durability)
 
     def _learn(self, names: Iterable[bytes]) -> set[str]:
         wanted = {name.decode() for name in names}

@@ -1,25 +1,14 @@
 """The complete store: one cell on a server, its transactions, members and limits."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import redis
 
-from omega.cellstate import keys
-from omega.cellstate.addresses import safe_url
-from omega.cellstate.connections import Pool
 from omega.cellstate.errors import (
-    BadInput,
-    CellGone,
     Duplicate,
     Fenced,
-    Refused,
-    StoreError,
-    Unreadable,
-    Unsuitable,
 )
 from omega.cellstate.incarnations import check_member, check_nonce
 from omega.cellstate.logged_settings import scheduler_text
@@ -27,12 +16,12 @@ from omega.cellstate.model import Limits, check_kind
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.agents import RedisAgents
-from omega.cellstate.redis.cell_names import cells, forget, register
 from omega.cellstate.redis.digest import RedisDigest
 from omega.cellstate.redis.jobs import RedisJobs
 from omega.cellstate.redis.jobs_alike import read_runs
 from omega.cellstate.redis.link import BulkStrings, Link
 from omega.cellstate.redis.machines import RedisMachines
+from omega.cellstate.redis.opening import RedisOpening
 from omega.cellstate.redis.pools import RedisPools
 from omega.cellstate.redis.scripts import script
 from omega.cellstate.redis.shards import RedisShards
@@ -40,7 +29,6 @@ from omega.cellstate.redis.tasks import RedisTasks
 from omega.cellstate.redis.trees import RedisTrees
 from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, PendingJobs, Reply
 from omega.cellstate.resources import Dimensions
-from omega.cellstate.server import connect
 from omega.cellstate.transaction import Basis, Intake, Position, Transaction, forms_of
 
 if TYPE_CHECKING:
@@ -54,8 +42,6 @@ GENERAL_KEYS = ("done", "history", "housekeeping", "jobnames", "kinds", "lanenam
 """Keys of a commit that only its general path needs."""
 GENERAL_CALLS = 64
 """Commits that give these keys after one that needed them: where limits hold each one needs them."""
-KEEP_JOBS = 10_000
-KEEP_MS = 24 * 3600 * 1000
 
 
 def _request(intake: Intake | None) -> str:
@@ -73,15 +59,8 @@ def _columns_of(reply: bytes, tag: object) -> list[Any]:
     return [b"ok", version, str(tag).encode(), outcomes, b"delta", text]
 
 
-def check_name(name: str) -> str:
-    """Return the name of a cell. Raises BadInput when it is invalid."""
-    if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
-        raise BadInput(f"cell name {name!r}: use letters, digits, . _ -")
-    return name
-
-
 class RedisCell(
-    RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, RedisPools, RedisTrees, RedisDigest
+    RedisOpening, RedisTasks, RedisAgents, RedisMachines, RedisJobs, RedisShards, RedisPools, RedisTrees, RedisDigest
 ):  # fmt: skip
     """A cell on a server. One object serves one thread; see `Cell` for the methods of the port."""
 
@@ -110,102 +89,6 @@ class RedisCell(
         inspection = RedisInspection(self.client, self.name, self.dimensions, self.url)  # type: ignore[abstract]
         inspection.unreadable = self.unreadable
         return inspection
-
-    # Creating and opening a cell
-
-    @classmethod
-    def create(
-        cls, client: "redis.Redis", name: str, dimensions: Dimensions | None = None, *,
-        keep_jobs: int = KEEP_JOBS, keep_ms: int = KEEP_MS, url: str = "",
-    ) -> "RedisCell":  # fmt: skip
-        """Create a cell, or open an existing one with the same resources. Refused with others."""
-        dimensions = dimensions or Dimensions()
-        cell = cls(client, check_name(name), dimensions, url)
-        resources = ",".join(dimensions.names)
-        values = {"schema": keys.SCHEMA, "resources": resources, "keep_jobs": keep_jobs, "keep_ms": keep_ms}
-        status, schema, known = (word.decode() for word in cell._run("create", values))
-        cell._check_schema(schema)
-        if status != "new":
-            cell.check_exists()
-        if status == "other":
-            raise Refused(f"cell {name}: has resources {known}, not {resources}; open it without --resources")
-        cell._command(register, client, name)
-        return cell
-
-    @classmethod
-    def open(cls, client: "redis.Redis", name: str, url: str = "", *, any_schema: bool = False) -> "RedisCell":
-        """Open a cell; Refused when there is none, Unsuitable when an Omega of another schema wrote it.
-
-        With `any_schema` it is opened all the same, to be counted and deleted.
-        """
-        cell = cls(client, name, Dimensions(), url)
-        cell.dimensions = Dimensions(tuple(cell.check_exists(any_schema=any_schema).split(",")))
-        return cell
-
-    def check_exists(self, *, any_schema: bool = False) -> str:
-        """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
-        names = ("schema", "resources", "migrating")
-        schema, resources, migrating = self._command(self.client.hmget, self._prefix + "meta", names)
-        if schema is None:
-            there = self._others()
-            where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
-            raise Refused(f"{where}; make one with omega cell create {shlex.quote(self.name)}")
-        if not any_schema:
-            self._check_schema(schema.decode())
-            if migrating is not None:
-                repeat = f"wait, or repeat omega store migrate {self.name}"
-                raise Unsuitable(f"cell {self.name}: is being migrated; {repeat}")
-        if resources is None:
-            raise Unreadable(f"cell {self.name}: names no resources; restore it from a backup")
-        return str(resources.decode())
-
-    def _others(self) -> str:
-        """Return the names of the cells on the store, for a message; a user of one cell may not read them."""
-        try:
-            return ", ".join(self._command(cells, self.client)) or "none"
-        except StoreError:
-            return "cells that this user may not list"
-
-    def check_there(self) -> None:
-        """Raise CellGone, for which processes wait, when there is no such cell now, or one with other resources.
-
-        Connections are opened anew: where the address leads to another server now, all calls go there from now on.
-        """
-        if isinstance(pool := self.client.connection_pool, Pool):
-            pool.open_anew()
-        try:
-            resources = self.check_exists()
-        except (Refused, Unsuitable) as error:
-            raise CellGone(str(error)) from error
-        if resources != ",".join(self.dimensions.names):
-            raise CellGone(f"cell {self.name}: has other resources now, {resources}; restart this process")
-
-    @classmethod
-    def connect(
-        cls, url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False
-    ) -> "RedisCell":  # fmt: skip
-        """Open the cell `name` on the store at `url`; see `open`."""
-        client = connect(url, timeout=timeout)
-        try:
-            return cls.open(client, name, url, any_schema=any_schema)
-        except BaseException:
-            client.close()
-            raise
-
-    def _check_schema(self, schema: str) -> None:
-        if not schema.isdigit():
-            raise Unreadable(f"cell {self.name}: its schema {schema!r} is no number; restore it from a backup")
-        if int(schema) == keys.SCHEMA:
-            return
-        message = keys.other_schema(int(schema), f"omega store migrate {self.name}")
-        raise Unsuitable(f"cell {self.name}: {message}, or name another cell with --cell")
-
-    def delete(self) -> None:
-        """Delete the cell with all its keys, a few hundred at a time."""
-        self._command(forget, self.client, self.name)
-        scan = self.client.scan_iter(match=self._prefix.replace("[", "\\[") + "*", count=500)
-        while chunk := self._command(list, islice(scan, 500)):
-            self._command(self.client.unlink, *chunk)
 
     # Transactions
 
@@ -239,7 +122,7 @@ class RedisCell(
         commit, named = script("commit"), (str(values["member"]), *names)
         if named != self._commit_keys[0]:
             self._commit_keys = named, self._keys(commit, named[0], names)
-        self._link.send(commit, self._commit_keys[1], commit.pack_arguments(values), packed)
+        self._link.send(commit, self._commit_keys[1], commit.pack_arguments(values), packed, self._confirmation)
 
     def finish(self) -> Reply:
         """Return the reply of the commit in flight. After StoreError, `resend` sends it again without harm."""

@@ -22,6 +22,7 @@ from omega.cellstate.redis.calls import Arguments
 from omega.cellstate.redis.digest_inspection import RECORDS
 from omega.cellstate.redis.health_records import read_health_field
 from omega.cellstate.redis.machine_inspection import read_operator_field, read_shape_field, read_static_field
+from omega.cellstate.redis.meta_inspection import read_meta_field
 from omega.cellstate.redis.pool_inspection import read_pool_field
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.shard_records import contradiction, read_directory_field
@@ -51,20 +52,6 @@ def _number(text: bytes | str) -> int:
     word = text.decode() if isinstance(text, bytes) else text
     _want(re.fullmatch(r"0|[1-9]\d*", word), f"{word!r} is not a number")
     return int(word)
-
-
-def _meta(inspection: Inspection, field: str, value: bytes) -> None:
-    _want(field in keys.META, "no such counter; cellstate/keys.py lists them")
-    inspection.meta.add(field)
-    if field == "resources":
-        _want(re.fullmatch(r"[a-z][\w-]*(,[a-z][\w-]*)*", value.decode()), "not a list of names")
-        inspection.resources = tuple(value.decode().split(","))
-    elif field == "ticks":
-        _want(re.fullmatch(r"\d+:\d+( \d+:\d+)*", value.decode()), "not a list of times and placement ids")
-        inspection.ticks = [(int(at), int(last)) for at, last in (word.split(":") for word in value.decode().split())]
-    else:
-        inspection.counters[field] = _number(value)
-        _want(field != "schema" or int(value) == keys.SCHEMA, f"is {value!r}, not {keys.SCHEMA}")
 
 
 def _machine(_: Inspection, field: str, value: bytes) -> None:
@@ -164,7 +151,7 @@ def _lane_name(inspection: Inspection, field: str, value: bytes) -> None:
 
 FIELDS: Mapping[str, Field] = {
     "lanenames": _lane_name, "pools": read_pool_field, "placed": _placed, "executors": _executor, "drains": _drain,
-    "meta": _meta, "machines": _machine, "jobs": _job, "names": _name, "trees": _tree, "runs": _runs,
+    "meta": read_meta_field, "machines": _machine, "jobs": _job, "names": _name, "trees": _tree, "runs": _runs,
     "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving, "stats": _stats, "asleep": _asleep,
     "output": read_output_field, "updates": read_update_field, "copied": read_copied_field,
     "health": read_health_field, "static": read_static_field, "operator": read_operator_field,
@@ -203,7 +190,7 @@ class RedisInspection(RedisReads):
                 inspection.append(Damage(key, "", f"is a {there}, not a {kind}"))
         if not inspection:
             counters = Inspection()
-            self._inspect_hash(counters, "meta", _meta)
+            self._inspect_hash(counters, "meta", read_meta_field)
             inspection += counters.damaged
             inspection += [
                 Damage("meta", name, "is missing") for name in ("version", "floor") if name not in counters.meta
@@ -361,6 +348,11 @@ class RedisInspection(RedisReads):
             return
         _want(_number(value) <= self.counters()["placements"], f"{value!r} is a later placement")
         _want(self._command(self.client.pttl, self._prefix + "settling") != -1, "never expires")
+
+    def _inspect_confirmed(self, _: Inspection, __: str) -> None:
+        value = self._command(self.client.get, self._prefix + "confirmed")
+        _want(not value, f"{value!r} is not empty")
+        _want(self._command(self.client.pttl, self._prefix + "confirmed") != -1, "never expires")
 
     def _inspect_box(self, inspection: Inspection, executor: str) -> None:
         lines = self._list(f"box:{executor}")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import redis
 
 from omega.cellstate.connections import outdated, renew
+from omega.cellstate.redis.confirmation import Confirmation
 from omega.cellstate.redis.scripts import Script
 
 
@@ -55,33 +56,54 @@ class Link:
         self._client = client
         self._connection: Any = None
         self._loaded: set[str] = set()
-        self._sent: tuple[Script, bytes] | None = None
+        self._sent: tuple[Script, bytes, Confirmation | None] | None = None
         self._head: tuple[Script, list[str], BulkStrings] | None = None
         """The first strings of the last call, which are those of the next one as long as its keys are the same."""
 
-    def send(self, script: Script, keys: list[str], arguments: Sequence[object], rest: BulkStrings) -> None:
-        """Send a call, with further arguments that are packed; `receive` returns its reply. Raises redis.RedisError."""
+    def send(
+        self, script: Script, keys: list[str], arguments: Sequence[object], rest: BulkStrings,
+        confirmation: Confirmation | None = None,
+    ) -> None:  # fmt: skip
+        """Send a call, with further arguments that are packed; `receive` returns its reply. Raises redis.RedisError.
+
+        With `confirmation`, `receive` raises NotReplicated unless enough replicas have the effect.
+        """
         if self._head is None or self._head[1] is not keys or self._head[0] is not script:
             self._head = script, keys, bulk_strings(("EVALSHA", script.sha, len(keys), *keys))
         head, own = self._head[2], bulk_strings(arguments)
         number = head.number + own.number + rest.number
-        self._sent = script, b"".join((b"*%d\r\n" % number, head.packed, own.packed, rest.packed))
+        after = confirmation.packed if confirmation is not None else b""
+        call = b"".join((b"*%d\r\n" % number, head.packed, own.packed, rest.packed, after))
+        self._sent = script, call, confirmation
         self._transmit()
 
     def receive(self) -> Any:
         """Return the reply of the call in flight; on an error, `again` sends it once more."""
+        confirmation = self._sent[2] if self._sent is not None else None
         while True:
             try:
-                reply = self._connection.read_response(disable_decoding=True)
-            except redis.exceptions.NoScriptError:
-                self._loaded.clear()
-                self._transmit()
+                reply = self._reply()
+                confirmed = [self._reply() for _ in confirmation.commands] if confirmation is not None else []
+                if isinstance(reply, redis.exceptions.NoScriptError):
+                    self._loaded.clear()
+                    self._transmit()
+                    continue
+                if isinstance(reply, Exception):
+                    raise reply
+                if confirmation is not None:
+                    confirmation.check(confirmed)
             except (redis.ConnectionError, redis.TimeoutError, OSError):
                 self.close()
                 raise
-            else:
-                self._sent = None
-                return reply
+            self._sent = None
+            return reply
+
+    def _reply(self) -> Any:
+        """Return the next reply of the server, which may be an error of it."""
+        try:
+            return self._connection.read_response(disable_decoding=True)
+        except redis.ResponseError as error:
+            return error
 
     def again(self) -> None:
         """Send the call in flight once more, on a new connection."""
@@ -91,7 +113,7 @@ class Link:
     def _transmit(self) -> None:
         if self._sent is None:
             raise RuntimeError("no call in flight")
-        script, call = self._sent
+        script, call, _ = self._sent
         if self._connection is None:
             self._connection = self._client.connection_pool.get_connection()
         connection = self._connection

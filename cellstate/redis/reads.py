@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 10_000
 """Approximate number of machines per chunk of a full read: 3 ms of the server's time."""
-_NO_COUNTERS = TOTALS | {"resources", "ticks"}
+_NO_COUNTERS = TOTALS | {"resources", "ticks", "durability"}
 """The fields of ``meta`` that `counters` leaves out."""
 
 
@@ -157,7 +157,7 @@ class RedisReads(RedisCalls):
 
     @override
     def refuses_writes(self) -> str:
-        return why_writes_are_refused(self._command(self.client.info))
+        return why_writes_are_refused(self._command(self.client.info), self.durability.replicas)
 
     def machine_count(self) -> int:
         """Return the number of machines that ever joined."""

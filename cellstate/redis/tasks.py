@@ -45,7 +45,7 @@ class RedisTasks(RedisExecutors):
         chosen, names, link = script("end"), self._hints(), self._ends
         while True:
             try:
-                self._command(link.send, chosen, self._keys(chosen, "", names), values, packed)
+                self._command(link.send, chosen, self._keys(chosen, "", names), values, packed, self._confirmation)
                 reply: list[Any] = self._command(link.receive)
             except Unreachable:
                 self._command(link.again)

@@ -13,6 +13,7 @@ command = Lazy(
         "record": ("omega.cli.cell.record", "Record what happens in a cell to a file, for what-if questions."),
         "backtest": ("omega.cli.cell.backtest", "Run a recording again under other settings, and compare."),
         "limits": ("omega.cli.cell.limits", "Show or set limits on all jobs of a kind."),
+        "durability": ("omega.cli.cell.durability", "Show or change what a change needs to be acknowledged."),
         "delete": ("omega.cli.cell.lifecycle:delete", "Delete a cell and everything in it."),
     },
 )

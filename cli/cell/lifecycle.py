@@ -1,10 +1,11 @@
 """``omega cell create`` and ``delete``."""
 
 import sys
-from collections.abc import Mapping
+from typing import Any
 
 import click
 
+from omega.cellstate.durability import Durability
 from omega.cellstate.errors import Refused
 from omega.cellstate.resources import Dimensions
 from omega.cli import render, units
@@ -12,7 +13,7 @@ from omega.cli.app import App
 from omega.cli.machine.simulate import lives, note_offline
 from omega.cli.options import amount_options, named
 from omega.live.simulated import DEFAULT_EXECUTOR
-from omega.queries.cells import contents
+from omega.queries.cells import contents, durability_json, durability_text
 
 JOIN_CHUNK = 1_000
 
@@ -26,9 +27,15 @@ JOIN_CHUNK = 1_000
     "--machines", default=0, type=click.IntRange(0, 10**6), metavar="N", help="Number of machines to add: m0, m1, …"
 )
 @amount_options("of each machine")
+@click.option(
+    "--durability",
+    metavar="replicas=N[,timeout=T] | fsync | none",
+    help="What a change needs before it is acknowledged: N replicas that have it within T (default 1s), or a server "
+    "that syncs each write (default: none; the server's settings decide what a fault loses).",
+)
 @click.pass_obj
 def create(
-    app: App, name: str, resources: str, machines: int, cpu: str | None, memory: str | None, others: Mapping[str, str]
+    app: App, /, name: str, resources: str, machines: int, durability: str | None, **amounts_of_each: Any
 ) -> None:
     """Create the cell NAME, optionally with machines. An existing cell with the same resources is left unchanged."""
     from omega.cellstate.model import MachineSpec
@@ -36,14 +43,15 @@ def create(
     from omega.cellstate.store import create_cell
 
     dimensions = Dimensions(tuple(word.strip() for word in resources.split(",")))
-    amounts = named(cpu, memory, others)
+    amounts = named(**amounts_of_each)
+    wanted = None if durability is None else Durability.parse(durability)
     if machines and not amounts:
         raise click.UsageError("--machines needs the amounts of each machine, such as --cpu 16 --memory 64Gi")
     if amounts and not machines:
         raise click.UsageError("amounts need a number of machines; add --machines N")
     capacity = dimensions.parse_capacity(amounts)
     there = name in app.cells()
-    cell = app.closing(create_cell(connect(app.url), name, dimensions, url=app.url))
+    cell = app.closing(create_cell(connect(app.url), name, dimensions, durability=wanted, url=app.url))
     specs = [MachineSpec(f"m{i}", capacity) for i in range(machines)]
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("machines", total=machines or None, more="", visible=machines > JOIN_CHUNK)
@@ -51,9 +59,12 @@ def create(
             joined = cell.join(DEFAULT_EXECUTOR, specs[start : start + JOIN_CHUNK], app.now_ms())
             bars.advance(bar, len(joined))
     if app.as_json:
-        render.document({"cell": name, "created": not there, "resources": list(dimensions.names), "machines": machines})
+        document = {"cell": name, "created": not there, "resources": list(dimensions.names), "machines": machines}
+        render.document(document | durability_json(cell))
         return
     said = [f"cell {name} {'already exists' if there else 'created'}", ", ".join(dimensions.names)]
+    if cell.durability != Durability():
+        said.append(durability_text(cell))
     if machines:
         total = [machines * each for each in capacity]
         said.append(units.count(machines, "machine"))

@@ -9,7 +9,7 @@ from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.cli.refused_writes import warn_of_refused_writes
-from omega.queries.cells import describe, list_cells
+from omega.queries.cells import describe, durability_text, list_cells
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
@@ -55,6 +55,7 @@ def _show(
         {
             "cell": f"{cell.name} · version {summary['version']:,} · {store}"
             + ("" if summary["exact"] else " · approximate: the cell changed while it was read"),
+            "durability": "" if summary["durability"]["mode"] == "none" else durability_text(cell),
             "machines": f"{machines.pop('total'):,} · {_by_word(machines, 'up')}",
             "in use": " · ".join(use),
             "jobs": f"{total:,} · {_by_word(jobs, 'pending', 'running')}" + kept,

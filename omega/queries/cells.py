@@ -21,6 +21,21 @@ def writes_json(cell: "Queries") -> dict[str, Any]:
     return {"refuses_writes": cell.refuses_writes() or None}
 
 
+def durability_json(cell: "Queries") -> dict[str, Any]:
+    """Return what a change needs before it is acknowledged (``durability``), as plain values.
+
+    ``checked``: whether this user may read the settings of the server that it needs.
+    """
+    wanted = cell.durability
+    values = {"mode": wanted.mode, "replicas": wanted.replicas, "timeout_ms": wanted.timeout_ms}
+    return {"durability": values | {"checked": not cell.unchecked}}
+
+
+def durability_text(cell: "Queries") -> str:
+    """Return the same for people."""
+    return cell.durability.text + (" (not checked: this user may not read CONFIG)" if cell.unchecked else "")
+
+
 def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: "Recently") -> dict[str, Any]:
     """Return the figures of a cell. Amounts are in the smallest units: millicores, MiB.
 
@@ -55,6 +70,7 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: "Recently") 
             "conflicts": conflicts,
             "conflict_fraction": conflicts / max(1, accepted),
         },
+        **durability_json(cell),
         "recent": {"seconds": past.seconds, **past.as_json()},
         "limits": {kind: limits_json(cell.dimensions, use) for kind, use in kinds.items()},
     }

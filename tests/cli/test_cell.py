@@ -12,11 +12,14 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from tests.cli.conftest import Omega, join, scheduler
 
+NO_DURABILITY = {"mode": "none", "replicas": 0, "timeout_ms": 0, "checked": True}
+
 
 def test_create_with_machines(store_url: str) -> None:
     omega, name = Omega(store_url), f"cli-{uuid4().hex[:8]}"
     words = ("cell", "create", name, "--machines", "1200", "--cpu", "16", "--memory", "64Gi")
     made = {"cell": name, "created": True, "resources": ["cpu", "memory"], "machines": 1200}
+    made |= {"durability": NO_DURABILITY}
     assert omega.json(*words) == made
     assert omega.json(*words) == made | {"created": False}
     assert omega.text(*words) == (
@@ -63,6 +66,23 @@ def test_create_in_a_wrong_way(store_url: str, words: tuple[str, ...], message: 
     ("words", "message"),
     [
         (("a b",), "cell name 'a b': use letters, digits, . _ -"),
+        (("new", "--durability", "replicas=0"), "durability 'replicas=0': replicas is a number from 1 to 99"),
+        (
+            ("new", "--durability", "replicas=1,timeout=5s"),
+            "durability 'replicas=1,timeout=5s': timeout is from 1ms to 4s",
+        ),
+        (
+            ("new", "--durability", "timeout=1s"),
+            "durability 'timeout=1s': write none, fsync or replicas=N,timeout=T, such as replicas=1,timeout=1s",
+        ),
+        (
+            ("new", "--durability", "replicas=1,timeout=soon"),
+            "'soon' is not a duration; write for example 30s, 5m, 1h30m or 250ms",
+        ),
+        (
+            ("new", "--durability", "replicas=1"),
+            "cell new: durability replicas=1,timeout=1s needs 1 connected replicas, and the store has 0; connect more",
+        ),
         (("new", "--resources", ""), "resources: '' is not a name; use letters, digits, - and _"),
         (("new", "--machines", "1", "--resource", "gpu=1"), "unknown resource 'gpu'; this cell has cpu, memory"),
         (("new", "--machines", "1", "--cpu", "-1"), "cpu: '-1' is negative; amounts start at 0"),
@@ -132,6 +152,7 @@ def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
         "schedulers": {"live": [], "lapsed": []},
         "transactions": {"of_schedulers": 0, "total": 0, "accepted": 0, "conflicts": 0, "conflict_fraction": 0.0},
         "limits": {},
+        "durability": NO_DURABILITY,
     }
 
 

@@ -46,6 +46,7 @@ def used(make: Make) -> RedisStand:
         [JobSpec("slow", "slow", "batch", (TaskGroup((1, 1), 1), TaskGroup((1, 1), 0, copies=True)))], 0, "ada"
     )
     stand.cell.client.set(stand.key("settling"), 0, px=60_000)
+    stand.cell.client.set(stand.key("confirmed"), "", px=60_000)
     stand.cell.submit([job("mine", kind="mine", spec={"user": "ada"})], 0, "ada")
     stand.cell.submit([job("waiter", after=(After("mine"),))], 0, "ada")
     stand.cell.submit([job("wide", (0, 0), 300)], 0, "ada")

@@ -24,7 +24,7 @@ WORDS: Mapping[str, str] = {
     "machine list": "", "machine status": "m0", "machine drain": "m0", "machine up": "m0", "machine down": "m0",
     "machine remove": "m1", "machine set": "m0 a=b", "machine resize": "m0 --cpu 3",
     "cell create": "prod", "cell list": "",
-    "cell status": "", "cell verify": "", "cell record": "{record} --force --for 0.1s",
+    "cell status": "", "cell durability": "none", "cell verify": "", "cell record": "{record} --force --for 0.1s",
     "cell limits": "batch --jobs 5", "cell delete": "", "store status": "",
     "store acl": "reader", "store backup": "- ", "store restore": "{file}", "store migrate": "prod", "pool list": "",
     "pool show": "p", "pool set": "p --weight 2", "pool remove": "p", "pool import": "{pools}", "pool export": "",

@@ -42,7 +42,11 @@ UNSEEN: list[tuple[str, str]] = [
     (r"shards (key \w+|field \d word \d (changed|moved))", "durations and finishers of shards are kept nowhere else"),
     (r"specs field \d entry (removed|changed|duplicated)", "what a job's author wrote for schedulers and executors"),
     (r"static field 0 entry (changed|moved)", "values of attributes: facts have their number alone"),
-    (r"meta field (keep_jobs|keep_ms|resources) .*", "settings of the cell's making: nothing follows from them"),
+    (r"confirmed .*", "written before replicas confirm a change, and expires: nothing follows from it"),
+    (
+        r"meta field (keep_jobs|keep_ms|resources|durability) .*",
+        "settings of the cell: nothing follows from them",
+    ),
     (r"meta field (arrivals|lanes|transactions) word 0 changed", "numbers may be left out, so a counter may be ahead"),
     (
         r"jobs field \d (gang|gang_min|group (duration|indices|budget|optional)) \w+",
@@ -144,6 +148,8 @@ def furnish(town: Town) -> None:
     while digest(cell, cell.store_ms()):
         pass
     town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)
+    town.client.set(town.prefix + "confirmed", "", px=LEASE_MS)
+    town.client.hset(town.prefix + "meta", "durability", "replicas=1,timeout=1s")
 
 
 def shards(town: Town, index: int) -> None:

@@ -1,0 +1,184 @@
+"""Cells on a server are created, opened, given a durability, and deleted."""
+
+import shlex
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self
+
+from omega.cellstate import keys
+from omega.cellstate.addresses import safe_url
+from omega.cellstate.connections import Pool
+from omega.cellstate.durability import Durability
+from omega.cellstate.errors import BadInput, CellGone, Refused, StoreError, Unreadable, Unsuitable
+from omega.cellstate.override import override
+from omega.cellstate.redis.calls import RedisCalls
+from omega.cellstate.redis.cell_names import cells, forget, register
+from omega.cellstate.redis.confirmation import confirm
+from omega.cellstate.redis.requirements import check_replicas, syncs_each_write
+from omega.cellstate.resources import Dimensions
+from omega.cellstate.server import connect
+
+if TYPE_CHECKING:
+    import redis
+
+KEEP_JOBS = 10_000
+KEEP_MS = 24 * 3600 * 1000
+
+
+def check_name(name: str) -> str:
+    """Return the name of a cell. Raises BadInput when it is invalid."""
+    if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
+        raise BadInput(f"cell name {name!r}: use letters, digits, . _ -")
+    return name
+
+
+class RedisOpening(RedisCalls):
+    """The existence of a cell and its settings; see `Cell` for the methods of the port."""
+
+    @classmethod
+    def create(
+        cls, client: "redis.Redis", name: str, dimensions: Dimensions | None = None, *,
+        keep_jobs: int = KEEP_JOBS, keep_ms: int = KEEP_MS, durability: Durability | None = None, url: str = "",
+    ) -> Self:  # fmt: skip
+        """Create a cell, or open one that has the same resources and durability (None: any); Refused with others.
+
+        Refused and Unsuitable also for a durability that the server does not permit.
+        """
+        dimensions = dimensions or Dimensions()
+        cell = cls(client, check_name(name), dimensions, url)
+        resources = ",".join(dimensions.names)
+        wanted = durability or Durability()
+        cell._check_permitted(wanted)
+        status, schema, known = cell._create(wanted, keep_jobs=keep_jobs, keep_ms=keep_ms)
+        cell._check_schema(schema)
+        if status != "new":
+            cell.check_exists()
+        if status == "other":
+            raise Refused(f"cell {name}: has resources {known}, not {resources}; open it without --resources")
+        if status != "new" and durability is not None and cell.durability != durability:
+            raise Refused(
+                f"cell {name}: has durability {cell.durability.text}, not {durability.text}; change it with "
+                f"omega cell durability {durability.text}"
+            )
+        cell._adopt(wanted if status == "new" else cell.durability)
+        cell._command(register, client, name)
+        cell._command(confirm, cell.client, name, cell.durability)
+        return cell
+
+    def _create(
+        self, durability: Durability, *, keep_jobs: int = 0, keep_ms: int = 0, change: bool = False
+    ) -> list[str]:
+        """Create the cell, or change the durability of an existing one; return the words of create.lua."""
+        values = {
+            "schema": keys.SCHEMA, "resources": ",".join(self.dimensions.names), "keep_jobs": keep_jobs,
+            "keep_ms": keep_ms, "durability": durability.text if durability != Durability() else "",
+            "change": int(change),
+        }  # fmt: skip
+        return [word.decode() for word in self._run("create", values)]
+
+    def _check_permitted(self, durability: Durability) -> None:
+        """Raise Refused or Unsuitable when the server does not permit a durability."""
+        if durability.replicas:
+            check_replicas(self._command(self.client.info), self.name, durability)
+        if durability.fsync:
+            self._require_fsync(durability)
+            self._command(self.client.ping)
+
+    def _require_fsync(self, durability: Durability) -> None:
+        """Let each new connection check how the server syncs, if the durability needs it."""
+        if isinstance(pool := self.client.connection_pool, Pool) and durability.fsync != (pool.requirement is not None):
+            pool.require(self._check_connection if durability.fsync else None)
+
+    def _check_connection(self, connection: Any) -> None:
+        self.unchecked = not syncs_each_write(connection)
+
+    @override
+    def set_durability(self, durability: Durability) -> None:
+        self._check_permitted(durability)
+        self._create(durability, change=True)
+        self.check_exists()
+        self._command(confirm, self.client, self.name, durability)
+
+    @classmethod
+    def open(cls, client: "redis.Redis", name: str, url: str = "", *, any_schema: bool = False) -> Self:
+        """Open a cell; Refused when there is none, Unsuitable when an Omega of another schema wrote it.
+
+        With `any_schema` it is opened all the same, to be counted and deleted.
+        """
+        cell = cls(client, name, Dimensions(), url)
+        cell.dimensions = Dimensions(tuple(cell.check_exists(any_schema=any_schema).split(",")))
+        return cell
+
+    def check_exists(self, *, any_schema: bool = False) -> str:
+        """Return the names of its resources; Refused when there is no such cell (any more), Unsuitable as in `open`."""
+        names = ("schema", "resources", "migrating", "durability")
+        schema, resources, migrating, durability = self._command(self.client.hmget, self._prefix + "meta", names)
+        if schema is None:
+            there = self._others()
+            where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
+            raise Refused(f"{where}; make one with omega cell create {shlex.quote(self.name)}")
+        if not any_schema:
+            self._check_schema(schema.decode())
+            if migrating is not None:
+                repeat = f"wait, or repeat omega store migrate {self.name}"
+                raise Unsuitable(f"cell {self.name}: is being migrated; {repeat}")
+        if resources is None:
+            raise Unreadable(f"cell {self.name}: names no resources; restore it from a backup")
+        self._adopt(self._read_durability(durability))
+        if not any_schema:
+            self._require_fsync(self.durability)
+        return str(resources.decode())
+
+    def _read_durability(self, text: bytes | None) -> Durability:
+        try:
+            return Durability.parse((text or b"none").decode(errors="replace"))
+        except BadInput as error:
+            raise Unreadable(f"cell {self.name}: {error}; set it with omega cell durability") from error
+
+    def _others(self) -> str:
+        """Return the names of the cells on the store, for a message; a user of one cell may not read them."""
+        try:
+            return ", ".join(self._command(cells, self.client)) or "none"
+        except StoreError:
+            return "cells that this user may not list"
+
+    def check_there(self) -> None:
+        """Raise CellGone, for which processes wait, when there is no such cell now, or one with other resources.
+
+        Connections are opened anew: where the address leads to another server now, all calls go there from now on.
+        """
+        if isinstance(pool := self.client.connection_pool, Pool):
+            pool.open_anew()
+        try:
+            resources = self.check_exists()
+        except (Refused, Unsuitable) as error:
+            raise CellGone(str(error)) from error
+        if resources != ",".join(self.dimensions.names):
+            raise CellGone(f"cell {self.name}: has other resources now, {resources}; restart this process")
+
+    @classmethod
+    def connect(
+        cls, url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False
+    ) -> Self:  # fmt: skip
+        """Open the cell `name` on the store at `url`; see `open`."""
+        client = connect(url, timeout=timeout)
+        try:
+            return cls.open(client, name, url, any_schema=any_schema)
+        except BaseException:
+            client.close()
+            raise
+
+    def _check_schema(self, schema: str) -> None:
+        if not schema.isdigit():
+            raise Unreadable(f"cell {self.name}: its schema {schema!r} is no number; restore it from a backup")
+        if int(schema) == keys.SCHEMA:
+            return
+        message = keys.other_schema(int(schema), f"omega store migrate {self.name}")
+        raise Unsuitable(f"cell {self.name}: {message}, or name another cell with --cell")
+
+    def delete(self) -> None:
+        """Delete the cell with all its keys, a few hundred at a time."""
+        self._command(forget, self.client, self.name)
+        scan = self.client.scan_iter(match=self._prefix.replace("[", "\\[") + "*", count=500)
+        while chunk := self._command(list, islice(scan, 500)):
+            self._command(self.client.unlink, *chunk)
+        self._command(confirm, self.client, self.name, self.durability, gone=True)
