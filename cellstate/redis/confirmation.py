@@ -47,13 +47,18 @@ class Confirmation:
         )  # fmt: skip
         self.packed = b"".join(map(_packed, self.commands))
 
-    def check(self, replies: Sequence[Any]) -> None:
-        """Raise NotReplicated when too few replicas have the change, redis.RedisError for an error of the server."""
+    def check(self, answer: Any, replies: Sequence[Any]) -> None:
+        """Raise NotReplicated when too few replicas have the change, redis.RedisError for an error of the server.
+
+        `answer`: of the call itself. One that asks for further keys changed nothing, so nothing is confirmed.
+        """
         for reply in replies:
             if isinstance(reply, Exception):
                 if str(reply).startswith("UNBLOCKED"):
                     raise redis.ConnectionError("the server became a replica during the call") from reply
                 raise reply
+        if isinstance(answer, list) and answer[:1] == [b"keys"]:
+            return
         if (count := int(replies[-1])) < self._replicas:
             raise NotReplicated(
                 f"cell {self._cell}: the primary has the change, but {count} of {self._replicas} replicas; "
@@ -81,7 +86,7 @@ def with_confirmation(client: "redis.Redis", confirmation: Confirmation | None, 
         if isinstance(reply, Exception):
             raise reply
     if confirmation is not None:
-        confirmation.check(replies[len(calls) :])
+        confirmation.check(replies[len(calls) - 1] if calls else None, replies[len(calls) :])
     return replies[: len(calls)]
 
 

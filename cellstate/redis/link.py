@@ -91,7 +91,7 @@ class Link:
                 if isinstance(reply, Exception):
                     raise reply
                 if confirmation is not None:
-                    confirmation.check(confirmed)
+                    confirmation.check(reply, confirmed)
             except (redis.ConnectionError, redis.TimeoutError, OSError):
                 self.close()
                 raise
