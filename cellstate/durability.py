@@ -8,8 +8,8 @@ from omega.cellstate.resources import shown
 
 TIMEOUT_MS = 1_000
 """Time to wait for replicas where no other is set."""
-MOST_TIMEOUT_MS = 4_000
-"""Maximum time to wait for replicas: less than that for which a connection waits for a reply (cellstate/server.py)."""
+MOST_TIMEOUT_MS = 2_000
+"""Maximum time to wait for replicas: a scheduler that waits so long between renewals of its lease (5 s) keeps it."""
 MOST_REPLICAS = 99
 FORMS = "write none, fsync or replicas=N,timeout=T, such as replicas=1,timeout=1s"
 

@@ -81,12 +81,12 @@ class RedisOpening(RedisCalls):
             check_replicas(self._command(self.client.info), self.name, durability)
         if durability.fsync:
             self._require_fsync(durability)
-            self._command(self.client.ping)
 
     def _require_fsync(self, durability: Durability) -> None:
-        """Let each new connection check how the server syncs, if the durability needs it."""
+        """Let each new connection check how the server syncs, if the durability needs it, from the next one on."""
         if isinstance(pool := self.client.connection_pool, Pool) and durability.fsync != (pool.requirement is not None):
             pool.require(self._check_connection if durability.fsync else None)
+            self._command(self.client.ping)
 
     def _check_connection(self, connection: Any) -> None:
         self.unchecked = not syncs_each_write(connection)

@@ -32,7 +32,7 @@ def syncs_each_write(connection: Any) -> bool:
         settings, readable = {"appendonly": "yes" if "aof_enabled:1" in lines else "no"}, False
     for name, value in WANTED.items():
         if settings.get(name, value) != value:
-            where = f"{connection.host}:{connection.port}" if hasattr(connection, "host") else connection.path
+            where = getattr(connection, "path", "") or f"{connection.host}:{connection.port}"
             raise Unsuitable(
                 f"the store at {where} has {name} {settings[name]}, and the cell has durability fsync; set {name} "
                 f"{value} there, or see omega cell durability"

@@ -69,7 +69,7 @@ def test_create_in_a_wrong_way(store_url: str, words: tuple[str, ...], message: 
         (("new", "--durability", "replicas=0"), "durability 'replicas=0': replicas is a number from 1 to 99"),
         (
             ("new", "--durability", "replicas=1,timeout=5s"),
-            "durability 'replicas=1,timeout=5s': timeout is from 1ms to 4s",
+            "durability 'replicas=1,timeout=5s': timeout is from 1ms to 2s",
         ),
         (
             ("new", "--durability", "timeout=1s"),

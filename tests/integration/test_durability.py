@@ -2,23 +2,30 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from omega.cellstate import server
+from omega.cellstate import connections, server
+from omega.cellstate.acl import line
 from omega.cellstate.audit import verify
 from omega.cellstate.durability import Durability
-from omega.cellstate.errors import NotReplicated
+from omega.cellstate.errors import NotReplicated, ReadOnly, Unsuitable
 from omega.cellstate.keys import prefix
-from omega.cellstate.model import JobSpec, Limits, MachineSpec, MachineState, TaskGroup
+from omega.cellstate.model import JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.store import connect_cell, create_cell
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
+from omega.live.simulated.executor import SimulatedExecutor
+from tests.cli.conftest import Omega
+from tests.integration.stage import all_facts, own_server, started_processes, words_of
 from tests.server_groups import Sentinels, Server, sentinels, until
 
 pytestmark = pytest.mark.server
@@ -69,7 +76,13 @@ def halted(group: Sentinels) -> Iterator[None]:
         yield
     finally:
         behind.resume()
-    until(lambda: group.primary().client.wait(1, 100) == 1)
+    until(lambda: follows(group.primary()))
+
+
+def follows(primary: Server) -> bool:
+    """Return whether a replica has what the primary has."""
+    primary.client.set("probe", "", px=1)
+    return bool(primary.client.wait(1, 100) == 1)
 
 
 def submitted_by_a_new_process(group: Sentinels, cell: StoredCell) -> str:
@@ -157,6 +170,165 @@ def test_changes_wait_and_nothing_else_does(group: Sentinels, cell: StoredCell) 
     connect_cell(group.url, cell.name).delete()
     assert waits(group) > before + 1
     assert not list(group.primary().client.scan_iter(f"{prefix(cell.name)}*"))
+
+
+def test_processes_repeat_what_replicas_lack(group: Sentinels, cell: StoredCell, tmp_path: Path) -> None:
+    SimulatedExecutor(cell, "yard", time.time).join([MachineSpec("m0", (8, 8))])
+    members = "batch/0", "simulated/yard"
+    with started_processes(cell, group.url, tmp_path / "logs", *members, lease_ms=5_000) as processes:
+        cell.submit([job("before")], 0, "me")
+        until(lambda: ended(cell, "before"))
+        with halted(group):
+            with pytest.raises(NotReplicated):
+                cell.submit([job("j")], 0, "me")
+            until(lambda: "but 0 of 1 replicas" in " ".join(words_of(processes, "batch/0")))
+        until(lambda: ended(cell, "j"))
+        until(lambda: "store back" in " ".join(words_of(processes, "batch/0")))
+    assert [fact.words[3] for fact in all_facts(cell) if fact.words[0] == "place"] == ["before", "j"]
+    assert verify(cell).ok
+
+
+def ended(cell: StoredCell, name: str) -> bool:
+    found = cell.job(name)
+    return found is not None and found.state is JobState.DONE
+
+
+def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: StoredCell, tmp_path: Path) -> None:
+    omega, wanted = Omega(group.url, cell.name), {"mode": "replicas", "replicas": 1, "timeout_ms": 300, "checked": True}
+    assert omega.json("cell", "status")["durability"] == wanted
+    assert "replicas=1,timeout=300ms" in omega.text("cell", "status")
+    assert omega.json("cell", "create", cell.name)["durability"] == wanted
+    assert omega.error("cell", "create", cell.name, "--durability", "none") == (
+        f"cell {cell.name}: has durability replicas=1,timeout=300ms, not none; change it with omega cell durability "
+        "none"
+    )
+    file = tmp_path / "job.yaml"
+    file.write_text("{name: j, id: j, tasks: [{name: t, resources: {cpu: 1}, duration: 1s}]}")
+    with halted(group):
+        said = omega.error("job", "submit", str(file))
+        assert said == (
+            f"cell {cell.name}: the primary has the change, but 0 of 1 replicas; connect the replicas and repeat the "
+            "command"
+        )
+        assert omega.error("job", "submit", str(file)) == said
+        until(lambda: "requires 1 replicas; 0 follow it" in (omega.json("cell", "status")["refuses_writes"] or ""))
+    assert omega.json("job", "submit", str(file))["jobs"][0]["status"] == "unchanged"
+    assert omega.json("cell", "durability", "none")["durability"]["mode"] == "none"
+    with halted(group):
+        omega.run("job", "stop", "j")
+    refused = omega.error("cell", "durability", "replicas=2")
+    assert (
+        refused == f"cell {cell.name}: durability replicas=2,timeout=1s needs 2 connected replicas, and the store "
+        "has 1; connect more"
+    )
+
+
+def test_a_backup_keeps_the_durability(group: Sentinels, cell: StoredCell, tmp_path: Path) -> None:
+    omega, file = Omega(group.url, cell.name), str(tmp_path / "cell.omega")
+    cell.submit([job("j")], 0, "me")
+    omega.run("store", "backup", file)
+    omega.run("store", "restore", file, "--force")
+    assert omega.json("cell", "status")["durability"]["replicas"] == 1
+    with halted(group), pytest.raises(NotReplicated), closing(connect_cell(group.url, cell.name)) as other:
+        other.submit([job("j")], 0, "me")
+    assert verify(cell).ok
+
+
+def test_a_replica_is_no_store(group: Sentinels, cell: StoredCell) -> None:
+    url = f"redis://127.0.0.1:{replica(group).port}"
+    with pytest.raises(ReadOnly, match="is a read-only replica; give the URL of its primary"):
+        create_cell(server.connect(url), "other", durability=ONE, url=url)
+    until(lambda: replica(group).client.exists(f"{prefix(cell.name)}meta"))
+    with closing(connect_cell(url, cell.name)) as there, pytest.raises(ReadOnly):
+        there.submit([job("j")], 0, "me")
+
+
+def test_after_a_failover_changes_are_not_acknowledged_before_the_old_primary_returns() -> None:
+    """And a change that the promoted replica lacks is made again by the repeated call."""
+    with sentinels(replicas=1) as group:
+        cell = create_cell(server.connect(group.url), "default", durability=ONE, url=group.url)
+        cell.submit([job("before")], 0, "me")
+        old, promoted = group.primary(), replica(group)
+        promoted.halt()
+        old.client.client_kill_filter(_type="replica")  # or the replica reads what it was sent once it goes on
+        with pytest.raises(NotReplicated):
+            cell.submit([job("j")], 0, "me")
+        old.kill()
+        promoted.resume()
+        assert group.next_after(old) is promoted
+        assert cell.job("before") is not None
+        assert cell.job("j") is None
+        for _ in range(2):
+            with pytest.raises(NotReplicated):
+                cell.submit([job("j")], 0, "me")
+        old.start()
+        old.client.replicaof("127.0.0.1", promoted.port)  # as Sentinels do after about ten seconds
+        until(lambda: follows(promoted))
+        assert cell.submit([job("j")], 0, "me")[0].status == "same"
+        assert cell.job_count() == 2
+        assert verify(cell).ok
+        cell.close()
+
+
+def test_a_server_that_syncs_each_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = Durability(fsync=True)
+    with own_server("--appendonly", "yes", "--appendfsync", "everysec") as store:
+        client = server.connect(store.url)
+        with pytest.raises(Unsuitable, match="has appendfsync everysec, and the cell has durability fsync"):
+            create_cell(client, "default", durability=wanted, url=store.url)
+        with server.connect(store.url) as admin:
+            assert not admin.exists(f"{prefix('default')}meta")
+            admin.config_set("appendfsync", "always")
+            cell = create_cell(client, "default", durability=wanted, url=store.url)
+            assert not cell.unchecked
+            cell.submit([job("j")], 0, "me")
+            monkeypatch.setattr(connections, "LONGEST_SECONDS", 0.0)  # a connection is checked when it is opened anew
+            for name, bad, good in (("no-appendfsync-on-rewrite", "yes", "no"), ("appendonly", "no", "yes")):
+                admin.config_set(name, bad)
+                with pytest.raises(Unsuitable, match=f"has {name} {bad}"):
+                    cell.submit([job("k")], 0, "me")
+                with pytest.raises(Unsuitable, match=f"set {name} {good} there, or see omega cell durability"):
+                    connect_cell(store.url, "default")
+                admin.config_set(name, good)
+            assert cell.submit([job("k")], 0, "me")[0].status == "new"
+            checked_by_a_role(store.url, admin)
+        store.kill()
+        store.options = ("--appendonly", "no")
+        store.start()
+        create_cell(server.connect(store.url), "default", url=store.url).close()
+        with pytest.raises(Unsuitable, match="has appendonly no"):  # another server has the address now
+            cell.submit([job("l")], 0, "me")
+    with own_server("--appendonly", "yes", "--appendfsync", "always") as store:
+        create_cell(server.connect(store.url), "default", durability=wanted, url=store.url).close()
+        with server.connect(store.url) as admin:
+            admin.config_set("appendonly", "no")
+        omega = Omega(store.url, "default")
+        assert "has appendonly no" in omega.error("cell", "status")
+        assert omega.json("cell", "durability", "none")["durability"]["mode"] == "none"
+        assert omega.json("cell", "status")["durability"]["mode"] == "none"
+    cell.close()
+
+
+def checked_by_a_role(url: str, admin: Any) -> None:
+    """A role may not read CONFIG, which has passwords; INFO has a part of the settings."""
+    version = tuple(map(int, admin.info("server")["redis_version"].split(".")))
+    admin.execute_command("ACL", "SETUSER", *line("person", "default", version, "pw").split()[1:])
+    own = url.replace("unix://", "unix://omega-person:pw@")
+    with closing(connect_cell(own, "default")) as there:
+        there.submit([job("mine")], 0, "me")
+        assert there.unchecked
+    omega = Omega(own, "default")
+    assert omega.json("cell", "status")["durability"] == {
+        "mode": "fsync",
+        "replicas": 0,
+        "timeout_ms": 0,
+        "checked": False,
+    }
+    assert "fsync (not checked: this user may not read CONFIG)" in omega.text("cell", "status")
+    admin.config_set("appendonly", "no")
+    with pytest.raises(Unsuitable, match="has appendonly no"):
+        connect_cell(own, "default")
+    admin.config_set("appendonly", "yes")
 
 
 def commit_of(member: Membership) -> CommitRequest:

@@ -1,5 +1,6 @@
 """Cells on a Redis Cluster, and behind Sentinels: commands and processes follow the primary."""
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import closing
 from functools import partial
 
 import pytest
+import redis
 
 from omega.cellstate import server
 from omega.cellstate.audit import verify
@@ -16,6 +18,7 @@ from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.primaries import slot_of
 from omega.cellstate.store import cells, connect_cell, create_cell
+from tests.conftest import ROOT
 from tests.server_groups import Cluster, Sentinels, cluster, sentinels, until
 
 pytestmark = pytest.mark.server
@@ -162,3 +165,31 @@ def test_sentinels_that_know_no_such_name_are_named(watched: Sentinels) -> None:
     client = server._connect(url, 3, 1.0, 0)
     with closing(client), pytest.raises(Unreachable, match="no Sentinel knows a primary named 'other'"):
         create_cell(client, "default", url=url)
+
+
+def test_sentinels_with_the_user_of_the_page() -> None:
+    found = re.search(r"^user omega on >PASSWORD .*$", (ROOT / "docs" / "stores.md").read_text(), re.MULTILINE)
+    assert found is not None
+    lines = (
+        found[0].replace("PASSWORD", "least"), "user admin on >most ~* &* +@all", "user default off",
+        "sentinel sentinel-user admin", "sentinel sentinel-pass most",
+    )  # fmt: skip
+    with sentinels(replicas=1, of_sentinels=lines, sentinel_login=("admin", "most")) as group:
+        url = f"{group.url}?sentinel_username=omega&sentinel_password=least"
+        with closing(created(url)) as cell:
+            until(lambda: all(each.client.exists(f"{prefix('default')}meta") for each in group.servers))
+            group.fail_over()
+            cell.submit([job("after")], 0, "me")
+            assert cell.job("after") is not None
+        with pytest.raises(Unreachable, match="no Sentinel knows a primary"):
+            listed_once(group.url)
+        with redis.Redis.from_url(f"redis://omega:least@127.0.0.1:{group.sentinels[0].port}") as least:
+            for words in (("SENTINEL", "FAILOVER", "omega"), ("SENTINEL", "REMOVE", "omega"), ("INFO",), ("SHUTDOWN",)):
+                with pytest.raises(redis.exceptions.NoPermissionError):
+                    least.execute_command(*words)
+
+
+def listed_once(url: str) -> list[str]:
+    """Return the cells of a store that is tried once."""
+    with closing(server._connect(url, 3, 1.0, 0)) as client:
+        return cells(client, url)
