@@ -25,6 +25,8 @@ UNCONFIRMED = frozenset(
      "create"}  # confirmed once the cell is also in the list of cells
 )  # a table # fmt: skip
 """Scripts whose effect nobody is told is done: no confirmation follows them. It follows all others."""
+DONE = (b"ok", b"map", b"reduce")
+"""First words of the answers of scripts after a change, or a repeated one; all other words refuse the call."""
 KEPT_MS = 60_000
 """Time after which the small write expires."""
 
@@ -50,14 +52,15 @@ class Confirmation:
     def check(self, answer: Any, replies: Sequence[Any]) -> None:
         """Raise NotReplicated when too few replicas have the change, redis.RedisError for an error of the server.
 
-        `answer`: of the call itself. One that asks for further keys changed nothing, so nothing is confirmed.
+        `answer`: of the call itself. One that asks for further keys, or refuses the call, changed nothing: nothing is
+        confirmed.
         """
         for reply in replies:
             if isinstance(reply, Exception):
                 if str(reply).startswith("UNBLOCKED"):
                     raise redis.ConnectionError("the server became a replica during the call") from reply
                 raise reply
-        if isinstance(answer, list) and answer[:1] == [b"keys"]:
+        if isinstance(answer, list) and answer[0] not in DONE:
             return
         if (count := int(replies[-1])) < self._replicas:
             raise NotReplicated(

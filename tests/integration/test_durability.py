@@ -18,7 +18,7 @@ from omega.cellstate.errors import NotReplicated, ReadOnly, Unsuitable
 from omega.cellstate.keys import prefix
 from omega.cellstate.model import JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
-from omega.cellstate.ports import StoredCell
+from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.store import connect_cell, create_cell
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -55,9 +55,9 @@ def group() -> Iterator[Sentinels]:
 
 
 @pytest.fixture
-def cell(group: Sentinels, request: pytest.FixtureRequest) -> Iterator[StoredCell]:
+def cell(group: Sentinels, request: pytest.FixtureRequest) -> Iterator[RedisCell]:
     name = request.node.name.removeprefix("test_")
-    found = create_cell(server.connect(group.url), name, durability=ONE, url=group.url)
+    found = RedisCell.create(server.connect(group.url), name, durability=ONE, url=group.url)
     yield found
     found.delete()
     found.close()
@@ -85,12 +85,12 @@ def follows(primary: Server) -> bool:
     return bool(primary.client.wait(1, 100) == 1)
 
 
-def submitted_by_a_new_process(group: Sentinels, cell: StoredCell) -> str:
+def submitted_by_a_new_process(group: Sentinels, cell: RedisCell) -> str:
     words = [sys.executable, "-c", AGAIN, group.url, cell.name]
     return subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
 
 
-def test_a_submission_is_acknowledged_only_by_replicas(group: Sentinels, cell: StoredCell) -> None:
+def test_a_submission_is_acknowledged_only_by_replicas(group: Sentinels, cell: RedisCell) -> None:
     assert cell.submit([job("before")], 0, "me")[0].status == "new"
     with halted(group):
         for _ in range(2):  # the second call only finds the job
@@ -108,7 +108,7 @@ def test_a_submission_is_acknowledged_only_by_replicas(group: Sentinels, cell: S
     assert verify(cell).ok
 
 
-def test_a_commit_is_acknowledged_only_by_replicas(group: Sentinels, cell: StoredCell) -> None:
+def test_a_commit_is_acknowledged_only_by_replicas(group: Sentinels, cell: RedisCell) -> None:
     cell.join("yard", [MachineSpec("m0", (8, 8))], 0)
     cell.register_executor("yard", "n", 60_000, 0)
     cell.submit([job("j")], 0, "me")
@@ -136,7 +136,7 @@ def waits(group: Sentinels) -> int:
     return int(stats.get("cmdstat_wait", {"calls": 0})["calls"])
 
 
-def test_changes_wait_and_nothing_else_does(group: Sentinels, cell: StoredCell) -> None:
+def test_changes_wait_and_nothing_else_does(group: Sentinels, cell: RedisCell) -> None:
     before = waits(group)
     with closing(connect_cell(group.url, cell.name)) as other:
         other.jobs(), other.machines(), other.sync(Position()), other.counters(), other.refuses_writes()
@@ -172,7 +172,7 @@ def test_changes_wait_and_nothing_else_does(group: Sentinels, cell: StoredCell) 
     assert not list(group.primary().client.scan_iter(f"{prefix(cell.name)}*"))
 
 
-def test_processes_repeat_what_replicas_lack(group: Sentinels, cell: StoredCell, tmp_path: Path) -> None:
+def test_processes_repeat_what_replicas_lack(group: Sentinels, cell: RedisCell, tmp_path: Path) -> None:
     SimulatedExecutor(cell, "yard", time.time).join([MachineSpec("m0", (8, 8))])
     members = "batch/0", "simulated/yard"
     with started_processes(cell, group.url, tmp_path / "logs", *members, lease_ms=5_000) as processes:
@@ -188,12 +188,12 @@ def test_processes_repeat_what_replicas_lack(group: Sentinels, cell: StoredCell,
     assert verify(cell).ok
 
 
-def ended(cell: StoredCell, name: str) -> bool:
+def ended(cell: RedisCell, name: str) -> bool:
     found = cell.job(name)
     return found is not None and found.state is JobState.DONE
 
 
-def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: StoredCell, tmp_path: Path) -> None:
+def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: RedisCell, tmp_path: Path) -> None:
     omega, wanted = Omega(group.url, cell.name), {"mode": "replicas", "replicas": 1, "timeout_ms": 300, "checked": True}
     assert omega.json("cell", "status")["durability"] == wanted
     assert "replicas=1,timeout=300ms" in omega.text("cell", "status")
@@ -223,7 +223,7 @@ def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: Sto
     )
 
 
-def test_a_backup_keeps_the_durability(group: Sentinels, cell: StoredCell, tmp_path: Path) -> None:
+def test_a_backup_keeps_the_durability(group: Sentinels, cell: RedisCell, tmp_path: Path) -> None:
     omega, file = Omega(group.url, cell.name), str(tmp_path / "cell.omega")
     cell.submit([job("j")], 0, "me")
     omega.run("store", "backup", file)
@@ -234,7 +234,7 @@ def test_a_backup_keeps_the_durability(group: Sentinels, cell: StoredCell, tmp_p
     assert verify(cell).ok
 
 
-def test_a_replica_is_no_store(group: Sentinels, cell: StoredCell) -> None:
+def test_a_replica_is_no_store(group: Sentinels, cell: RedisCell) -> None:
     url = f"redis://127.0.0.1:{replica(group).port}"
     with pytest.raises(ReadOnly, match="is a read-only replica; give the URL of its primary"):
         create_cell(server.connect(url), "other", durability=ONE, url=url)

@@ -9,12 +9,13 @@ from omega.cellstate.redis.confirmation import Confirmation
 TWO = Confirmation("c", Durability(2, 500))
 
 
-@pytest.mark.parametrize("answer", [[b"ok", b"1"], b"1 1", None])
+@pytest.mark.parametrize("answer", [[b"ok", b"1"], [b"map", b"0"], b"1 1", None])
 def test_a_change_that_too_few_replicas_have_is_not_acknowledged(answer: object) -> None:
     with pytest.raises(NotReplicated, match="1 of 2 replicas"):
         TWO.check(answer, [True, 1])
     TWO.check(answer, [True, 2])
 
 
-def test_an_answer_that_asks_for_keys_needs_no_replicas_because_it_changed_nothing() -> None:
-    TWO.check([b"keys", b"history"], [True, 0])
+@pytest.mark.parametrize("word", [b"keys", b"fenced", b"moved", b"unknown"])
+def test_an_answer_without_a_change_needs_no_replicas(word: bytes) -> None:
+    TWO.check([word, b"history"], [True, 0])
