@@ -127,6 +127,17 @@ class Pool(redis.ConnectionPool):
     """Connections that were opened before this time (seconds of the monotonic clock) are outdated."""
     located: Located | None = None
     """The primary that they lead to; None for that of the URL."""
+    opened: int = 0
+    """Number of times that a connection was opened; each may lead to another server, or to one on older files."""
+
+    def make_connection(self) -> Any:
+        """Return a new connection, which counts when it is opened, each time anew."""
+        connection = super().make_connection()
+        connection.register_connect_callback(self._count)  # type: ignore[no-untyped-call]
+        return connection
+
+    def _count(self, _: Any) -> None:
+        self.opened += 1
 
     requirement: Callable[[Any], object] | None = None
     """What each connection must pass when it opens; it raises an error of layer 0."""

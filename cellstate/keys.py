@@ -32,6 +32,7 @@ Redis Cluster.
     pending:K   zset    bucket and id of the pending jobs of kind K, by lane, bucket and arrival
     changes     list    per version: tag and the records of the machines it touched
     log         stream  per version: time, author, facts
+    cuts        hash    number → report of lost versions (cellstate/cuts.py); "last" number; "lost" → sum
     schedulers  hash    kind/instance → incarnation, nonce, last transaction number, its tag and outcome
     agents      hash    name of a live executor → incarnation, nonce, length of its lease
     lease:S     string  expires when scheduler or executor S no longer renews it

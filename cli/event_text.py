@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from omega.cellstate import ranges
+from omega.cellstate.cuts import Cut
 from omega.cellstate.resources import format_amount
 from omega.cli import units
 from omega.queries.events import ENDINGS, Event
@@ -200,9 +201,15 @@ def _about_cell(same: Sequence[Event], where: str) -> str:
         return f"the cell was restored from a backup of version {more['of_version']:,}"
     if first.kind == "limit":
         return f"limits of kind {more['job_kind']} changed"
-    if first.kind in ("pool", "trees", "epoch"):
-        return _about_pools(first.kind, more)
+    if first.kind in ("pool", "trees", "epoch", "cut"):
+        return _about_pools(first.kind, more) if first.kind != "cut" else _cut(first)
     return " ".join((first.kind, *more.get("words", ())))
+
+
+def _cut(event: Event) -> str:
+    names = ("number", "agreed", "first_lost", "seen")
+    cut = Cut(**{name: event.more[name] for name in names}, at_ms=0, version=0, by=())
+    return f"{cut.text}; reported by {', '.join(event.more.get('reporters', [event.by]))}"
 
 
 def _about_pools(kind: str, more: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from omega.cellstate.cuts import NO_CUTS, Cuts
 from omega.schedulers.instruments import BOUNDS, DurationHistogram, Figures
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.scheduler import Scheduler
@@ -45,7 +46,7 @@ COUNTS: Mapping[str, tuple[str, str]] = {
 @dataclass(slots=True, eq=False)
 class SchedulerMetrics(Collector):
     """The metrics of one scheduler. `live` returns the object with its snapshot, once there is one; `pending` the
-    pending jobs of its type at the last heartbeat, `refused` whether the store refused writes then.
+    pending jobs of its type at the last heartbeat, `refused` whether the store refused writes, `cuts` what it lost.
     """  # fmt: skip
 
     cell: str
@@ -55,6 +56,7 @@ class SchedulerMetrics(Collector):
     live: Callable[[], LiveDriver | None]
     pending: Callable[[], int]
     refused: Callable[[], bool] = bool
+    cuts: Callable[[], Cuts] = lambda: NO_CUTS
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; the registry calls it."""
@@ -75,6 +77,14 @@ class SchedulerMetrics(Collector):
             yield _gauge(f"omega_scheduler_{name}", about, names, [(values, now)])
         about = "Whether the store refused writes at the last heartbeat"
         yield _gauge("omega_store_refuses_writes", about, names, [(values, self.refused())])
+        cuts = self.cuts()
+        for name, about, total in (
+            ("cuts", "Times the store lost versions of the cell, as after a failover", cuts.number),
+            ("lost_versions", "Versions of the cell that the store surely lost", cuts.lost),
+        ):
+            count = CounterMetricFamily(f"omega_cell_{name}", about, labels=names)
+            count.add_metric(values, total)
+            yield count
         yield self._rejections(names, values)
         yield self._utilisation(names, values)
         yield from self._pools(names, values)

@@ -124,6 +124,12 @@ class Sentinels:
         _, port = sentinel.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", PRIMARY)
         return next(each for each in self.servers if each.port == int(port))
 
+    def stop_replication(self) -> None:
+        """Let the replicas lack what is written from now on; Sentinels repair that after about eight seconds."""
+        for each in self.servers:
+            if each is not self.primary():
+                each.client.execute_command("REPLICAOF", "127.0.0.1", 1)  # nobody listens there
+
     def fail_over(self) -> Server:
         """Kill the primary and return the next one."""
         old = self.primary()

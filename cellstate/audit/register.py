@@ -27,8 +27,8 @@ _LENGTHS = {
     "drop": (5, 5), "stop": (3, 4), "abandon": (3, 3), "done": (3, 3), "update": (2, 2), "updated": (2, 2),
     "stalled": (3, 99), "left": (6, 6), "conflict": (5, 7),
     "aborted": (3, 9_999), "rejected": (3, 3), "enlist": (3, 3), "leave": (3, 3), "lapse": (3, 3),
-    "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "reset": (2, 2), "restore": (3, 3), "assert": (3, 99),
-    "fail": (5, 5), "requeue": (4, 4), "speculate": (4, 4), "unneeded": (4, 4),
+    "pool": (4, 4), "trees": (2, 2), "epoch": (4, 4), "reset": (2, 2), "restore": (3, 3), "cut": (5, 5),
+    "assert": (3, 99), "fail": (5, 5), "requeue": (4, 4), "speculate": (4, 4), "unneeded": (4, 4),
     "promote": (7, 7), "late": (7, 7), "attempt": (2, 2), "again": (2, 2),
 }  # fmt: skip
 """Minimum and maximum number of a fact's words, without amounts of machines."""
@@ -38,6 +38,10 @@ success of another; two placements of optional tasks may end in one call (totals
 _LENGTHS_WITH_AMOUNTS = {
     "place": (6, 6), **dict.fromkeys(ENDS, (8, 99)), "join": (4, 4), "machine": (5, 5), "limit": (5, 5),
 }  # fmt: skip
+
+
+_OF_NO_JOB = frozenset({"restore", "cut", "left", "conflict", "aborted", "rejected", "assert"})
+"""Facts that change nothing of a job in the register."""
 
 
 class ChangedMachine(NamedTuple):
@@ -157,7 +161,7 @@ class Register:
             self._pool(fact)
         elif word == "epoch":
             self._epoch(fact)
-        elif word not in ("restore", "left", "conflict", "aborted", "rejected", "assert"):  # the others are of a job
+        elif word not in _OF_NO_JOB:
             job = self._known(words[_JOB_AT.get(word, 1)], fact)
             (self._gate if word in ("gate", "pass") else self._job)(job, fact)
 

@@ -15,6 +15,7 @@ from omega.cellstate.audit.directories import DIRECTORIES
 from omega.cellstate.audit.reading import CellState, Told, read
 from omega.cellstate.audit.replay import Replay
 from omega.cellstate.audit.rules import RULES, Violation
+from omega.cellstate.cuts import Cut, Cuts
 from omega.cellstate.inspection import Damage, Inspection
 from omega.cellstate.model import MachineState
 from omega.cellstate.ports import Audited
@@ -54,6 +55,8 @@ class Report:
     """Number of eviction sets between pools in the log, and of those checked on the copy that they were decided on."""
     constraints: Mapping[str, int] = field(default_factory=dict)
     """Number of claims in the log for groups with constraints, and of those checked on their machine's attributes."""
+    cuts: tuple[Cut, ...] = ()
+    """Reports of versions that the store lost: the history before and after each is checked as one."""
 
     @property
     def ok(self) -> bool:
@@ -71,6 +74,7 @@ class Report:
             "log": {"from_version": self.log_from_version, "facts": self.checked["facts"]},
             "evictions": dict(self.evictions),
             "constraints": dict(self.constraints),
+            "cuts": [cut.as_json() for cut in self.cuts],
         }
 
 
@@ -146,8 +150,9 @@ def _verify(cell: Audited, told: Told, since: int) -> Report:
         suspected = {key: each for key, each in by_place.items() if not shown or key in suspected}
         shown += 1
         if not suspected or shown >= (2 if still else CONFIRMATIONS):
-            return _report(cell_state, log.replay, suspected, settled=True)
-    return _report(CellState(len(cell.dimensions), version=log.at), log.replay, {}, settled=False)
+            return _report(cell_state, log.replay, suspected, settled=True, cuts=cell.cuts())
+    unread = CellState(len(cell.dimensions), version=log.at)
+    return _report(unread, log.replay, {}, settled=False, cuts=cell.cuts())
 
 
 def look(cell: Audited, log: Log) -> tuple[CellState, ByPlace, bool] | None:
@@ -196,7 +201,7 @@ def _apply(by_place: ByPlace, rule: str, violations: Iterator[Violation]) -> Non
         by_place.setdefault((rule, "cell"), []).append(Violation(6, what, "cell"))
 
 
-def _report(cell_state: CellState, replay: Replay, by_place: ByPlace, *, settled: bool) -> Report:
+def _report(cell_state: CellState, replay: Replay, by_place: ByPlace, *, settled: bool, cuts: Cuts) -> Report:
     gone = int(MachineState.GONE)
     checked = {
         "machines": sum(row[2] != gone for row in cell_state.rows.values()),
@@ -208,4 +213,5 @@ def _report(cell_state: CellState, replay: Replay, by_place: ByPlace, *, settled
     in_order = sorted(distinct, key=lambda v: (v.invariant, v.where, v.what))
     evictions = {"sets": replay.decisions.number, "checked": replay.decisions.checked}
     constraints = {"claims": replay.constraints.number, "checked": replay.constraints.checked}
-    return Report(checked, tuple(in_order), settled, cell_state.version, replay.start, evictions, constraints)
+    version = cell_state.version
+    return Report(checked, tuple(in_order), settled, version, replay.start, evictions, constraints, tuple(cuts.kept))

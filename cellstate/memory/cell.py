@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import BadInput, Fenced
 from omega.cellstate.memory.commit import commit
+from omega.cellstate.memory.cuts import report_cut
 from omega.cellstate.memory.digest import digest
 from omega.cellstate.memory.done import retire
 from omega.cellstate.memory.end import end
@@ -101,6 +102,8 @@ class MemoryCell(MemoryQueries):
         return self.finish()
 
     sync = over_ledger(sync)
+
+    report_cut = over_ledger(report_cut)
 
     # Tasks
 

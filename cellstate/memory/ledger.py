@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from omega.cellstate.cuts import NO_CUTS
 from omega.cellstate.errors import BadInput
 from omega.cellstate.lanes import Lane
 from omega.cellstate.machine_settings import MachineSettings
@@ -149,6 +150,8 @@ class Ledger:
         # Finished jobs and the versions in which they ended; (version, server's clock) marks: lua/retire.lua.
         self.done: deque[tuple[JobRow, int]] = deque()
         self.times: list[tuple[int, int]] = []
+        # Reports of versions that a ledger which was taken back has lost.
+        self.cuts = NO_CUTS
         # The digest of the log (lua/digest.lua): its position, histories, results, hours of use.
         self.digested = b""
         self.histories: dict[str, bytes] = {}

@@ -6,11 +6,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from omega.cellstate.consumption import STREAM
+from omega.cellstate.cuts import LooksBack, Sightings
 from omega.cellstate.errors import Refused
 from omega.cellstate.executors import ExecutorRecord, agents_of
 from omega.cellstate.inspection import ChangedRecords, Damage
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.machine_settings import MachineSettings
+from omega.cellstate.memory.cuts import cuts, standing
 from omega.cellstate.memory.delta import rows_of
 from omega.cellstate.memory.digest import (
     digest_position,
@@ -45,7 +47,7 @@ from omega.cellstate.task_progress import TaskProgress
 if TYPE_CHECKING:
     from omega.cellstate.ports import Cell
 else:
-    Cell = object  # as in the store; tests/contract/test_ports.py compares what is there at run time
+    Cell = LooksBack  # as in the store; tests/contract/test_ports.py compares what is there at run time
 
 
 Parameters = ParamSpec("Parameters")
@@ -70,8 +72,11 @@ class MemoryQueries(Cell):
     def __init__(self, ledger: Ledger) -> None:
         """Read this ledger."""
         self.ledger = ledger
+        self.sightings = Sightings()
         self.unreadable: dict[tuple[str, str], str] = {}
 
+    standing = over_ledger(standing)
+    cuts = over_ledger(cuts)
     runs = over_ledger(runs_of)
     may_start = over_ledger(may_start)
     executor_records = over_ledger(executor_records)

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from omega.cellstate.cuts import LooksBack
 from omega.cellstate.durability import Durability
 from omega.cellstate.executors import ExecutorRecord
 from omega.cellstate.inspection import ChangedRecords, Damage, Inspection
@@ -21,8 +22,8 @@ from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Intake, Position
 
 
-class Session(Protocol):
-    """The connection of a process to one cell: whether the cell exists, and the clock of its store."""
+class Session(LooksBack, Protocol):
+    """The connection of a process to one cell: whether the cell exists or lost versions, and its store's clock."""
 
     name: str
     dimensions: Dimensions

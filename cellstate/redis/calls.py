@@ -8,6 +8,7 @@ from uuid import uuid4
 import redis
 
 from omega.cellstate import keys
+from omega.cellstate.cuts import LooksBack, Sightings
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import check_author
@@ -17,6 +18,7 @@ from omega.cellstate.redis.records import UNREADABLE
 from omega.cellstate.redis.scripts import READING, Script, script
 from omega.cellstate.resources import LARGEST, Dimensions
 from omega.cellstate.server import at_cell, translate
+from omega.cellstate.transaction import Position
 
 Name = TypeVar("Name", int, str)
 Read = TypeVar("Read")
@@ -50,6 +52,11 @@ def load_scripts(client: Any, *missing: Script) -> None:
         raise redis.exceptions.NoScriptError(str(error)) from error
 
 
+def opened_of(client: "redis.Redis") -> int:
+    """Return how often a client opened a connection."""
+    return getattr(client.connection_pool, "opened", 0)
+
+
 _author = lru_cache(maxsize=256)(check_author)
 """The check of an author's name: most calls of a process have the same."""
 
@@ -57,7 +64,7 @@ _author = lru_cache(maxsize=256)(check_author)
 if TYPE_CHECKING:
     from omega.cellstate.ports import StoredCell
 else:
-    StoredCell = object  # the import of the ports would take a command some milliseconds
+    StoredCell = LooksBack  # the import of the ports would take a command some milliseconds
 
 
 class RedisCalls(StoredCell):
@@ -68,6 +75,9 @@ class RedisCalls(StoredCell):
         self.name, self.dimensions, self.url = name, dimensions, url
         self._prefix = keys.prefix(name)
         self.client = at_cell(client, self._prefix)
+        self.sightings = Sightings()
+        self._opened = opened_of(self.client)
+        self._author = ""
         self._tag = _tags()
         self._known: dict[str, set[str]] = {}
         self._members: list[str] = []
@@ -78,13 +88,26 @@ class RedisCalls(StoredCell):
         """Records that were left out of a result because they cannot be read: (key, field) → reason."""
 
     def _command(self, command: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        """Run a command of the client and translate its errors. None when the server ended a wait early."""
+        """Run a command of the client and translate its errors. None when the server ended a wait early.
+
+        After connections were opened the versions that were seen are compared first: the server may be another one.
+        """
+        if self._opened != opened_of(self.client):
+            self._reopened()
         try:
             return command(*arguments, **options)
         except (redis.RedisError, OSError) as error:
             if str(error).startswith("UNBLOCKED"):
                 return None  # it became a replica, or the wait was unblocked: the next command shows which
             raise translate(error, self.url) from error
+
+    def _see(self, position: Position) -> None:
+        """Note a version with its tag; after connections were opened only once the cell was compared."""
+        if self._opened == opened_of(self.client):
+            self.sightings.add(position)
+
+    def _reopened(self) -> None:
+        """Compare what was seen of the cell with it (cellstate/redis/cuts.py)."""
 
     def _record(
         self, key: str, field: str | bytes, read: Callable[Arguments, Read], *args: Arguments.args,
@@ -166,6 +189,7 @@ class RedisCalls(StoredCell):
         return fixed + [self._prefix + name for name in sorted(extra)]
 
     def _values(self, at_ms: int, by: str) -> dict[str, object]:
+        self._author = by
         return {"dims": len(self.dimensions), "tag": self._tag(), "at": at_ms, "by": _author(by)}
 
     def _check(self, what: str, amounts: Sequence[int], most: int = LARGEST) -> None:

@@ -167,6 +167,9 @@ class RedisCell(
     def _reply(self, reply: list[Any], intake: Intake | None, transactions: Sequence[Transaction] = ()) -> Reply:
         _, version, tag, outcomes, mode, text = reply[:6]
         position, full = Position(int(version), tag.decode()), mode == b"full"
+        if full:
+            self.look_back()
+        self._see(position)
         size = len(self.dimensions)
         full = full or len(text) % records.row_bytes(size) != 0  # the change list is damaged; read everything
         position, rows = self._read_all(position) if full else (position, records.read_rows(text, size))

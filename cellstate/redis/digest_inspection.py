@@ -1,8 +1,9 @@
-"""The form of the records that outlive the log, for the audit (cellstate/digest)."""
+"""The form of the records that outlive the log, for the audit (cellstate/digest, cellstate/cuts.py)."""
 
 import re
 
 from omega.cellstate import ranges
+from omega.cellstate.cuts import read_cut
 from omega.cellstate.digest.history import History
 from omega.cellstate.digest.hours import Hour, Position
 from omega.cellstate.digest.results import unpack_results
@@ -41,5 +42,15 @@ def read_usage(inspection: Inspection, field: str, value: bytes) -> None:
     Hour.unpack(value)
 
 
-RECORDS = {"history": read_history, "results": read_results, "usage": read_usage}
+def read_cuts_field(_: Inspection, field: str, value: bytes) -> None:
+    """Read a report of lost versions, or one of their sums. Raises ValueError for anything else."""
+    if field in ("last", "lost"):
+        int(value)
+        return
+    cut = read_cut(int(field), value.decode())
+    if not cut.agreed < cut.first_lost <= cut.seen:
+        raise ValueError("its versions do not rise")
+
+
+RECORDS = {"history": read_history, "results": read_results, "usage": read_usage, "cuts": read_cuts_field}
 """Readers of the fields of each key."""

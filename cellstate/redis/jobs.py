@@ -25,6 +25,7 @@ from omega.cellstate.redis.pages import RedisPages
 from omega.cellstate.refusals import refusal
 from omega.cellstate.replies import Budget, Original, Submitted
 from omega.cellstate.resources import LARGEST
+from omega.cellstate.transaction import Position
 
 
 class RedisJobs(RedisPages):
@@ -49,13 +50,16 @@ class RedisJobs(RedisPages):
             record, spec = job_records.new_job(job, held=held)
             rest += [job.id, record, str(lane_of(job.kind, job.precedence, job.spec)), spec]
         kinds = {f"pending:{job.kind}" for job in jobs}
-        reply = self._run("submit", self._values(at_ms, by), rest, extra=kinds | self._wakes())
+        values = self._values(at_ms, by)
+        reply = self._run("submit", values, rest, extra=kinds | self._wakes())
         answers = []
         for job, answer in zip(jobs, reply[2:], strict=True):
             status, _, word = answer.decode().partition(" ")
             known = int(word or reply[1]) if status in ("new", "same") else 0
             word = unquote(word) if status in ("pool", "user") else word
             answers.append(Submitted(job.id, status, "" if known else word, known))
+        if any(answer.status == "new" for answer in answers):
+            self._see(Position(int(reply[1]), str(values["tag"])))
         return answers
 
     @override

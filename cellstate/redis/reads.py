@@ -12,7 +12,7 @@ from omega.cellstate.logged_facts import fact_words
 from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
-from omega.cellstate.redis.calls import RedisCalls
+from omega.cellstate.redis.cuts import RedisCuts
 from omega.cellstate.refused_writes import why_writes_are_refused
 from omega.cellstate.replies import Fact, KindUse
 from omega.cellstate.sums import TOTALS
@@ -27,7 +27,7 @@ _NO_COUNTERS = TOTALS | {"resources", "ticks", "durability"}
 """The fields of ``meta`` that `counters` leaves out."""
 
 
-class RedisReads(RedisCalls):
+class RedisReads(RedisCuts):
     """Queries of a cell that do not change it."""
 
     def _since(self, since: Position, intake: Intake | None) -> dict[str, object]:

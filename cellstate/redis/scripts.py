@@ -21,7 +21,7 @@ from operator import itemgetter
 
 from omega.cellstate import keys as cell_keys, schema
 
-READING = ("changed_records", "sync")
+READING = ("agreed", "changed_records", "sync")
 """The scripts that readers run."""
 RARE = frozenset({"copied", "history", "recent", "results", "waiters"})
 """Keys that few calls use. Their place is written into the text in place of a local variable, which costs nothing."""

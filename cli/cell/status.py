@@ -12,6 +12,7 @@ from omega.cli.refused_writes import warn_of_refused_writes
 from omega.queries.cells import describe, durability_text, list_cells
 
 if TYPE_CHECKING:
+    from omega.cellstate.cuts import Cuts
     from omega.cellstate.ports import Queries
     from omega.cellstate.replies import KindUse
     from omega.queries.recent import Recently
@@ -64,6 +65,7 @@ def _show(
             or ("nothing" if not jobs["pending"] else "no job queued: they are delayed, held or wait for other jobs"),
             "wanted": _wanted(summary["demand"], summary["utilisation"]),
             "troubles": units.recently(past),
+            "cuts": _cuts(cell.cuts(), summary["cuts"]["number"]),
             "schedulers": (
                 f"{len(live)} live: {units.listing(live, 8)}" if live else "none live; see omega scheduler run"
             )
@@ -79,6 +81,15 @@ def _show(
         from omega.cli.cell.limits import show as show_limits
 
         show_limits(cell.dimensions, limited)
+
+
+def _cuts(cuts: "Cuts", number: int) -> str:
+    """Return what the store lost last, and how often it lost versions; empty when it never did."""
+    if cuts.last is None:
+        return ""
+    from omega.cli.event_text import clock
+
+    return f"{number:,} · last at {clock(cuts.last.at_ms, App.now_ms())}: {cuts.last.text}"
 
 
 def _wanted(wanted: Mapping[str, int], use: Mapping[str, Mapping[str, float]]) -> str:

@@ -42,6 +42,7 @@ def command(ctx: click.Context, name: str | None, since: int) -> None:
     """
     from omega.cellstate.audit import verify
     from omega.cellstate.server import check_suitable, server_info
+    from omega.cli.event_text import clock
     from omega.queries.pool_shares import machine_warnings_of
 
     app: App = ctx.obj
@@ -71,6 +72,8 @@ def command(ctx: click.Context, name: str | None, since: int) -> None:
         if report.violations:
             columns = tuple(report.violations[0]._asdict())
             render.table(columns, [tuple(violation) for violation in report.violations])
+        for cut in report.cuts:
+            render.line(f"history cut at {clock(cut.at_ms)}: {cut.text}; reported at version {cut.version:,}")
         for warning in warnings:
             render.note(f"warning: {warning}")
     ctx.exit(0 if report.ok else 1)

@@ -36,6 +36,12 @@ def durability_text(cell: "Queries") -> str:
     return cell.durability.text + (" (not checked: this user may not read CONFIG)" if cell.unchecked else "")
 
 
+def cuts_json(cell: "Queries") -> dict[str, Any]:
+    """Return how often the store lost versions, how many surely, and the last report (None: of none)."""
+    cuts = cell.cuts()
+    return {"number": cuts.number, "lost": cuts.lost, "last": cuts.last and cuts.last.as_json()}
+
+
 def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: "Recently") -> dict[str, Any]:
     """Return the figures of a cell. Amounts are in the smallest units: millicores, MiB.
 
@@ -71,6 +77,7 @@ def describe(cell: "Queries", kinds: "Mapping[str, KindUse]", past: "Recently") 
             "conflict_fraction": conflicts / max(1, accepted),
         },
         **durability_json(cell),
+        "cuts": cuts_json(cell),
         "recent": {"seconds": past.seconds, **past.as_json()},
         "limits": {kind: limits_json(cell.dimensions, use) for kind, use in kinds.items()},
     }

@@ -1,11 +1,12 @@
 """The log of a cell as events: facts with their words named, read version by version."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from omega.cellstate import ranges
+from omega.cellstate.cuts import Cut
 from omega.cellstate.model import JobState, MachineState
 from omega.cellstate.transaction import Verdict
 
@@ -76,8 +77,20 @@ def events(cell: "Queries", after: int, to: int, kinds: Iterable[str] | None = N
 
 
 def events_of(cell: "Queries", facts: "Iterable[Fact]") -> Iterator[Event]:
-    """Yield facts as events."""
-    return (event(fact, cell.dimensions) for fact in facts if fact.words[0] not in NO_EVENTS)
+    """Yield facts as events. That of a cut has what was reported later, too."""
+    for fact in facts:
+        word = fact.words[0]
+        if word == "cut":
+            yield _with_report(event(fact, cell.dimensions), cell)
+        elif word not in NO_EVENTS:
+            yield event(fact, cell.dimensions)
+
+
+def _with_report(event: Event, cell: "Queries") -> Event:
+    for cut in cell.cuts().kept:
+        if cut.number == event.more.get("number"):
+            return replace(event, more=cut.figures() | {"reporters": list(cut.by)})
+    return event
 
 
 def since_time(cell: "Queries", at_ms: int, kept: Extent) -> int:
@@ -199,6 +212,12 @@ def _machine(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     return None, int(index), None, {"capacity": dimensions.numbers([int(word) for word in value.split(",")])}
 
 
+def _cut(words: Sequence[str], _: "Dimensions") -> _Read:
+    number, agreed, first_lost, seen = map(int, words)
+    cut = Cut(number=number, agreed=agreed, first_lost=first_lost, seen=seen, at_ms=0, version=0, by=())
+    return None, None, None, cut.figures()
+
+
 def _limit(words: Sequence[str], dimensions: "Dimensions") -> _Read:
     kind, jobs, lowest, highest, *amounts = [None if word == "-" else word for word in words]
     numbers = [None if amount is None else int(amount) for amount in amounts]
@@ -236,6 +255,7 @@ _READERS: Mapping[str, _Reader] = {
     **dict.fromkeys(("enlist", "leave", "lapse"), _named("member incarnation", "")),
     "limit": _limit,
     "restore": _named("of_version", ""),
+    "cut": _cut,
     "pool": _named("pool number removed", ""),
     "trees": _unread,
     "reset": _named("of"),

@@ -19,6 +19,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from omega.cellstate.cuts import NO_CUTS, Cuts
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.figure_totals import EARLIER, totals
 from omega.cellstate.ports import SchedulerStore
@@ -70,6 +71,8 @@ class SupervisedScheduler:
     """Pending jobs of the scheduler's type at the last heartbeat, for the metrics."""
     refused: bool = False
     """Whether the store refused writes at the last heartbeat, for the metrics."""
+    cuts: Cuts = NO_CUTS
+    """What the store lost so far, as of the last heartbeat, for the metrics."""
     _earlier: dict[str, int] = field(default_factory=dict)
     """What the processes of this name before this one counted."""
     _members: list[str] = field(default_factory=list)
@@ -115,7 +118,7 @@ class SupervisedScheduler:
 
         metrics = SchedulerMetrics(
             self.cell, self.member, self.scheduler, self.figures, lambda: self._live, lambda: self.pending,
-            lambda: self.refused,
+            lambda: self.refused, lambda: self.cuts,
         )  # fmt: skip
         with endpoint(self.member, where, metrics) as url:
             yield url
@@ -267,6 +270,7 @@ class SupervisedScheduler:
         live.cell.may_wake(members)
         if self._url is not None:
             self.pending = cell.queue_depths().get(self.scheduler.kind, 0)
+            self.cuts = cell.cuts()
         self._reap(cell, set(members))
         due = time.monotonic() - self._looked_after > self.lease_ms / 1000
         if due and not housekeep(cell, int(time.time() * 1000), self.member):

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from omega.cellstate.cuts import Report
 from omega.cellstate.keys import SCHEMA
 from omega.cellstate.model import JobSpec, MachineState, TaskGroup
 from omega.cellstate.redis import RedisCell
@@ -148,6 +149,7 @@ def test_status_of_an_empty_cell(store_url: str, omega: Omega) -> None:
         "tasks": {"total": 0, "pending": 0, "placed": 0, "finished": 0, "failed": 0, "stopped": 0},
         "demand": {"tasks": 0, "cpu": 0, "memory": 0},
         "recent": {"seconds": 900, "failed": 0, "lost": 0, "evicted": 0, "conflicts": 0},
+        "cuts": {"number": 0, "lost": 0, "last": None},
         "pending": {},
         "schedulers": {"live": [], "lapsed": []},
         "transactions": {"of_schedulers": 0, "total": 0, "accepted": 0, "conflicts": 0, "conflict_fraction": 0.0},
@@ -240,10 +242,31 @@ def test_verify(omega: Omega, cell: RedisCell) -> None:
         "log": {"from_version": 1, "facts": 3},
         "evictions": {"sets": 0, "checked": 0},
         "constraints": {"claims": 0, "checked": 0},
+        "cuts": [],
         "warnings": [],
     }
     assert omega.text("cell", "verify") == "ok · 2 machines · 0 tasks · 0 jobs · 3 facts · version 2\n"
     assert omega.json("cell", "verify", "--since", "1")["log"] == {"from_version": 2, "facts": 2}
+
+
+def test_versions_that_the_store_lost_are_shown(omega: Omega, cell: RedisCell) -> None:
+    join(cell, 1)
+    cell.report_cut(Report(agreed=1, first_lost=2, seen=5, by="batch/0"))
+    cell.report_cut(Report(agreed=0, first_lost=3, seen=6, by="batch/1"))
+    found = omega.json("cell", "verify")
+    assert found["ok"]
+    report = found["cuts"][0]
+    lost = {"number": 1, "agreed": 1, "first_lost": 2, "seen": 6, "lost": {"at_least": 5, "at_most": 5}}
+    assert report == lost | {"at_ms": report["at_ms"], "version": 3, "by": ["batch/0", "batch/1"]}
+    said = "the store lost 5 versions after version 1, up to 6"
+    assert f"{said}; reported at version 3\n" in omega.text("cell", "verify")
+    assert omega.json("cell", "status")["cuts"] == {"number": 1, "lost": 5, "last": report}
+    assert f": {said}\n" in omega.text("cell", "status")
+    (event,) = omega.json("events", "--kind", "cut")["events"]
+    assert event == lost | {
+        "version": 3, "kind": "cut", "by": "batch/0", "at_ms": event["at_ms"], "reporters": ["batch/0", "batch/1"],
+    }  # fmt: skip
+    assert f"{said}; reported by batch/0, batch/1\n" in omega.text("events", "--kind", "cut")
 
 
 def test_verify_reports_a_violation_and_exits_1(omega: Omega, cell: RedisCell) -> None:

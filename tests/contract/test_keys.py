@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate import keys
+from omega.cellstate.cuts import Report
 from omega.cellstate.digest.step import digest
 from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.model import After, JobSpec, TaskGroup
@@ -55,6 +56,7 @@ def used(make: Make) -> RedisStand:
     digest(stand.cell, 5_000)
     stand.cell.publish_epoch(next_epoch(stand.cell, 5_000), 1_000, 7)
     put(stand.cell, Pool("a"), trees=(PoolTree(), PoolTree("gpu", "has gpu")))
+    stand.cell.report_cut(Report(known=0, agreed=1, first_lost=2, seen=3, by="ada"))
     return stand
 
 

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
+from omega.cellstate.cuts import Cuts
 from omega.cellstate.errors import BadInput
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
@@ -23,13 +24,14 @@ from omega.schedulers.scheduler import Scheduler
 from omega.testing import snapshot, work
 from tests.unit.schedulers.rig import Rig, spec
 
+CUTS = Cuts((), 3, 40)
 LABELS = {"cell": "c", "scheduler": "batch/0"}
 
 
 def registered(figures: Figures, scheduler: Scheduler | None = None, of: LiveDriver | None = None) -> CollectorRegistry:
     registry = CollectorRegistry()
     own = scheduler or Scheduler("batch")
-    registry.register(SchedulerMetrics("c", "batch/0", own, figures, lambda: of, lambda: 7))
+    registry.register(SchedulerMetrics("c", "batch/0", own, figures, lambda: of, lambda: 7, bool, lambda: CUTS))
     return registry
 
 
@@ -43,6 +45,8 @@ def test_counts_are_those_of_the_figures() -> None:
     for name, (field, _) in COUNTS.items():
         assert value(registry, f"omega_scheduler_{name}_total") == getattr(figures, field)
     assert value(registry, "omega_scheduler_accepted_total") == 4
+    assert value(registry, "omega_cell_cuts_total") == 3
+    assert value(registry, "omega_cell_lost_versions_total") == 40
 
 
 def test_durations_are_histograms() -> None:

@@ -8,6 +8,7 @@ from zlib import crc32
 
 from omega.cellstate.audit import verify
 from omega.cellstate.audit.report import Log, look
+from omega.cellstate.cuts import Report
 from omega.cellstate.digest.step import digest
 from omega.cellstate.fairness import Assertion, Threshold
 from omega.cellstate.health import HealthOf, HealthReport, HealthState
@@ -37,6 +38,7 @@ UNSEEN: list[tuple[str, str]] = [
         r"box (key|item|item word (0|1|2|3|6|7|10|11)) \w+",
         "read messages are gone, and tasks and durations of those left are the executor's to compare with the runs",
     ),
+    (r"cuts .*", "what the store lost is kept nowhere else"),
     (r"changes item tag moved", "a tag is random: one more of the same form may be any call's"),
     (r"output field \d (word 0 )?\w+", "the text of a task's output may be anything"),
     (r"shards (key \w+|field \d word \d (changed|moved))", "durations and finishers of shards are kept nowhere else"),
@@ -147,6 +149,7 @@ def furnish(town: Town) -> None:
     copies(town)
     while digest(cell, cell.store_ms()):
         pass
+    cell.report_cut(Report(known=0, agreed=1, first_lost=2, seen=3, by="ada"))
     town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)
     town.client.set(town.prefix + "confirmed", "", px=LEASE_MS)
     town.client.hset(town.prefix + "meta", "durability", "replicas=1,timeout=1s")

@@ -245,6 +245,7 @@ def test_the_report_as_json(town: Town) -> None:
         "log": {"from_version": 1, "facts": 63},
         "evictions": {"sets": 0, "checked": 0},
         "constraints": {"claims": 0, "checked": 0},
+        "cuts": [],
     }
 
 

@@ -1,0 +1,57 @@
+"""Cuts of a cell's history on a server: looked for after each new connection (cellstate/cuts.py)."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from omega.cellstate.cuts import CUTS_KEPT, NO_CUTS, REPORTERS, Cut, Cuts, Report, Standing, read_cut, read_cuts
+from omega.cellstate.errors import Forbidden, Refused, StoreError, Unreachable
+from omega.cellstate.override import override
+from omega.cellstate.redis.calls import RedisCalls, opened_of
+from omega.cellstate.transaction import Position
+
+UNNAMED = "client"
+"""The author of a report by a process that has changed nothing yet."""
+
+
+class RedisCuts(RedisCalls):
+    """Comparison of what a process saw of a cell with the cell, and the reports of what was lost."""
+
+    @override
+    def _reopened(self) -> None:
+        opened, self._opened = self._opened, opened_of(self.client)
+        if not self.sightings.last.version:
+            return
+        try:
+            self.look_back()
+        except Unreachable:
+            self._opened = opened  # the next command compares
+            raise
+        except (Refused, StoreError):
+            return  # the next command meets the same
+        self._opened = opened_of(self.client)
+
+    @override
+    def report_cut(self, report: Report) -> Cut | None:
+        now = self._server_ms()
+        values = asdict(report) | self._values(now, report.by or self._author or UNNAMED)
+        values |= {"now": now, "kept": CUTS_KEPT, "reporters": REPORTERS}
+        try:
+            _, number, record = self._run("report_cut", values)
+        except Forbidden:
+            return None
+        return read_cut(int(number), record.decode())
+
+    @override
+    def standing(self, positions: Sequence[Position]) -> Standing:
+        words = [word for position in positions for word in position]
+        _, version, tag, cuts, agreed, lost = self._run("agreed", {}, words)
+        present = Position(int(version), tag.decode())
+        return Standing(present, int(cuts), int(agreed) if agreed else None, int(lost) if lost else None)
+
+    @override
+    def cuts(self) -> Cuts:
+        return self._record("cuts", "", read_cuts, self._hash("cuts")) or NO_CUTS
+
+    def _server_ms(self) -> int:
+        seconds, micros = self._command(self.client.time)
+        return int(seconds) * 1000 + int(micros) // 1000

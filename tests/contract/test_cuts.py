@@ -1,0 +1,173 @@
+"""A cell that went back to an earlier version: what was lost is found by tags, and reported once (semantics 16)."""
+
+import copy
+from collections.abc import Callable
+from itertools import pairwise, permutations
+from typing import Any
+
+import pytest
+
+from omega.cellstate.audit import verify
+from omega.cellstate.cuts import CUTS_KEPT, Cut, Report, Sightings
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.transaction import Position
+from omega.queries.event_list import Filter, list_events
+from tests.contract.conftest import AnyCell, Stand, job
+
+
+def copied(cell: AnyCell) -> Callable[[], None]:
+    """Copy a cell as it is; the function takes it back to that."""
+    if isinstance(cell, MemoryCell):
+        there, ledger = cell, copy.deepcopy(cell.ledger)
+
+        def back() -> None:
+            there.ledger = copy.deepcopy(ledger)
+
+        return back
+    client: Any = cell.client
+    kept = {key: client.dump(key) for key in client.keys(cell._prefix + "*")}
+
+    def restore() -> None:
+        client.delete(*client.keys(cell._prefix + "*"))
+        for key, value in kept.items():
+            client.restore(key, 0, value)
+
+    return restore
+
+
+def report(known: int, agreed: int, first_lost: int, seen: int, by: str) -> Report:
+    return Report(known=known, agreed=agreed, first_lost=first_lost, seen=seen, by=by)
+
+
+def submit(cell: AnyCell, *names: str) -> None:
+    """Submit jobs one by one, and see the version of each."""
+    for name in names:
+        cell.submit([job(name)], 0, "ada")
+        cell.sightings.add(cell.standing([]).present)
+
+
+def kept(cell: AnyCell) -> list[tuple[int, int, int]]:
+    return [(cut.agreed, cut.first_lost, cut.seen) for cut in cell.cuts().kept]
+
+
+def test_versions_that_are_lost_are_reported(stand: Stand) -> None:
+    cell = stand.cell
+    submit(cell, "a", "b")
+    at = cell.counters()["version"]
+    back = copied(cell)
+    submit(cell, "c", "d", "e")
+    assert cell.look_back() is None
+    back()
+    found = cell.look_back()
+    assert found is not None
+    assert (found.number, found.agreed, found.first_lost, found.seen) == (1, at, at + 1, at + 3)
+    assert (found.at_least, found.at_most) == (3, 3)
+    assert (found.version, cell.counters()["version"]) == (at + 1, at + 1)
+    assert cell.cuts().kept == [found]
+    assert (cell.cuts().number, cell.cuts().lost) == (1, 3)
+    assert cell.look_back() is None, "it is reported once"
+    assert cell.cuts().kept == [found]
+    checked = verify(cell)
+    assert checked.ok, checked.violations
+    assert checked.cuts == (found,)
+    (event,) = list_events(cell, 0, 10, Filter(frozenset({"cut"}))).events
+    assert event.as_json() == {
+        "version": at + 1, "at_ms": event.at_ms, "by": found.by[0], "kind": "cut", "number": 1, "agreed": at,
+        "first_lost": at + 1, "seen": at + 3, "lost": {"at_least": 3, "at_most": 3}, "reporters": list(found.by),
+    }  # fmt: skip
+
+
+def test_the_same_versions_written_anew_are_told_apart(stand: Stand) -> None:
+    """The store went back and on beyond what was seen: only the tags differ."""
+    cell = stand.cell
+    submit(cell, "a")
+    at = cell.counters()["version"]
+    back = copied(cell)
+    submit(cell, "b")
+    back()
+    for name in ("x", "y", "z"):
+        stand.other().submit([job(name)], 0, "bob")
+    if isinstance(cell, MemoryCell):
+        cell.ledger.tags[at] = "another"  # the twin counts its tags
+    found = cell.look_back()
+    assert found is not None
+    assert (found.agreed, found.first_lost, found.seen) == (at, at + 1, at + 1)
+
+
+def test_another_cell_of_the_same_name_is_no_cut(stand: Stand) -> None:
+    cell = stand.cell
+    back = copied(cell)
+    submit(cell, "a", "b")
+    back()
+    assert cell.look_back() is None, "no version agrees"
+    assert kept(cell) == []
+
+
+def test_reports_of_a_cut_are_merged_in_any_order(stand: Stand) -> None:
+    submit(stand.cell, "a")
+    back = copied(stand.cell)
+    reports = [
+        report(0, 5, 9, 12, "x"),
+        report(0, 3, 8, 9, "z"),
+        report(0, 2, 30, 40, "y"),
+    ]
+    for order in permutations(reports):
+        back()
+        for each in order:
+            stand.cell.report_cut(each)
+        (cut,) = stand.cell.cuts().kept
+        assert (cut.agreed, cut.first_lost, cut.seen, cut.by) == (5, 8, 40, ("x", "y", "z"))
+        assert (stand.cell.cuts().number, stand.cell.cuts().lost) == (1, 33)
+        again = stand.cell.report_cut(reports[0])
+        assert again == cut, "a repeated report changes nothing"
+        assert stand.cell.cuts().kept == [cut]
+        assert len(list_events(stand.cell, 0, 99, Filter(frozenset({"cut"}))).events) == 1
+
+
+def test_another_cut_has_a_report_of_its_own(stand: Stand) -> None:
+    cell = stand.cell
+    first = cell.report_cut(report(0, 5, 6, 12, "x"))
+    apart = cell.report_cut(report(0, 7, 8, 9, "y"))
+    later = cell.report_cut(report(2, 5, 6, 20, "x"))
+    assert [cut and cut.number for cut in (first, apart, later)] == [1, 2, 3]
+    assert kept(cell) == [(5, 6, 12), (7, 8, 9), (5, 6, 20)]
+    ahead = cell.report_cut(report(7, 5, 6, 20, "x"))
+    assert ahead is not None
+    assert ahead.number == 8, "the reporter knew of reports that were lost themselves"
+
+
+def test_few_reports_are_kept(stand: Stand) -> None:
+    for number in range(CUTS_KEPT + 3):
+        stand.cell.report_cut(report(number, 5, 6, 6, "x"))
+    cuts = stand.cell.cuts()
+    assert [cut.number for cut in cuts.kept] == list(range(4, CUTS_KEPT + 4))
+    assert (cuts.number, cuts.lost) == (CUTS_KEPT + 3, CUTS_KEPT + 3)
+
+
+def test_versions_before_the_change_list_are_neither_left_nor_lost(stand: Stand) -> None:
+    cell = stand.cell
+    for number in range(100):
+        cell.submit([job(f"j{number}")], 0, "ada")
+    low, tags = cell.counters()["floor"], [Position(1, "aaaaaaaaaa")]
+    if not low:
+        return  # nothing was trimmed
+    assert cell.standing(tags)[2:] == (None, None)
+
+
+@pytest.mark.parametrize("number", [3, 300, 300_000])
+def test_sightings_are_few_and_reach_far_back(number: int) -> None:
+    seen = Sightings()
+    for version in range(1, number + 1):
+        seen.add(Position(version, f"{version:010}"))
+    versions = [each.version for each in seen.all()]
+    assert versions[0] == seen.last.version == number
+    assert versions[-1] == 1
+    assert versions == sorted(set(versions), reverse=True)
+    assert len(versions) <= 4 * 256 + 1
+    gaps = [(number - after, before - after) for before, after in pairwise(versions)]
+    assert all(gap <= max(16, ago / 14) for ago, gap in gaps[:-1]), "they lie the closer the newer they are"
+    seen.cut_after(number // 2)
+    assert seen.last.version <= number // 2
+    assert Cut(number=1, agreed=1, first_lost=3, seen=5, at_ms=0, version=1, by=()).text.endswith(
+        "lost 3 to 4 versions after version 1, up to 5"
+    )
