@@ -17,10 +17,10 @@ from omega.cellstate.durability import Durability
 from omega.cellstate.errors import NotReplicated
 
 UNCONFIRMED = frozenset(
-    {"changed_records", "sync", "start",  # read
+    {"agreed", "changed_records", "sync", "start",  # read
      "register_scheduler", "register_executor", "register_agent", "renew_scheduler", "renew_executor", "online",
      "deregister_scheduler", "deregister_executor",  # leases: whoever lost one registers again
-     "progress", "tail", "health",  # reports that are repeated while they are true
+     "progress", "tail", "health", "report_cut",  # reports that are repeated while they are true
      "attempt", "digest", "epoch", "housekeep", "retire", "settle",  # upkeep that any scheduler repeats
      "create"}  # confirmed once the cell is also in the list of cells
 )  # a table # fmt: skip
