@@ -16,7 +16,7 @@ import redis
 from omega.cellstate import keys
 from omega.cellstate.errors import StoreError
 from omega.cellstate.ports import StoredCell
-from omega.cellstate.redis.calls import load_scripts
+from omega.cellstate.redis.calls import with_scripts
 from omega.cellstate.redis.job_records import chunk_fields, decode
 from omega.cellstate.redis.raw_changed_records import RawChangedRecords
 from omega.cellstate.redis.scripts import script
@@ -123,11 +123,8 @@ class CellReader:
     def read(self, at_ms: int) -> Backup | None:
         """Read everything; None when it changes faster than it can be read."""
         backup = self._read_bulk(at_ms)
-        try:
-            settled = self._catch_up(backup, backup.version)
-        except redis.exceptions.NoScriptError:
-            load_scripts(self.client, script("changed_records"))
-            settled = self._catch_up(backup, backup.version)
+        needed = script("changed_records")
+        settled = with_scripts(self.client, lambda: self._catch_up(backup, backup.version), needed)
         if not settled:
             return None
         self._read_log(backup)

@@ -27,6 +27,8 @@ Arguments = ParamSpec("Arguments")
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 _SQUARE = len(_PAIRS)
+MOST_LOADS = 5
+"""How often the scripts of a call are loaded: another server may become the primary between loading and calling."""
 
 
 def _tags() -> Callable[[], str]:
@@ -55,6 +57,16 @@ def load_scripts(client: Any, *missing: Script) -> None:
 def opened_of(client: "redis.Redis") -> int:
     """Return how often a client opened a connection."""
     return getattr(client.connection_pool, "opened", 0)
+
+
+def with_scripts(client: Any, call: Callable[[], Read], *needed: Script) -> Read:
+    """Return what `call` returns; the scripts that it needs are loaded while the server lacks them."""
+    for _ in range(MOST_LOADS):
+        try:
+            return call()
+        except redis.exceptions.NoScriptError:
+            load_scripts(client, *needed)
+    return call()
 
 
 _author = lru_cache(maxsize=256)(check_author)
@@ -158,11 +170,7 @@ class RedisCalls(StoredCell):
             names |= self._learn(reply[1:])
 
     def _exchange(self, chosen: Script, full: list[str], arguments: Sequence[Any]) -> Any:
-        try:
-            return self._evaluate(chosen, full, arguments)
-        except redis.exceptions.NoScriptError:
-            load_scripts(self.client, chosen)
-            return self._evaluate(chosen, full, arguments)
+        return with_scripts(self.client, lambda: self._evaluate(chosen, full, arguments), chosen)
 
     def _evaluate(self, chosen: Script, full: list[str], arguments: Sequence[Any]) -> Any:
         if self._confirmation is None or chosen.name in UNCONFIRMED:

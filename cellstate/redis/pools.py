@@ -15,7 +15,7 @@ from omega.cellstate.logged_settings import pools_text
 from omega.cellstate.model import JobState, check_author
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
-from omega.cellstate.redis.calls import load_scripts
+from omega.cellstate.redis.calls import with_scripts
 from omega.cellstate.redis.job_records import MODIFIED_AT, decode
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.scripts import Script, script
@@ -141,12 +141,12 @@ class RedisPools(RedisReads):
     def _with_scripts(self, pipe: Any, chosen: Script) -> Any:
         """Return the replies of a transaction with a script; it is loaded when the server has not got it."""
         sent = list(pipe.command_stack)
-        try:
+
+        def execute() -> Any:
+            pipe.command_stack = list(sent)
             return pipe.execute()
-        except redis.exceptions.NoScriptError:
-            load_scripts(self.client, chosen)
-            pipe.command_stack = sent
-            return pipe.execute()
+
+        return with_scripts(self.client, execute, chosen)
 
     def _demands(self, jobs: Mapping[bytes, bytes], lanes: Mapping[bytes, bytes]) -> list[JobDemand]:
         """Read the demands of jobs from their records; a record that did not change since the last call is not read."""

@@ -12,6 +12,8 @@ from omega.cellstate.health import HealthOf, HealthReport, HealthState
 from omega.cellstate.model import After, JobSpec, TaskGroup
 from omega.cellstate.pools import Pool, PoolTree
 from omega.cellstate.redis import RedisCell, cells
+from omega.cellstate.redis.calls import load_scripts
+from omega.cellstate.redis.scripts import Script
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.task_progress import TaskProgress
 from omega.cellstate.transaction import Claim, Position, Transaction
@@ -99,3 +101,23 @@ def test_scripts_that_the_server_forgot_are_sent_again(used: RedisStand) -> None
         used.cell.client.script_flush()
         claims = [Transaction("again", (Claim(2, 0, 1),))]
         assert len(used.cell.commit(CommitRequest(member.membership, number, claims, Position(), 0)).outcomes) == 1
+
+
+def test_scripts_are_loaded_again_on_a_server_that_took_over_meanwhile(
+    used: RedisStand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took_over = list[str]()
+
+    def load(client: Any, *missing: Script) -> None:
+        load_scripts(client, *missing)
+        if len(took_over) < 2:
+            client.script_flush()
+            took_over.append("another server")
+
+    monkeypatch.setattr("omega.cellstate.redis.calls.load_scripts", load)
+    used.cell.client.script_flush()
+    used.cell.submit([job("later")], 0, "ada")
+    used.cell.client.script_flush()
+    took_over.clear()
+    assert used.cell.demands(Position())[1]
+    assert used.cell.job("later") is not None
