@@ -5,6 +5,7 @@ trip, each its own transaction (docs/decisions/0003). Lost calls are sent again;
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from random import Random
@@ -12,7 +13,7 @@ from typing import NamedTuple, TypeVar
 from uuid import uuid4
 
 from omega.cellstate.array_snapshot import ArraySnapshot
-from omega.cellstate.errors import Fenced, Refused, StoreError
+from omega.cellstate.errors import Duplicate, Fenced, Refused, StoreError
 from omega.cellstate.model import JobState, bucket_of
 from omega.cellstate.ports import SchedulerStore
 from omega.cellstate.replies import Awaited, CommitRequest, Membership, PendingJob, Reply
@@ -104,15 +105,17 @@ class LiveDriver:
 
     def register(self) -> None:
         """Register with a new incarnation and discard calls in flight. Waits for a cell that is gone."""
-        nonce = uuid4().hex
         for each in self._listeners:
             each.fenced(self.now())
+        self._begin_anew(self._patiently(partial(self._register_again, uuid4().hex)))
 
-        def again() -> Membership:
-            self.cell.check_there()
+    def _register_again(self, nonce: str) -> Membership:
+        self.cell.check_there()
+        with suppress(Duplicate):
             return self._register(nonce)
-
-        self._begin_anew(self._patiently(again))
+        # Its own last lease holds when a server without the cell was asked in between.
+        self.cell.deregister_scheduler(self.membership, self._ms())
+        return self._register(nonce)
 
     def _register(self, nonce: str) -> Membership:
         # Before the registration: a process that is registered does not end because the store is away.
@@ -285,10 +288,8 @@ class LiveDriver:
 
     def _reread(self, effect: loop.Reread) -> None:
         for job_id in effect.abandon:
-            try:
+            with suppress(Refused):  # it ended already
                 self._patiently(partial(self._abandon, job_id))
-            except Refused:
-                continue  # it ended already
         mine = [job_id for job_id in effect.jobs if self.owned[bucket_of(job_id)] == "1"]
         # Most of them ended or are placed: only the others are read with all their fields.
         for job_id, known in (self._patiently(lambda: self.cell.jobs_by_id(mine)) if mine else {}).items():

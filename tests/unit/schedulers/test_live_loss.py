@@ -171,6 +171,15 @@ def test_a_lease_that_lapsed_before_the_commit_means_a_new_incarnation_and_a_fre
     assert rig.figures.wait.count == 12, "no wait is measured twice"
 
 
+def test_a_scheduler_that_saw_another_server_takes_its_name_back() -> None:
+    """The heartbeat asked a server without the cell; on the one with the cell its lease still holds."""
+    rig, names = busy()
+    rig.live.lapsed = rig.live.membership
+    finish(rig, names)
+    assert rig.live.membership.incarnation == FIRST + 1
+    assert len(rig.facts("place")) == 12
+
+
 def test_a_lease_that_lapsed_with_a_commit_in_flight() -> None:
     rig, names = busy()
     rig.expire()
