@@ -88,6 +88,7 @@ class _Follows:
 
     host: str
     port: int
+    handshake_metadata: Any
 
     def __init__(self, *, located: Located, **options: Any) -> None:
         super().__init__(**options)
@@ -97,7 +98,17 @@ class _Follows:
         """Connect to the server that is the primary now."""
         if not getattr(self, "_sock", None):
             self.host, self.port = self._located.node
-        super().connect_check_health(*words, **options)  # type: ignore[misc]
+            super().connect_check_health(*words, **options)  # type: ignore[misc]
+            self._check_role()
+
+    def _check_role(self) -> None:
+        """Leave a server that says in its greeting (RESP3) that it is a replica: it would answer reads."""
+        greeting = self.handshake_metadata or {}
+        role = greeting.get(b"role", greeting.get("role", b"master"))
+        if role not in (b"master", "master"):
+            self._located.forget()
+            self.disconnect()  # type: ignore[attr-defined]
+            raise redis.ConnectionError(f"{self.host}:{self.port} is not the primary: it is a replica")
 
     def read_response(self, *words: Any, **options: Any) -> Any:
         """Return a reply. Raises redis.ConnectionError for one that only another server can give."""

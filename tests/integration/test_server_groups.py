@@ -160,6 +160,18 @@ def test_a_primary_that_lost_its_role_is_left(watched: Sentinels) -> None:
     cell.close()
 
 
+def test_a_server_that_is_named_and_is_a_replica_serves_no_reads(
+    watched: Sentinels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Sentinel that was cut off may name a server that follows another one by now."""
+    (replica,) = watched.replicas()
+    with closing(server._connect(watched.url, 3, 1.0, 0)) as client:
+        located = client.connection_pool.located  # type: ignore[attr-defined]
+        monkeypatch.setattr(located.primary, "find", lambda: ("127.0.0.1", replica.port))
+        with pytest.raises(redis.ConnectionError, match=r"is not the primary: it is a replica"):
+            client.get("anything")
+
+
 def test_sentinels_that_know_no_such_name_are_named(watched: Sentinels) -> None:
     url = watched.url.replace("/omega", "/other")
     client = server._connect(url, 3, 1.0, 0)
