@@ -16,7 +16,9 @@ import redis
 
 from tests.conftest import end_with_parent, find_server, socket_directory
 
-DOWN_AFTER_MS = 1_000
+DOWN_AFTER_MS = 1_500
+"""With 1,000 or less, Sentinels take each new primary for dead before they connect to it, which they do after 1 s, and
+sometimes promote another one."""
 PRIMARY = "omega"
 SLOTS = 16_384
 
@@ -52,7 +54,7 @@ def until(what: Callable[[], Any], seconds: float = 20.0) -> Any:
     raise AssertionError(f"not within {seconds:g} s: {last!r}")
 
 
-@dataclass
+@dataclass(eq=False)
 class Server:
     """A server process on a port of this computer."""
 
@@ -71,8 +73,8 @@ class Server:
         user, password = self.login or (None, None)
         self.client = redis.Redis(port=self.port, socket_timeout=2, username=user, password=password)
 
-    def start(self) -> "Server":
-        """Start the process and wait until it answers."""
+    def start(self, *more: str) -> "Server":
+        """Start the process, with further words on its command line, and wait until it answers."""
         program = find_server()
         assert program is not None
         folder = self.directory / str(self.port)
@@ -80,7 +82,7 @@ class Server:
         file = folder / "server.conf"
         if not file.exists():
             file.write_text("".join(f"{line}\n" for line in (f"port {self.port}", f"dir {folder}", *self.options)))
-        command = [program, str(file), *(["--sentinel"] if self.sentinel else [])]
+        command = [program, str(file), *(["--sentinel"] if self.sentinel else []), *more]
         with (folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=end_with_parent)  # noqa: PLW1509
         until(self.client.ping)
@@ -95,6 +97,26 @@ class Server:
         """Let the process go on (SIGCONT)."""
         assert self.process is not None
         os.kill(self.process.pid, signal.SIGCONT)
+
+    @property
+    def replication(self) -> dict[str, Any]:
+        """Its role, offset and links, as INFO has them."""
+        return dict(self.client.info("replication"))
+
+    @property
+    def replicas_in_step(self) -> int:
+        """How many replicas follow it and were heard of within the last second."""
+        links = [each for name, each in self.replication.items() if name.startswith("slave") and isinstance(each, dict)]
+        return sum(each["state"] == "online" and each["lag"] <= 1 for each in links)
+
+    def cut_off(self) -> None:
+        """Let a replica lose its primary, and not find it again before `rejoin`; it goes on to answer."""
+        self.client.config_set("masterauth", "wrong")  # the primary has no password and refuses one
+        self.client.execute_command("CLIENT", "KILL", "TYPE", "master")
+
+    def rejoin(self) -> None:
+        """Let a replica that was cut off follow its primary again."""
+        self.client.config_set("masterauth", "")
 
     def kill(self) -> None:
         """End the process at once."""
@@ -119,6 +141,37 @@ class Sentinels:
     def primary(self) -> Server:
         """Return the server that the Sentinels name."""
         return self._named_by(self.sentinels[0])
+
+    def replicas(self) -> list[Server]:
+        """Return the servers that run and are not the primary."""
+        primary = self.primary()
+        return [each for each in self.servers if each is not primary and each.process is not None]
+
+    def start_again(self, killed: Server, primary: Server) -> None:
+        """Start a server that was killed as a replica, as a service manager would."""
+        killed.start("--replicaof", f"127.0.0.1 {primary.port}", "--masterauth", "")
+
+    def in_step(self) -> bool:
+        """Return whether every server runs and follows, and all Sentinels find them so."""
+        others, named = len(self.servers) - 1, self.named()
+        agreed = len(named) == 1 and self.primary().replicas_in_step == others
+        return agreed and all(self._content(each, others) for each in self.sentinels)
+
+    def _content(self, sentinel: Server, replicas: int) -> bool:
+        """Return whether a Sentinel has no doubt about any of the servers."""
+        followers = sentinel.client.sentinel_slaves(PRIMARY)
+        doubtful = any(each["is_sdown"] or each["is_disconnected"] for each in followers)
+        master = sentinel.client.sentinel_master(PRIMARY)
+        links = [each["master-link-status"] == "ok" for each in followers]
+        return not doubtful and len(links) == replicas and all(links) and not (master["is_sdown"] or master["is_odown"])
+
+    def epoch(self) -> int:
+        """Return the number of the present configuration: each failover that succeeds has a larger one."""
+        return max(int(each.client.sentinel_master(PRIMARY)["config-epoch"]) for each in self.sentinels)
+
+    def named(self) -> set[Server]:
+        """Return the servers that at least one Sentinel names as the primary."""
+        return {self._named_by(each) for each in self.sentinels}
 
     def _named_by(self, sentinel: Server) -> Server:
         _, port = sentinel.client.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", PRIMARY)
@@ -169,7 +222,7 @@ def sentinels(
     watch = (
         f"sentinel monitor {PRIMARY} 127.0.0.1 {ports[0]} 2",
         f"sentinel down-after-milliseconds {PRIMARY} {DOWN_AFTER_MS}",
-        f"sentinel failover-timeout {PRIMARY} 3000",
+        f"sentinel failover-timeout {PRIMARY} 5000",
         "bind 127.0.0.1",
         *of_sentinels,
     )

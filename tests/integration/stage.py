@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from shutil import rmtree
+from typing import Any
 
 from omega.cellstate.audit import verify
 from omega.cellstate.errors import StoreError
@@ -151,11 +152,11 @@ def embedded_store() -> Iterator[Embedded]:
 
 @contextmanager
 def made_cell(
-    url: str, name: str, machines: int = 0, *, keep_jobs: int = 30_000, resources: tuple[str, ...] = ("cpu", "memory")
+    url: str, name: str, machines: int = 0, *, resources: tuple[str, ...] = ("cpu", "memory"), **settings: Any
 ) -> Iterator[RedisCell]:
     """A new cell of so many equal machines (8 cpu, 32 GiB), deleted afterwards if its store is still there."""
     with connect(url) as client:
-        cell = RedisCell.create(client, name, Dimensions(resources), keep_jobs=keep_jobs, url=url)
+        cell = RedisCell.create(client, name, Dimensions(resources), url=url, **({"keep_jobs": 30_000} | settings))
         try:
             if machines:
                 capacity = cell.dimensions.parse_capacity({"cpu": 8, "memory": "32Gi"})

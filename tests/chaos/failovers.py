@@ -1,0 +1,257 @@
+"""Failovers of a store with Sentinels under load: what the witnesses had acknowledged, what the next primary has."""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import astuple, dataclass, field, fields
+from pathlib import Path
+from random import Random
+from statistics import median
+from typing import Any
+
+from omega.cellstate.model import Job
+from omega.cellstate.redis import RedisCell
+from omega.client.client import Client
+from omega.live.processes.supervisor import ProcessSupervisor
+from omega.schedulers.sharing import LEASE_MS
+from tests.chaos.book import Account, Book
+from tests.chaos.witnesses import Acknowledged, Commits, Submissions
+from tests.integration.stage import all_facts, check, made_cell, serve, started_processes
+from tests.server_groups import DOWN_AFTER_MS, Sentinels, Server, until
+
+CELL = "default"
+MEMBERS = (*(f"batch/{number}" for number in range(4)), *(f"agent/{name}" for name in "abc"))
+LAG_SECONDS = 1.0
+"""How long a replica is cut off before the primary is killed."""
+SETTLED = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One failover; times are seconds from the kill."""
+
+    number: int
+    lagging: int
+    """Replicas that were cut off before."""
+    larger: bool
+    """Whether the promoted replica had the larger offset."""
+    promoted: float
+    """Until a Sentinel named the next primary."""
+    resumed: float
+    """Until the store acknowledged a commit."""
+    placed: float
+    """Until a scheduler of the product placed a task."""
+    submissions: int
+    """Acknowledged submissions that the promoted replica lacks; likewise the next two."""
+    commits: int
+    ends: int
+    versions: int
+    """Versions that were acknowledged and are missing."""
+
+    @property
+    def lost(self) -> int:
+        """Acknowledged calls that are missing."""
+        return self.submissions + self.commits + self.ends
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return rows as a table of Markdown, with medians."""
+    names = [each.name for each in fields(Row)]
+    lines = ["| " + " | ".join(names) + " |", "| " + " | ".join("---" for _ in names) + " |"]
+    lines += ["| " + " | ".join(_text(each) for each in astuple(row)) + " |" for row in rows]
+    medians = [
+        f"{name} {median(getattr(row, name) for row in rows):.2f} s" for name in ("promoted", "resumed", "placed")
+    ]
+    after = median(row.resumed - row.promoted for row in rows)
+    return "\n".join([*lines, f"medians: {', '.join(medians)}; resumed after promotion {after:.2f} s", ""])
+
+
+def _text(value: Any) -> str:
+    return (
+        f"{value:.2f}"
+        if isinstance(value, float)
+        else "yes"
+        if value is True
+        else "no"
+        if value is False
+        else str(value)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a replica held after its primary had died, before any server was promoted."""
+
+    version: int
+    offset: int
+    submissions: list[Acknowledged]
+    commits: list[Acknowledged]
+    ends: list[Acknowledged]
+
+
+@dataclass
+class Load:
+    """A cell on a store with Sentinels: four schedulers, three agents, and two witnesses that use it all the time."""
+
+    group: Sentinels
+    cell: RedisCell
+    processes: ProcessSupervisor
+    book: Book
+    client: Submissions
+    commits: Commits
+    rows: list[Row] = field(default_factory=list)
+    unplanned: int = 0
+    """Failovers that the test did not make."""
+    _epoch: int = 0
+    _from: float = 0.0
+
+    def work(self, commits: int = 100) -> None:
+        """Return when both witnesses had so many more commits, and some submissions, acknowledged."""
+        placed, sent = len(self.commits.placed), len(self.client.acknowledged)
+        until(lambda: len(self.commits.placed) > placed + commits and len(self.client.acknowledged) > sent + 3, SETTLED)
+
+    def fail_over(self, lagging: int, rng: Random, *, returns: bool = True) -> Row:
+        """Cut off some replicas for a moment, kill the primary, follow what happens, and start the killed one again."""
+        self.settle()
+        old, replicas = self.group.primary(), self.group.replicas()
+        behind = rng.sample(replicas, lagging)
+        for each in behind:
+            each.cut_off()
+        if behind:
+            time.sleep(LAG_SECONDS)
+        old.kill()
+        killed = time.monotonic()
+        held = {each: self._held(each, killed) for each in replicas}
+        for each in behind:
+            each.rejoin()
+        read = time.monotonic()
+        new = until(lambda: next(iter(self.group.named() - {old}), None), SETTLED)
+        promoted = time.monotonic() - killed
+        assert read - killed < promoted, "the replicas were read too late to know what they held"
+        if returns:
+            until(lambda: new.replication["role"] == "master")
+            self.group.start_again(old, new)
+        row = self._row(len(self.rows) + 1, lagging, killed, promoted, held, new)
+        self.rows.append(row)
+        self._from, self._epoch = killed, self.group.epoch()
+        return row
+
+    def end(self) -> Account:
+        """End the load, submit everything again, as the owners of jobs do, and compare the book with the log."""
+        self.client.close()
+        self.commits.close()
+        with Client(self.group.url, CELL, user="ada") as client:
+            client.submit(*self.client.jobs)
+        until(lambda: not self._unfinished(), SETTLED)
+        assert self.processes.dead() == {}, {each: self.processes.last_words(each) for each in self.processes.dead()}
+        check(self.cell)
+        return self.book.compare(self.cell, self.client.jobs)
+
+    def _unfinished(self) -> list[str]:
+        names = [each.id for each in self.client.jobs]
+        jobs = self.cell.jobs_by_id(names)
+        return [name for name in names if not _ended(jobs.get(name))]
+
+    def repeated(self) -> int:
+        """Return how many tasks ran to their end more than once."""
+        pages = [self.book.page(job.id, task) for job in self.client.jobs for task in range(job.total)]
+        return sum(len(page.ends) > 1 for page in pages)
+
+    def settle(self) -> None:
+        """Return when work goes on and all servers are in step.
+
+        On a loaded machine Sentinels take a primary for dead that lives: such failovers are counted.
+        """
+        while True:
+            until(self.group.in_step, SETTLED)
+            epoch = self.group.epoch()
+            self.unplanned += self._epoch not in (0, epoch)
+            self._epoch = epoch
+            self.work()
+            if self.group.in_step() and self.group.epoch() == epoch:
+                return
+
+    def _row(
+        self, number: int, lagging: int, killed: float, promoted: float, held: dict[Server, Held], new: Server
+    ) -> Row:
+        def resumed() -> float:
+            later = (each.at for each in list(self.commits.placed) if each.at > killed + DOWN_AFTER_MS / 2_000)
+            return next(later, 0.0)
+
+        until(resumed, SETTLED)
+        kept = held[new]
+        last = max((each.version for each in self.commits.placed if each.at <= killed), default=0)
+        return Row(
+            number,
+            lagging,
+            kept.offset == max(each.offset for each in held.values()),
+            promoted,
+            resumed() - killed,
+            self._placed(killed, kept.version) - killed,
+            len(kept.submissions),
+            len(kept.commits),
+            len(kept.ends),
+            max(0, last - kept.version),
+        )
+
+    def _placed(self, killed: float, version: int) -> float:
+        """Return when a scheduler of the product first placed a task after the kill, by its clock."""
+        since = time.time() - (time.monotonic() - killed)
+
+        def first() -> float:
+            facts = [each for each in all_facts(self.cell, version) if each.words[0] == "place" and "batch/" in each.by]
+            return min((each.at_ms / 1000 for each in facts if each.at_ms / 1000 > since), default=0.0)
+
+        return float(until(first, SETTLED)) - since + killed
+
+    def _held(self, replica: Server, killed: float) -> Held:
+        """Read what a replica holds; its primary is gone, so that it changes no more."""
+        until(lambda: replica.replication["master_link_status"] == "down")
+        with closing(RedisCell.connect(f"redis://127.0.0.1:{replica.port}", CELL)) as cell:
+
+            def lacking(known: Sequence[Acknowledged], least: int) -> list[Acknowledged]:
+                """Return those acknowledged since the last failover whose job has not come so far."""
+                recent = [each for each in list(known) if self._from < each.at <= killed]
+                jobs = cell.jobs_by_id([each.job for each in recent])
+                return [each for each in recent if _stage(jobs.get(each.job)) < least]
+
+            offset = int(replica.replication["slave_repl_offset"])
+            commits = self.commits
+            return Held(
+                cell.counters()["version"],
+                offset,
+                lacking([*self.client.acknowledged, *commits.submitted], 1),
+                lacking(commits.placed, 2),
+                lacking(commits.ended, 3),
+            )
+
+
+def _stage(job: Job | None) -> int:
+    """Return how far a job of one task has come: 0 unknown, 1 submitted, 2 placed, 3 finished."""
+    if job is None:
+        return 0
+    return 1 if job.unplaced else 2 if job.placed else 3
+
+
+def _ended(job: Job | None) -> bool:
+    return job is not None and not job.unplaced + job.placed
+
+
+@contextmanager
+def loaded(group: Sentinels, place: Path, seed: str, **settings: Any) -> Iterator[Load]:
+    """Run the load on a store; `settings` are those of the cell."""
+    book = Book.new(place / "book")
+    with (
+        made_cell(group.url, CELL, 1, keep_jobs=200_000, **settings) as cell,
+        started_processes(cell, group.url, place / "logs", *MEMBERS, lease_ms=LEASE_MS) as processes,
+    ):
+        serve(cell)
+        client = Submissions(group.url, CELL, book, Random(f"{seed}/submissions"))
+        load = Load(group, cell, processes, book, client, Commits(group.url, CELL, 0))
+        try:
+            client.start()
+            load.commits.start()
+            yield load
+        finally:
+            client.stop()
+            load.commits.stop()
