@@ -1,7 +1,7 @@
 """Failovers of a store with Sentinels under load: what the witnesses had acknowledged, what the next primary has."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass, field, fields
 from pathlib import Path
@@ -110,11 +110,19 @@ class Load:
         placed, sent = len(self.commits.placed), len(self.client.acknowledged)
         until(lambda: len(self.commits.placed) > placed + commits and len(self.client.acknowledged) > sent + 3, SETTLED)
 
-    def fail_over(self, lagging: int, rng: Random, *, returns: bool = True) -> Row:
-        """Cut off some replicas for a moment, kill the primary, follow what happens, and start the killed one again."""
+    def fail_over(
+        self, lagging: int, rng: Random, *, preferred: bool = False, meanwhile: Callable[[], None] = lambda: None
+    ) -> Row:
+        """Cut off some replicas for a moment, kill the primary, follow what happens, and start the killed one again.
+
+        With `preferred` the Sentinels are to promote one of those that were cut off. `meanwhile` is called between the
+        promotion and the return of the killed server.
+        """
         self.settle()
         old, replicas = self.group.primary(), self.group.replicas()
         behind = rng.sample(replicas, lagging)
+        for each in replicas:
+            each.client.config_set("replica-priority", 10 if preferred and each in behind else 100)
         for each in behind:
             each.cut_off()
         if behind:
@@ -128,9 +136,9 @@ class Load:
         new = until(lambda: next(iter(self.group.named() - {old}), None), SETTLED)
         promoted = time.monotonic() - killed
         assert read - killed < promoted, "the replicas were read too late to know what they held"
-        if returns:
-            until(lambda: new.replication["role"] == "master")
-            self.group.start_again(old, new)
+        until(lambda: new.replication["role"] == "master")
+        meanwhile()
+        self.group.start_again(old, new)
         row = self._row(len(self.rows) + 1, lagging, killed, promoted, held, new)
         self.rows.append(row)
         self._from, self._epoch = killed, self.group.epoch()

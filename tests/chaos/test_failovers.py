@@ -5,20 +5,26 @@
 
 import os
 import sys
+import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from statistics import median
 
 import pytest
 
-from tests.chaos.book import Account
+from omega.cellstate.durability import Durability
 from tests.chaos.failovers import Load, loaded, table
-from tests.server_groups import sentinels
+from tests.server_groups import sentinels, until
 
 pytestmark = [pytest.mark.server, pytest.mark.chaos]
 RESUMED_SECONDS = 1.0
 """Median time from a promotion to the next acknowledged commit, at most."""
+
+SHORT_SECONDS = 3.0
+"""How long calls are watched that no replica confirms."""
 
 
 def failovers(default: int) -> int:
@@ -26,15 +32,8 @@ def failovers(default: int) -> int:
     return int(os.environ.get("FAILOVERS", str(default)))
 
 
-def ended(load: Load, name: str, place: Path) -> Account:
-    """End the load; print the table and write it into a file."""
-    try:
-        return load.end()
-    finally:
-        report(load, name, place)
-
-
 def report(load: Load, name: str, place: Path) -> None:
+    """Print the table and write it into a file."""
     text = f"{name}: {len(load.rows)} failovers\n{table(load.rows)}"
     text += f"{len(load.client.jobs)} jobs, {len(load.commits.placed)} commits; {load.repeated()} tasks ended twice\n"
     text += f"{load.unplanned} failovers that the test did not make\n"
@@ -43,13 +42,70 @@ def report(load: Load, name: str, place: Path) -> None:
     sys.stdout.write(f"\n{text}")
 
 
-def test_default_durability(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loss is counted, and every invariant holds."""
+@contextmanager
+def at_work(replicas: int, place: Path, name: str, durability: Durability | None) -> Iterator[Load]:
+    """A load on a store with so many replicas; in the end its book is compared, and its table written."""
+    with sentinels(replicas=replicas) as group, loaded(group, place, name, durability=durability) as load:
+        try:
+            yield load
+            account = load.end()
+        finally:
+            report(load, name, place)
+        assert account.clean, account
+
+
+def test_without_confirmation_the_loss_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every third time both replicas were cut off before: nobody has the last second."""
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
     rng = Random("failovers")
-    with sentinels(replicas=2) as group, loaded(group, tmp_path, "default") as load:
+    with at_work(2, tmp_path, "default", None) as load:
         for number in range(failovers(20)):
             load.fail_over(number % 3, rng)
-        account = ended(load, "default", tmp_path)
-        assert account.clean, account
+        assert all(row.lost and row.versions for row in load.rows if row.lagging == 2)
         assert median(row.resumed - row.promoted for row in load.rows) <= RESUMED_SECONDS
+
+
+def test_one_confirming_replica_loses_nothing_when_it_is_promoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two replicas was cut off before; every fourth time the Sentinels are to prefer it, and then they lose."""
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
+    rng = Random("replicas=1")
+    with at_work(2, tmp_path, "replicas=1", Durability(1, 1_000)) as load:
+        for number in range(failovers(12)):
+            load.fail_over(1, rng, preferred=number % 4 == 3)
+        larger = [row for row in load.rows if row.larger]
+        assert larger
+        assert all(row.lost == 0 and row.versions == 0 for row in larger)
+        assert median(row.resumed - row.promoted for row in larger) <= RESUMED_SECONDS
+
+
+def test_two_confirming_replicas_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever is promoted, also one that was cut off before: then nothing was acknowledged meanwhile."""
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
+    rng = Random("replicas=2")
+    with at_work(2, tmp_path, "replicas=2", Durability(2, 1_000)) as load:
+        for number in range(failovers(8)):
+            load.fail_over(number % 2, rng, preferred=True)
+        assert all(row.lost == 0 and row.versions == 0 for row in load.rows)
+        assert not all(row.larger for row in load.rows), "a replica that was cut off was to be promoted"
+
+
+def test_with_one_replica_calls_stay_short_until_the_killed_primary_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
+    with at_work(1, tmp_path, "one replica", Durability(1, 500)) as load:
+        placed, sent, errors = load.commits.placed, load.client.acknowledged, load.client.errors
+
+        def short() -> None:
+            before = len(placed), len(sent)
+            until(lambda: any("0 of 1 replicas" in each for each in errors), 30.0)
+            time.sleep(SHORT_SECONDS)
+            assert (len(placed), len(sent)) == before
+
+        for _ in range(2):
+            errors.clear()
+            row = load.fail_over(0, Random(0), meanwhile=short)
+            assert row.lost == row.versions == 0
+            assert row.resumed - row.promoted > SHORT_SECONDS
