@@ -6,6 +6,7 @@
     redis+cluster://[USER:PASSWORD@]HOST[:PORT],…                 rediss+cluster:// with TLS
 
 The login is that of the servers; Sentinels have users of their own: ``?sentinel_username=…&sentinel_password=…``.
+``?protocol=2`` selects RESP2 instead of RESP3.
 """
 
 import re
@@ -19,7 +20,17 @@ FORMS = (
     "redis+cluster://MACHINE:PORT,…"
 )
 _SCHEMES = {"redis": "redis", "rediss": "rediss", "valkey": "redis", "valkeys": "rediss", "unix": "unix"}
-_OPTIONS = ("db", "username", "password", "client_name", "max_connections", "health_check_interval", "ssl_", "socket_")
+_OPTIONS = (
+    "db",
+    "protocol",
+    "username",
+    "password",
+    "client_name",
+    "max_connections",
+    "health_check_interval",
+    "ssl_",
+    "socket_",
+)
 _OF_SENTINELS = ("sentinel_username", "sentinel_password")
 _PORTS = {"": 6379, "cluster": 6379, "sentinel": 26379}
 
@@ -55,7 +66,7 @@ def safe_url(url: str) -> str:
     head, asked, query = rest.partition("?")
     if "@" in query:  # an unescaped ? in a password is ambiguous
         return f"{scheme}{mark}***"
-    if asked and not re.fullmatch(r"db=\d+", query):
+    if asked and not re.fullmatch(r"(db|protocol)=\d+", query):
         query = "***"
     if head.startswith("/"):
         return f"{scheme}{mark}{head}{asked}{query}"
@@ -102,6 +113,8 @@ def _check(url: str, plain: str) -> None:
         raise _wrong(url, "the path of the socket must be absolute")
     if not options.get("db", "0").isdigit() or not (unix or re.fullmatch(r"/?\d*/?", parts.path)):
         raise _wrong(url, "the database must be a number")
+    if options.get("protocol", "3") not in ("2", "3"):
+        raise _wrong(url, "the protocol must be 2 or 3")
     if not all(name.startswith(_OPTIONS) for name in options):  # not quoted: it may be part of a password
         raise _wrong(url, "an option after ? is unknown")
 

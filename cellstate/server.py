@@ -131,7 +131,7 @@ def _connect(url: str, protocol: int, timeout: float | None, retries: int) -> "r
             retry=Retry(backoff, retries, (redis.ConnectionError,)),
         )
         if address.group:
-            pool.follow(Located(_primary(address, pool.connection_kwargs, protocol)))
+            pool.follow(Located(_primary(address, pool.connection_kwargs)))
         pool.connection_class(**pool.connection_kwargs)  # validates options without a connection
     except (ValueError, TypeError):
         raise BadInput(f"store {safe_url(url)!r}: an option after ? does not fit; {FORMS}") from None
@@ -140,11 +140,11 @@ def _connect(url: str, protocol: int, timeout: float | None, retries: int) -> "r
     return client
 
 
-def _primary(address: Address, options: dict[str, Any], protocol: int) -> Primary:
+def _primary(address: Address, options: dict[str, Any]) -> Primary:
     """Return where the primary of an address is found. `options`: of connections to a server."""
     same = {name: value for name, value in options.items() if name.startswith("ssl_")}
     waits = {"socket_timeout": ASK_SECONDS, "socket_connect_timeout": ASK_SECONDS, "retry": Retry(NoBackoff(), 0)}
-    asked: dict[str, Any] = {**same, **waits, "ssl": address.tls, "protocol": protocol}
+    asked: dict[str, Any] = {**same, **waits, "ssl": address.tls, "protocol": options["protocol"]}
     if address.group == "sentinel":
         return OfSentinels(address, asked)
     login: dict[str, Any] = {name: options[name] for name in ("username", "password") if name in options}
@@ -178,13 +178,13 @@ def primaries(client: "redis.Redis") -> "Iterator[redis.Redis] | None":
     return (redis.Redis(connection_pool=each) for each in pools)
 
 
-def connect(url: str, *, protocol: int = 3, timeout: float | None = TIMEOUT_SECONDS) -> "redis.Redis":
+def connect(url: str, *, timeout: float | None = TIMEOUT_SECONDS) -> "redis.Redis":
     """Return a client of the server at `url` (bytes in, bytes out); nothing is sent before the first command.
 
     `timeout` is the seconds to wait for a reply, None without limit (for commands that block).
     Raises BadInput when `url` is not of a store.
     """
-    return _connect(url, protocol, timeout, RETRIES)
+    return _connect(url, 3, timeout, RETRIES)
 
 
 @contextmanager

@@ -5,15 +5,17 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import redis
 
+from tests.certificates import Certificates
 from tests.conftest import end_with_parent, find_server, socket_directory
 
 DOWN_AFTER_MS = 1_500
@@ -54,6 +56,44 @@ def until(what: Callable[[], Any], seconds: float = 20.0) -> Any:
     raise AssertionError(f"not within {seconds:g} s: {last!r}")
 
 
+@dataclass(frozen=True)
+class Setup:
+    """How all servers of a group run: their program, their certificates, and the password of their default user."""
+
+    program: Sequence[str] = ()
+    """Words that start it; empty for the installed server."""
+    tls: Certificates | None = None
+    password: str = ""
+
+    def options(self, port: int, *, sentinel: bool) -> list[str]:
+        """Return lines of the configuration of a server or Sentinel."""
+        lines = [f"port {port}", "bind 127.0.0.1"]
+        if self.tls is not None:
+            lines[0] = "port 0"
+            lines += [f"tls-port {port}", f"tls-ca-cert-file {self.tls.authority}", "tls-auth-clients no"]
+            lines += [f"tls-cert-file {self.tls.certificate}", f"tls-key-file {self.tls.key}"]
+            lines += ["tls-replication yes", *([] if sentinel else ["tls-cluster yes"])]
+        if self.password:
+            lines += [f"requirepass {self.password}"]
+            lines += [f"sentinel sentinel-pass {self.password}" if sentinel else f"masterauth {self.password}"]
+        return lines
+
+    def client(self, port: int, login: tuple[str, str] | None = None) -> Any:
+        """Return a client of one server, as its default user or another."""
+        user, password = login or (None, self.password or None)
+        tls: dict[str, Any] = {"ssl": True, "ssl_ca_certs": str(self.tls.authority)} if self.tls else {}
+        return redis.Redis(port=port, socket_timeout=2, username=user, password=password, **tls)
+
+    def url(self, kind: str, ports: Iterable[int], path: str = "", login: str = "", **query: object) -> str:
+        """Return the URL of a store; `login` is USER:PASSWORD, else the default user's."""
+        scheme = ("rediss" if self.tls else "redis") + (f"+{kind}" if kind else "")
+        login = login or (f":{self.password}" if self.password else "")
+        if self.tls is not None:
+            query = {"ssl_ca_certs": self.tls.authority, **query}
+        hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+        return f"{scheme}://{login}{'@' * bool(login)}{hosts}{path}{'?' * bool(query)}{urlencode(query)}"
+
+
 @dataclass(eq=False)
 class Server:
     """A server process on a port of this computer."""
@@ -62,27 +102,28 @@ class Server:
     directory: Path
     options: Sequence[str] = ()
     sentinel: bool = False
+    setup: Setup = field(default_factory=Setup)
     login: tuple[str, str] | None = None
-    """User and password of the harness."""
+    """User and password of the harness, where it is not the default user."""
     process: "subprocess.Popen[bytes] | None" = None
 
     client: Any = field(init=False)
     """Of this one server."""
 
     def __post_init__(self) -> None:
-        user, password = self.login or (None, None)
-        self.client = redis.Redis(port=self.port, socket_timeout=2, username=user, password=password)
+        self.client = self.setup.client(self.port, self.login)
 
     def start(self, *more: str) -> "Server":
         """Start the process, with further words on its command line, and wait until it answers."""
-        program = find_server()
-        assert program is not None
+        program = self.setup.program or [found for found in [find_server()] if found]
+        assert program
         folder = self.directory / str(self.port)
         folder.mkdir(exist_ok=True)
         file = folder / "server.conf"
         if not file.exists():
-            file.write_text("".join(f"{line}\n" for line in (f"port {self.port}", f"dir {folder}", *self.options)))
-        command = [program, str(file), *(["--sentinel"] if self.sentinel else []), *more]
+            lines = (*self.setup.options(self.port, sentinel=self.sentinel), f"dir {folder}", *self.options)
+            file.write_text("".join(f"{line}\n" for line in lines))
+        command = [*program, str(file), *(["--sentinel"] if self.sentinel else []), *more]
         with (folder / "log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=end_with_parent)  # noqa: PLW1509
         until(self.client.ping)
@@ -128,15 +169,44 @@ class Server:
 
 
 @dataclass
+class Single:
+    """One server on a port."""
+
+    servers: list[Server]
+
+    def url_of(self, login: str = "", **query: object) -> str:
+        """Return the URL of the store for a user, USER:PASSWORD."""
+        return self.servers[0].setup.url("", [self.servers[0].port], "", login, **query)
+
+
+@contextmanager
+def single(setup: Setup | None = None) -> Iterator[Single]:
+    """Run one server, in memory alone."""
+    server = Server(free_ports(1)[0], socket_directory(), ("save ''", "appendonly no"), setup=setup or Setup())
+    try:
+        yield Single([server.start()])
+    finally:
+        server.kill()
+
+
+@dataclass
 class Sentinels:
     """A primary, its replicas and their Sentinels."""
 
     servers: list[Server]
     sentinels: list[Server]
-    url: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.url = f"redis+sentinel://{','.join(f'127.0.0.1:{each.port}' for each in self.sentinels)}/{PRIMARY}"
+    @property
+    def url(self) -> str:
+        """Return the URL of the store."""
+        return self.url_of()
+
+    def url_of(self, login: str = "", **query: object) -> str:
+        """Return the URL of the store for a user, USER:PASSWORD; `query`: further options."""
+        setup = self.servers[0].setup
+        if setup.password:
+            query = {"sentinel_password": setup.password, **query}
+        return setup.url("sentinel", [each.port for each in self.sentinels], f"/{PRIMARY}", login, **query)
 
     def primary(self) -> Server:
         """Return the server that the Sentinels name."""
@@ -200,6 +270,7 @@ class Sentinels:
 @contextmanager
 def sentinels(
     replicas: int = 2,
+    setup: Setup | None = None,
     *,
     options: Sequence[str] = (),
     of_sentinels: Sequence[str] = (),
@@ -211,22 +282,25 @@ def sentinels(
     `options` and `of_sentinels` are further lines of their configuration, which override the harness's own; the logins
     are those of the harness where the lines require one.
     """
-    directory = socket_directory()
+    directory, setup = socket_directory(), setup or Setup()
     ports = free_ports(replicas + 4)
-    memory = ("save ''", "appendonly no", "repl-diskless-sync-delay 0", "bind 127.0.0.1")
+    memory = ("save ''", "appendonly no", "repl-diskless-sync-delay 0")
     follow = f"replicaof 127.0.0.1 {ports[0]}"
     servers = [
-        Server(port, directory, (*memory, *options, *([follow] if port != ports[0] else [])), login=login)
+        Server(port, directory, (*memory, *options, *([follow] if port != ports[0] else [])), setup=setup, login=login)
         for port in ports[: replicas + 1]
     ]
     watch = (
         f"sentinel monitor {PRIMARY} 127.0.0.1 {ports[0]} 2",
         f"sentinel down-after-milliseconds {PRIMARY} {DOWN_AFTER_MS}",
         f"sentinel failover-timeout {PRIMARY} 5000",
-        "bind 127.0.0.1",
+        *([f"sentinel auth-pass {PRIMARY} {setup.password}"] if setup.password else []),
         *of_sentinels,
     )
-    watchers = [Server(port, directory, watch, sentinel=True, login=sentinel_login) for port in ports[replicas + 1 :]]
+    watchers = [
+        Server(port, directory, watch, sentinel=True, setup=setup, login=sentinel_login)
+        for port in ports[replicas + 1 :]
+    ]
     try:
         for each in servers:
             each.start()
@@ -255,7 +329,11 @@ class Cluster:
     @property
     def url(self) -> str:
         """Return the URL of the store."""
-        return f"redis+cluster://{','.join(f'127.0.0.1:{each.port}' for each in self.servers)}"
+        return self.url_of()
+
+    def url_of(self, login: str = "", **query: object) -> str:
+        """Return the URL of the store for a user, USER:PASSWORD."""
+        return self.servers[0].setup.url("cluster", [each.port for each in self.servers], "", login, **query)
 
     def move(self, slot: int, to: Server, *, atomic: bool) -> None:
         """Move a slot to another node, by Valkey's MIGRATESLOTS or key by key."""
@@ -268,17 +346,21 @@ class Cluster:
             return
         to.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source.port])
         source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[to.port])
+        login = ("AUTH", to.setup.password) if to.setup.password else ()
         while names := source.client.execute_command("CLUSTER", "GETKEYSINSLOT", slot, 100):
             for name in names:
-                source.client.execute_command("MIGRATE", "127.0.0.1", to.port, name, 0, 5_000)
+                source.client.execute_command("MIGRATE", "127.0.0.1", to.port, name, 0, 5_000, *login)
         for each in (to, *self.servers):
             each.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[to.port])
 
     def owner(self, slot: int) -> Server:
         """Return the server that holds a slot."""
         ranges: Any = self.servers[0].client.execute_command("CLUSTER SLOTS")
-        ports = {each["primary"][1] if isinstance(each, dict) else each[2][1]: span for span, each in _spans(ranges)}
-        port = next(port for port, (first, last) in ports.items() if first <= slot <= last)
+        port = next(
+            each["primary"][1] if isinstance(each, dict) else each[2][1]
+            for (first, last), each in _spans(ranges)
+            if first <= slot <= last
+        )
         return next(each for each in self.servers if each.port == port)
 
 
@@ -291,17 +373,17 @@ def _spans(ranges: Any) -> Iterator[tuple[tuple[int, int], Any]]:
 
 
 @contextmanager
-def cluster(primaries: int = 3) -> Iterator[Cluster]:
+def cluster(primaries: int = 3, setup: Setup | None = None) -> Iterator[Cluster]:
     """Run the primaries of a Cluster, in memory alone, with the slots divided among them."""
-    directory = socket_directory()
-    memory = ("save ''", "appendonly no", "bind 127.0.0.1", "cluster-enabled yes", "cluster-node-timeout 2000")
-    servers = [Server(port, directory, memory) for port in free_ports(primaries)]
+    directory, setup = socket_directory(), setup or Setup()
+    memory = ("save ''", "appendonly no", "cluster-enabled yes", "cluster-node-timeout 2000")
+    servers = [Server(port, directory, memory, setup=setup) for port in free_ports(primaries)]
     try:
         for each in servers:
             each.start()
         for number, each in enumerate(servers):
             first, end = SLOTS * number // primaries, SLOTS * (number + 1) // primaries
-            each.client.execute_command("CLUSTER", "ADDSLOTSRANGE", first, end - 1)
+            each.client.execute_command("CLUSTER", "ADDSLOTS", *range(first, end))
             each.client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", number + 1)
             servers[0].client.execute_command("CLUSTER", "MEET", "127.0.0.1", each.port)
         for each in servers:

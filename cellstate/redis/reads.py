@@ -74,12 +74,12 @@ class RedisReads(RedisCuts):
     def account(self) -> str:
         """Return the connection's user of the server if it belongs to a person; "" for the default and for roles."""
         try:
-            name: bytes = self._command(self.client.execute_command, "ACL WHOAMI")
+            name: bytes | str = self._command(self.client.execute_command, "ACL WHOAMI")
         except Unreachable:
             raise
         except StoreError:
             return ""  # the user has no permission
-        user = name.decode()
+        user = name if isinstance(name, str) else name.decode()  # redis-py decodes it with RESP2
         return "" if user in ("default", *(f"omega-{role}" for role in ROLES)) else user
 
     def _lane_rows(self) -> Iterator[bytes]:

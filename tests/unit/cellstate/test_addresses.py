@@ -3,7 +3,9 @@
 import pytest
 import redis
 
+from omega.cellstate import server
 from omega.cellstate.addresses import address_of, safe_url
+from omega.cellstate.connections import Pool
 from omega.cellstate.errors import BadInput
 from omega.cellstate.primaries import OfSentinels
 
@@ -53,6 +55,7 @@ def test_a_cluster() -> None:
         ("unix+cluster:///s", "not a URL of a store"),
         ("redis+more://c1", "not a URL of a store"),
         ("redis+sentinel://s1/main?nonsense=1", "an option after . is unknown"),
+        ("redis+cluster://c1?protocol=4", "the protocol must be 2 or 3"),
     ],
 )
 def test_what_makes_no_sense_is_refused(url: str, reason: str) -> None:
@@ -104,3 +107,13 @@ def test_of_two_sentinels_the_newer_configuration_counts() -> None:
     assert asked(Sentinel(None), Sentinel(1, 4), Sentinel(2, 5)).find() == ("10.0.0.1", 2)
     with pytest.raises(redis.ConnectionError, match=r"no Sentinel knows a primary named 'main' \(s0:26379: does not"):
         asked(Sentinel(None), Sentinel(None)).find()
+
+
+def test_the_protocol_is_an_option() -> None:
+    kept = server.connect("redis+sentinel://s1/main?protocol=2").connection_pool
+    assert kept.connection_kwargs["protocol"] == 2
+    assert isinstance(kept, Pool)
+    assert kept.located is not None
+    primary = kept.located.primary
+    assert isinstance(primary, OfSentinels)
+    assert [each.connection_pool.connection_kwargs["protocol"] for each in primary._sentinels.values()] == [2]

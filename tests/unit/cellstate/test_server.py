@@ -111,7 +111,7 @@ def test_the_three_kinds_of_url_are_understood(url: str, expected: dict[str, obj
 
 
 def test_a_client_without_time_limit_still_limits_connecting() -> None:
-    kept = server.connect("redis://m1", protocol=2, timeout=None).connection_pool.connection_kwargs
+    kept = server.connect("redis://m1?protocol=2", timeout=None).connection_pool.connection_kwargs
     assert (kept["protocol"], kept["socket_timeout"], kept["socket_connect_timeout"]) == (2, None, 5.0)
 
 
