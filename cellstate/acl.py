@@ -39,7 +39,7 @@ _LOADING = "script|load"
 _SETINFO = "client|setinfo"
 _KNOWS_SETINFO = (7, 2)
 """A server before 7.2 fails to start with a rule for ``client|setinfo``."""
-_CONFIRMING = ("set", "wait")
+_CONFIRMING = ("pexpire", "set", "wait")
 """Commands by which replicas confirm a change (cellstate/redis/confirmation.py)."""
 _READS = (
     "multi", "exec", "scan", "type", "exists", "pttl", "get", "hget", "hgetall", "hkeys", "hlen", "hmget", "hscan",

@@ -118,6 +118,12 @@ class _Follows:
             self._located.forget()
             self.disconnect()  # type: ignore[attr-defined]
             raise redis.ConnectionError(f"{self.host}:{self.port} is not the primary: {error}") from error
+        except redis.ResponseError as error:
+            if not str(error).startswith("UNBLOCKED"):
+                raise
+            self._located.forget()  # it became a replica while this connection waited
+            self.disconnect()  # type: ignore[attr-defined]
+            raise redis.ConnectionError(f"{self.host}:{self.port} is not the primary any more: {error}") from error
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             self._located.forget()
             raise

@@ -46,7 +46,7 @@ Redis Cluster.
     operator    hash    index → what operators set of the machine: amounts, and attributes (MessagePack)
     drains      hash    index of a drained machine → deadline of its tasks (ms, the server's clock)
     health      hash    job id → tasks that are ready, or whose end was granted (lua/health.lua)
-    confirmed   string  written before replicas confirm a change (cellstate/redis/confirmation.py); expires
+    confirmed   string  renewed before replicas confirm a change (cellstate/redis/confirmation.py); expires
     settling    string  the highest placement id of a cell just restored: none above it starts; expires
     shards:J    hash    shards of MapReduce job J: counts, workers, finishers; expires
     durations:N string  mean durations of MapReduce jobs named N; expires

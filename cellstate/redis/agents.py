@@ -9,7 +9,7 @@ from omega.cellstate.incarnations import check_member, check_nonce
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
 from omega.cellstate.redis import records
-from omega.cellstate.redis.confirmation import with_confirmation
+from omega.cellstate.redis.confirmation import confirmed
 from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.redis.health_records import read_health
 from omega.cellstate.replies import Heartbeat, Housekept, Membership, executor_of
@@ -120,7 +120,7 @@ class RedisAgents(RedisExecutors):
     def set_deadline(self, machine: int, milliseconds: int | None) -> None:
         key, until = self._prefix + "drains", None if milliseconds is None else self.store_ms() + milliseconds
         call = ("HDEL", key, machine) if until is None else ("HSET", key, machine, until)
-        self._command(with_confirmation, self.client, self._confirmation, call)
+        self._command(confirmed, self.client, self._confirmation, *call)
 
     @override
     def deadlines(self) -> dict[int, int]:

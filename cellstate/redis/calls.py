@@ -13,7 +13,7 @@ from omega.cellstate.durability import Durability
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import check_author
 from omega.cellstate.override import override
-from omega.cellstate.redis.confirmation import UNCONFIRMED, Confirmation, confirmation_of, with_confirmation
+from omega.cellstate.redis.confirmation import UNCONFIRMED, Confirmation, confirmation_of, confirmed
 from omega.cellstate.redis.records import UNREADABLE
 from omega.cellstate.redis.scripts import READING, Script, script
 from omega.cellstate.resources import LARGEST, Dimensions
@@ -175,8 +175,7 @@ class RedisCalls(StoredCell):
     def _evaluate(self, chosen: Script, full: list[str], arguments: Sequence[Any]) -> Any:
         if self._confirmation is None or chosen.name in UNCONFIRMED:
             return self.client.evalsha(chosen.sha, len(full), *full, *arguments)
-        call = "EVALSHA", chosen.sha, len(full), *full, *arguments
-        return with_confirmation(self.client, self._confirmation, call)[0]
+        return confirmed(self.client, self._confirmation, "EVALSHA", chosen.sha, len(full), *full, *arguments)
 
     def _adopt(self, durability: Durability) -> None:
         """Acknowledge changes as the cell requires."""

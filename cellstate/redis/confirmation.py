@@ -4,7 +4,10 @@ WAIT counts the replicas that have the last write of its own connection. A repea
 script returns the reply of the first one, which another connection or process may have sent. On such a connection WAIT
 alone answers at once (Valkey, and Redis from 7.2; older servers take the offset of the last command of any client).
 The small write comes after the effect of the call, whoever caused it, so replicas that have the write have the effect.
-It expires, so that it needs no record in the cell and does not outlive it.
+
+It is the renewed expiry of a key. A server whose memory is full permits that, so that ends of tasks pass (semantics
+13), and it creates no key of a cell that was deleted meanwhile. Where the key is missing, because nothing changed for a
+day, a second round trip sets it.
 """
 
 from collections.abc import Sequence
@@ -27,33 +30,37 @@ UNCONFIRMED = frozenset(
 """Scripts whose effect nobody is told is done: no confirmation follows them. It follows all others."""
 DONE = (b"ok", b"map", b"reduce")
 """First words of the answers of scripts after a change, or a repeated one; all other words refuse the call."""
-KEPT_MS = 60_000
-"""Time after which the small write expires."""
+KEPT_MS = 24 * 3600 * 1000
+"""Time after the last change at which the key expires."""
 
 
-def _packed(words: Sequence[object]) -> bytes:
-    data = [str(word).encode() for word in words]
-    return b"*%d\r\n" % len(data) + b"".join(b"$%d\r\n%b\r\n" % (len(each), each) for each in data)
+def _packed(commands: Sequence[Sequence[object]]) -> bytes:
+    """Return commands in the protocol (RESP)."""
+    parts: list[bytes] = []
+    for command in commands:
+        words = [str(word).encode() for word in command]
+        parts += [b"*%d\r\n" % len(words), *(b"$%d\r\n%b\r\n" % (len(word), word) for word in words)]
+    return b"".join(parts)
 
 
 class Confirmation:
     """The commands that follow a call, and the check of their replies."""
 
-    def __init__(self, cell: str, durability: Durability, *, gone: bool = False) -> None:
-        """`durability`: of the cell; it requires replicas. The written key of one that is `gone` is deleted again."""
+    def __init__(self, cell: str, durability: Durability) -> None:
+        """`durability`: of the cell; it requires replicas."""
         self._cell, self._replicas = cell, durability.replicas
-        key = f"{keys.prefix(cell)}confirmed"
-        self.commands: tuple[tuple[object, ...], ...] = (
-            ("SET", key, "", "PX", KEPT_MS), *([("DEL", key)] if gone else []),
-            ("WAIT", durability.replicas, durability.timeout_ms),
-        )  # fmt: skip
-        self.packed = b"".join(map(_packed, self.commands))
+        self.key = f"{keys.prefix(cell)}confirmed"
+        self.wait: tuple[object, ...] = "WAIT", durability.replicas, durability.timeout_ms
+        self.set: tuple[object, ...] = "SET", self.key, "", "PX", KEPT_MS
+        self.commands: tuple[tuple[object, ...], ...] = ("PEXPIRE", self.key, KEPT_MS), self.wait
+        self.packed, self.packed_anew = _packed(self.commands), _packed((self.set, self.wait))
 
-    def check(self, answer: Any, replies: Sequence[Any]) -> None:
-        """Raise NotReplicated when too few replicas have the change, redis.RedisError for an error of the server.
+    def check(self, answer: Any, replies: Sequence[Any]) -> bool:
+        """Return whether replicas have the change; False: the key is missing and has to be set, before another WAIT.
 
         `answer`: of the call itself. One that asks for further keys, or refuses the call, changed nothing: nothing is
-        confirmed.
+        confirmed. Raises NotReplicated when too few replicas have the change, redis.RedisError for an error of the
+        server.
         """
         for reply in replies:
             if isinstance(reply, Exception):
@@ -61,12 +68,15 @@ class Confirmation:
                     raise redis.ConnectionError("the server became a replica during the call") from reply
                 raise reply
         if isinstance(answer, list) and answer[0] not in DONE:
-            return
+            return True
+        if not replies[0]:
+            return False
         if (count := int(replies[-1])) < self._replicas:
             raise NotReplicated(
                 f"cell {self._cell}: the primary has the change, but {count} of {self._replicas} replicas; "
                 "connect the replicas and repeat the command"
             )
+        return True
 
 
 def confirmation_of(cell: str, durability: Durability) -> Confirmation | None:
@@ -74,26 +84,36 @@ def confirmation_of(cell: str, durability: Durability) -> Confirmation | None:
     return Confirmation(cell, durability) if durability.replicas else None
 
 
-def with_confirmation(client: "redis.Redis", confirmation: Confirmation | None, *calls: Sequence[object]) -> list[Any]:
-    """Send commands, and the confirmation of their effect, in one round trip; return their replies.
+def confirmed(client: "redis.Redis", confirmation: Confirmation | None, *call: object) -> Any:
+    """Send a command, and the confirmation of its effect, in one round trip; return the reply.
 
-    Raises redis.RedisError, also for the first error of a command; NotReplicated.
+    Raises redis.RedisError, NotReplicated.
     """
-    extra = confirmation.commands if confirmation is not None else ()
-    pipe: Any = client.pipeline(transaction=False)
-    with pipe:
-        for call in (*calls, *extra):
-            pipe.execute_command(*call)
-        replies: list[Any] = pipe.execute(raise_on_error=False)
-    for reply in replies[: len(calls)]:
-        if isinstance(reply, Exception):
-            raise reply
-    if confirmation is not None:
-        confirmation.check(replies[len(calls) - 1] if calls else None, replies[len(calls) :])
-    return replies[: len(calls)]
+    if confirmation is None:
+        sent: Any = client
+        return sent.execute_command(*call)
+    answer, *replies = _replies(client, call, *confirmation.commands)
+    if isinstance(answer, Exception):
+        raise answer
+    if not confirmation.check(answer, replies):
+        confirmation.check(answer, _replies(client, confirmation.set, confirmation.wait))
+    return answer
 
 
 def confirm(client: "redis.Redis", cell: str, durability: Durability, *, gone: bool = False) -> None:
-    """Wait until replicas have all changes of a cell before this call. Raises redis.RedisError, NotReplicated."""
-    if durability.replicas:
-        with_confirmation(client, Confirmation(cell, durability, gone=gone))
+    """Wait until replicas have all changes of a cell before this call; one that is `gone` keeps no key.
+
+    Raises redis.RedisError, NotReplicated.
+    """
+    if confirmation := confirmation_of(cell, durability):
+        after = [("DEL", confirmation.key)] if gone else []
+        confirmation.check(None, _replies(client, confirmation.set, *after, confirmation.wait))
+
+
+def _replies(client: "redis.Redis", *commands: Sequence[object]) -> list[Any]:
+    """Send commands in one round trip; return their replies, errors among them."""
+    with client.pipeline(transaction=False) as pipe:
+        sent: Any = pipe
+        for command in commands:
+            sent.execute_command(*command)
+        return list(pipe.execute(raise_on_error=False))

@@ -90,8 +90,9 @@ class Link:
                     continue
                 if isinstance(reply, Exception):
                     raise reply
-                if confirmation is not None:
-                    confirmation.check(reply, confirmed)
+                if confirmation is not None and not confirmation.check(reply, confirmed):
+                    self._connection.send_packed_command([confirmation.packed_anew])
+                    confirmation.check(reply, [self._reply(), self._reply()])
             except (redis.ConnectionError, redis.TimeoutError, OSError):
                 self.close()
                 raise

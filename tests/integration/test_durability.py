@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ from omega.cellstate import connections, server
 from omega.cellstate.acl import line
 from omega.cellstate.audit import verify
 from omega.cellstate.durability import Durability
-from omega.cellstate.errors import NotReplicated, ReadOnly, Unsuitable
+from omega.cellstate.errors import NotReplicated, ReadOnly, StoreFull, Unsuitable
 from omega.cellstate.keys import prefix
 from omega.cellstate.model import JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
@@ -29,7 +30,7 @@ from tests.integration.stage import all_facts, own_server, started_processes, wo
 from tests.server_groups import Sentinels, Server, sentinels, until
 
 pytestmark = pytest.mark.server
-ONE = Durability(1, 300)
+ONE = Durability(1, 500)
 AGAIN = """
 import sys
 from omega.cellstate.errors import OmegaError
@@ -130,6 +131,55 @@ def test_a_commit_is_acknowledged_only_by_replicas(group: Sentinels, cell: Redis
     assert verify(cell).ok
 
 
+def test_the_key_that_a_confirmation_renews_may_be_missing(group: Sentinels, cell: RedisCell) -> None:
+    cell.join("yard", [MachineSpec("m0", (8, 8))], 0)
+    cell.register_executor("yard", "n", 60_000, 0)
+    cell.submit([job("j")], 0, "me")
+    request, key = commit_of(cell.register_scheduler("batch/0", "n", 60_000, 0)), f"{prefix(cell.name)}confirmed"
+    for call in (lambda: cell.submit([job("j")], 0, "me"), lambda: cell.commit(request)):
+        with halted(group):
+            group.primary().client.delete(key)
+            with pytest.raises(NotReplicated):
+                call()
+        group.primary().client.delete(key)
+        call()
+        assert group.primary().client.exists(key)
+
+
+def test_ends_pass_when_memory_is_full(group: Sentinels, cell: RedisCell) -> None:
+    cell.join("yard", [MachineSpec("m0", (8, 8))], 0)
+    cell.register_executor("yard", "n", 60_000, 0)
+    cell.submit([job("j")], 0, "me")
+    assert cell.commit(commit_of(cell.register_scheduler("batch/0", "n", 60_000, 0))).outcomes[0].accepted
+    (run,) = cell.runs([0])
+    admin = group.primary().client
+    admin.config_set("maxmemory", "1mb")
+    try:
+        with pytest.raises(StoreFull):
+            cell.submit([job("k")], 0, "me")
+        assert cell.end([TaskEnd(0, run.placement, EndKind.FINISHED, "*")], 0, "yard") == [3]
+    finally:
+        admin.config_set("maxmemory", 0)
+
+
+def test_a_call_whose_wait_ends_early_is_repeated(group: Sentinels, cell: RedisCell) -> None:
+    """A server that becomes a replica ends all waits; so does CLIENT UNBLOCK, with the same error."""
+    cell.set_durability(Durability(1, 2_000))
+    admin, answers = group.primary().client, list[str]()
+    with halted(group):
+        caller = threading.Thread(target=lambda: answers.append(cell.submit([job("j")], 0, "me")[0].status))
+        caller.start()
+        until(lambda: unblocked(admin))
+    caller.join()
+    assert answers == ["same"]
+
+
+def unblocked(admin: Any) -> bool:
+    """End the wait of a client; return whether there was one."""
+    waiting = [each["id"] for each in admin.client_list() if each["cmd"] == "wait" and "b" in each["flags"]]
+    return any(admin.client_unblock(each, error=True) for each in waiting)
+
+
 def waits(group: Sentinels) -> int:
     """Return how often the primary executed WAIT."""
     stats = group.primary().client.info("commandstats")
@@ -172,6 +222,7 @@ def test_changes_wait_and_nothing_else_does(group: Sentinels, cell: RedisCell) -
     assert not list(group.primary().client.scan_iter(f"{prefix(cell.name)}*"))
 
 
+@pytest.mark.chaos
 def test_processes_repeat_what_replicas_lack(group: Sentinels, cell: RedisCell, tmp_path: Path) -> None:
     SimulatedExecutor(cell, "yard", time.time).join([MachineSpec("m0", (8, 8))])
     members = "batch/0", "simulated/yard"
@@ -194,12 +245,12 @@ def ended(cell: RedisCell, name: str) -> bool:
 
 
 def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: RedisCell, tmp_path: Path) -> None:
-    omega, wanted = Omega(group.url, cell.name), {"mode": "replicas", "replicas": 1, "timeout_ms": 300, "checked": True}
+    omega, wanted = Omega(group.url, cell.name), {"mode": "replicas", "replicas": 1, "timeout_ms": 500, "checked": True}
     assert omega.json("cell", "status")["durability"] == wanted
-    assert "replicas=1,timeout=300ms" in omega.text("cell", "status")
+    assert "replicas=1,timeout=500ms" in omega.text("cell", "status")
     assert omega.json("cell", "create", cell.name)["durability"] == wanted
     assert omega.error("cell", "create", cell.name, "--durability", "none") == (
-        f"cell {cell.name}: has durability replicas=1,timeout=300ms, not none; change it with omega cell durability "
+        f"cell {cell.name}: has durability replicas=1,timeout=500ms, not none; change it with omega cell durability "
         "none"
     )
     file = tmp_path / "job.yaml"

@@ -44,7 +44,7 @@ UNSEEN: list[tuple[str, str]] = [
     (r"shards (key \w+|field \d word \d (changed|moved))", "durations and finishers of shards are kept nowhere else"),
     (r"specs field \d entry (removed|changed|duplicated)", "what a job's author wrote for schedulers and executors"),
     (r"static field 0 entry (changed|moved)", "values of attributes: facts have their number alone"),
-    (r"confirmed .*", "written before replicas confirm a change, and expires: nothing follows from it"),
+    (r"confirmed .*", "renewed before replicas confirm a change, and expires: nothing follows from it"),
     (
         r"meta field (keep_jobs|keep_ms|resources|durability) .*",
         "settings of the cell: nothing follows from them",
