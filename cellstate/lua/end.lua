@@ -5,7 +5,8 @@
 -- ARGV   dims tag at by now | endings
 -- now: the server's time in ms. Equal endings are grouped: their words "how tasks job reason", their number, and
 -- machine and placement of each. how: finished failed retried lost evicted stopped left; tasks: ranges, or "*" for the whole run;
--- job: "-" or their job (needed for the end of lost tasks, 27); reason: "-" for none.
+-- job: "-" or their job (needed for the end of lost tasks, 27); a run of another job has no effect, because a store that
+-- lost versions gives placement ids again (16). reason: "-" for none.
 -- Reply  {"ok", version, count…} with the number of tasks that each ending changed (for an evicted member of a
 --        strict gang the rest of it too, semantics 8), or {"keys", name…}.
 -- Types  as in commit.lua
@@ -31,16 +32,18 @@ do
   end
 end
 load_machines(machines)
-local ids, evicting = {}, false
+local ids, foreign, evicting = {}, {}, false
 for i = 1, #machines do
-  local m, how = M[machines[i]], hows[i]
+  local m, how, job = M[machines[i]], hows[i], jobs_of[i]
   if m then
     local lead = (how == 'left' and ' !' or ' ') .. placed_as[i] .. ':'
     local _, to = find(m.runs, lead, 1, true)
-    if to then ids[#ids + 1] = match(m.runs, '^[^:]+', to + 1) end
+    local id = to and match(m.runs, '^[^:]+', to + 1)
+    ids[#ids + 1] = id
+    foreign[i] = id and job ~= '-' and id ~= job
     evicting = evicting or how == 'evicted'
   end
-  if jobs_of[i] ~= '-' and (how == 'finished' or how == 'failed') then ids[#ids + 1] = jobs_of[i] end
+  if job ~= '-' and (how == 'finished' or how == 'failed') then ids[#ids + 1] = job end
 end
 load_jobs(ids)
 if evicting then load_strict_gangs() end
@@ -50,7 +53,9 @@ lost_at = tonumber(now)
 local counts, any = {}, false
 for i = 1, #machines do
   local m, placement, how, tasks, reason, n = M[machines[i]], placed_as[i], hows[i], parts[i], reasons[i], 0
-  if m and how == 'left' then
+  if foreign[i] then
+    n = 0
+  elseif m and how == 'left' then
     n = acknowledge(m, placement, tasks)
     if n > 0 and not m.touched then
       m.touched = true

@@ -26,7 +26,10 @@ def end_each(ledger: Ledger, endings: Sequence[TaskEnd]) -> list[int]:
     counts = []
     for machine, placement, how, tasks, reason, job_id in endings:
         m, n = ledger.M.get(machine), 0
-        if m and how is EndKind.LEFT:
+        run = m.runs.get(-placement if how is EndKind.LEFT else placement) if m else None
+        if run is not None and job_id not in ("", run[0].job.id):
+            pass  # a store that lost versions gives placement ids again
+        elif m and how is EndKind.LEFT:
             n = acknowledge(ledger, m, placement, part_of(tasks))
             if n:
                 ledger.trail.append(m.index)

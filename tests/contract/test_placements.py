@@ -46,6 +46,25 @@ def test_late_end_of_an_old_placement_has_no_effect(cell: AnyCell, member: Membe
     assert end(cell, 0, new, EndKind.FINISHED) == 1
 
 
+@pytest.mark.parametrize("how", [EndKind.FINISHED, EndKind.FAILED, EndKind.LOST, EndKind.EVICTED, EndKind.LEFT])
+@pytest.mark.parametrize("count", [1, 2], ids=["whole run", "part"])
+def test_the_end_of_another_job_under_the_same_placement_has_no_effect(
+    cell: AnyCell, member: Member, how: EndKind, count: int
+) -> None:
+    """A store that lost versions gives placement ids again: an agent may still have a task of a lost placement."""
+    cell.submit([job("mine", count=count), job("waits")], 0, "ada")
+    member.place("mine", (0, count))
+    placed = placement(cell, "mine")
+    if how is EndKind.LEFT:
+        end(cell, 0, placed, EndKind.EVICTED)
+    before = cell.runs([0])
+    reason = "drain" if how is EndKind.EVICTED else ""
+    assert cell.end([TaskEnd(0, placed, how, "0", reason, "lost")], 1, "e0") == [0]
+    assert cell.runs([0]) == before
+    assert cell.end([TaskEnd(0, placed, how, "0", reason, "mine")], 1, "e0") == [1]
+    assert cell.runs([0]) != before
+
+
 def test_parts_of_a_run_end_once(cell: AnyCell, member: Member) -> None:
     cell.submit([job("a", count=4)], 0, "ada")
     member.place("a", (0, 4))

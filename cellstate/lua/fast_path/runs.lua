@@ -11,7 +11,7 @@ while fast and ARGV[i] do
     n = n + 1
     if from then
       local _, last, id, group, part = find(text, '^([^:]+):(%d+):(%S+)', to + 1)
-      if group ~= '0' or tasks ~= '*' and tasks ~= part then
+      if group ~= '0' or tasks ~= '*' and tasks ~= part or of ~= '-' and of ~= id then
         fast = false
         break
       end
