@@ -1,29 +1,22 @@
 """Failovers of a store with Sentinels under load: what the witnesses had acknowledged, what the next primary has."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import astuple, dataclass, field, fields
-from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
 
 from omega.cellstate.model import Job
 from omega.cellstate.redis import RedisCell
-from omega.client.client import Client
-from omega.live.processes.supervisor import ProcessSupervisor
-from omega.schedulers.sharing import LEASE_MS
-from tests.chaos.book import Account, Book
-from tests.chaos.witnesses import Acknowledged, Commits, Submissions
-from tests.integration.stage import all_facts, check, made_cell, serve, started_processes
+from tests.chaos.load import CELL, SETTLED, Load
+from tests.chaos.witnesses import Acknowledged
+from tests.integration.stage import all_facts
 from tests.server_groups import DOWN_AFTER_MS, Sentinels, Server, until
 
-CELL = "default"
-MEMBERS = (*(f"batch/{number}" for number in range(4)), *(f"agent/{name}" for name in "abc"))
 LAG_SECONDS = 1.0
 """How long a replica is cut off before the primary is killed."""
-SETTLED = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +83,16 @@ class Held:
 
 
 @dataclass
-class Load:
-    """A cell on a store with Sentinels: four schedulers, three agents, and two witnesses that use it all the time."""
+class Failovers:
+    """Failovers of a store with Sentinels under load."""
 
     group: Sentinels
-    cell: RedisCell
-    processes: ProcessSupervisor
-    book: Book
-    client: Submissions
-    commits: Commits
+    load: Load
     rows: list[Row] = field(default_factory=list)
     unplanned: int = 0
     """Failovers that the test did not make."""
     _epoch: int = 0
     _from: float = 0.0
-
-    def work(self, commits: int = 100) -> None:
-        """Return when both witnesses had so many more commits, and some submissions, acknowledged."""
-        placed, sent = len(self.commits.placed), len(self.client.acknowledged)
-        until(lambda: len(self.commits.placed) > placed + commits and len(self.client.acknowledged) > sent + 3, SETTLED)
 
     def fail_over(
         self, lagging: int, rng: Random, *, preferred: bool = False, meanwhile: Callable[[], None] = lambda: None
@@ -144,27 +128,6 @@ class Load:
         self._from, self._epoch = killed, self.group.epoch()
         return row
 
-    def end(self) -> Account:
-        """End the load, submit everything again, as the owners of jobs do, and compare the book with the log."""
-        self.client.close()
-        self.commits.close()
-        with Client(self.group.url, CELL, user="ada") as client:
-            client.submit(*self.client.jobs)
-        until(lambda: not self._unfinished(), SETTLED)
-        assert self.processes.dead() == {}, {each: self.processes.last_words(each) for each in self.processes.dead()}
-        check(self.cell)
-        return self.book.compare(self.cell, self.client.jobs)
-
-    def _unfinished(self) -> list[str]:
-        names = [each.id for each in self.client.jobs]
-        jobs = self.cell.jobs_by_id(names)
-        return [name for name in names if not _ended(jobs.get(name))]
-
-    def repeated(self) -> int:
-        """Return how many tasks ran to their end more than once."""
-        pages = [self.book.page(job.id, task) for job in self.client.jobs for task in range(job.total)]
-        return sum(len(page.ends) > 1 for page in pages)
-
     def settle(self) -> None:
         """Return when work goes on and all servers are in step.
 
@@ -175,7 +138,7 @@ class Load:
             epoch = self.group.epoch()
             self.unplanned += self._epoch not in (0, epoch)
             self._epoch = epoch
-            self.work()
+            self.load.work()
             if self.group.in_step() and self.group.epoch() == epoch:
                 return
 
@@ -183,12 +146,12 @@ class Load:
         self, number: int, lagging: int, killed: float, promoted: float, held: dict[Server, Held], new: Server
     ) -> Row:
         def resumed() -> float:
-            later = (each.at for each in list(self.commits.placed) if each.at > killed + DOWN_AFTER_MS / 2_000)
+            later = (each.at for each in list(self.load.commits.placed) if each.at > killed + DOWN_AFTER_MS / 2_000)
             return next(later, 0.0)
 
         until(resumed, SETTLED)
         kept = held[new]
-        last = max((each.version for each in self.commits.placed if each.at <= killed), default=0)
+        last = max((each.version for each in self.load.commits.placed if each.at <= killed), default=0)
         return Row(
             number,
             lagging,
@@ -207,7 +170,9 @@ class Load:
         since = time.time() - (time.monotonic() - killed)
 
         def first() -> float:
-            facts = [each for each in all_facts(self.cell, version) if each.words[0] == "place" and "batch/" in each.by]
+            facts = [
+                each for each in all_facts(self.load.cell, version) if each.words[0] == "place" and "batch/" in each.by
+            ]
             return min((each.at_ms / 1000 for each in facts if each.at_ms / 1000 > since), default=0.0)
 
         return float(until(first, SETTLED)) - since + killed
@@ -224,11 +189,11 @@ class Load:
                 return [each for each in recent if _stage(jobs.get(each.job)) < least]
 
             offset = int(replica.replication["slave_repl_offset"])
-            commits = self.commits
+            commits = self.load.commits
             return Held(
                 cell.counters()["version"],
                 offset,
-                lacking([*self.client.acknowledged, *commits.submitted], 1),
+                lacking([*self.load.client.acknowledged, *commits.submitted], 1),
                 lacking(commits.placed, 2),
                 lacking(commits.ended, 3),
             )
@@ -239,27 +204,3 @@ def _stage(job: Job | None) -> int:
     if job is None:
         return 0
     return 1 if job.unplaced else 2 if job.placed else 3
-
-
-def _ended(job: Job | None) -> bool:
-    return job is not None and not job.unplaced + job.placed
-
-
-@contextmanager
-def loaded(group: Sentinels, place: Path, seed: str, **settings: Any) -> Iterator[Load]:
-    """Run the load on a store; `settings` are those of the cell."""
-    book = Book.new(place / "book")
-    with (
-        made_cell(group.url, CELL, 1, keep_jobs=200_000, **settings) as cell,
-        started_processes(cell, group.url, place / "logs", *MEMBERS, lease_ms=LEASE_MS) as processes,
-    ):
-        serve(cell)
-        client = Submissions(group.url, CELL, book, Random(f"{seed}/submissions"))
-        load = Load(group, cell, processes, book, client, Commits(group.url, CELL, 0))
-        try:
-            client.start()
-            load.commits.start()
-            yield load
-        finally:
-            client.stop()
-            load.commits.stop()

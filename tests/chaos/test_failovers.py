@@ -16,7 +16,8 @@ from statistics import median
 import pytest
 
 from omega.cellstate.durability import Durability
-from tests.chaos.failovers import Load, loaded, table
+from tests.chaos.failovers import Failovers, table
+from tests.chaos.load import loaded
 from tests.server_groups import sentinels, until
 
 pytestmark = [pytest.mark.server, pytest.mark.chaos]
@@ -32,25 +33,27 @@ def failovers(default: int) -> int:
     return int(os.environ.get("FAILOVERS", str(default)))
 
 
-def report(load: Load, name: str, place: Path) -> None:
+def report(made: Failovers, name: str, place: Path) -> None:
     """Print the table and write it into a file."""
-    text = f"{name}: {len(load.rows)} failovers\n{table(load.rows)}"
+    load = made.load
+    text = f"{name}: {len(made.rows)} failovers\n{table(made.rows)}"
     text += f"{len(load.client.jobs)} jobs, {len(load.commits.placed)} commits; {load.repeated()} tasks ended twice\n"
-    text += f"{load.unplanned} failovers that the test did not make\n"
+    text += f"{made.unplanned} failovers that the test did not make\n"
     text += f"errors of witnesses: {Counter(load.client.errors)} {Counter(load.commits.errors)}\n"
     (place / f"{name}.md").write_text(text)
     sys.stdout.write(f"\n{text}")
 
 
 @contextmanager
-def at_work(replicas: int, place: Path, name: str, durability: Durability | None) -> Iterator[Load]:
+def at_work(replicas: int, place: Path, name: str, durability: Durability | None) -> Iterator[Failovers]:
     """A load on a store with so many replicas; in the end its book is compared, and its table written."""
-    with sentinels(replicas=replicas) as group, loaded(group, place, name, durability=durability) as load:
+    with sentinels(replicas=replicas) as group, loaded(group.url, place, name, durability=durability) as load:
+        made = Failovers(group, load)
         try:
-            yield load
+            yield made
             account = load.end()
         finally:
-            report(load, name, place)
+            report(made, name, place)
         assert account.clean, account
 
 
@@ -58,11 +61,11 @@ def test_without_confirmation_the_loss_is_counted(tmp_path: Path, monkeypatch: p
     """Every third time both replicas were cut off before: nobody has the last second."""
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
     rng = Random("failovers")
-    with at_work(2, tmp_path, "default", None) as load:
+    with at_work(2, tmp_path, "default", None) as made:
         for number in range(failovers(20)):
-            load.fail_over(number % 3, rng)
-        assert all(row.lost and row.versions for row in load.rows if row.lagging == 2)
-        assert median(row.resumed - row.promoted for row in load.rows) <= RESUMED_SECONDS
+            made.fail_over(number % 3, rng)
+        assert all(row.lost and row.versions for row in made.rows if row.lagging == 2)
+        assert median(row.resumed - row.promoted for row in made.rows) <= RESUMED_SECONDS
 
 
 def test_one_confirming_replica_loses_nothing_when_it_is_promoted(
@@ -71,10 +74,10 @@ def test_one_confirming_replica_loses_nothing_when_it_is_promoted(
     """One of two replicas was cut off before; every fourth time the Sentinels are to prefer it, and then they lose."""
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
     rng = Random("replicas=1")
-    with at_work(2, tmp_path, "replicas=1", Durability(1, 1_000)) as load:
+    with at_work(2, tmp_path, "replicas=1", Durability(1, 1_000)) as made:
         for number in range(failovers(12)):
-            load.fail_over(1, rng, preferred=number % 4 == 3)
-        larger = [row for row in load.rows if row.larger]
+            made.fail_over(1, rng, preferred=number % 4 == 3)
+        larger = [row for row in made.rows if row.larger]
         assert larger
         assert all(row.lost == 0 and row.versions == 0 for row in larger)
         assert median(row.resumed - row.promoted for row in larger) <= RESUMED_SECONDS
@@ -84,18 +87,19 @@ def test_two_confirming_replicas_lose_nothing(tmp_path: Path, monkeypatch: pytes
     """Whichever is promoted, also one that was cut off before: then nothing was acknowledged meanwhile."""
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
     rng = Random("replicas=2")
-    with at_work(2, tmp_path, "replicas=2", Durability(2, 1_000)) as load:
+    with at_work(2, tmp_path, "replicas=2", Durability(2, 1_000)) as made:
         for number in range(failovers(8)):
-            load.fail_over(number % 2, rng, preferred=True)
-        assert all(row.lost == 0 and row.versions == 0 for row in load.rows)
-        assert not all(row.larger for row in load.rows), "a replica that was cut off was to be promoted"
+            made.fail_over(number % 2, rng, preferred=True)
+        assert all(row.lost == 0 and row.versions == 0 for row in made.rows)
+        assert not all(row.larger for row in made.rows), "a replica that was cut off was to be promoted"
 
 
 def test_with_one_replica_calls_stay_short_until_the_killed_primary_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMEGA_STATE", str(tmp_path / "state"))
-    with at_work(1, tmp_path, "one replica", Durability(1, 500)) as load:
+    with at_work(1, tmp_path, "one replica", Durability(1, 500)) as made:
+        load = made.load
         placed, sent, errors = load.commits.placed, load.client.acknowledged, load.client.errors
 
         def short() -> None:
@@ -106,6 +110,6 @@ def test_with_one_replica_calls_stay_short_until_the_killed_primary_returns(
 
         for _ in range(2):
             errors.clear()
-            row = load.fail_over(0, Random(0), meanwhile=short)
+            row = made.fail_over(0, Random(0), meanwhile=short)
             assert row.lost == row.versions == 0
             assert row.resumed - row.promoted > SHORT_SECONDS
