@@ -18,8 +18,9 @@ from omega.cli.main import omega as program
 from tests.certificates import Certificates
 from tests.conftest import ROOT
 from tests.integration.stage import until
-from tests.server_groups import Cluster, Sentinels, Setup, Single, cluster, sentinels, single
+from tests.server_groups import Cluster, Sentinels, Single, cluster, sentinels, single
 from tests.server_programs import SOURCES, WITH_TLS, Program
+from tests.server_setup import Setup
 
 PASSWORD = "s3cret"  # noqa: S105
 CELL = "prod"

@@ -180,14 +180,16 @@ def test_sentinels_that_know_no_such_name_are_named(watched: Sentinels) -> None:
 
 
 def test_sentinels_with_the_user_of_the_page() -> None:
-    found = re.search(r"^user omega on >PASSWORD .*$", (ROOT / "docs" / "stores.md").read_text(), re.MULTILINE)
+    found = re.search(
+        r"^user omega-sentinel on >PASSWORD .*$", (ROOT / "docs" / "store-addresses.md").read_text(), re.MULTILINE
+    )
     assert found is not None
     lines = (
         found[0].replace("PASSWORD", "least"), "user admin on >most ~* &* +@all", "user default off",
         "sentinel sentinel-user admin", "sentinel sentinel-pass most",
     )  # fmt: skip
     with sentinels(replicas=1, of_sentinels=lines, sentinel_login=("admin", "most")) as group:
-        url = f"{group.url}?sentinel_username=omega&sentinel_password=least"
+        url = f"{group.url}?sentinel_username=omega-sentinel&sentinel_password=least"
         with closing(created(url)) as cell:
             until(lambda: all(each.client.exists(f"{prefix('default')}meta") for each in group.servers))
             group.fail_over()
@@ -195,7 +197,7 @@ def test_sentinels_with_the_user_of_the_page() -> None:
             assert cell.job("after") is not None
         with pytest.raises(Unreachable, match="no Sentinel knows a primary"):
             listed_once(group.url)
-        with redis.Redis.from_url(f"redis://omega:least@127.0.0.1:{group.sentinels[0].port}") as least:
+        with redis.Redis.from_url(f"redis://omega-sentinel:least@127.0.0.1:{group.sentinels[0].port}") as least:
             for words in (("SENTINEL", "FAILOVER", "omega"), ("SENTINEL", "REMOVE", "omega"), ("INFO",), ("SHUTDOWN",)):
                 with pytest.raises(redis.exceptions.NoPermissionError):
                     least.execute_command(*words)
