@@ -26,8 +26,8 @@ ALLOWED: Mapping[str, tuple[str, ...]] = {
     "executor": (
         *READING, "report_cut", "register_agent", "register_executor", "renew_executor", "deregister_executor",
         "register_scheduler", "renew_scheduler", "deregister_scheduler", "assign_trees", "claim_directory",
-        "claim_shard", "digest", "end", "end_shard", "health", "housekeep", "join", "machine", "online", "progress",
-        "retire", "start", "tail",
+        "claim_shard", "confirm_runs", "digest", "end", "end_shard", "health", "housekeep", "join", "machine", "online",
+        "progress", "retire", "start", "tail",
     ),
     "person": SCRIPTS,
 }  # fmt: skip

@@ -124,7 +124,7 @@ class Sightings:
     The first one is kept for good: it tells a cell that went back from another cell of the same name.
     """
 
-    __slots__ = ("_count", "_first", "_rings", "known", "last")
+    __slots__ = ("_count", "_first", "_rings", "known", "last", "parted")
 
     def __init__(self) -> None:
         """Begin with no version."""
@@ -134,6 +134,8 @@ class Sightings:
         self.last = Position()
         self.known = 0
         """The number of the last cut that the cell reported when this process last compared."""
+        self.parted = False
+        """Whether versions were found lost, until an executor registers again."""
 
     def add(self, position: Position) -> None:
         """Add a version that the store named with its tag; one that is not above the last is not new."""
@@ -201,6 +203,7 @@ class LooksBack(Protocol):
         seen, found = self.sightings, None
         standing = self.standing([seen.last] if seen.last.version else [])
         if standing.first_lost is not None:
+            seen.parted = True
             standing = self.standing(seen.all())
             found = self._part(standing)
         seen.known = standing.cuts if found is None else found.number

@@ -25,6 +25,10 @@ class Fenced(Refused):
     """The scheduler's lease expired or a newer incarnation took its name."""
 
 
+class HistoryCut(Fenced):
+    """The store lost versions of the cell: an executor registers again, and compares what it runs with the cell."""
+
+
 class StoreError(OmegaError):
     """The store cannot serve the request; nothing acknowledged was lost."""
 

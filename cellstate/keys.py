@@ -47,7 +47,8 @@ Redis Cluster.
     drains      hash    index of a drained machine → deadline of its tasks (ms, the server's clock)
     health      hash    job id → tasks that are ready, or whose end was granted (lua/health.lua)
     confirmed   string  renewed before replicas confirm a change (cellstate/redis/confirmation.py); expires
-    settling    string  the highest placement id of a cell just restored: none above it starts; expires
+    settling    string  the highest placement id of a cell just restored or cut: none above it starts; expires
+    unsettled   hash    agents that have not confirmed since a cut what they run (lua/confirm_runs.lua); expires
     shards:J    hash    shards of MapReduce job J: counts, workers, finishers; expires
     durations:N string  mean durations of MapReduce jobs named N; expires
     progress:J  hash    machine → how far the tasks of job J on it have come (lua/progress.lua); expires

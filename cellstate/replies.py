@@ -137,11 +137,15 @@ class CommitRequest:
 
 
 class Heartbeat(NamedTuple):
-    """The answer to a renewal by an agent: the number of agents, its machine's state, the machine's runs."""
+    """The answer to a renewal by an agent: the number of agents, its machine's state, the machine's runs.
+
+    `awaited`: whether the agent is to confirm that it runs only these (`ExecutorStore.confirm_runs`).
+    """
 
     agents: int
     state: MachineState | None
     runs: list[Run]
+    awaited: bool = False
 
 
 def executor_of(agent: str) -> str:

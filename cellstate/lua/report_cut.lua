@@ -1,15 +1,18 @@
 -- Report that the store lost versions of the cell which a process had seen. One report is kept for each cut.
 --
--- KEYS   meta machines changes log cuts
+-- KEYS   meta machines changes log cuts settling unsettled agents executors | box:*
 -- ARGV   dims tag at by now known agreed first_lost seen kept reporters
 -- agreed: the last version that the process and the cell have in common; first_lost: the first one that the process saw and
 -- the cell has not; seen: the last one that it saw; known: the number of the last cut when the process compared before;
 -- kept: maximum number of reports; reporters: maximum number of names in one; now: the server's time in ms.
--- Reply  {"ok", number of the cut, its record}
+-- Reply  {"ok", number of the cut, its record}, or {"keys", name…} with nothing done
 -- Types  cuts: hash, number → "agreed first_lost seen at version name,…"; "last" → number of the newest; "lost" → sum of
---        versions that are surely lost; others as in commit.lua
+--        versions that are surely lost; settling: string; unsettled: hash, executor → ""; both expire; agents, executors:
+--        hash; others as in commit.lua
 -- Rules  semantics 16: reports of one cut overlap, because it lies between what they agree and what they lost; merged in any
---        order they give one record. A repeated call changes nothing (14); begins with HSET (13)
+--        order they give one record. A repeated call changes nothing (14); begins with HSET (13). With the first report
+--        each executor is to compare what it runs with the cell. Until all agents did (confirm_runs.lua), at most for their
+--        longest lease, no newly placed task starts: it may still run where a lost version placed it.
 
 --@include lists listing binary rows named counters announce
 
@@ -29,6 +32,22 @@ for n = last, math.max(tonumber(known), last - kept) + 1, -1 do
 end
 local is_new = not number
 number = number or math.max(last, tonumber(known)) + 1
+
+local members, executors, agents, longest = redis.call('HGETALL', agents_key), {}, {}, 0
+for i = 1, #members, 2 do
+  executors[#executors + 1] = members[i]
+  if sub(members[i], 1, 6) == 'agent/' then
+    agents[#agents + 1], agents[#agents + 2] = members[i], ''
+    longest = math.max(longest, tonumber(match(members[i + 1], '(%d+)$') or 0))
+  end
+end
+local boxes, wanted = {}, {}
+for i, each in ipairs(is_new and fetch(executors_key, executors) or {}) do
+  boxes[i] = 'box:' .. (each or '')
+  if not named[boxes[i]] then wanted[#wanted + 1] = boxes[i] end
+end
+if #wanted > 0 then return answering({ 'keys' }, wanted) end
+
 table.sort(names)
 while #names > tonumber(reporters) do names[#names] = nil end
 local record = format('%d %d %d %s %d %s', agreed, first_lost, seen, at_ms, at_version, concat(names, ','))
@@ -41,5 +60,10 @@ if is_new then
   redis.call('HDEL', cuts_key, format('%d', number - kept))
   facts[1] = format('cut %d %d %d %d', number, agreed, first_lost, seen)
   announce('', at, by)
+  if longest > 0 and redis.call('SET', settling_key, format('%d', meta.placements), 'PX', longest, 'NX') then
+    store(unsettled_key, agents)
+    redis.call('PEXPIRE', unsettled_key, longest)
+  end
+  for _, box in ipairs(boxes) do redis.call('RPUSH', named[box], format('! %d', meta.version)) end
 end
 return { 'ok', number, record }

@@ -216,6 +216,9 @@ class MemoryCell(MemoryQueries):
     def store_older_than(self, milliseconds: int) -> bool:
         return True
 
+    def confirm_runs(self, executor: str) -> None:
+        """Do nothing: no task waits for that here."""
+
     def may_wake(self, members: Iterable[str]) -> None:
         """Do nothing: every scheduler is known here."""
 

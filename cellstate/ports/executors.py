@@ -53,7 +53,14 @@ class ExecutorStore(Housekeeping, JoinMachines, Protocol):
         """
 
     def renew_executor(self, membership: Membership, lease_ms: int, machine: int | None) -> Heartbeat:
-        """Renew an executor's lease and return its machine's runs; Fenced when the lease expired."""
+        """Renew an executor's lease and return its machine's runs; Fenced when the lease expired.
+
+        HistoryCut, here and from `end`, `may_start` and `receive`, once the store is found to have lost versions that
+        this object saw: what the executor runs may be other tasks of the cell. Register again.
+        """
+
+    def confirm_runs(self, executor: str) -> None:
+        """Record that an executor runs only tasks that the cell lists; after a cut new tasks wait for that."""
 
     def deregister_executor(self, membership: Membership, at_ms: int, by: str, *, reaped: bool = True) -> bool:
         """Requeue the tasks of an executor with an expired lease, or, not `reaped`, of one that leaves; idempotent.

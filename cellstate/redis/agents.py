@@ -14,6 +14,7 @@ from omega.cellstate.redis.executors import RedisExecutors
 from omega.cellstate.redis.health_records import read_health
 from omega.cellstate.replies import Heartbeat, Housekept, Membership, executor_of
 from omega.cellstate.task_progress import TaskProgress, pack_progress, unpack_progress
+from omega.cellstate.transaction import Position
 
 TAILS, TAIL_MS = 1_000, 24 * 3600 * 1000
 """Maximum number of outputs kept, and time after the newest at which they, and reports of progress, expire (ms)."""
@@ -37,6 +38,7 @@ class RedisAgents(RedisExecutors):
             raise Duplicate(f"agent {agent}: another one lives under this name; choose another with --name, or stop it")
         if reply[0] == b"machine":
             raise Refused(f"agent {agent}: the machine of this name has another executor; choose another with --name")
+        self._begin_to_execute()
         return Membership(member, int(reply[1]))
 
     @override
@@ -45,9 +47,12 @@ class RedisAgents(RedisExecutors):
         reply = self._run("renew_executor", values, member=membership.member)
         if reply[0] == b"fenced":
             raise Fenced(f"{membership.member}: its lease lapsed; its tasks go elsewhere")
-        _, agents, record, runs = reply
+        self._check_whole(membership.member)
+        _, agents, record, runs, version, tag, awaited = reply
+        self._see(Position(int(version), tag.decode()))
         state = MachineState(records.read_row(record, len(self.dimensions))[2]) if record else None
-        return Heartbeat(int(agents), state, [] if machine is None else records.read_runs(machine, runs.decode()))
+        listed = [] if machine is None else records.read_runs(machine, runs.decode())
+        return Heartbeat(int(agents), state, listed, bool(awaited))
 
     @override
     def read_live_schedulers(self) -> None:
@@ -59,7 +64,9 @@ class RedisAgents(RedisExecutors):
     def may_start(self, asked: Sequence[tuple[int, int]]) -> list[str]:
         """Return for (machine, placement) pairs: ``go``, ``wait`` or ``gone`` (semantics 2)."""
         texts = [f"{machine} {placement}" for machine, placement in asked]
-        return [answer.decode() for answer in self._run("start", {"dims": len(self.dimensions)}, texts)]
+        answers = self._run("start", {"dims": len(self.dimensions)}, texts)
+        self._check_whole("executor")
+        return [answer.decode() for answer in answers]
 
     @override
     def keep_tails(self, tails: Mapping[tuple[str, int, int, str], bytes]) -> None:

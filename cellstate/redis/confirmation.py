@@ -23,7 +23,7 @@ UNCONFIRMED = frozenset(
     {"agreed", "changed_records", "sync", "start",  # read
      "register_scheduler", "register_executor", "register_agent", "renew_scheduler", "renew_executor", "online",
      "deregister_scheduler", "deregister_executor",  # leases: whoever lost one registers again
-     "progress", "tail", "health", "report_cut",  # reports that are repeated while they are true
+     "progress", "tail", "health", "report_cut", "confirm_runs",  # reports that are repeated while they are true
      "attempt", "digest", "epoch", "housekeep", "retire", "settle",  # upkeep that any scheduler repeats
      "create"}  # confirmed once the cell is also in the list of cells
 )  # a table # fmt: skip

@@ -16,19 +16,33 @@ UNNAMED = "client"
 class RedisCuts(RedisCalls):
     """Comparison of what a process saw of a cell with the cell, and the reports of what was lost."""
 
+    _comparing = False
+    """Whether a comparison is in progress, whose own calls may open further connections."""
+
     @override
     def _reopened(self) -> None:
-        opened, self._opened = self._opened, opened_of(self.client)
+        if self._comparing:
+            return
+        opened = opened_of(self.client)
         if not self.sightings.last.version:
+            self._opened = opened
             return
         try:
             self.look_back()
         except Unreachable:
-            self._opened = opened  # the next command compares
-            raise
+            raise  # the next command compares
         except (Refused, StoreError):
-            return  # the next command meets the same
-        self._opened = opened_of(self.client)
+            self._opened = opened  # the next command meets the same
+
+    @override
+    def look_back(self) -> Cut | None:
+        if self._comparing:
+            return None
+        self._comparing = True
+        try:
+            return super().look_back()
+        finally:
+            self._comparing = False
 
     @override
     def report_cut(self, report: Report) -> Cut | None:
@@ -45,6 +59,7 @@ class RedisCuts(RedisCalls):
     def standing(self, positions: Sequence[Position]) -> Standing:
         words = [word for position in positions for word in position]
         _, version, tag, cuts, agreed, lost = self._run("agreed", {}, words)
+        self._opened = opened_of(self.client)  # of connections that are opened later nothing is known
         present = Position(int(version), tag.decode())
         return Standing(present, int(cuts), int(agreed) if agreed else None, int(lost) if lost else None)
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
-from omega.cellstate.errors import Duplicate, Fenced
+from omega.cellstate.errors import Duplicate, Fenced, HistoryCut
 from omega.cellstate.executors import ExecutorRecord, agents_of, is_agent, portions
 from omega.cellstate.incarnations import check_executor, check_nonce
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
+from omega.cellstate.redis.calls import opened_of
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.replies import Membership
 
@@ -16,6 +17,9 @@ _CHUNK = 1_000
 
 class RedisExecutors(RedisReads):
     """Registration of simulated executors, and deregistration of all."""
+
+    _executes = False
+    """Whether an executor registered with this object."""
 
     @override
     def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
@@ -27,9 +31,25 @@ class RedisExecutors(RedisReads):
             self.deregister_executor(Membership(executor, int(reply[1])), at_ms, executor)
         if reply[0] == b"taken":
             raise Duplicate(f"executor {executor}: another one lives under this name; stop it, or choose another name")
+        self._begin_to_execute()
         membership = Membership(executor, int(reply[1]))
         self._bring_up(membership, at_ms)
         return membership
+
+    def _begin_to_execute(self) -> None:
+        """What this object calls from now on is refused once the store lost versions that it saw."""
+        self._executes, self.sightings.parted = True, False
+
+    def _check_whole(self, executor: str) -> None:
+        """Raise HistoryCut when the store lost versions that this executor saw, since it registered."""
+        if self._executes and self._opened != opened_of(self.client):
+            self._reopened()
+        if self._executes and self.sightings.parted:
+            raise HistoryCut(f"{executor}: the store lost versions of cell {self.name}; it registers again")
+
+    @override
+    def confirm_runs(self, executor: str) -> None:
+        self._run("confirm_runs", {"member": executor})
 
     def _bring_up(self, membership: Membership, at_ms: int) -> None:
         offline = [index for index, state in self.machines_of(membership.member) if state is MachineState.OFFLINE]

@@ -30,6 +30,7 @@ from omega.cellstate.redis.task_inspection import (
     read_copied_field,
     read_output_field,
     read_progress_field,
+    read_unsettled_field,
     read_update_field,
 )
 
@@ -155,7 +156,7 @@ FIELDS: Mapping[str, Field] = {
     "specs": _spec, "schedulers": _scheduler, "agents": _agent, "serving": _serving, "stats": _stats, "asleep": _asleep,
     "output": read_output_field, "updates": read_update_field, "copied": read_copied_field,
     "health": read_health_field, "static": read_static_field, "operator": read_operator_field,
-    "shapes": read_shape_field, "directories": read_directory_field, **RECORDS,
+    "unsettled": read_unsettled_field, "shapes": read_shape_field, "directories": read_directory_field, **RECORDS,
 }  # fmt: skip
 """Readers of hashes, one field at a time."""
 

@@ -4,7 +4,7 @@ Sending and receiving are separate, so that a scheduler decides its next transac
 ones. Every script is idempotent: after a lost reply the same call is sent again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import redis
@@ -51,9 +51,12 @@ def bulk_strings(values: Iterable[object]) -> BulkStrings:
 class Link:
     """A connection of `client`'s pool, owned by one thread."""
 
-    def __init__(self, client: "redis.Redis") -> None:
-        """Use the client's connection settings; nothing is opened yet."""
-        self._client = client
+    def __init__(self, client: "redis.Redis", opened: Callable[[], None] = lambda: None) -> None:
+        """Use the client's connection settings; nothing is opened yet.
+
+        `opened` is called before each call, when its connection is open already; it may raise.
+        """
+        self._client, self._opened = client, opened
         self._connection: Any = None
         self._loaded: set[str] = set()
         self._sent: tuple[Script, bytes, Confirmation | None] | None = None
@@ -121,6 +124,7 @@ class Link:
         try:
             if outdated(connection, self._client.connection_pool):
                 renew(connection)
+            self._opened()
             if script.sha not in self._loaded:
                 connection.send_command("SCRIPT", "LOAD", script.text)
                 connection.read_response()

@@ -28,6 +28,12 @@ def read_copied_field(inspection: Inspection, field: str, value: bytes) -> None:
     inspection.copied[field] = value.decode()
 
 
+def read_unsettled_field(_: Inspection, field: str, value: bytes) -> None:
+    """Read the name of an agent that is to confirm what it runs."""
+    if not field.startswith("agent/") or value:
+        raise ValueError("not an agent, and nothing")
+
+
 def read_progress_field(_: Inspection, field: str, value: bytes) -> None:
     """Read how far tasks on a machine have come."""
     if not re.fullmatch(r"0|[1-9]\d*", field):

@@ -16,6 +16,7 @@ from omega.cellstate.redis.scripts import script
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import translate
 from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
+from omega.cellstate.transaction import Position
 
 
 class RedisTasks(RedisExecutors):
@@ -24,7 +25,7 @@ class RedisTasks(RedisExecutors):
     def __init__(self, client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> None:
         """Use the cell `name` over `client`; `url` is for messages."""
         super().__init__(client, name, dimensions, url)
-        self._ends = Link(self.client)
+        self._ends = Link(self.client, lambda: self._check_whole("executor"))
         self._read: dict[int, list[bytes]] = {}
 
     @override
@@ -33,11 +34,16 @@ class RedisTasks(RedisExecutors):
         loses = type(endings) is not FinishedRuns and any(
             ending.how in (EndKind.LOST, EndKind.RETRIED) for ending in endings
         )
+        self._check_whole(by)
         now, counts = self.store_ms() if loses else 0, list[int]()
         for start in range(0, len(endings), MOST_ENDS):
             part = endings[start : start + MOST_ENDS]
-            values = script("end").pack_arguments(self._values(at_ms, by) | {"now": now})
-            counts += map(int, self._send_endings(values, records.write_endings(part))[2:])
+            values = self._values(at_ms, by) | {"now": now}
+            reply = self._send_endings(script("end").pack_arguments(values), records.write_endings(part))
+            ended = list(map(int, reply[2:]))
+            if any(ended):
+                self._see(Position(int(reply[1]), str(values["tag"])))
+            counts += ended
         return counts
 
     def _send_endings(self, values: list[object], packed: BulkStrings) -> list[Any]:
@@ -76,12 +82,17 @@ class RedisTasks(RedisExecutors):
         """
         key = f"{self._prefix}box:{executor}"
         with self.client.pipeline(transaction=False) as pipe:
-            pipe.hget(f"{self._prefix}meta", "schema")
+            pipe.hmget(f"{self._prefix}meta", "schema", "version")
             for entry in self._read.get(executor, ()):
                 pipe.lrem(key, 1, entry)  # type: ignore[arg-type]
             pipe.lrange(key, 0, most - 1)
-            schema, *_, entries = self._command(pipe.execute)
+            pipe.lindex(f"{self._prefix}changes", -1)
+            pipe.hget(f"{self._prefix}meta", "version")
+            (schema, before), *_, entries, latest, version = self._command(pipe.execute)
         self._check_messages(schema)
+        self._check_whole("executor")
+        if latest and before == version:  # else another client wrote in between
+            self._see(Position(int(version), latest[:10].decode()))
         self._read[executor] = entries
         return list(entries)
 

@@ -56,14 +56,14 @@ def test_the_machine_of_another_executor_is_not_taken(cell: AnyCell) -> None:
 
 def test_a_beat_tells_what_is_to_run(cell: AnyCell, member: Member) -> None:
     me = cell.register_agent("h1", "n1", LEASE_MS, 0)
-    assert cell.renew_executor(me, LEASE_MS, None) == (2, None, [])
+    assert cell.renew_executor(me, LEASE_MS, None) == (2, None, [], False)
     engage(cell)
     cell.submit([job("a", count=3)], 0, "ada")
     member.place("a", (index(cell), 3))
     placement = cell.runs([index(cell)])[0].placement
     cell.end([TaskEnd(index(cell), placement, EndKind.EVICTED, "1", "drain")], 0, "ada")
     cell.set_machine_state(index(cell), MachineState.DRAINED, 0, "ada")
-    agents, drained, runs = cell.renew_executor(me, LEASE_MS, index(cell))
+    agents, drained, runs, _ = cell.renew_executor(me, LEASE_MS, index(cell))
     assert (agents, drained) == (2, MachineState.DRAINED)
     assert [(run.job, run.tasks, run.leaving) for run in runs] == [("a", "0,2", False), ("a", "1", True)]
 

@@ -9,10 +9,14 @@ import pytest
 
 from omega.cellstate.audit import verify
 from omega.cellstate.cuts import CUTS_KEPT, Cut, Report, Sightings
+from omega.cellstate.errors import HistoryCut
 from omega.cellstate.memory import MemoryCell
+from omega.cellstate.model import MachineSpec
+from omega.cellstate.redis import RedisCell
+from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
 from omega.queries.event_list import Filter, list_events
-from tests.contract.conftest import AnyCell, Stand, job
+from tests.contract.conftest import AnyCell, Member, Stand, job
 
 
 def copied(cell: AnyCell) -> Callable[[], None]:
@@ -171,3 +175,88 @@ def test_sightings_are_few_and_reach_far_back(number: int) -> None:
     assert Cut(number=1, agreed=1, first_lost=3, seen=5, at_ms=0, version=1, by=()).text.endswith(
         "lost 3 to 4 versions after version 1, up to 5"
     )
+
+
+def test_an_id_that_was_given_again_ends_no_task_of_another_job(cell: AnyCell, member: Member) -> None:
+    """After a cut another task may have the placement id of a lost one, on the same machine (semantics 1, 16)."""
+    machine = cell.machine_index("m0") or 0
+    cell.submit([job("mine", count=2), job("other", count=2)], 0, "ada")
+    member.place("mine", (machine, 2))
+    (run,) = cell.runs([machine])
+    for how in (EndKind.FINISHED, EndKind.FAILED, EndKind.LEFT):
+        for tasks in ("*", "0", "0-1"):
+            assert cell.end([TaskEnd(machine, run.placement, how, tasks, "", "other")], 0, "m0") == [0]
+    cell.end([TaskEnd(machine, run.placement, EndKind.EVICTED, "1", "drain", "mine")], 0, "ada")
+    assert cell.end([TaskEnd(machine, run.placement, EndKind.LEFT, "1", "", "other")], 0, "m0") == [0]
+    assert cell.end([TaskEnd(machine, run.placement, EndKind.LEFT, "1", "", "mine")], 0, "m0") == [1]
+    assert cell.end([TaskEnd(machine, run.placement, EndKind.FINISHED, "0", "", "mine")], 0, "m0") == [1]
+    assert verify(cell).ok
+
+
+@pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
+def test_after_a_cut_new_tasks_start_once_the_agents_confirmed(cell: AnyCell, member: Member) -> None:
+    agents = [cell.register_agent(name, name, 60_000, 0) for name in ("h1", "h2")]
+    machines = [cell.join(agent.member, [MachineSpec(agent.member[6:], (100, 100))], 0)[0] for agent in agents]
+    cell.submit([job("before"), job("after"), job("last")], 0, "ada")
+    member.place("before", (machines[0], 1))
+    cell.report_cut(report(0, 1, 2, 3, "x"))
+    member.place("after", (machines[0], 1))
+    assert [line.partition(" ")[0] for line in cell.receive(cell.executor_number("agent/h1"))][-2:] == ["!", "+"]
+    asked = [(run.machine, run.placement) for run in cell.runs(machines)]
+    assert cell.may_start(asked) == ["go", "wait"]
+    for agent in agents:
+        heartbeat = cell.renew_executor(agent, 60_000, None)
+        assert heartbeat.awaited
+        cell.report_cut(report(0, 1, 2, 4, "y"))  # it adds to the report, and nobody is asked again
+        assert cell.may_start(asked) == ["go", "wait"]
+        cell.confirm_runs(agent.member)
+        cell.confirm_runs(agent.member)
+        heartbeat = cell.renew_executor(agent, 60_000, None)
+        assert not heartbeat.awaited
+    assert cell.may_start(asked) == ["go", "go"]
+    assert verify(cell).ok
+
+
+@pytest.mark.parametrize("make", ["resp3"], indirect=True)
+def test_an_executor_is_refused_once_its_history_is_lost(stand: Stand, store_url: str) -> None:
+    """Whatever it calls first: it must compare what it runs before it reports or starts anything."""
+    cell, member = stand.cell, stand.member()
+    agent = cell.register_agent("h1", "nonce", 60_000, 0)
+    machine = cell.join(agent.member, [MachineSpec("h1", (100, 100))], 0)[0]
+    cell.submit([job("a"), job("b")], 0, "ada")
+    back = copied(cell)
+    member.place("a", (machine, 1))
+    placement = cell.runs([machine])[0].placement
+    own = RedisCell.connect(store_url, cell.name)
+    number = own.executor_number(agent.member)
+
+    def begin() -> None:
+        assert own.register_agent("h1", "nonce", 60_000, 0) == agent
+        own.renew_executor(agent, 60_000, machine)
+
+    def end() -> object:
+        return own.end([TaskEnd(machine, placement, EndKind.FINISHED)], 0, agent.member)
+
+    calls: dict[str, Callable[[], object]] = {
+        "renewal": lambda: own.renew_executor(agent, 60_000, machine),
+        "end": end,
+        "start": lambda: own.may_start([(machine, placement)]),
+        "messages": lambda: own.receive(number),
+    }
+    begin()
+    for call in calls.values():
+        own.look_back()
+        back()
+        Member(cell, "batch/0").place("b", (machine, 1))  # which gets the placement id of the lost one
+        assert cell.runs([machine])[0].placement == placement
+        own.client.connection_pool.disconnect()
+        own._ends.close()
+        with pytest.raises(HistoryCut, match="the store lost versions of cell"):
+            call()
+        with pytest.raises(HistoryCut):
+            end()
+        assert cell.runs([machine])[0].job == "b", "nothing ended"
+        begin()
+        Member(cell, "batch/0").place("a", (machine, 1))
+        own.renew_executor(agent, 60_000, machine)
+    own.close()

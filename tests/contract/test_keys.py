@@ -48,7 +48,6 @@ def used(make: Make) -> RedisStand:
     stand.cell.submit(
         [JobSpec("slow", "slow", "batch", (TaskGroup((1, 1), 1), TaskGroup((1, 1), 0, copies=True)))], 0, "ada"
     )
-    stand.cell.client.set(stand.key("settling"), 0, px=60_000)
     stand.cell.client.set(stand.key("confirmed"), "", px=60_000)
     stand.cell.submit([job("mine", kind="mine", spec={"user": "ada"})], 0, "ada")
     stand.cell.submit([job("waiter", after=(After("mine"),))], 0, "ada")
@@ -58,6 +57,7 @@ def used(make: Make) -> RedisStand:
     digest(stand.cell, 5_000)
     stand.cell.publish_epoch(next_epoch(stand.cell, 5_000), 1_000, 7)
     put(stand.cell, Pool("a"), trees=(PoolTree(), PoolTree("gpu", "has gpu")))
+    stand.cell.register_agent("h", "nonce-h", 60_000, 0)
     stand.cell.report_cut(Report(known=0, agreed=1, first_lost=2, seen=3, by="ada"))
     return stand
 

@@ -225,10 +225,24 @@ class Agent:
             if kept.unlisted or kept.leaving:
                 kept.stop()
         wanted = {key: run for key, run in listed.items() if key not in self.kept}
+        for key in self._ended_before(wanted):
+            del wanted[key]
         self._report()
+        if heartbeat.awaited and not any(kept.unlisted for kept in self.kept.values()):
+            self.cell.confirm_runs(self.executor)
         self._end([key for key, run in wanted.items() if run.leaving], EndKind.LEFT)
         self._begin({key: run for key, run in wanted.items() if not run.leaving})
         return heartbeat
+
+    def _ended_before(self, wanted: Mapping[PlacementKey, Run]) -> list[PlacementKey]:
+        """Take up listed tasks that ended here: the store lost the reports of their ends, so they are repeated (16)."""
+        ended = [key for key in wanted if (self.places.task(key) / "told").exists()]
+        for key in ended:
+            self.kept[key] = Kept(key, self.places.task(key), leaving=wanted[key].leaving)
+        again = {self.places.task(key) for key in ended}
+        if again:
+            self._ended = deque(each for each in self._ended if each[0] not in again)
+        return ended
 
     def _end(self, keys: Sequence[PlacementKey], kind: EndKind, reason: str = "") -> None:
         """Report the end of runs that have no process here: they never started, or have ended."""
@@ -237,7 +251,13 @@ class Agent:
             self.cell.end(ends, self.ms(), self.executor)
 
     def _begin(self, wanted: Mapping[PlacementKey, Run]) -> None:
-        """Start tasks, limited per iteration so that the lease is renewed in time; the next iteration continues."""
+        """Start tasks, limited per iteration so that the lease is renewed in time; the next iteration continues.
+
+        None starts while tasks that the cell does not list still hold room here.
+        """
+        if any(kept.unlisted and kept.lives for kept in self.kept.values()):
+            self.waiting = True
+            return
         runs = dict(islice({run.placement: run for run in wanted.values()}.items(), MOST_ASKED))
         answers = self.cell.may_start([(run.machine, placement) for placement, run in runs.items()]) if runs else []
         answer = dict(zip(runs, answers, strict=True))

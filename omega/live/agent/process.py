@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omega.cellstate.errors import CellGone, Fenced, Refused, StoreError
+from omega.cellstate.errors import CellGone, Fenced, HistoryCut, Refused, StoreError
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.ports import ExecutorStore
 from omega.cellstate.replies import executor_of
@@ -131,7 +131,7 @@ class AgentLoop:
             except (StoreError, Refused, OSError) as error:  # OSError: full disk
                 if not self.away:
                     self.log.warning(_away(error), error=str(error))
-                if isinstance(error, Refused):
+                if isinstance(error, Refused) and not isinstance(error, HistoryCut):
                     self.agent.stop()
                 self.away = True
                 self.wake_up.wait(AWAY_SECONDS)
@@ -152,8 +152,9 @@ class AgentLoop:
             if self.come:
                 self.agent.look()
                 return
-        except Fenced:
-            self.log.warning("fenced", why="its lease lapsed; it registers again")
+        except Fenced as error:
+            lost = isinstance(error, HistoryCut)
+            self.log.warning("fenced", why=str(error) if lost else "its lease lapsed; it registers again")
             self.agent.cell.check_there()
         self.agent.come(self.until_gone)
         self.come = True

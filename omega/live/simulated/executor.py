@@ -226,7 +226,7 @@ class SimulatedExecutor:
             ended = self._end_over(machines, placements) if self._over else 0
             if machines:
                 ended += sum(self.cell.end(FinishedRuns(machines, placements), self._ms(), self.name))
-        except StoreError:
+        except (StoreError, Fenced):
             for entry in ripe:
                 heappush(self._due, entry)
             raise

@@ -56,7 +56,7 @@ UNSEEN: list[tuple[str, str]] = [
     ),
     (r"times .*", "what the clock showed at some versions: it decides only how long finished jobs are kept"),
     (r"housekeeping score .*", "from when housekeeping acts on a job; it acts later or earlier"),
-    (r"settling .*", "how far a restored cell is held back: it expires by itself within a lease"),
+    (r"(settling|unsettled) .*", "how far a restored cell is held back, and for whom: it expires within a lease"),
     (r"log key removed", "a log without entries is one that was trimmed"),
     (r"log basis removed", "what a commit was decided on is kept nowhere else"),
     (r"log settings (removed|changed)", "the facts beside have their numbers and digests"),
@@ -150,7 +150,6 @@ def furnish(town: Town) -> None:
     while digest(cell, cell.store_ms()):
         pass
     cell.report_cut(Report(known=0, agreed=1, first_lost=2, seen=3, by="ada"))
-    town.client.set(town.prefix + "settling", cell.counters()["placements"], px=LEASE_MS)
     town.client.set(town.prefix + "confirmed", "", px=LEASE_MS)
     town.client.hset(town.prefix + "meta", "durability", "replicas=1,timeout=1s")
 
