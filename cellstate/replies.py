@@ -139,13 +139,13 @@ class CommitRequest:
 class Heartbeat(NamedTuple):
     """The answer to a renewal by an agent: the number of agents, its machine's state, the machine's runs.
 
-    `awaited`: whether the agent is to confirm that it runs only these (`ExecutorStore.confirm_runs`).
+    `unsettled`: whether the agent is to confirm that it runs only these (`ExecutorStore.confirm_runs`).
     """
 
     agents: int
     state: MachineState | None
     runs: list[Run]
-    awaited: bool = False
+    unsettled: bool = False
 
 
 def executor_of(agent: str) -> str:

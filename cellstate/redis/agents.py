@@ -48,11 +48,11 @@ class RedisAgents(RedisExecutors):
         if reply[0] == b"fenced":
             raise Fenced(f"{membership.member}: its lease lapsed; its tasks go elsewhere")
         self._check_whole(membership.member)
-        _, agents, record, runs, version, tag, awaited = reply
+        _, agents, record, runs, version, tag, unsettled = reply
         self._see(Position(int(version), tag.decode()))
         state = MachineState(records.read_row(record, len(self.dimensions))[2]) if record else None
         listed = [] if machine is None else records.read_runs(machine, runs.decode())
-        return Heartbeat(int(agents), state, listed, bool(awaited))
+        return Heartbeat(int(agents), state, listed, bool(unsettled))
 
     @override
     def read_live_schedulers(self) -> None:

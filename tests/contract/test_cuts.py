@@ -206,13 +206,13 @@ def test_after_a_cut_new_tasks_start_once_the_agents_confirmed(cell: AnyCell, me
     assert cell.may_start(asked) == ["go", "wait"]
     for agent in agents:
         heartbeat = cell.renew_executor(agent, 60_000, None)
-        assert heartbeat.awaited
+        assert heartbeat.unsettled
         cell.report_cut(report(0, 1, 2, 4, "y"))  # it adds to the report, and nobody is asked again
         assert cell.may_start(asked) == ["go", "wait"]
         cell.confirm_runs(agent.member)
         cell.confirm_runs(agent.member)
         heartbeat = cell.renew_executor(agent, 60_000, None)
-        assert not heartbeat.awaited
+        assert not heartbeat.unsettled
     assert cell.may_start(asked) == ["go", "go"]
     assert verify(cell).ok
 

@@ -228,7 +228,7 @@ class Agent:
         for key in self._ended_before(wanted):
             del wanted[key]
         self._report()
-        if heartbeat.awaited and not any(kept.unlisted for kept in self.kept.values()):
+        if heartbeat.unsettled and not any(kept.unlisted for kept in self.kept.values()):
             self.cell.confirm_runs(self.executor)
         self._end([key for key, run in wanted.items() if run.leaving], EndKind.LEFT)
         self._begin({key: run for key, run in wanted.items() if not run.leaving})
