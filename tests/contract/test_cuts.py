@@ -177,22 +177,6 @@ def test_sightings_are_few_and_reach_far_back(number: int) -> None:
     )
 
 
-def test_an_id_that_was_given_again_ends_no_task_of_another_job(cell: AnyCell, member: Member) -> None:
-    """After a cut another task may have the placement id of a lost one, on the same machine (semantics 1, 16)."""
-    machine = cell.machine_index("m0") or 0
-    cell.submit([job("mine", count=2), job("other", count=2)], 0, "ada")
-    member.place("mine", (machine, 2))
-    (run,) = cell.runs([machine])
-    for how in (EndKind.FINISHED, EndKind.FAILED, EndKind.LEFT):
-        for tasks in ("*", "0", "0-1"):
-            assert cell.end([TaskEnd(machine, run.placement, how, tasks, "", "other")], 0, "m0") == [0]
-    cell.end([TaskEnd(machine, run.placement, EndKind.EVICTED, "1", "drain", "mine")], 0, "ada")
-    assert cell.end([TaskEnd(machine, run.placement, EndKind.LEFT, "1", "", "other")], 0, "m0") == [0]
-    assert cell.end([TaskEnd(machine, run.placement, EndKind.LEFT, "1", "", "mine")], 0, "m0") == [1]
-    assert cell.end([TaskEnd(machine, run.placement, EndKind.FINISHED, "0", "", "mine")], 0, "m0") == [1]
-    assert verify(cell).ok
-
-
 @pytest.mark.parametrize("make", ["fake", "resp2", "resp3"], indirect=True)
 def test_after_a_cut_new_tasks_start_once_the_agents_confirmed(cell: AnyCell, member: Member) -> None:
     agents = [cell.register_agent(name, name, 60_000, 0) for name in ("h1", "h2")]
