@@ -49,7 +49,23 @@ _READS = (
 _DIRECT: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("blmove", "del", "hdel", "hset", "rpush"),
     "executor": ("blmove", "del", "hdel", "hset", "lrem", "rpush"),
-    "person": ("del", "hdel", "hset", "pexpire", "rename", "rpush", "sadd", "set", "srem", "unlink", "xadd", "zadd"),
+    "submitter": ("set",),
+    "person": (
+        "del",
+        "hdel",
+        "hset",
+        "pexpire",
+        "rename",
+        "rpush",
+        "sadd",
+        "set",
+        "srem",
+        "unlink",
+        "unwatch",
+        "watch",
+        "xadd",
+        "zadd",
+    ),
 }
 """Write commands that a role sends outside scripts."""
 _LISTS_CELLS = ("reader", "person")

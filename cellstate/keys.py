@@ -53,6 +53,7 @@ Redis Cluster.
     durations:N string  mean durations of MapReduce jobs named N; expires
     progress:J  hash    machine → how far the tasks of job J on it have come (lua/progress.lua); expires
     copied      hash    id → kind of jobs whose tasks may have copies, from their submission (lua/speculate.lua)
+    chosen:J    string  the cell that ``--cell any`` sends job J to, decided once for all submitters; expires
     directories hash    output directory, percent-encoded → the MapReduce job that it belongs to, and an expiry
 """
 
@@ -65,12 +66,15 @@ OLDEST = 6
 CONVERTERS = dict.fromkeys((2, 4, 5), "633b9d4")
 """Commit that converts cells and backups of a schema before `OLDEST` to `OLDEST`."""
 
-META = frozenset(
-    {"schema", "resources", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations",
-     "keep_jobs", "keep_ms", "lanes", "limits", "ticks", "pools", "tasks_total", "tasks_finished", "tasks_failed",
-     "tasks_stopped", "jobs_held", "jobs_halted", "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped",
-     "jobs_abandoned", "copies", "durability"}
+COUNTERS = frozenset(
+    {"schema", "version", "floor", "placements", "arrivals", "transactions", "jobs", "incarnations", "lanes", "limits",
+     "ticks", "pools", "tasks_total", "tasks_finished", "tasks_failed", "tasks_stopped", "jobs_held", "jobs_halted",
+     "jobs_stopping", "jobs_finished", "jobs_failed", "jobs_stopped", "jobs_abandoned", "copies"}
 )  # fmt: skip
+"""The fields of ``meta`` that the scripts maintain; a new cell begins with its own."""
+SETTINGS = frozenset({"resources", "keep_jobs", "keep_ms", "durability"})
+"""The fields of ``meta`` that a person chooses at a cell's creation; ``omega cell create --like`` copies them all."""
+META = COUNTERS | SETTINGS
 """The fields of ``meta``; all but ``resources``, ``ticks`` and ``durability`` (absent for none) are numbers."""
 
 TYPES = dict(re.findall(r"^    (\w+)(?::\w)? +(hash|list|zset|stream|string) ", __doc__, re.MULTILINE))
@@ -80,6 +84,8 @@ TYPES = dict(re.findall(r"^    (\w+)(?::\w)? +(hash|list|zset|stream|string) ", 
 ROLES = ("reader", "submitter", "scheduler", "executor", "person")
 """Roles of users of a store; that of a role is called ``omega-ROLE`` (cellstate/acl.py)."""
 
+ANY = "any"
+"""No cell has this name: ``--cell any`` lets Omega choose one."""
 CELLS = "omega:cells"
 """The set of cell names on a store; not part of any cell."""
 

@@ -90,8 +90,10 @@ class OfSlot:
                 continue
             known = [owner for _, _, owner in owners]
             self._nodes = list(dict.fromkeys([node, *known, *self._nodes]))
+            if self._slot is None and known:
+                return node if node in known else known[0]  # another primary may be away
             for first, last, owner in owners:
-                if self._slot is None or first <= self._slot <= last:
+                if self._slot is not None and first <= self._slot <= last:
                     return owner
             wrong = f"no node holds slot {self._slot}"
         raise redis.ConnectionError(f"the Cluster has no primary for it ({wrong})")
@@ -104,10 +106,14 @@ class OfSlot:
         """Do nothing: connections last for one question."""
 
     def primaries(self) -> list[Node]:
-        """Return all primaries."""
+        """Return all primaries. Raises redis.ConnectionError."""
+        return list(dict.fromkeys(owner for _, _, owner in self.spans()))
+
+    def spans(self) -> list[tuple[int, int, Node]]:
+        """Return first and last slot of each range, and its primary. Raises redis.ConnectionError."""
         for node in list(self._nodes):
             try:
-                return list(dict.fromkeys(owner for _, _, owner in self._owners(node)))
+                return self._owners(node)
             except (redis.ConnectionError, redis.TimeoutError, OSError):
                 continue
         raise redis.ConnectionError("no node of the Cluster answers")

@@ -178,13 +178,14 @@ def primaries(client: "redis.Redis") -> "Iterator[redis.Redis] | None":
     return (redis.Redis(connection_pool=each) for each in pools)
 
 
-def connect(url: str, *, timeout: float | None = TIMEOUT_SECONDS) -> "redis.Redis":
+def connect(url: str, *, timeout: float | None = TIMEOUT_SECONDS, patient: bool = True) -> "redis.Redis":
     """Return a client of the server at `url` (bytes in, bytes out); nothing is sent before the first command.
 
-    `timeout` is the seconds to wait for a reply, None without limit (for commands that block).
+    `timeout` is the seconds to wait for a reply, None without limit (for commands that block). A client that is not
+    `patient` sends a command once, for callers that go on with other servers.
     Raises BadInput when `url` is not of a store.
     """
-    return _connect(url, 3, timeout, RETRIES)
+    return _connect(url, 3, timeout, RETRIES if patient else 0)
 
 
 @contextmanager

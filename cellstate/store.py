@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from omega.cellstate.redis import RedisCell, cells, check_name
+from omega.cellstate.redis.cell_names import answering, shards
 from omega.cellstate.redis.opening import KEEP_JOBS, KEEP_MS
 from omega.cellstate.resources import Dimensions
 
@@ -12,12 +13,27 @@ if TYPE_CHECKING:
     from omega.cellstate.durability import Durability
     from omega.cellstate.ports import StoredCell  # not imported when a command runs
 
-__all__ = ["cells", "check_name", "connect_cell", "create_cell", "open_cell", "unread_cell"]
+__all__ = [
+    "answering",
+    "cells",
+    "check_name",
+    "connect_cell",
+    "create_cell",
+    "create_like",
+    "open_cell",
+    "shards",
+    "unread_cell",
+]
 
 
-def connect_cell(url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False) -> "StoredCell":
-    """Open the cell `name` on the store at `url` with connections of its own; see `open_cell`."""
-    return RedisCell.connect(url, name, timeout=timeout, any_schema=any_schema)
+def connect_cell(
+    url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False, patient: bool = True
+) -> "StoredCell":  # fmt: skip
+    """Open the cell `name` on the store at `url` with connections of its own; see `open_cell`.
+
+    Without `patient` each call is sent once: it fails at once while no server is the primary.
+    """
+    return RedisCell.connect(url, name, timeout=timeout, any_schema=any_schema, patient=patient)
 
 
 def open_cell(client: "redis.Redis", name: str, url: str = "", *, any_schema: bool = False) -> "StoredCell":
@@ -41,6 +57,17 @@ def create_cell(
     return RedisCell.create(
         client, name, dimensions, keep_jobs=keep_jobs, keep_ms=keep_ms, durability=durability, url=url
     )
+
+
+def create_like(url: str, name: str, at_ms: int, by: str, *, like: str) -> "tuple[StoredCell, bool]":
+    """Create a cell with the settings of the cell `like`, whole or not at all; return it, and whether it is new.
+
+    An existing cell with the same settings is opened. Raises Refused when there is no cell `like`, or the new one
+    exists with other settings; Unsuitable for a cell of another schema.
+    """
+    from omega.cellstate.redis.likeness import create_like as create  # noqa: PLC0415 - few commands need it
+
+    return create(url, name, at_ms, by, like=like)
 
 
 def unread_cell(client: "redis.Redis", name: str, dimensions: Dimensions, url: str = "") -> "StoredCell":

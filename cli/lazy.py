@@ -172,7 +172,8 @@ def _remember_store(ctx: click.Context, parameter: click.Parameter, value: str |
         render.warning("--store: its password is visible in the process list; use --store-file")
 
 
-def _cells(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+def cells_completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Complete names of cells."""
     from omega.cli.completion import complete_cells
 
     return complete_cells(ctx, parameter, incomplete)
@@ -204,7 +205,7 @@ def common_options() -> list[CommonOption]:
             "cell_name",
             metavar="NAME",
             callback=_remember,
-            shell_complete=_cells,
+            shell_complete=cells_completed,
             help="Name of the cell (default: OMEGA_CELL, else the cell named default, else the only one).",
         ),
         CommonOption(

@@ -1,13 +1,15 @@
 """The cells of a store: a set on one server; on a Cluster, which has no key on all nodes, those on each primary."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import redis
 
 from omega.cellstate import keys
-from omega.cellstate.addresses import safe_url
+from omega.cellstate.addresses import Node, safe_url
 from omega.cellstate.errors import Forbidden
+from omega.cellstate.primaries import slot_of
 from omega.cellstate.server import primaries, translate
 
 
@@ -35,6 +37,63 @@ def cells(client: "redis.Redis", url: str = "") -> list[str]:
             raise Forbidden(f"{where} lists its cells for readers and persons only; name yours with --cell") from error
         raise translated from error
     return sorted(name.decode() for name in names)
+
+
+def answering(client: "redis.Redis", url: str = "") -> tuple[list[str], dict[str, str]]:
+    """Return the cells on the primaries that answer, and by ``HOST:PORT`` the errors of the others of a Cluster.
+
+    Raises as `cells` when no primary answers.
+    """
+    try:
+        servers = primaries(client)
+    except (redis.RedisError, OSError) as error:
+        raise translate(error, url) from error
+    if servers is None:
+        return cells(client, url), {}
+    names, wrong = set[bytes](), dict[str, str]()
+    for each in servers:
+        try:
+            names.update(_on_all(iter((each,))))
+        except (redis.RedisError, OSError) as error:
+            host, port = _node(each)
+            wrong[f"{host}:{port}"] = str(translate(error, ""))
+    return sorted(name.decode() for name in names), wrong
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """The primaries of a Cluster: the slots that each holds, and its cells."""
+
+    spans: Sequence[tuple[int, int, Node]]
+    cells: Mapping[Node, Sequence[str]]
+
+    def of(self, name: str) -> Node | None:
+        """Return the primary on which a cell of this name lies; None while its slot has none."""
+        slot = slot_of(keys.prefix(name))
+        return next((node for first, last, node in self.spans if first <= slot <= last), None)
+
+    def load(self, name: str) -> tuple[int, int]:
+        """Return how many other cells lie on the primary of this name, and on the one with the fewest."""
+        there = {node: [each for each in cells if each != name] for node, cells in self.cells.items()}
+        own = self.of(name)
+        return len(there[own]) if own in there else 0, min(map(len, there.values()), default=0)
+
+
+def shards(client: "redis.Redis", url: str = "") -> Shards | None:
+    """Return the primaries of a Cluster with their cells; None for another store. Raises as `cells`."""
+    try:
+        servers = primaries(client)
+        if servers is None:
+            return None
+        names = {_node(each): sorted(name.decode() for name in _on_all(iter((each,)))) for each in servers}
+        return Shards(client.connection_pool.located.primary.spans(), names)  # type: ignore[attr-defined]
+    except (redis.RedisError, OSError) as error:
+        raise translate(error, url) from error
+
+
+def _node(client: "redis.Redis") -> Node:
+    options = client.connection_pool.connection_kwargs
+    return str(options["host"]), int(options["port"])
 
 
 def _on_all(servers: Iterator["redis.Redis"]) -> Iterator[bytes]:

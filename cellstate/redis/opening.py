@@ -28,6 +28,8 @@ def check_name(name: str) -> str:
     """Return the name of a cell. Raises BadInput when it is invalid."""
     if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
         raise BadInput(f"cell name {name!r}: use letters, digits, . _ -")
+    if name == keys.ANY:
+        raise BadInput(f"cell name {name!r}: --cell {name} stands for all cells; choose another name")
     return name
 
 
@@ -157,10 +159,10 @@ class RedisOpening(RedisCalls):
 
     @classmethod
     def connect(
-        cls, url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False
+        cls, url: str, name: str, *, timeout: float | None = 5.0, any_schema: bool = False, patient: bool = True
     ) -> Self:  # fmt: skip
-        """Open the cell `name` on the store at `url`; see `open`."""
-        client = connect(url, timeout=timeout)
+        """Open the cell `name` on the store at `url`; see `open`, and for `patient` `server.connect`."""
+        client = connect(url, timeout=timeout, patient=patient)
         try:
             return cls.open(client, name, url, any_schema=any_schema)
         except BaseException:

@@ -1,7 +1,9 @@
 """``omega cell create`` and ``delete``."""
 
 import sys
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,19 +12,27 @@ from omega.cellstate.errors import Refused
 from omega.cellstate.resources import Dimensions
 from omega.cli import render, units
 from omega.cli.app import App
+from omega.cli.lazy import cells_completed
 from omega.cli.machine.simulate import lives, note_offline
 from omega.cli.options import amount_options, named
 from omega.live.simulated import DEFAULT_EXECUTOR
 from omega.queries.cells import contents, durability_json, durability_text
 
+if TYPE_CHECKING:
+    from omega.cellstate.model import MachineSpec
+    from omega.cellstate.ports import StoredCell
+    from omega.many_cells.new_cell import Spread
+
 JOIN_CHUNK = 1_000
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", required=False)
+@click.option("--resources", metavar="NAMES", help="Names of the resources (default: cpu,memory).")
 @click.option(
-    "--resources", default="cpu,memory", metavar="NAMES", help="Names of the resources (default: cpu,memory)."
-)
+    "--like", metavar="CELL", shell_complete=cells_completed,
+    help="Copy the settings of CELL: resources, retention, durability, limits of kinds, pools.",
+)  # fmt: skip
 @click.option(
     "--machines", default=0, type=click.IntRange(0, 10**6), metavar="N", help="Number of machines to add: m0, m1, …"
 )
@@ -35,43 +45,110 @@ JOIN_CHUNK = 1_000
 )
 @click.pass_obj
 def create(
-    app: App, /, name: str, resources: str, machines: int, durability: str | None, **amounts_of_each: Any
+    app: App,
+    /,
+    *,
+    name: str | None,
+    resources: str | None,
+    like: str | None,
+    machines: int,
+    durability: str | None,
+    **amounts_of_each: Any,
 ) -> None:
-    """Create the cell NAME, optionally with machines. An existing cell with the same resources is left unchanged."""
-    from omega.cellstate.model import MachineSpec
-    from omega.cellstate.server import connect
-    from omega.cellstate.store import create_cell
+    """Create the cell NAME, optionally with machines. An existing cell with the same resources is left unchanged.
 
-    dimensions = Dimensions(tuple(word.strip() for word in resources.split(",")))
+    With --like, machines and jobs of CELL are not copied, and NAME may be left out: CELL-2, CELL-3 and so on is then
+    chosen. On a Redis Cluster the name decides on the shard; a chosen name lies on a shard with the fewest cells.
+    """
+    from omega.cellstate.model import MachineSpec
+
     amounts = named(**amounts_of_each)
     wanted = None if durability is None else Durability.parse(durability)
+    if name is None and like is None:
+        raise click.UsageError("missing NAME: omega cell create NAME, or --like CELL")
+    if like is not None and (resources is not None or wanted is not None):
+        raise click.UsageError("--like copies resources and durability; leave out --resources and --durability")
     if machines and not amounts:
         raise click.UsageError("--machines needs the amounts of each machine, such as --cpu 16 --memory 64Gi")
     if amounts and not machines:
         raise click.UsageError("amounts need a number of machines; add --machines N")
+    names = ("cpu,memory" if resources is None else resources).split(",")
+    dimensions = Dimensions(tuple(word.strip() for word in names)) if like is None else app.open(like).dimensions
     capacity = dimensions.parse_capacity(amounts)
+    if like is None:
+        cell, fresh = _created(app, str(name), dimensions, wanted)
+    else:
+        cell, fresh = _created_like(app, name, like)
+    _add(app, cell, [MachineSpec(f"m{i}", capacity) for i in range(machines)])
+    lies = _spread(app, cell.name)
+    if app.as_json:
+        document = {"cell": cell.name, "created": fresh, "resources": list(cell.dimensions.names), "machines": machines}
+        more = ({"like": like} if like is not None else {}) | durability_json(cell)
+        render.document(document | more | ({} if lies is None else {"shard": asdict(lies)}))
+        return
+    _say(cell, fresh, like, machines, capacity, lies)
+    if machines and not lives(cell, DEFAULT_EXECUTOR):
+        note_offline(DEFAULT_EXECUTOR)
+
+
+def _created(app: App, name: str, dimensions: Dimensions, wanted: Durability | None) -> "tuple[StoredCell, bool]":
+    """Return the cell, and whether it is new."""
+    from omega.cellstate.server import connect
+    from omega.cellstate.store import create_cell
+
     there = name in app.cells()
-    cell = app.closing(create_cell(connect(app.url), name, dimensions, durability=wanted, url=app.url))
-    specs = [MachineSpec(f"m{i}", capacity) for i in range(machines)]
+    return app.closing(create_cell(connect(app.url), name, dimensions, durability=wanted, url=app.url)), not there
+
+
+def _created_like(app: App, name: str | None, like: str) -> "tuple[StoredCell, bool]":
+    """Return the cell, and whether it is new."""
+    from omega.cellstate.store import create_like
+    from omega.many_cells.new_cell import create_next
+
+    if name is None:
+        return app.closing(create_next(app.url, like, app.now_ms(), app.by)), True
+    cell, fresh = create_like(app.url, name, app.now_ms(), app.by, like=like)
+    return app.closing(cell), fresh
+
+
+def _add(app: App, cell: "StoredCell", specs: "Sequence[MachineSpec]") -> None:
     with render.progress(quiet=app.as_json) as bars:
-        bar = bars.add_task("machines", total=machines or None, more="", visible=machines > JOIN_CHUNK)
-        for start in range(0, machines, JOIN_CHUNK):
+        bar = bars.add_task("machines", total=len(specs) or None, more="", visible=len(specs) > JOIN_CHUNK)
+        for start in range(0, len(specs), JOIN_CHUNK):
             joined = cell.join(DEFAULT_EXECUTOR, specs[start : start + JOIN_CHUNK], app.now_ms())
             bars.advance(bar, len(joined))
-    if app.as_json:
-        document = {"cell": name, "created": not there, "resources": list(dimensions.names), "machines": machines}
-        render.document(document | durability_json(cell))
-        return
-    said = [f"cell {name} {'already exists' if there else 'created'}", ", ".join(dimensions.names)]
+
+
+def _spread(app: App, name: str) -> "Spread | None":
+    """Return where a cell lies on a Cluster; None elsewhere."""
+    if app.store is None or "+cluster:" not in app.store:
+        return None
+    from omega.many_cells.new_cell import look, spread
+
+    return spread(look(app.url)[1], name)
+
+
+def _say(
+    cell: "StoredCell", fresh: bool, like: str | None, machines: int, capacity: Sequence[int], lies: "Spread | None"
+) -> None:
+    said = [f"cell {cell.name} {'created' if fresh else 'already exists'}", ", ".join(cell.dimensions.names)]
     if cell.durability != Durability():
         said.append(durability_text(cell))
+    if like is not None:
+        pools, limits = len(cell.pools().pools), len(cell.limited_kinds())
+        said.append(f"like {like}: {units.count(pools, 'pool')}, limits of {units.count(limits, 'kind')}")
     if machines:
         total = [machines * each for each in capacity]
         said.append(units.count(machines, "machine"))
-        said += [f"{units.amount(n, v)} {n}" for n, v in zip(dimensions.names, total, strict=True) if v]
+        said += [f"{units.amount(n, v)} {n}" for n, v in zip(cell.dimensions.names, total, strict=True) if v]
+    if lies is not None:
+        said.append(f"on shard {lies.primary}")
     render.line(" · ".join(said))
-    if machines and not lives(cell, DEFAULT_EXECUTOR):
-        note_offline(DEFAULT_EXECUTOR)
+    if lies is not None and lies.better is not None:
+        render.warning(
+            f"cell {cell.name}: its shard has {units.count(lies.others, 'other cell')}, another one {lies.fewest}; the "
+            f"name decides, for example {lies.better} lies there"
+        )
 
 
 @click.command()

@@ -31,6 +31,7 @@ SCHEDULERS = {"scheduler run", "demo"}
 WORDS = {"names": "m1", "changes": "a=b", "value": "2", "words": "3"}
 OPTIONS = {
     "store backup": ["--force"],
+    "cell create": ["c"],
     "machine resize": ["--cpu", "1"],
     "machine add": ["--cpu", "1"],
     "job run": ["--", "true"],
