@@ -20,7 +20,7 @@ from omega.cellstate.memory.executors import (
 )
 from omega.cellstate.memory.health import report_health
 from omega.cellstate.memory.housekeeping import housekeep
-from omega.cellstate.memory.jobs import gate, hold, note_attempts, release, resize, stop, submit
+from omega.cellstate.memory.jobs import claim_jobs, gate, hold, note_attempts, release, resize, stop, submit
 from omega.cellstate.memory.ledger import Ledger
 from omega.cellstate.memory.limits import set_limits
 from omega.cellstate.memory.log_entries import write
@@ -157,6 +157,7 @@ class MemoryCell(MemoryQueries):
     # Jobs
 
     submit = over_ledger(submit)
+    claim_jobs = over_ledger(claim_jobs)
     stop = over_ledger(stop)
     note_attempts = over_ledger(note_attempts)
     hold = over_ledger(hold)

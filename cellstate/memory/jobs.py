@@ -39,6 +39,11 @@ from omega.cellstate.resources import LARGEST, MOST_TOGETHER, largest_sum
 from omega.cellstate.task_ends import EndKind
 
 
+def claim_jobs(ledger: Ledger, ids: Sequence[str], name: str, *, expire_ms: int) -> list[str]:
+    """Decide that jobs go to a cell; return the cell of each. Without a clock no decision expires."""
+    return [ledger.chosen.setdefault(job_id, name) if expire_ms else name for job_id in ids]
+
+
 def submit(ledger: Ledger, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:
     """Submit jobs; a job already stored under its id changes nothing."""
     check_author(by)

@@ -108,6 +108,8 @@ class Ledger:
         # Shards of MapReduce jobs, by job; mean durations, by the name of a job.
         self.tables: dict[str, ShardTable] = {}
         self.learnt: dict[str, ShardDurations] = {}
+        # The cells that jobs were sent to, by job.
+        self.chosen: dict[str, str] = {}
         # The jobs to which output directories belong, and whether these were submitted.
         self.directories: dict[str, tuple[str, bool]] = {}
         # The settings of pools; 0 without pools, 1 when there are some, 2 when some carry limits or lend in part.

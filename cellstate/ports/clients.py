@@ -8,6 +8,7 @@ from omega.cellstate.model import Job, JobSpec, MachineState, TaskGroup
 from omega.cellstate.ports.parts import (
     ChangeTotals,
     ClaimDirectories,
+    ClaimJobs,
     DrainDeadlines,
     EndTasks,
     JoinMachines,
@@ -19,7 +20,7 @@ from omega.cellstate.ports.queries import Queries
 from omega.cellstate.replies import Submitted
 
 
-class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, ClaimDirectories, SetLimits, SetPools, Protocol):
+class JobStore(Queries, EndTasks, StopJobs, ChangeTotals, ClaimDirectories, ClaimJobs, SetLimits, SetPools, Protocol):
     """The port of clients and commands that change jobs, their limits and pools."""
 
     def submit(self, jobs: Sequence[JobSpec], at_ms: int, by: str, *, held: bool = False) -> list[Submitted]:

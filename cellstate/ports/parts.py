@@ -33,6 +33,16 @@ class ClaimDirectories(Protocol):
         """Return the claimed directories and the ids of their jobs, which may have ended."""
 
 
+class ClaimJobs(Protocol):
+    """Jobs that may go to one of several cells: one of these cells holds the decision about each."""
+
+    def claim_jobs(self, ids: Sequence[str], name: str, *, expire_ms: int) -> list[str]:
+        """Decide that jobs go to the cell `name`; return the cell of each, another one if that was decided before.
+
+        A decision ends after `expire_ms` milliseconds by the server's clock.
+        """
+
+
 class JoinMachines(Protocol):
     """Machines enter a cell: with their executor, or added by an operator."""
 

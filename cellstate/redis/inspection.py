@@ -7,7 +7,7 @@ whole key. A key without one is reported as a key that no cell has.
 import re
 import struct
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import cast
 
 from omega.cellstate import keys
 from omega.cellstate.incarnations import check_executor, check_member
@@ -20,11 +20,11 @@ from omega.cellstate.ranges import spans
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.calls import Arguments
 from omega.cellstate.redis.digest_inspection import RECORDS
+from omega.cellstate.redis.expiring_inspection import ExpiringInspection
 from omega.cellstate.redis.health_records import read_health_field
 from omega.cellstate.redis.machine_inspection import read_operator_field, read_shape_field, read_static_field
 from omega.cellstate.redis.meta_inspection import read_meta_field
 from omega.cellstate.redis.pool_inspection import read_pool_field
-from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.redis.shard_records import contradiction, read_directory_field
 from omega.cellstate.redis.task_inspection import (
     read_copied_field,
@@ -164,7 +164,7 @@ READ_ELSEWHERE = frozenset({"jobnames", "kinds", "log"})
 """Keys that only the state of the cell and its log consist of (cellstate/audit/reading.py)."""
 
 
-class RedisInspection(RedisReads):
+class RedisInspection(ExpiringInspection):
     """The reads of `Audited.inspect` on a server."""
 
     @override
@@ -383,9 +383,3 @@ class RedisInspection(RedisReads):
     def _inspect_progress(self, inspection: Inspection, job: str) -> None:
         self._inspect_hash(inspection, f"progress:{job}", read_progress_field)
         _want(self._command(self.client.pttl, f"{self._prefix}progress:{job}") != -1, "never expires")
-
-    def _inspect_durations(self, _: Inspection, name: str) -> None:
-        value: Any = self._command(self.client.get, f"{self._prefix}durations:{name}")
-        words = [0, 0, 0] if value is None else [_number(word) for word in value.split(b" ")]
-        _want(len(words) == 3, f"{value!r} is not three numbers")
-        _want(self._command(self.client.pttl, f"{self._prefix}durations:{name}") != -1, "never expires")

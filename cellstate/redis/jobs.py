@@ -21,6 +21,7 @@ from omega.cellstate.model import (
 from omega.cellstate.override import override
 from omega.cellstate.plain_text import check_texts, plain_reason
 from omega.cellstate.redis import job_records, records
+from omega.cellstate.redis.confirmation import with_confirmation
 from omega.cellstate.redis.pages import RedisPages
 from omega.cellstate.refusals import refusal
 from omega.cellstate.replies import Budget, Original, Submitted
@@ -61,6 +62,13 @@ class RedisJobs(RedisPages):
         if any(answer.status == "new" for answer in answers):
             self._see(Position(int(reply[1]), str(values["tag"])))
         return answers
+
+    @override
+    def claim_jobs(self, ids: Sequence[str], name: str, *, expire_ms: int) -> list[str]:
+        places = [f"{self._prefix}chosen:{job_id}" for job_id in ids]
+        calls = [call for key in places for call in (("SET", key, name, "NX", "PX", expire_ms), ("GET", key))]
+        answers = self._command(with_confirmation, self.client, self._confirmation, *calls)
+        return [name if cell is None else cell.decode() for cell in answers[1::2]]
 
     @override
     def stop(

@@ -51,6 +51,7 @@ def history(cell: AnyCell, expire_lease: Callable[[str], None]) -> None:
     first, second = Worker(0, cell.runs([0])[0].placement, 0), Worker(1, cell.runs([1])[0].placement, 2)
     for worker, phase, failed in ((first, "map", True), (second, "map", False), (first, "reduce", False)):
         cell.claim_directory("/data/a", "a", expire_ms=600_000)
+        cell.claim_jobs(["a"], "here", expire_ms=600_000)
         cell.claim_shard("a", worker, 1, 1, 10**6)
         cell.end_shard("a", "a", worker, phase, 0, 20, failed_ms=0 if failed else None)
     member.place("gang", (1, 1), (2, 1), mode=Mode.GANG)

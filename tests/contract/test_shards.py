@@ -341,6 +341,16 @@ def test_what_was_agreed_on_first_counts(cell: AnyCell, workers: list[Worker]) -
     assert (progress.map.total, progress.reduce.total) == (3, 2)
 
 
+# Jobs that may go to several cells
+
+
+def test_a_job_goes_to_the_cell_that_was_named_first(cell: AnyCell) -> None:
+    assert cell.claim_jobs(["x", "y"], "east", expire_ms=60_000) == ["east", "east"]
+    assert cell.claim_jobs(["y", "z"], "west", expire_ms=60_000) == ["east", "west"]
+    assert cell.claim_jobs([], "west", expire_ms=60_000) == []
+    assert cell.job("x") is None, "it is not submitted"
+
+
 # Output directories
 
 

@@ -31,6 +31,7 @@ UNSEEN: list[tuple[str, str]] = [
     (r"progress .*", "what tasks report of their progress is kept nowhere else, and expires"),
     (r"durations .*", "what earlier runs took: an estimate for new jobs, nothing follows from it"),
     (r"directories .*", "claims of output directories, which markers in the directories repeat"),
+    (r"chosen .*", "where a job was sent, for submitters that repeat the submission; it expires"),
     (r"lease key removed", "the same as a lease that expired"),
     (r"operator (key|field \d|field \d entry) removed", "what operators set of a machine is kept nowhere else"),
     (r"drains (key|field 0|field 0 word 0) (removed|changed)", "a deadline is kept nowhere else"),
@@ -161,6 +162,7 @@ def shards(town: Town, index: int) -> None:
         cell.claim_shard("words", worker, 1, 1, 99_999)
         cell.end_shard("words", "words-name", worker, phase, 0, 20, failed_ms=failed_ms)
     cell.claim_directory("/data/words", "words", expire_ms=600_000)
+    cell.claim_jobs(["words"], cell.name, expire_ms=600_000)
     cell.submit([job("counts", SMALL)], 12, "ada")
     assert town.commit("counts", Claim(index, 0, 2)) == 2
     worker = Worker(index, town.run_of("counts", index), 0)
