@@ -1,20 +1,25 @@
 """State shared by all commands: store, cell, user and output format."""
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from omega.cellstate.errors import Refused
 from omega.cli import render
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import StoredCell
+    from omega.many_cells.opened import OpenCells
 
 Closing = TypeVar("Closing", bound="StoredCell")
 
+IN_PART = 3
+"""Exit code of a command that left out a cell."""
 AWAY_SECONDS = 0.5
 """Interval of reads of a store that is away."""
 
@@ -86,6 +91,8 @@ class App:
         undone, whenever there are several.
         """
         if self.cell_name is not None:
+            if self.several() is not None:
+                raise Refused(f"--cell {self.cell_name}: this command takes one cell; see omega cell list")
             return self.cell_name
         from omega.client.defaults import which
 
@@ -104,6 +111,32 @@ class App:
         if to_change:
             cell.members()
         return cell
+
+    def several(self, *, all_cells: bool = False) -> "Sequence[str] | None":
+        """Return the cells that ``--cell any`` (none: all), ``--cell a,b`` or `all_cells` name; None for one cell."""
+        from omega.many_cells.opened import chosen_cells
+
+        if all_cells and self.cell_name not in (None, os.environ.get("OMEGA_CELL")):
+            raise click.UsageError("--all-cells and --cell are mutually exclusive; give one of them")
+        return () if all_cells else chosen_cells(self.cell_name)
+
+    def open_cells(self, names: "Sequence[str]") -> "OpenCells":
+        """Open cells, without names all, and warn about those that cannot be read. Raises Refused when none can."""
+        from omega.many_cells.opened import open_cells
+
+        found = open_cells(self.url, names)
+        self._at_end(found.close)
+        for cell in found.cells.values():
+            self._at_end(partial(_warn_of_unreadable, cell))
+        found.check_some()
+        return found
+
+    @staticmethod
+    def warn_of_skipped(found: "OpenCells") -> int:
+        """Warn about cells that were not read; return the exit code: `IN_PART` when there are some."""
+        for name, why in found.skipped.items():
+            render.warning(f"{name} is left out: {why}")
+        return IN_PART if found.skipped else 0
 
     def await_store(self) -> None:
         """Wait while the store is away, for commands that run until they are stopped."""

@@ -26,6 +26,13 @@ def combined(*options: Callable[[F], F]) -> Callable[[F], F]:
     return add
 
 
+all_cells_option = click.option(
+    "--all-cells",
+    is_flag=True,
+    help="Read all cells of the store; the exit status is 3 when one cannot be read.",
+)
+
+
 def amount_options(what: str, more: str = "") -> Callable[[F], F]:
     """Add --cpu, --memory and --resource to a command; `what` follows the nouns of their help, `more` the examples."""
     return combined(

@@ -1,7 +1,7 @@
 """Submission of jobs: their ids, their users, and names that are taken."""
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -75,13 +75,16 @@ def job_file(name: str, data: bytes) -> "JobFile":
 
 
 def jobs_of(
-    cell: "JobStore", files: "Sequence[JobFile | JobSpec]", fields: KindFields | None = None
+    cell: "JobStore",
+    files: "Sequence[JobFile | JobSpec]",
+    fields: KindFields | None = None,
+    next_id: "Callable[[], str]" = new_id,
 ) -> "list[JobSpec]":
-    """Return the jobs of files, in the amounts of a cell; those without an id get a new one. Raises BadInput."""
+    """Return the jobs of files, in the amounts of a cell; those without an id get the next one. Raises BadInput."""
     from omega.jobfile.reader import load
 
     fields_of = (fields or KindFields(cell)).of
-    return load(files, cell.dimensions, new_id, lambda name: find_job(cell, name).id, fields_of)
+    return load(files, cell.dimensions, next_id, lambda name: find_job(cell, name).id, fields_of)
 
 
 def prepared(

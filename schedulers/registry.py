@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from omega.schedulers.scheduler import Scheduler
 
 SCHEDULERS = "schedulers"
-AXES = (SCHEDULERS, "ordering", "placement", "preemption", "sizing", "gate", "admission")
+AXES = (SCHEDULERS, "ordering", "placement", "preemption", "sizing", "gate", "admission", "cell_choice")
 OWN = "omega-scheduler"
 RESTRICT = "OMEGA_PLUGINS"
 

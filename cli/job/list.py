@@ -1,6 +1,7 @@
 """``omega job list``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,8 @@ from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.cli.mapreduce import progress
+from omega.cli.options import all_cells_option
+from omega.many_cells.lists import job_pages, list_all, read_position
 from omega.queries.delays import delay_json
 from omega.queries.job_state import STATES, counts, state
 from omega.queries.jobs import keep, list_jobs
@@ -17,12 +20,16 @@ from omega.schedulers.constraints.reasons import Reason
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
+    from omega.cellstate.pages import JobPage
     from omega.cellstate.ports import Queries
+    from omega.many_cells.opened import OpenCells
 
 MOST_ROWS = 50
 SPARE = ("user", "kind", "prec", "stopped", "failed", "placed")
 """Columns left out on a narrow terminal, in this order."""
-
+ORDER = ("cell", "id", "name", "user", "kind", ">prec", "state", "reason", "waits", "progress", ">tasks", ">placed",
+         ">finished", ">failed", ">stopped", ">age")  # a table # fmt: skip
+"""Columns of several cells, which need not have the same."""
 
 HELP = (
     "List the jobs in order of submission, with their state and its reason.\n\n"
@@ -30,6 +37,13 @@ HELP = (
     f"Reasons: {', '.join(Reason)}. omega job why JOB explains a reason. A question mark marks a user that the store "
     "did not verify."
 )
+
+
+def _read_before(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | str | None:
+    """Return a number of a submission, or the position of a page of several cells."""
+    if text is None or ":" in text:
+        return text
+    return int(click.IntRange(1)(text, parameter, ctx))
 
 
 @click.command(help=HELP)
@@ -41,42 +55,80 @@ HELP = (
 )
 @click.option(
     "--before",
-    type=click.IntRange(1),
     metavar="N",
-    help="List only jobs older than the N-th submission (next page).",
+    callback=_read_before,
+    help="List only jobs older than the N-th submission (next page); of several cells CELL:N,….",
 )
+@all_cells_option
 @columns_option
-@click.pass_obj
+@click.pass_context
 def command(
-    app: App,
+    ctx: click.Context,
+    /,
     *,
     kind: str | None,
     wanted: str | None,
     user: str | None,
     limit: int | None,
-    before: int | None,
+    before: int | str | None,
+    all_cells: bool,
     columns: Columns,
 ) -> None:
     """List the jobs in order of submission, as the help explains."""
-    cell, now_ms = app.open(), app.now_ms()
-    most = limit if limit or app.as_json else MOST_ROWS
+    app: App = ctx.obj
+    most, now_ms = limit if limit or app.as_json else MOST_ROWS, app.now_ms()
+    no_jobs = "no jobs" + (
+        " of this kind, state and user" if kind or wanted or user else "; submit one with omega job run"
+    )
+    names = app.several(all_cells=all_cells)
+    if names is not None:
+        if isinstance(before, int):
+            raise click.UsageError("--before of several cells is CELL:N,…, as the last page prints it")
+        found, where = app.open_cells(names), read_position(before)
+        ctx.exit(_list_all(app, found, *job_pages(found, most, where, keep(kind, wanted), user), columns, no_jobs))
+    if isinstance(before, str):
+        raise click.UsageError("--before CELL:N goes with --all-cells")
+    cell = app.open()
     page = cell.job_page(most, before, keep(kind, wanted), user)
     if app.as_json or columns:
         answered(app, list_jobs(cell, page, now_ms), "jobs", columns)
         return
     if not page.jobs:
-        render.note(
-            "no jobs"
-            + (" of this kind, state and user" if kind or wanted or user else "; submit one with omega job run")
-        )
+        render.note(no_jobs)
         return
     if page.before is not None:
         older = "older jobs" if page.left is None else units.count(page.left, "older job")
         render.note(f"… {older} (--before {page.before}, --limit)")
-    _show(cell, page.jobs, now_ms)
+    render.records(_rows(cell, page.jobs, now_ms), SPARE)
 
 
-def _show(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> None:
+def _list_all(
+    app: App, found: "OpenCells", parts: "Mapping[str, JobPage]", following: str | None, columns: Columns, no_jobs: str
+) -> int:
+    """Print jobs of several cells; return the exit code."""
+    now_ms = app.now_ms()
+    if app.as_json or columns:
+        answered(app, list_all(found, parts, following, now_ms), "jobs", columns)
+        return app.warn_of_skipped(found)
+    if following is not None:
+        render.note(f"… older jobs (--before {following}, --limit)")
+    rows = list[tuple[int, dict[str, object]]]()
+    for name, page in parts.items():
+        lines = _rows(found.cells[name], page.jobs, now_ms)
+        rows += [(job.submitted_ms, {"cell": name, **line}) for job, line in zip(page.jobs, lines, strict=True)]
+    headings = sorted({heading for _, line in rows for heading in line}, key=ORDER.index)
+    if rows:
+        rows.sort(key=itemgetter(0))
+        render.records(
+            [{heading: line.get(heading, 0 if heading[0] == ">" else "") for heading in headings} for _, line in rows],
+            SPARE,
+        )
+    else:
+        render.note(no_jobs)
+    return app.warn_of_skipped(found)
+
+
+def _rows(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> list[dict[str, object]]:
     room = Room(cell)
     some = [name for name in ("finished", "failed", "stopped") if any(counts(job.groups)[name] for job in shown)]
     with_precedence, with_user = any(job.precedence for job in shown), any("user" in job.spec for job in shown)
@@ -102,7 +154,7 @@ def _show(cell: "Queries", shown: "Sequence[Job]", now_ms: int) -> None:
                 ">age": units.age((now_ms - job.submitted_ms) / 1000),
             }
         )
-    render.records(rows, SPARE)
+    return rows
 
 
 def _delay(room: Room, job: "Job", now_ms: int) -> str:

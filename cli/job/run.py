@@ -3,19 +3,25 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from omega.cellstate.errors import Duplicate
+from omega.cli.job.any_cell import Several, check_policy, policy_option, reader
 from omega.cli.job.options import hold_option
 from omega.cli.job.run_options import run_options
 from omega.cli.job.submission import submit
 from omega.jobfile.options import JobOptions, stem
-from omega.submission import prepared
+from omega.submission import new_id, prepared
+
+if TYPE_CHECKING:
+    from omega.cellstate.model import JobSpec
+    from omega.cellstate.ports import StoredCell
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
+@policy_option
 @run_options
 @hold_option
 @click.option(
@@ -32,6 +38,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     With several tasks, the exit code is that of the first one that failed. 128 + N: signal N ended the task. 127: there
     is no such command. 126: CMD is not executable. 124: the time limit ended the task. 1: the job was stopped or
     abandoned, or a task was lost. With --detach the command exits with 0 after the submission.
+
+    With --cell any the job is planned on all cells and submitted to the best; --cell A,B names the cells.
     """
     words = given["words"]
     if not words and given["name"] is None:
@@ -40,16 +48,43 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
 
 def submit_command(
-    ctx: click.Context, short: str, *, name: str | None, hold: bool, follow: bool | None, **options: Any
+    ctx: click.Context,
+    short: str,
+    *,
+    name: str | None,
+    hold: bool,
+    follow: bool | None,
+    cells_policy: str | None = None,
+    **options: Any,
 ) -> None:
     """Submit one job of the options of `run_options`, under `short` when it has no name."""
-    asked = JobOptions(**options)
+    asked, names = JobOptions(**options), ctx.obj.several()
     if asked.incomplete:
         raise click.UsageError(asked.incomplete)
+    check_policy(cells_policy, names)
+    if names is not None:
+        several, job_id, follow = Several(ctx, names, cells_policy), new_id(), not hold if follow is None else follow
+        submit_to_best(several, lambda _: asked, name, short, job_id, follow=follow, hold=hold)
+        return
     cell = ctx.obj.open(to_change=True)
     job = asked.job(cell, name or short)
     go_on = partial(submit, ctx, cell, follow=not hold if follow is None else follow, hold=hold, of_tasks=True)
     under_a_name(lambda called: go_on(prepared(cell, [replace(job, name=called)], ctx.obj.user)), name, short, job.id)
+
+
+def submit_to_best(
+    several: Several, asked: "Callable[[StoredCell], JobOptions]", name: str | None, short: str, job_id: str, *,
+    follow: bool, hold: bool,
+) -> None:  # fmt: skip
+    """Submit a job of options, which may differ from cell to cell, to the best of several cells."""
+
+    def submit_as(called: str) -> None:
+        def jobs(cell: "StoredCell", next_id: Callable[[], str]) -> "list[JobSpec]":
+            return [replace(asked(cell).job(cell, called), id=next_id())]
+
+        several.submit(reader(several.app.user, jobs), follow, hold=hold, of_tasks=True)
+
+    under_a_name(submit_as, name, short, job_id)
 
 
 def under_a_name(go_on: Callable[[str], None], name: str | None, short: str, job_id: str) -> None:

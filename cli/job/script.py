@@ -1,18 +1,22 @@
 """Scripts on the command line: typed options replace those of the script's directives (omega/jobfile/script.py)."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from sys import stdout
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from omega.cli import render
+from omega.cli.job.any_cell import Several, unique
 from omega.jobfile.options import JobOptions
 from omega.jobfile.script import Script, defaults
+from omega.submission import new_id
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.ports import JobStore, StoredCell
 
 
 def given(ctx: click.Context) -> list[str]:
@@ -28,28 +32,46 @@ def refuse_options(ctx: click.Context, file: str) -> None:
         raise click.UsageError(f"{asked[0]} goes with a script, which begins with #!; {file} is a job file")
 
 
-def read_options(ctx: click.Context, script: Script) -> dict[str, Any]:
-    """Return the options of `omega job run` that a script stands for.
+def read_options(
+    ctx: click.Context, script: Script, cell: "JobStore", warn: Callable[[str], None] = render.warning
+) -> dict[str, Any]:
+    """Return the options of `omega job run` that a script stands for, in the resources of a cell.
 
     Options that were typed replace those of its directives, of ``NAME=VALUE`` options those of the same name.
     """
     words, usual = script.command(), defaults()
-    values = script.options(ctx.obj.open().dimensions, render.warning)
+    values = script.options(cell.dimensions, warn)
     typed = {key: ctx.params[key] for key in given(ctx) if key in usual}
     by_name = {key: {**values[key], **typed[key]} for key in typed if isinstance(values.get(key), dict)}
     return {**usual, **values, **typed, **by_name, "words": words}
 
 
-def submit_script(ctx: click.Context, script: Script) -> None:
-    """Submit a script as a job of `omega job run`."""
-    from omega.cli.job.run import submit_command
+def submit_script(ctx: click.Context, script: Script, cells_policy: str | None) -> None:
+    """Submit a script as a job of `omega job run`, with several cells to the best of them."""
+    from omega.cli.job.run import submit_command, submit_to_best
 
-    chosen = read_options(ctx, script)
-    if chosen["follow"] is None:
-        from sys import stdout
+    names = ctx.obj.several()
+    if names is None:
+        chosen = read_options(ctx, script, ctx.obj.open())
+        chosen["follow"] = _follows(ctx, chosen)
+        submit_command(ctx, script.short, **chosen)
+        return
+    several, warn = Several(ctx, names, cells_policy), unique(render.warning)
+    first = next(iter(several.found.cells.values()))
+    chosen = read_options(ctx, script, first, warn)
 
-        chosen["follow"] = stdout.isatty() and not (ctx.obj.as_json or chosen["hold"])
-    submit_command(ctx, script.short, **chosen)
+    def asked(cell: "StoredCell") -> JobOptions:
+        options = read_options(ctx, script, cell, warn)
+        return JobOptions(**{key: value for key, value in options.items() if key not in ("name", "hold", "follow")})
+
+    submit_to_best(
+        several, asked, chosen["name"], script.short, new_id(), follow=_follows(ctx, chosen), hold=chosen["hold"]
+    )
+
+
+def _follows(ctx: click.Context, chosen: Mapping[str, Any]) -> bool:
+    follow: bool | None = chosen["follow"]
+    return follow if follow is not None else stdout.isatty() and not (ctx.obj.as_json or chosen["hold"])
 
 
 def plan_script(ctx: click.Context, cell: "JobStore", script: Script) -> "list[JobSpec]":
@@ -57,7 +79,7 @@ def plan_script(ctx: click.Context, cell: "JobStore", script: Script) -> "list[J
     from omega.cli.job.run import under_a_name
     from omega.submission import check_names, prepared
 
-    chosen, short = read_options(ctx, script), script.short
+    chosen, short = read_options(ctx, script, cell), script.short
     typed = chosen.pop("name")
     for key in ("follow", "hold"):
         del chosen[key]

@@ -11,6 +11,7 @@ from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.event_text import sentences
 from omega.cli.mapreduce import progress
+from omega.cli.options import all_cells_option
 from omega.queries.events import Event
 from omega.queries.job_fields import values_text
 from omega.queries.job_history import Past, unread_text
@@ -35,18 +36,30 @@ MOST_TOLD = 10
 @click.command()
 @click.argument("job")
 @click.option("--verbose", "-v", is_flag=True, help=f"Print all runs and events, not only {MOST_ROWS} and {MOST_TOLD}.")
+@all_cells_option
 @click.pass_obj
-def command(app: App, job: str, verbose: bool) -> None:
+def command(app: App, job: str, verbose: bool, all_cells: bool) -> None:
     """Show JOB: its tasks by state, their machines, its history."""
     from omega.queries.job_history import MOST_EVENTS
     from omega.queries.job_status import JobStatus
     from omega.queries.jobs import find_job
 
-    cell = app.open()
-    status = JobStatus(cell, find_job(cell, job))
+    names = app.several(all_cells=all_cells)
+    if names is None:
+        cell = app.open()
+        record = find_job(cell, job)
+    else:
+        from omega.many_cells.lists import find_anywhere
+
+        found = app.open_cells(names)
+        cell, record = find_anywhere(found, job)
+        app.warn_of_skipped(found)
+    status = JobStatus(cell, record)
     if app.as_json:
         render.document(status.as_json(app.now_ms()))
         return
+    if names is not None:
+        render.line(f"cell {cell.name}")
     show(status, app.now_ms())
     show_runs(status, most=len(status.runs) if verbose else MOST_ROWS)
     show_past(cell, status.past, most=MOST_EVENTS if verbose else MOST_TOLD)

@@ -16,3 +16,11 @@ def known(what: str, word: str | None, words: Collection[str]) -> None:
     """Raise BadInput for a word that is given and is none of `words`."""
     if word is not None and word not in words:
         raise BadInput(f"{what} {word!r}: is unknown; known are {', '.join(words)}")
+
+
+def place(before: int | str | None) -> int | None:
+    """Return the number before which the jobs of a page of one cell begin. Raises BadInput."""
+    if isinstance(before, str):
+        raise BadInput(f"before {before!r}: of one cell it is a number")
+    positive(before=before)
+    return before

@@ -3,12 +3,13 @@
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from omega import changes, submission
 from omega.cellstate.errors import BadInput
-from omega.client.arguments import known, positive
+from omega.client.arguments import known, place, positive
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
 from omega.client.given_jobs import GivenJobs, JobLike, given_jobs
@@ -37,6 +38,8 @@ from omega.queries.recent import recently
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
     from omega.cellstate.ports import JobStore
+    from omega.client.any_cell import ManyCells
+    from omega.many_cells.policy import CellPolicy
 
 Document: TypeAlias = dict[str, Any]
 """The document that the command of the same name prints with ``--json``."""
@@ -62,12 +65,19 @@ class Client(Updates, TaskRecords):
 
         Without `store` and `store_file`: OMEGA_STORE, else the URL in the file OMEGA_STORE_FILE, else the embedded
         store, which is started when it does not run. Without `cell`: OMEGA_CELL, else ``default``, else the only cell.
+        ``any`` or ``a,b``: several cells, for `submit`, `jobs` and `status`; others need the cell that they return.
         Without `user`: OMEGA_USER, else the account's name. Raises BadInput for a file that others can read or replace.
         """
         file = None if store_file is None else os.fspath(store_file)
         self._connections = Connections(named_store(store, file), named_cell(cell))
         self.user = user or account_name()
         self._by = author(self.user)
+
+    @property
+    def _many(self) -> "ManyCells":
+        from omega.client.any_cell import ManyCells
+
+        return ManyCells(self._connections, _now_ms)
 
     def __enter__(self) -> Self:
         return self
@@ -86,16 +96,19 @@ class Client(Updates, TaskRecords):
 
     # Jobs
 
-    def submit(self, *jobs: JobLike, hold: bool = False) -> Document:
-        """Submit jobs. See ``omega job submit``.
+    def submit(self, *jobs: JobLike, hold: bool = False, cells_policy: "str | CellPolicy | None" = None) -> Document:
+        """Submit jobs; those of a client of several cells to the best one each. See ``omega job submit``.
 
         All jobs are checked first: none is submitted when one is invalid or a live job has its name. They are then sent
         500 per call, each an atomic change. When a call fails, or refuses a job because another client took its name
         since the check, the jobs of earlier calls, and the others of this one, stay submitted. A job with an id that is
         submitted again unchanged has the status ``unchanged``, so that a submission may be repeated after an error.
+        `cells_policy` chooses among several cells, by its name or as an object (docs/many-cells.md).
 
         Raises BadInput, Duplicate, Refused, StoreError.
         """
+        if self._connections.several is not None:
+            return self._many.submit(jobs, self.user, self._by, cells_policy, hold=hold)
         with self._connections.cell() as cell:
             cell.members()
             given = self._prepared(cell, jobs)
@@ -115,20 +128,25 @@ class Client(Updates, TaskRecords):
         state: str | None = None,
         user: str | None = None,
         limit: int | None = None,
-        before: int | None = None,
+        before: int | str | None = None,
     ) -> Document:
         """Return a page of jobs: the `limit` newest (None: all) of a kind, in a state, of a user.
 
         ``next`` of the answer is the `before` of the next page, None on the last one. See ``omega job list``.
         """
         known("state", state, jobs.STATES)
-        positive(limit=limit, before=before)
+        if self._connections.several is not None:
+            return self._many.jobs(jobs.keep(kind, state), user, limit, before)
+        positive(limit=limit)
+        first = place(before)
         with self._connections.cell() as cell:
-            page = cell.job_page(limit, before, jobs.keep(kind, state), user)
+            page = cell.job_page(limit, first, jobs.keep(kind, state), user)
             return jobs.list_jobs(cell, page, _now_ms())
 
     def status(self, job: str) -> Document:
         """Return a job with its groups, runs, history and update; `job` as commands take it: id, prefix or name."""
+        if self._connections.several is not None:
+            return self._many.status(job)
         with self._connections.cell() as cell:
             return JobStatus(cell, find_job(cell, job)).as_json(_now_ms())
 
@@ -320,17 +338,12 @@ class Client(Updates, TaskRecords):
 
     def cells(self) -> Document:
         """Return the cells of the store. See ``omega cell list``."""
-        opened: list[JobStore] = []
+        with ExitStack() as opened:
 
-        def open_cell(name: str) -> "JobStore":
-            opened.append(self._connections.open(name))
-            return opened[-1]
+            def open_cell(name: str) -> "JobStore":
+                return opened.enter_context(closing(self._connections.open(name)))
 
-        try:
             rows = cells.list_cells(self._connections.cells(), open_cell)
-        finally:
-            for each in opened:
-                each.close()
         return {"store": self._connections.shown_url, "cells": rows}
 
     def events(

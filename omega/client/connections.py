@@ -10,6 +10,7 @@ from omega.cellstate.addresses import safe_url
 from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.store import cells, connect_cell
 from omega.client.defaults import which
+from omega.many_cells.opened import chosen_cells
 
 if TYPE_CHECKING:
     from omega.cellstate.ports import JobStore
@@ -21,6 +22,8 @@ class Connections:
     def __init__(self, store: str | None, cell: str | None) -> None:
         """Name a store by its URL, None for the embedded one, and a cell; nothing is opened yet."""
         self._store, self._cell = store, cell
+        self.several = chosen_cells(cell)
+        """The names of ``any`` (none: all cells) or ``a,b`` in place of that of a cell; None for one cell."""
         self._url: str | None = None
         self._free: list[JobStore] = []
         self._lock = threading.Lock()
@@ -78,6 +81,8 @@ class Connections:
                 raise Refused("the client is closed; make another one")
             if self._free:
                 return self._free.pop()
+        if self.several is not None:
+            raise Refused(f"cell {self._cell}: this call takes one cell; submit, jobs and status take several")
         return self.open(self._cell or which(self.cells(), self.shown_url))
 
     def open(self, name: str) -> "JobStore":

@@ -1,8 +1,8 @@
 """Jobs as callers of the client give them: typed, as mappings, or as names of job files and scripts."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,7 +28,12 @@ class GivenJobs:
     warnings: list[str] = field(default_factory=list)
 
 
-def given_jobs(cell: "JobStore", jobs: Sequence[JobLike], fields: "KindFields") -> GivenJobs:
+def given_jobs(
+    cell: "JobStore",
+    jobs: Sequence[JobLike],
+    fields: "KindFields",
+    next_id: Callable[[], str] = submission.new_id,
+) -> GivenJobs:
     """Return the jobs that a caller of the client gave, in the amounts of a cell. Raises BadInput, Refused."""
     names = ["job"] if len(jobs) == 1 else [f"jobs[{number}]" for number in range(len(jobs))]
     read: list[JobSpec | JobFile] = []
@@ -45,11 +50,11 @@ def given_jobs(cell: "JobStore", jobs: Sequence[JobLike], fields: "KindFields") 
         from omega.jobfile.script import Script, script_job
 
         spec, hold = script_job(cell, Script.read(str(job), data), warnings.append)
-        read.append(spec)
+        read.append(spec if next_id is submission.new_id else replace(spec, id=next_id()))
         held = str(job) if hold else held
     if held and len(jobs) > 1:
         raise BadInput(f"{held}: has --hold, which is for all jobs of a call; submit it alone, or with hold=True")
-    return GivenJobs(submission.jobs_of(cell, read, fields), bool(held), warnings)
+    return GivenJobs(submission.jobs_of(cell, read, fields, next_id), bool(held), warnings)
 
 
 def _mapping(job: Mapping[str, Any], name: str) -> "JobFile":

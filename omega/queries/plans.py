@@ -136,6 +136,20 @@ class Planner:
         victims = {job_id: job.name for job_id, job in jobs.items()}
         return PlannedJob(spec, planned, reason if work.remaining else "", names, victims, scores)
 
+    def withdraw(self, plan: PlannedJob, mark: int) -> bool:
+        """Give back the room that the last plan claimed since `mark` of the snapshot; return False if it evicts.
+
+        Then the copy cannot be restored, and a new planner is needed.
+        """
+        if plan.planned.victims:
+            return False
+        self.snapshot.undo(mark)
+        if self._asked and self._asked[-1].id == plan.spec.id:
+            self._asked.pop()
+        if plan.unplaced:  # the scheduler still has the rest of the job
+            self._schedulers.pop(plan.spec.kind, None)
+        return True
+
     def _scheduler(self, kind: str) -> "Scheduler":
         from omega.schedulers import registry
 

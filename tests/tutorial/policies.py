@@ -67,7 +67,7 @@ def schedulers() -> dict[str, Scheduler]:
                 found[f"{where}.{name}"] = value
             elif isinstance(value, type) and value.__module__ == module.__name__:
                 found |= {f"{where}.{name}": each for each in _of_policy(value)}
-    for axis in registry.AXES:
+    for axis in (registry.SCHEDULERS, *PROTOCOLS):
         for name, offer in registry.offers(axis).items():
             target: Any = offer.load()
             if axis == registry.SCHEDULERS:

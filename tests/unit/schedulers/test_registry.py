@@ -55,7 +55,7 @@ def stranger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_comes_with_omega_is_offered_like_the_rest() -> None:
-    assert (registry.SCHEDULERS, *PROTOCOLS, "admission") == registry.AXES
+    assert (registry.SCHEDULERS, *PROTOCOLS, "admission", "cell_choice") == registry.AXES
     assert {"batch", "service"} <= set(registry.offers("schedulers"))
     for axis in registry.AXES:
         for name, offer in registry.offers(axis).items():
