@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from omega.client.client import Client as Client
     from omega.live.runners.containers import Docker as Docker, Podman as Podman
     from omega.live.runners.runner import Runner as Runner, RunnerCommand as RunnerCommand, RunnerTask as RunnerTask
+    from omega.many_cells.policy import CellOffer as CellOffer, CellPolicy as CellPolicy, FitsFirst as FitsFirst
     from omega.schedulers.gates import Gate as Gate
     from omega.schedulers.instruments import Figures as Figures, Instrument as Instrument
     from omega.schedulers.job_fields import JobField as JobField
@@ -87,6 +88,7 @@ _HOMES = {
     "omega.client.client": ("Client",),
     "omega.live.runners.containers": ("Docker", "Podman"),
     "omega.live.runners.runner": ("Runner", "RunnerCommand", "RunnerTask"),
+    "omega.many_cells.policy": ("CellOffer", "CellPolicy", "FitsFirst"),
     "omega.trial": ("Trial", "simulate"),
     "omega.workload.workload": ("Arrival", "Workload"),
     "omega.schedulers.instruments": ("Figures", "Instrument"),
