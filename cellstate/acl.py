@@ -49,7 +49,6 @@ _READS = (
 _DIRECT: Mapping[str, tuple[str, ...]] = {
     "scheduler": ("blmove", "del", "hdel", "hset", "rpush"),
     "executor": ("blmove", "del", "hdel", "hset", "lrem", "rpush"),
-    "submitter": ("set",),
     "person": (
         "del",
         "hdel",

@@ -21,7 +21,7 @@ from omega.cellstate.model import (
 from omega.cellstate.override import override
 from omega.cellstate.plain_text import check_texts, plain_reason
 from omega.cellstate.redis import job_records, records
-from omega.cellstate.redis.confirmation import with_confirmation
+from omega.cellstate.redis.confirmation import confirm
 from omega.cellstate.redis.pages import RedisPages
 from omega.cellstate.refusals import refusal
 from omega.cellstate.replies import Budget, Original, Submitted
@@ -65,9 +65,12 @@ class RedisJobs(RedisPages):
 
     @override
     def claim_jobs(self, ids: Sequence[str], name: str, *, expire_ms: int) -> list[str]:
-        places = [f"{self._prefix}chosen:{job_id}" for job_id in ids]
-        calls = [call for key in places for call in (("SET", key, name, "NX", "PX", expire_ms), ("GET", key))]
-        answers = self._command(with_confirmation, self.client, self._confirmation, *calls)
+        with self.client.pipeline(transaction=False) as pipe:
+            for key in (f"{self._prefix}chosen:{job_id}" for job_id in ids):
+                pipe.set(key, name, nx=True, px=expire_ms)
+                pipe.get(key)
+            answers = self._command(pipe.execute)
+        self._command(confirm, self.client, self.name, self.durability)
         return [name if cell is None else cell.decode() for cell in answers[1::2]]
 
     @override
