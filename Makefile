@@ -2,7 +2,7 @@
 # ARGS passes options on: make demo ARGS=--json, make test ARGS='-k resources -x'.
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint chaos bench lines lock clean
+.PHONY: help venv demo test lint chaos bench docs lines lock clean
 
 PYTHON ?= $(shell for each in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each && break; done)
@@ -17,6 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN := $(VENV)/installed
 DEV := $(VENV)/installed-dev
+SITE := $(VENV)/installed-docs
 PIP := -m pip install -qq --disable-pip-version-check --no-input
 
 help:  ## list the targets
@@ -40,6 +41,9 @@ bench: $(RUN)  ## what the store and the schedulers do per second here: omega be
 	@$(BIN)/omega bench commit $(ARGS)
 	@$(BIN)/omega bench conflict $(ARGS)
 
+docs: $(SITE)  ## the documentation site, build/docs/index.html; a link that leads nowhere fails; ARGS='-b linkcheck' tries links to other sites
+	@$(BIN)/sphinx-build -q -W -c docs/site -d build/doctrees $(ARGS) . build/docs
+
 lines:  ## the lines of Python and Lua per package, tests apart; files that git tracks
 	@for folder in $(PRODUCT); do \
 		git ls-files -z "$$folder/*.py" "$$folder/*.lua" | xargs -0 cat | wc -l | xargs printf '%-12s%8d\n' "$$folder"; done \
@@ -47,7 +51,7 @@ lines:  ## the lines of Python and Lua per package, tests apart; files that git 
 
 lock:  ## write requirements.lock anew: the newest versions that pyproject.toml allows, tried in a clean venv
 	@$(MAKE) --no-print-directory PYTHON='$(PYTHON)' VENV=.venv-lock .venv-lock/bin/python
-	@.venv-lock/bin/python $(PIP) -e '.[dev]'
+	@.venv-lock/bin/python $(PIP) -e '.[dev,docs]'
 	@{ echo '# Versions that were tested together; pip takes them as constraints. Written by: make lock'; \
 	   .venv-lock/bin/python -m pip freeze --disable-pip-version-check --exclude-editable; } > requirements.lock.new
 	@mv requirements.lock.new requirements.lock
@@ -68,6 +72,11 @@ $(DEV): pyproject.toml requirements.lock | $(BIN)/python
 	@echo "installing Omega and its tests into $(VENV)"
 	@$(BIN)/python $(PIP) -c requirements.lock -e '.[dev]'
 	@touch $(RUN) $@
+
+$(SITE): pyproject.toml requirements.lock | $(BIN)/python
+	@echo "installing Omega and the tools of its documentation into $(VENV)"
+	@$(BIN)/python $(PIP) -c requirements.lock -e '.[docs]'
+	@touch $@
 
 $(BIN)/python:
 	@test -n '$(PYTHON)' || { \

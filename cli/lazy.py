@@ -49,6 +49,7 @@ class Lazy(click.Group):
         else:
             module, _, variable = self.table[cmd_name][0].partition(":")
             command = cast("click.Command", getattr(import_module(module), variable or "command"))
+            command.name = cmd_name  # not that of its function
         if command is None:
             return None
         if ctx.resilient_parsing:  # shell completion

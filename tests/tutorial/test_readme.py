@@ -116,6 +116,6 @@ def test_the_demo_installs_what_the_commands_need() -> None:
     assert "-e '.[readme]'" in recipe
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert extras["readme"] == ["omega-scheduler[plots,testing,top]"]
-    assert set(extras) - {"dask", "dev", "parquet", "plots", "testing", "top", "readme"} == set(), (
+    assert set(extras) - {"dask", "dev", "docs", "parquet", "plots", "testing", "top", "readme"} == set(), (
         "a new extra: does README use it?"
     )
