@@ -1,11 +1,25 @@
 """Why a server refuses writes, from its INFO, which every role may read: a full disk, full memory, a short replica."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 MIB = 1 << 20
 MUCH_FOR_SCRIPTS = 64 * MIB
 """Memory of scripts from which on messages name it; Omega's own take about 2 MiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreState:
+    """Properties of a server that change: why it `refuses` writes, replicas that follow it, memory and its limit.
+
+    `refuses` is empty when it takes writes, `memory_limit_bytes` 0 without a limit.
+    """
+
+    refuses: str = ""
+    replicas: int = 0
+    memory_bytes: int = 0
+    memory_limit_bytes: int = 0
 
 
 def script_bytes(facts: Mapping[str, Any]) -> int:
@@ -54,6 +68,16 @@ def why_writes_are_refused(facts: Mapping[str, Any], replicas: int = 0) -> str:
     if (count := following(facts)) < replicas:
         return f"it acknowledges no change of this cell, which requires {replicas} replicas; {count} follow it"
     return ""
+
+
+def store_state(facts: Mapping[str, Any], replicas: int = 0) -> StoreState:
+    """Return the state of a server; `replicas` as for `why_writes_are_refused`."""
+    return StoreState(
+        refuses=why_writes_are_refused(facts, replicas),
+        replicas=following(facts),
+        memory_bytes=int(facts.get("used_memory", 0)),
+        memory_limit_bytes=int(facts.get("maxmemory", 0)),
+    )
 
 
 def said(reason: str) -> str:

@@ -29,7 +29,7 @@ from omega.cellstate.errors import (
     Unsuitable,
 )
 from omega.cellstate.primaries import ASK_SECONDS, OfSentinels, OfSlot, Primary, slot_of
-from omega.cellstate.refused_writes import script_bytes, scripts_fill, why_writes_are_refused
+from omega.cellstate.refused_writes import script_bytes, scripts_fill, store_state
 
 OLDEST = (6, 2)
 """The oldest Redis that serves; every Valkey does, as it reports itself compatible with Redis 7.2."""
@@ -114,6 +114,10 @@ class ServerInfo:
     """Why the server refuses writes; empty when it does not."""
     scripts_fill: str
     """How much memory scripts take, where that is much; else empty."""
+    replicas: int = 0
+    """Replicas in sync with it."""
+    primary: str = ""
+    """Its address where Sentinels name it; else empty."""
 
 
 def _connect(url: str, protocol: int, timeout: float | None, retries: int) -> "redis.Redis":
@@ -231,7 +235,11 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
     """
     with _asking(url, timeout, RETRIES_OF_GROUPS if address_of(url).group else 0) as client:
         facts = client.info()
-    version = str(facts.get("redis_version", "0"))
+        pool = client.connection_pool
+        located = pool.located if isinstance(pool, Pool) else None
+        named = located is not None and isinstance(located.primary, OfSentinels)
+        host, port = located.node if located is not None and named else ("", 0)
+    version, state = str(facts.get("redis_version", "0")), store_state(facts)
     product = "valkey" if "valkey_version" in facts else "redis"
     return ServerInfo(
         url=safe_url(url),
@@ -239,7 +247,7 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
         version=str(facts.get(f"{product}_version", version)),
         redis_compatible_version=tuple(int(part) for part in re.findall(r"\d+", version)[:3]),
         uptime_seconds=int(facts.get("uptime_in_seconds", 0)),
-        used_memory_bytes=int(facts.get("used_memory", 0)),
+        used_memory_bytes=state.memory_bytes,
         maxmemory_policy=str(facts.get("maxmemory_policy", "noeviction")),
         role=str(facts.get("role", "master")),
         loading=bool(facts.get("loading", 0)),
@@ -248,8 +256,10 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
         executable=str(facts.get("executable", "")),
         allocator=str(facts.get("mem_allocator", "")),
         script_bytes=script_bytes(facts),
-        refuses=why_writes_are_refused(facts),
+        refuses=state.refuses,
         scripts_fill=scripts_fill(facts),
+        replicas=state.replicas,
+        primary=f"{host}:{port}" if host else "",
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from omega.cellstate.cuts import NO_CUTS, Cuts
+from omega.schedulers.heartbeat_state import HeartbeatState
 from omega.schedulers.instruments import BOUNDS, DurationHistogram, Figures
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.scheduler import Scheduler
@@ -45,8 +45,8 @@ COUNTS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(slots=True, eq=False)
 class SchedulerMetrics(Collector):
-    """The metrics of one scheduler. `live` returns the object with its snapshot, once there is one; `pending` the
-    pending jobs of its type at the last heartbeat, `refused` whether the store refused writes, `cuts` what it lost.
+    """The metrics of one scheduler. `live` returns the object with its snapshot, once there is one; `state` what the
+    last heartbeat read.
     """  # fmt: skip
 
     cell: str
@@ -54,9 +54,7 @@ class SchedulerMetrics(Collector):
     scheduler: Scheduler
     figures: Figures
     live: Callable[[], LiveDriver | None]
-    pending: Callable[[], int]
-    refused: Callable[[], bool] = bool
-    cuts: Callable[[], Cuts] = lambda: NO_CUTS
+    state: Callable[[], HeartbeatState] = HeartbeatState
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics; the registry calls it."""
@@ -67,24 +65,20 @@ class SchedulerMetrics(Collector):
             yield count
         for name, about in DURATIONS.items():
             yield _histogram(f"omega_scheduler_{name}_seconds", about, names, values, getattr(self.figures, name))
-        scheduler = self.scheduler
+        scheduler, state = self.scheduler, self.state()
         for name, about, now in (
             ("queue_depth", "Jobs in the queue, those that back off included", len(scheduler.queue.ready)),
             ("blocked", "Jobs that fit nowhere and wait until room is freed", len(scheduler.queue.blocked)),
             ("unacknowledged", "Jobs with a transaction in flight", len(scheduler.working)),
-            ("pending", "Jobs of this kind with unplaced tasks, over all schedulers", self.pending()),
+            (
+                "pending",
+                "Jobs of this kind with unplaced tasks, over all schedulers",
+                state.pending.get(scheduler.kind, 0),
+            ),
+            ("renewed_timestamp_seconds", "Last renewal of its lease, seconds since 1970; 0: none", state.renewed_at),
         ):
             yield _gauge(f"omega_scheduler_{name}", about, names, [(values, now)])
-        about = "Whether the store refused writes at the last heartbeat"
-        yield _gauge("omega_store_refuses_writes", about, names, [(values, self.refused())])
-        cuts = self.cuts()
-        for name, about, total in (
-            ("cuts", "Times the store lost versions of the cell, as after a failover", cuts.number),
-            ("lost_versions", "Versions of the cell that the store surely lost", cuts.lost),
-        ):
-            count = CounterMetricFamily(f"omega_cell_{name}", about, labels=names)
-            count.add_metric(values, total)
-            yield count
+        yield from _of_heartbeat(state, names, values)
         yield self._rejections(names, values)
         yield self._utilisation(names, values)
         yield from self._pools(names, values)
@@ -124,6 +118,30 @@ class SchedulerMetrics(Collector):
         parts = [] if live is None else zip(live.cell.dimensions.names, live.snapshot.utilisation(), strict=True)
         rows = [([*values, resource], part) for resource, part in parts]
         return _gauge("omega_cell_utilisation", about, [*names, "resource"], rows)
+
+
+def _of_heartbeat(state: HeartbeatState, names: list[str], values: list[str]) -> Iterator[Metric]:
+    """Yield what all schedulers of a cell read alike; each exports it, so that one that ends hides nothing."""
+    store = state.store
+    for name, about, now in (
+        ("refuses_writes", "Whether the store refused writes at the last heartbeat", bool(store.refuses)),
+        ("replicas", "Replicas of the store's primary that are in sync", store.replicas),
+        ("memory_bytes", "Memory that the store uses", store.memory_bytes),
+        ("memory_limit_bytes", "The store's maxmemory; 0 without a limit", store.memory_limit_bytes),
+    ):
+        yield _gauge(f"omega_store_{name}", about, names, [(values, now)])
+    for name, about, total in (
+        ("cuts", "Times the store lost versions of the cell, as after a failover", state.cuts.number),
+        ("lost_versions", "Versions of the cell that the store surely lost", state.cuts.lost),
+    ):
+        count = CounterMetricFamily(f"omega_cell_{name}", about, labels=names)
+        count.add_metric(values, total)
+        yield count
+    for name, about, counts in (
+        ("machines", "Machines of the cell by state", state.machines),
+        ("tasks", "Tasks of the cell by state", state.tasks),
+    ):
+        yield _gauge(f"omega_cell_{name}", about, [*names, "state"], [([*values, k], n) for k, n in counts.items()])
 
 
 def _gauge(name: str, about: str, labels: list[str], rows: Iterable[tuple[list[str], float]]) -> Metric:

@@ -40,6 +40,7 @@ from omega.cellstate.model import Described, Job, Machine, MachineState
 from omega.cellstate.override import override
 from omega.cellstate.pages import JobHead, JobPage, Keep, head_of, page_of
 from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.refused_writes import StoreState
 from omega.cellstate.replies import Fact, KindUse, LogEntry
 from omega.cellstate.shards import ShardDurations
 from omega.cellstate.task_progress import TaskProgress
@@ -123,6 +124,10 @@ class MemoryQueries(Cell):
     def refuses_writes(self) -> str:
         """Return an empty text: memory is always writable."""
         return ""
+
+    def store_state(self) -> StoreState:
+        """Return the state of no server."""
+        return StoreState()
 
     @override
     def settings_of(self, indices: Sequence[int]) -> list[MachineSettings]:

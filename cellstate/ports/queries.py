@@ -14,6 +14,7 @@ from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.pages import JobHead, JobPage, Keep
 from omega.cellstate.pools import Epoch, Pools
 from omega.cellstate.pools.records import PoolUse
+from omega.cellstate.refused_writes import StoreState
 from omega.cellstate.replies import EpochMark, Fact, KindUse, LogEntry, NewestFacts, Reply
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.shards import Progress, ShardDurations
@@ -94,6 +95,9 @@ class MachineQueries(Protocol):
 
     def refuses_writes(self) -> str:
         """Return why the server refuses writes, with the remedy; empty when it does not."""
+
+    def store_state(self) -> StoreState:
+        """Return the replicas and the memory of the server, and why it refuses writes."""
 
     def placed_by(self) -> Sequence[tuple[int, int]]:
         """Return the last placement id by the minute, as (ms of the server's clock, id), newest first.

@@ -13,7 +13,7 @@ from omega.cellstate.model import Described, Job, Machine, MachineState, Run
 from omega.cellstate.override import override
 from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.cuts import RedisCuts
-from omega.cellstate.refused_writes import why_writes_are_refused
+from omega.cellstate.refused_writes import StoreState, store_state
 from omega.cellstate.replies import Fact, KindUse
 from omega.cellstate.sums import TOTALS
 from omega.cellstate.transaction import Basis, Intake, Position
@@ -157,7 +157,11 @@ class RedisReads(RedisCuts):
 
     @override
     def refuses_writes(self) -> str:
-        return why_writes_are_refused(self._command(self.client.info), self.durability.replicas)
+        return self.store_state().refuses
+
+    @override
+    def store_state(self) -> StoreState:
+        return store_state(self._command(self.client.info), self.durability.replicas)
 
     def machine_count(self) -> int:
         """Return the number of machines that ever joined."""

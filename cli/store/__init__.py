@@ -56,6 +56,8 @@ def status(app: App) -> None:
         {
             "store": f"{server['version'] or 'stopped'} ({'embedded' if server['embedded'] else 'given'})",
             "url": server["url"],
+            "primary": server["primary"],
+            "replicas": server["replicas"] and f"{server['replicas']} in sync",
             "directory": server["directory"],
             "persistence": server["persistence"],
             "process": server["pid"] and f"{server['pid']}, up {units.age(up or 0)}",
@@ -84,7 +86,7 @@ def _embedded() -> dict[str, Any]:
 
     own = embedded.status()
     return (
-        {"embedded": True}
+        {"embedded": True, "primary": None, "replicas": 0}
         | asdict(own)
         | {
             "directory": str(own.directory),
@@ -105,6 +107,8 @@ def _other(app: App) -> dict[str, Any]:
         "embedded": False,
         "running": True,
         "url": info.url,
+        "primary": info.primary or None,
+        "replicas": info.replicas,
         "directory": None,
         "persistence": files,
         "server": info.executable or None,

@@ -19,7 +19,6 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
-from omega.cellstate.cuts import NO_CUTS, Cuts
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.figure_totals import EARLIER, totals
 from omega.cellstate.ports import SchedulerStore
@@ -27,6 +26,7 @@ from omega.cellstate.replies import Membership
 from omega.cellstate.server import server_info
 from omega.cellstate.store import connect_cell
 from omega.schedulers.failing import FailingJobs, as_one_line
+from omega.schedulers.heartbeat_state import HeartbeatState, read_state
 from omega.schedulers.instruments import Figures
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.logged import settings_of
@@ -67,12 +67,8 @@ class SupervisedScheduler:
     pipelined: bool = True
     figures: Figures = field(default_factory=Figures)
     reasons: PendingReasons = field(init=False)
-    pending: int = 0
-    """Pending jobs of the scheduler's type at the last heartbeat, for the metrics."""
-    refused: bool = False
-    """Whether the store refused writes at the last heartbeat, for the metrics."""
-    cuts: Cuts = NO_CUTS
-    """What the store lost so far, as of the last heartbeat, for the metrics."""
+    state: HeartbeatState = field(default_factory=HeartbeatState)
+    """What the last heartbeat read, for the metrics."""
     _earlier: dict[str, int] = field(default_factory=dict)
     """What the processes of this name before this one counted."""
     _members: list[str] = field(default_factory=list)
@@ -117,9 +113,8 @@ class SupervisedScheduler:
         from omega.schedulers.metrics import SchedulerMetrics  # noqa: PLC0415 - imports prometheus_client
 
         metrics = SchedulerMetrics(
-            self.cell, self.member, self.scheduler, self.figures, lambda: self._live, lambda: self.pending,
-            lambda: self.refused, lambda: self.cuts,
-        )  # fmt: skip
+            self.cell, self.member, self.scheduler, self.figures, lambda: self._live, lambda: self.state
+        )
         with endpoint(self.member, where, metrics) as url:
             yield url
 
@@ -245,7 +240,7 @@ class SupervisedScheduler:
         """Renew the lease while the loop makes progress; read the live members and remove expired ones."""
         self._roll_at, live = NEVER, self._live
         if self._url is not None:
-            self.refused = bool(cell.refuses_writes())
+            self.state = read_state(cell, self.state.renewed_at)
         if live is None or self._hung(live):
             return
         membership = live.membership
@@ -259,6 +254,7 @@ class SupervisedScheduler:
                 raise  # no token is written for a deleted cell
             cell.rouse(self.member)
             return
+        self.state = replace(self.state, renewed_at=time.time())
         self._log_warnings()
         live.ahead = cell.store_ms() / 1000 - time.time()
         before, live.owned = live.owned, owned(self.member, members)
@@ -268,9 +264,6 @@ class SupervisedScheduler:
         if live.owned != before:
             cell.rouse(self.member)  # it may own jobs of a lost scheduler now
         live.cell.may_wake(members)
-        if self._url is not None:
-            self.pending = cell.queue_depths().get(self.scheduler.kind, 0)
-            self.cuts = cell.cuts()
         self._reap(cell, set(members))
         due = time.monotonic() - self._looked_after > self.lease_ms / 1000
         if due and not housekeep(cell, int(time.time() * 1000), self.member):

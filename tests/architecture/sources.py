@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 FLOORS = ("cellstate", "schedulers", "omega", "cli")
 FOLDERS = (*FLOORS, "benchmarks", "tests")
-TEXTS = (".py", ".lua", ".md", ".toml", ".lock", ".yaml", ".yml", ".json", ".txt", ".sh", "")
+TEXTS = (".py", ".lua", ".md", ".toml", ".lock", ".yaml", ".yml", ".json", ".txt", ".sh", ".conf", ".service", "")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def code() -> Sequence[Source]:
 @cache
 def texts() -> Sequence[Source]:
     """Every file people wrote: code, documents, settings; tables and generated files are left out."""
-    folders = [ROOT / folder for folder in (*FOLDERS, "docs", ".ci")]
+    folders = [ROOT / folder for folder in (*FOLDERS, "docs", "deploy", ".ci")]
     candidates = [*ROOT.iterdir(), *(path for folder in folders for path in folder.rglob("*"))]
     return [
         read(path)

@@ -194,6 +194,8 @@ def test_status_of_a_given_store(store_url: str, monkeypatch: pytest.MonkeyPatch
         "advice",
         "refuses_writes",
         "script_bytes",
+        "primary",
+        "replicas",
     }
     assert (found["embedded"], found["running"], found["url"]) == (False, True, store_url)
     assert (found["directory"], found["persistence"], found["loading"]) == (None, "none", False)

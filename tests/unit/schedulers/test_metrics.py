@@ -11,9 +11,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from omega.cellstate.cuts import Cuts
 from omega.cellstate.errors import BadInput
 from omega.cellstate.pools import Pool, Pools
+from omega.cellstate.refused_writes import StoreState
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
 from omega.live.metrics import ExecutorMetrics, shown
 from omega.schedulers.epochs import epoch_of
+from omega.schedulers.heartbeat_state import HeartbeatState
 from omega.schedulers.instruments import BOUNDS, DurationHistogram, Figures, Instrument
 from omega.schedulers.live_driver import LiveDriver
 from omega.schedulers.loop import Receive
@@ -24,14 +26,21 @@ from omega.schedulers.scheduler import Scheduler
 from omega.testing import snapshot, work
 from tests.unit.schedulers.rig import Rig, spec
 
-CUTS = Cuts((), 3, 40)
+STATE = HeartbeatState(
+    renewed_at=12.5,
+    store=StoreState(refuses="its memory is full", replicas=2, memory_bytes=3, memory_limit_bytes=4),
+    pending={"batch": 7, "service": 9},
+    machines={"up": 5, "offline": 1},
+    tasks={"pending": 6, "running": 8},
+    cuts=Cuts((), 3, 40),
+)
 LABELS = {"cell": "c", "scheduler": "batch/0"}
 
 
 def registered(figures: Figures, scheduler: Scheduler | None = None, of: LiveDriver | None = None) -> CollectorRegistry:
     registry = CollectorRegistry()
     own = scheduler or Scheduler("batch")
-    registry.register(SchedulerMetrics("c", "batch/0", own, figures, lambda: of, lambda: 7, bool, lambda: CUTS))
+    registry.register(SchedulerMetrics("c", "batch/0", own, figures, lambda: of, lambda: STATE))
     return registry
 
 
@@ -79,6 +88,15 @@ def test_what_is_in_hand() -> None:
     registry = registered(Figures(), scheduler)
     names = ("queue_depth", "blocked", "unacknowledged", "pending")
     assert [value(registry, f"omega_scheduler_{name}") for name in names] == [1, 1, 1, 7]
+
+
+def test_what_the_last_heartbeat_read() -> None:
+    registry = registered(Figures())
+    assert value(registry, "omega_scheduler_renewed_timestamp_seconds") == 12.5
+    names = ("refuses_writes", "replicas", "memory_bytes", "memory_limit_bytes")
+    assert [value(registry, f"omega_store_{name}") for name in names] == [1, 2, 3, 4]
+    assert [value(registry, "omega_cell_machines", state=state) for state in ("up", "offline")] == [5, 1]
+    assert [value(registry, "omega_cell_tasks", state=state) for state in ("pending", "running")] == [6, 8]
 
 
 def test_only_the_worst_machines_are_named() -> None:
@@ -162,7 +180,7 @@ def test_the_live_loop_announces_what_happens_to_it() -> None:
 
 
 def test_served_on_a_port_that_is_free_until_the_end() -> None:
-    metrics = SchedulerMetrics("c", "batch/0", Scheduler("batch"), Figures(), lambda: None, lambda: 0)
+    metrics = SchedulerMetrics("c", "batch/0", Scheduler("batch"), Figures(), lambda: None)
     with endpoint("batch/0", "0", metrics) as url:
         assert url is not None
         assert url.startswith("http://127.0.0.1:")

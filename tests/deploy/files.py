@@ -1,0 +1,65 @@
+"""The files of deploy/, parsed."""
+
+import configparser
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.*"))
+SERVICES = [path for path in UNITS if path.suffix == ".service"]
+
+
+def read_yaml(name: str) -> Any:
+    """Return the one document of a file."""
+    return yaml.safe_load((DEPLOY / name).read_text(encoding="utf-8"))
+
+
+def compose() -> dict[str, Any]:
+    """Return the services of compose.yaml by name."""
+    services: dict[str, Any] = read_yaml("compose.yaml")["services"]
+    return services
+
+
+def entrypoint() -> list[str]:
+    """Return what the image of Omega runs before the words of a service."""
+    lines = (DEPLOY / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    (found,) = (json.loads(line.removeprefix("ENTRYPOINT")) for line in lines if line.startswith("ENTRYPOINT"))
+    return list(found)
+
+
+def unit(path: Path) -> Mapping[str, list[tuple[str, str]]]:
+    """Return the settings of a unit by section; a name may be there several times. Raises configparser.Error."""
+    sections: dict[str, list[tuple[str, str]]] = {}
+    lines = path.read_text(encoding="utf-8").splitlines()
+    counted = [f"{number}:{line}" if "=" in line and line[0] not in "#;" else line for number, line in enumerate(lines)]
+    parser = configparser.ConfigParser(strict=True, delimiters="=", interpolation=None, empty_lines_in_values=False)
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string("\n".join(counted))
+    for name in parser.sections():
+        sections[name] = [(key.partition(":")[2], value) for key, value in parser[name].items()]
+    return sections
+
+
+def commands_of_units() -> Iterator[tuple[str, list[str]]]:
+    """Yield (file, words) of what each service runs."""
+    for path in SERVICES:
+        for name, value in unit(path)["Service"]:
+            if name.startswith("Exec"):
+                yield path.name, shlex.split(value)
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Yield (where, PromQL) of all alerts and panels."""
+    for group in read_yaml("alerts.yaml")["groups"]:
+        for rule in group["rules"]:
+            yield f"alert {rule['alert']}", rule["expr"]
+    for path in sorted((DEPLOY / "grafana" / "dashboards").glob("*.json")):
+        board = json.loads(path.read_text(encoding="utf-8"))
+        for panel in board["panels"]:
+            for target in panel["targets"]:
+                yield f"panel {panel['title']}", target["expr"]
