@@ -120,12 +120,12 @@ def test_a_failover_ends_no_task(running: Deployment, omega: Omega) -> None:
     """The settings of the files, not those of other tests: the primary is given up after 5 s."""
     words = ("--name", "long", "--count", "2", "--cpu", "100m", "--memory", "16Mi")
     omega.run("job", "run", *words, "--", "sleep", "40")
-    until(lambda: omega.json("job", "status", "long")["counts"]["running"] == 2, 60.0)
-    primary = next(name for name in running.ports if name == "store-1")
-    running.processes[primary].kill()
+    until(lambda: omega.json("job", "status", "long")["counts"]["placed"] == 2, 60.0)
+    running.processes["store-1"].kill()
+    running.processes["store-1"].wait()
     omega.run("job", "run", "--follow", "--name", "after", "--cpu", "100m", "--memory", "16Mi", "--", "true")
-    assert omega.json("job", "status", "long")["counts"]["running"] == 2
-    running.start(primary)
+    assert omega.json("job", "status", "long")["counts"]["placed"] == 2
+    running.start("store-1")
     omega.run("job", "wait", "long")
     assert omega.json("job", "status", "long")["counts"]["finished"] == 2
     assert omega.json("cell", "verify")["ok"]
