@@ -38,6 +38,15 @@ def scripts_fill(facts: Mapping[str, Any]) -> str:
     )
 
 
+MINIMUM = "min-replicas-to-write"
+"""The setting below which a server refuses writes. INFO has the number of good replicas alone, where it is set."""
+
+
+def needs_minimum(facts: Mapping[str, Any]) -> bool:
+    """Return whether only the setting shows if a server refuses writes: some of its replicas keep up."""
+    return int(facts.get("min_slaves_good_slaves", 0)) > 0
+
+
 LATE_SECONDS = 3
 """Time without a report of a replica, which sends one each second, after which it does not count as following."""
 
@@ -55,7 +64,7 @@ def why_writes_are_refused(facts: Mapping[str, Any], replicas: int = 0) -> str:
     """
     most, used = int(facts.get("maxmemory", 0)), int(facts.get("used_memory", 0))
     if facts.get("role", "master") != "master":
-        return "it is a read-only replica; give the URL of its primary"
+        return "it is a read-only replica; give the URL of its primary, or wait for the end of a failover"
     if facts.get("aof_last_write_status", "ok") != "ok":
         return "it cannot write its append-only file; make room on its disk and see its log"
     if facts.get("rdb_last_bgsave_status", "ok") != "ok":
@@ -63,7 +72,7 @@ def why_writes_are_refused(facts: Mapping[str, Any], replicas: int = 0) -> str:
     if most and used >= most:
         remedy = scripts_fill(facts) or "raise its maxmemory or remove finished jobs"
         return f"its memory is full ({used // MIB:,} of {most // MIB:,} MiB); {remedy}"
-    if int(facts.get("min_slaves_good_slaves", 1)) == 0:
+    if int(facts.get("min_slaves_good_slaves", 1)) < int(facts.get(MINIMUM, 1)):
         return "too few replicas follow it; see its min-replicas-to-write"
     if (count := following(facts)) < replicas:
         return f"it acknowledges no change of this cell, which requires {replicas} replicas; {count} follow it"

@@ -5,7 +5,7 @@ Forms of URLs are in `omega.cellstate.addresses`; passwords in one never reach a
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -29,7 +29,7 @@ from omega.cellstate.errors import (
     Unsuitable,
 )
 from omega.cellstate.primaries import ASK_SECONDS, OfSentinels, OfSlot, Primary, slot_of
-from omega.cellstate.refused_writes import script_bytes, scripts_fill, store_state
+from omega.cellstate.refused_writes import MINIMUM, needs_minimum, script_bytes, scripts_fill, store_state
 
 OLDEST = (6, 2)
 """The oldest Redis that serves; every Valkey does, as it reports itself compatible with Redis 7.2."""
@@ -234,7 +234,7 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
     While no server of a group is the primary it waits for one.
     """
     with _asking(url, timeout, RETRIES_OF_GROUPS if address_of(url).group else 0) as client:
-        facts = client.info()
+        facts = info_of(client)
         pool = client.connection_pool
         located = pool.located if isinstance(pool, Pool) else None
         named = located is not None and isinstance(located.primary, OfSentinels)
@@ -261,6 +261,15 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
         replicas=state.replicas,
         primary=f"{host}:{port}" if host else "",
     )
+
+
+def info_of(client: "redis.Redis") -> dict[str, Any]:
+    """Return the INFO of a server, with the replicas that it requires where this user may read that setting."""
+    facts: dict[str, Any] = client.info()
+    if needs_minimum(facts):
+        with suppress(redis.ResponseError):  # CONFIG is forbidden to this user, or renamed
+            facts[MINIMUM] = client.config_get(MINIMUM).get(MINIMUM, 1)
+    return facts
 
 
 def takes_snapshots(url: str, *, timeout: float = TIMEOUT_SECONDS) -> bool:

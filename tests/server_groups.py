@@ -237,14 +237,15 @@ def sentinels(
     of_sentinels: Sequence[str] = (),
     login: tuple[str, str] | None = None,
     sentinel_login: tuple[str, str] | None = None,
+    ports: Sequence[int] = (),
 ) -> Iterator[Sentinels]:
     """Run a primary with replicas and three Sentinels, in memory alone.
 
     `options` and `of_sentinels` are further lines of their configuration, which override the harness's own; the logins
-    are those of the harness where the lines require one.
+    are those of the harness where the lines require one. `ports`: of the servers, then of the Sentinels.
     """
     directory, setup = socket_directory(), setup or Setup()
-    ports = free_ports(replicas + 4)
+    ports = ports or free_ports(replicas + 4)
     memory = ("save ''", "appendonly no", "repl-diskless-sync-delay 0")
     follow = f"replicaof 127.0.0.1 {ports[0]}"
     servers = [
@@ -334,11 +335,11 @@ def _spans(ranges: Any) -> Iterator[tuple[tuple[int, int], Any]]:
 
 
 @contextmanager
-def cluster(primaries: int = 3, setup: Setup | None = None) -> Iterator[Cluster]:
+def cluster(primaries: int = 3, setup: Setup | None = None, *, ports: Sequence[int] = ()) -> Iterator[Cluster]:
     """Run the primaries of a Cluster, in memory alone, with the slots divided among them."""
     directory, setup = socket_directory(), setup or Setup()
     memory = ("save ''", "appendonly no", "cluster-enabled yes", "cluster-node-timeout 2000")
-    servers = [Server(port, directory, memory, setup=setup) for port in free_ports(primaries)]
+    servers = [Server(port, directory, memory, setup=setup) for port in ports or free_ports(primaries)]
     try:
         for each in servers:
             each.start()

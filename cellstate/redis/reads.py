@@ -15,6 +15,7 @@ from omega.cellstate.redis import job_records, records
 from omega.cellstate.redis.cuts import RedisCuts
 from omega.cellstate.refused_writes import StoreState, store_state
 from omega.cellstate.replies import Fact, KindUse
+from omega.cellstate.server import info_of
 from omega.cellstate.sums import TOTALS
 from omega.cellstate.transaction import Basis, Intake, Position
 
@@ -161,7 +162,7 @@ class RedisReads(RedisCuts):
 
     @override
     def store_state(self) -> StoreState:
-        return store_state(self._command(self.client.info), self.durability.replicas)
+        return store_state(self._command(info_of, self.client), self.durability.replicas)
 
     def machine_count(self) -> int:
         """Return the number of machines that ever joined."""

@@ -57,7 +57,7 @@ def status(app: App) -> None:
             "store": f"{server['version'] or 'stopped'} ({'embedded' if server['embedded'] else 'given'})",
             "url": server["url"],
             "primary": server["primary"],
-            "replicas": server["replicas"] and f"{server['replicas']} in sync",
+            "replicas": f"{server['replicas']} in sync" if server["primary"] or server["replicas"] else "",
             "directory": server["directory"],
             "persistence": server["persistence"],
             "process": server["pid"] and f"{server['pid']}, up {units.age(up or 0)}",

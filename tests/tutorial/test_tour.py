@@ -34,6 +34,8 @@ def free_port() -> int:
 class Reader:
     """Somebody who pastes the page's commands, each of `STAYS` into a terminal of its own."""
 
+    patience, pause = LOOK_SECONDS, 0.05
+
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.folder, self.environment = folder, environment
         self.terminals: dict[str, ExitStack] = {}
@@ -57,14 +59,18 @@ class Reader:
             self.terminals.popitem()[1].close()
 
     def _compare(self, command: str, words: list[str] | None, expected: str | None) -> None:
-        deadline = time.monotonic() + LOOK_SECONDS
+        deadline = time.monotonic() + self.patience
         while True:
             code, printed = self._run(command, words)
             if (code == 0) if expected is None else same(expected, printed):
                 return
-            again = words is not None and not LOOKS.isdisjoint(words[1:3]) and time.monotonic() < deadline
+            again = self.only_looks(command, words) and time.monotonic() < deadline
             assert again, f"{command}\nexit {code}\n{printed}"
-            time.sleep(0.05)
+            time.sleep(self.pause)
+
+    def only_looks(self, command: str, words: list[str] | None) -> bool:
+        """Return whether a command changes nothing."""
+        return words is not None and not LOOKS.isdisjoint(words[1:3])
 
     def _run(self, command: str, words: list[str] | None) -> tuple[int, str]:
         if words and words[0] == "omega":

@@ -227,6 +227,8 @@ def test_a_server_that_may_evict_the_cell_is_refused(policy: str) -> None:
         ({"aof_last_write_status": "err"}, "it cannot write its append-only file; make room on its disk"),
         ({"rdb_last_bgsave_status": "err"}, "it cannot save its data; make room on its disk"),
         ({"min_slaves_good_slaves": 0}, "too few replicas follow it"),
+        ({"min_slaves_good_slaves": 2, "min-replicas-to-write": "2"}, ""),
+        ({"min_slaves_good_slaves": 2, "min-replicas-to-write": "3"}, "too few replicas follow it"),
         ({"role": "slave"}, "it is a read-only replica"),
     ],
 )
