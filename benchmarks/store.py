@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -153,10 +153,13 @@ def server_directory() -> Path:
 
 
 @contextmanager
-def own_server(directory: Path, *, append_only: bool = False, under: Sequence[str] = ()) -> Iterator[str]:
+def own_server(
+    directory: Path, *, append_only: bool = False, under: Sequence[str] = (), settings: Mapping[str, str] | None = None
+) -> Iterator[str]:  # fmt: skip
     """Yield the URL of a server that is killed at the end, and its directory removed.
 
     `under` is a program that runs it, such as valgrind, with options; the allocator is then the C library's.
+    `settings`: further ones of the server.
     """
     socket, log = directory / "store.sock", directory / "store.log"
     options = {
@@ -167,6 +170,7 @@ def own_server(directory: Path, *, append_only: bool = False, under: Sequence[st
         "save": "",
         "appendonly": "yes" if append_only else "no",
         "appendfsync": "everysec",
+        **(settings or {}),
     }
     program = find_server()
     server = [*under, str(program.path), *(word for name, value in options.items() for word in (f"--{name}", value))]

@@ -9,6 +9,7 @@ TABLE = {
     "conflict": ("benchmarks.command.conflict", "Conflict fraction and tasks per second of real schedulers."),
     "blocked": ("benchmarks.command.queues:blocked", "Cost of jobs that fit nowhere for jobs that do."),
     "intake": ("benchmarks.command.queues:intake", "Server time for the best jobs of a long queue."),
+    "durability": ("benchmarks.command.durability", "Cost of changes that replicas have, or that are synced."),
     "fair": ("benchmarks.command.fair", "Time in which pools of a full cell reach their fair shares."),
     "instructions": (
         "benchmarks.command.commit:instructions",
