@@ -109,6 +109,11 @@ def latency(s: Any, work: float, busy: float) -> float:
     return float(busy * s.calm_seconds + (30 + s.submissions + s.machines / 1_000) * work)
 
 
+def durability(s: Any, work: float, _: float) -> float:
+    """The servers of five settings, and calls of two kinds in each round."""
+    return float((20 + 10 * (s.rounds + 1) * s.calls / 35) * work)
+
+
 def everything(s: Any, work: float, busy: float) -> float:
     """The sum of its parts."""
     return sum(BY_MODULE[module](settings, work, busy) for module, settings in s.parts())
@@ -127,6 +132,7 @@ BY_MODULE: dict[str, Estimate] = {
     "fair": fair,
     "questions": questions,
     "latency": latency,
+    "durability": durability,
     "everything": everything,
 }
 

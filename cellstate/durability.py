@@ -11,6 +11,8 @@ TIMEOUT_MS = 1_000
 MOST_TIMEOUT_MS = 2_000
 """Maximum time to wait for replicas: a scheduler that waits so long between renewals of its lease (5 s) keeps it."""
 MOST_REPLICAS = 99
+UNCHECKED = "durability fsync not checked: this user may not read CONFIG"
+"""What processes log of it."""
 FORMS = "write none, fsync or replicas=N,timeout=T, such as replicas=1,timeout=1s"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omega.admission import admitted
-from omega.cellstate.errors import BadInput, Duplicate, Overtaken, Refused
+from omega.cellstate.errors import BadInput, Duplicate, NotReplicated, Overtaken, Refused
 from omega.cellstate.shards import KEPT_MS, UNSENT_MS
 from omega.queries.job_fields import KindFields
 from omega.queries.job_state import ended
@@ -197,7 +197,11 @@ def submit(
     claim_outputs(cell, specs, outputs)
     for start in range(0, len(specs), CHUNK):
         chunk = specs[start : start + CHUNK]
-        for spec, answer in zip(chunk, cell.submit(chunk, now_ms, by, held=hold), strict=True):
+        try:
+            answers = cell.submit(chunk, now_ms, by, held=hold)
+        except NotReplicated as error:  # an id that was made for a job is known here only
+            raise NotReplicated(f"{error} (id {listing([spec.id for spec in chunk], 5)})") from error
+        for spec, answer in zip(chunk, answers, strict=True):
             if path := outputs.get(spec.id):
                 cell.claim_directory(path, spec.id, expire_ms=KEPT_MS if answer.status in WORDS else 0)
             if answer.status not in WORDS:  # it was taken since the check

@@ -59,7 +59,7 @@ class RedisOpening(RedisCalls):
         if status != "new" and durability is not None and cell.durability != durability:
             raise Refused(
                 f"cell {name}: has durability {cell.durability.text}, not {durability.text}; change it with "
-                f"omega cell durability {durability.text}"
+                f"omega --cell {shlex.quote(name)} cell durability {durability.text}"
             )
         cell._adopt(wanted if status == "new" else cell.durability)
         cell._command(register, client, name)

@@ -19,6 +19,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 
+from omega.cellstate.durability import UNCHECKED
 from omega.cellstate.errors import CellGone, Duplicate, Fenced, OmegaError, Refused, StoreError
 from omega.cellstate.figure_totals import EARLIER, totals
 from omega.cellstate.ports import SchedulerStore
@@ -179,6 +180,8 @@ class SupervisedScheduler:
                     raise
             else:
                 self._earlier = totals(cell.figures().get(self.member, {}))
+                if cell.unchecked:
+                    log.warning(UNCHECKED, member=self.member)
                 with suppress(OmegaError):  # the heartbeat tries again
                     cell.renew_scheduler(live.membership, self.lease_ms, self._figures_now())
                 return live

@@ -19,6 +19,7 @@ from omega.cellstate.errors import NotReplicated, ReadOnly, StoreFull, Unsuitabl
 from omega.cellstate.keys import prefix
 from omega.cellstate.model import JobSpec, JobState, Limits, MachineSpec, MachineState, TaskGroup
 from omega.cellstate.pools import Pool, Pools
+from omega.cellstate.primaries import slot_of
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.store import connect_cell, create_cell
@@ -27,7 +28,7 @@ from omega.cellstate.transaction import Claim, Position, Transaction
 from omega.live.simulated.executor import SimulatedExecutor
 from tests.cli.conftest import Omega
 from tests.integration.stage import all_facts, own_server, started_processes, words_of
-from tests.server_groups import Sentinels, Server, sentinels, until
+from tests.server_groups import Sentinels, Server, cluster, free_ports, sentinels, until
 
 pytestmark = pytest.mark.server
 ONE = Durability(1, 500)
@@ -250,8 +251,8 @@ def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: Red
     assert "replicas=1,timeout=500ms" in omega.text("cell", "status")
     assert omega.json("cell", "create", cell.name)["durability"] == wanted
     assert omega.error("cell", "create", cell.name, "--durability", "none") == (
-        f"cell {cell.name}: has durability replicas=1,timeout=500ms, not none; change it with omega cell durability "
-        "none"
+        f"cell {cell.name}: has durability replicas=1,timeout=500ms, not none; change it with "
+        f"omega --cell {cell.name} cell durability none"
     )
     file = tmp_path / "job.yaml"
     file.write_text("{name: j, id: j, tasks: [{name: t, resources: {cpu: 1}, duration: 1s}]}")
@@ -259,7 +260,7 @@ def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: Red
         said = omega.error("job", "submit", str(file))
         assert said == (
             f"cell {cell.name}: the primary has the change, but 0 of 1 replicas; connect the replicas and repeat the "
-            "command"
+            "command (id j)"
         )
         assert omega.error("job", "submit", str(file)) == said
         until(lambda: "requires 1 replicas; 0 follow it" in (omega.json("cell", "status")["refuses_writes"] or ""))
@@ -319,6 +320,32 @@ def test_after_a_failover_changes_are_not_acknowledged_before_the_old_primary_re
         assert cell.job_count() == 2
         assert verify(cell).ok
         cell.close()
+
+
+@pytest.mark.chaos
+def test_a_cell_on_a_cluster_waits_for_the_replicas_of_its_node() -> None:
+    slot = slot_of(prefix("default"))
+    with cluster(primaries=3) as nodes:
+        owner = nodes.owner(slot)
+        follower = Server(free_ports(1)[0], owner.directory, owner.options)
+        try:
+            follower.start()
+            follower.client.execute_command("CLUSTER", "MEET", "127.0.0.1", owner.port)
+            own = owner.client.execute_command("CLUSTER", "MYID")
+            until(lambda: follower.client.execute_command("CLUSTER", "REPLICATE", own))
+            until(lambda: owner.replicas_in_step == 1)
+            cell = create_cell(server.connect(nodes.url), "default", durability=ONE, url=nodes.url)
+            assert cell.submit([job("j")], 0, "me")[0].status == "new"
+            other = next(each for each in nodes.servers if each is not owner)
+            nodes.move(slot, other, atomic=False)
+            with pytest.raises(NotReplicated, match="0 of 1 replicas"):
+                cell.submit([job("k")], 0, "me")
+            nodes.move(slot, owner, atomic=False)
+            assert cell.submit([job("k")], 0, "me")[0].status == "same"
+            assert verify(cell).ok
+            cell.close()
+        finally:
+            follower.kill()
 
 
 def test_a_server_that_syncs_each_write(monkeypatch: pytest.MonkeyPatch) -> None:

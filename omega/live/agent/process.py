@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from omega.cellstate.durability import UNCHECKED
 from omega.cellstate.errors import CellGone, Fenced, HistoryCut, Refused, StoreError
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.ports import ExecutorStore
@@ -259,6 +260,8 @@ def _stay(agent: Agent, url: str, cell: str, came: Callable[[Agent], None]) -> N
     wake_up = WakeUp()
     with wake_up.on_signals():
         watch = AgentLoop(agent, wake_up)
+        if agent.cell.unchecked:
+            watch.log.warning(UNCHECKED)
         watch.step()
         came(agent)
         if agent.cgroups.why_not:
