@@ -83,14 +83,15 @@ class Witness(threading.Thread):
 class Submissions(Witness):
     """Submits jobs of recorded tasks through the Python client."""
 
-    def __init__(self, url: str, cell: str, book: Book, rng: Random, pause: float = 0.15) -> None:
+    def __init__(self, url: str, cell: str, book: Book, rng: Random, pause: float = 0.15, name: str = "job") -> None:
         self.client, self.book, self.rng = Client(url, cell, user="ada"), book, rng
         super().__init__(self.client, pause)
+        self.name_of_jobs = name
         self.jobs, self.acknowledged = list[JobSpec](), list[Acknowledged]()
 
     def act(self, number: int) -> None:
         """Submit a job of one or two tasks."""
-        job = self.book.job(f"job-{number}", self.rng.randint(1, 2), self.rng.choice((0.1, 0.5, 8.0)))
+        job = self.book.job(f"{self.name_of_jobs}-{number}", self.rng.randint(1, 2), self.rng.choice((0.1, 0.5, 8.0)))
         self.jobs.append(job)
         self.client.submit(job)
         self.acknowledged.append(Acknowledged(time.monotonic(), job.id))
