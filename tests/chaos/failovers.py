@@ -39,7 +39,9 @@ class Row:
     commits: int
     ends: int
     versions: int
-    """Versions that were acknowledged and are missing."""
+    """Versions that the promoted replica lacks, up to the last that the test's scheduler had acknowledged."""
+    reported: int
+    """Versions that the product reports as surely lost."""
 
     @property
     def lost(self) -> int:
@@ -123,7 +125,7 @@ class Failovers:
         until(lambda: new.replication["role"] == "master")
         meanwhile()
         self.group.start_again(old, new)
-        row = self._row(len(self.rows) + 1, lagging, killed, promoted, held, new)
+        row = self._row(lagging, killed, promoted, held, new)
         self.rows.append(row)
         self._from, self._epoch = killed, self.group.epoch()
         return row
@@ -142,9 +144,7 @@ class Failovers:
             if self.group.in_step() and self.group.epoch() == epoch:
                 return
 
-    def _row(
-        self, number: int, lagging: int, killed: float, promoted: float, held: dict[Server, Held], new: Server
-    ) -> Row:
+    def _row(self, lagging: int, killed: float, promoted: float, held: dict[Server, Held], new: Server) -> Row:
         def resumed() -> float:
             later = (each.at for each in list(self.load.commits.placed) if each.at > killed + DOWN_AFTER_MS / 2_000)
             return next(later, 0.0)
@@ -152,8 +152,9 @@ class Failovers:
         until(resumed, SETTLED)
         kept = held[new]
         last = max((each.version for each in self.load.commits.placed if each.at <= killed), default=0)
+        versions = max(0, last - kept.version)
         return Row(
-            number,
+            len(self.rows) + 1,
             lagging,
             kept.offset == max(each.offset for each in held.values()),
             promoted,
@@ -162,8 +163,15 @@ class Failovers:
             len(kept.submissions),
             len(kept.commits),
             len(kept.ends),
-            max(0, last - kept.version),
+            versions,
+            self._reported(versions),
         )
+
+    def _reported(self, versions: int) -> int:
+        """Return how many versions were reported as lost since the last failover; wait while there must be a report."""
+        before = sum(row.reported for row in self.rows)
+        until(lambda: not versions or self.load.cell.cuts().lost > before, SETTLED)
+        return self.load.cell.cuts().lost - before
 
     def _placed(self, killed: float, version: int) -> float:
         """Return when a scheduler of the product first placed a task after the kill, by its clock."""
