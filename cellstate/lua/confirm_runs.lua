@@ -4,7 +4,7 @@
 -- ARGV   member
 -- Reply  {"ok", number of executors that have not confirmed}
 -- Types  settling: string; unsettled: hash, executor → ""; both expire
--- Rules  semantics 16: with the last one newly placed tasks may start; a repeated call changes nothing (14); begins with a
+-- Rules  semantics 16: with the last one tasks may start; a repeated call changes nothing (14); begins with a
 --        deletion (13)
 
 local confirmed = redis.call('HDEL', unsettled_key, member)

@@ -12,7 +12,7 @@
 -- Rules  semantics 16: reports of one cut overlap, because it lies between what they agree and what they lost; merged in any
 --        order they give one record. A repeated call changes nothing (14); begins with HSET (13). With the first report
 --        each executor is to compare what it runs with the cell. Until all agents did (confirm_runs.lua), at most for their
---        longest lease, no newly placed task starts: it may still run where a lost version placed it.
+--        longest lease, no task starts: it may still run where a lost version placed it, also one placed between cut and report.
 
 --@include lists listing binary rows named counters announce
 
@@ -60,7 +60,7 @@ if is_new then
   redis.call('HDEL', cuts_key, format('%d', number - kept))
   facts[1] = format('cut %d %d %d %d', number, agreed, first_lost, seen)
   announce('', at, by)
-  if longest > 0 and redis.call('SET', settling_key, format('%d', meta.placements), 'PX', longest, 'NX') then
+  if longest > 0 and redis.call('SET', settling_key, '0', 'PX', longest, 'NX') then
     store(unsettled_key, agents)
     redis.call('PEXPIRE', unsettled_key, longest)
   end
