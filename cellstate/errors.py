@@ -40,6 +40,11 @@ class Unreachable(StoreError):
 class NotReplicated(StoreError):
     """The primary has a change, and fewer replicas than the cell requires: it is not acknowledged; repeat the call."""
 
+    def __init__(self, state: str, remedy: str = "repeat the command") -> None:
+        """`state`: who has the change; `remedy`: what to do once the replicas are connected."""
+        super().__init__(f"{state}; connect the replicas and {remedy}")
+        self.state = state
+
 
 class StoreFull(StoreError):
     """The server refuses to grow (``maxmemory`` reached)."""

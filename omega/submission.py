@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 MOST_NAME = 128
 """Letters of the name of a job."""
+TRIES = 3
+"""Number of calls to submit jobs while too few replicas confirm them."""
 CHUNK = 500
 """Jobs per call: a few milliseconds of the server's time."""
 WORDS = {"new": "submitted", "same": "unchanged"}
@@ -197,16 +200,30 @@ def submit(
     claim_outputs(cell, specs, outputs)
     for start in range(0, len(specs), CHUNK):
         chunk = specs[start : start + CHUNK]
-        try:
-            answers = cell.submit(chunk, now_ms, by, held=hold)
-        except NotReplicated as error:  # an id that was made for a job is known here only
-            raise NotReplicated(f"{error} (id {listing([spec.id for spec in chunk], 5)})") from error
-        for spec, answer in zip(chunk, answers, strict=True):
+        for spec, answer in zip(chunk, _acknowledged(cell, chunk, now_ms, by, hold=hold), strict=True):
             if path := outputs.get(spec.id):
                 cell.claim_directory(path, spec.id, expire_ms=KEPT_MS if answer.status in WORDS else 0)
             if answer.status not in WORDS:  # it was taken since the check
                 raise refusal(spec, answer)
             yield answer
+
+
+def _acknowledged(
+    cell: "JobStore", specs: "Sequence[JobSpec]", now_ms: int, by: str, *, hold: bool
+) -> "list[Submitted]":
+    """Submit jobs in one call, which is repeated under the same ids while too few replicas have them.
+
+    A repeated command would make other ids for jobs that name none, so the error in the end names the jobs.
+    """
+    for _ in range(TRIES - 1):
+        with suppress(NotReplicated):
+            return cell.submit(specs, now_ms, by, held=hold)
+    try:
+        return cell.submit(specs, now_ms, by, held=hold)
+    except NotReplicated as error:
+        others = f" (and {len(specs) - 1:,} more)" if len(specs) > 1 else ""
+        remedy = f"see omega job status {specs[0].id}{others} before you submit again"
+        raise NotReplicated(error.state, remedy) from error
 
 
 def claim_outputs(cell: "JobStore", specs: "Sequence[JobSpec]", outputs: Mapping[str, str]) -> None:

@@ -73,8 +73,7 @@ class Confirmation:
             return False
         if (count := int(replies[-1])) < self._replicas:
             raise NotReplicated(
-                f"cell {self._cell}: the primary has the change, but {count} of {self._replicas} replicas; "
-                "connect the replicas and repeat the command"
+                f"cell {self._cell}: the primary has the change, but {count} of {self._replicas} replicas"
             )
         return True
 

@@ -258,8 +258,8 @@ def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: Red
     with halted(group):
         said = omega.error("job", "submit", str(file))
         assert said == (
-            f"cell {cell.name}: the primary has the change, but 0 of 1 replicas; connect the replicas and repeat the "
-            "command (id j)"
+            f"cell {cell.name}: the primary has the change, but 0 of 1 replicas; connect the replicas and see "
+            "omega job status j before you submit again"
         )
         assert omega.error("job", "submit", str(file)) == said
         until(lambda: "requires 1 replicas; 0 follow it" in (omega.json("cell", "status")["refuses_writes"] or ""))
