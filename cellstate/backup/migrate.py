@@ -52,6 +52,7 @@ def _migrate(client: Any, name: str, at_ms: int, by: str, url: str, told: Told) 
     cell = open_cell(client, name, url, any_schema=True)
     prefix, old = keys.prefix(name), schema_of(client, name)
     if old == keys.SCHEMA:
+        confirm(client, name, cell.durability)
         return None
     if old not in STEPS:
         raise Unsuitable(f"cell {name}: {keys.other_schema(old, f'omega store migrate {name}')}")

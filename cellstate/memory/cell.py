@@ -201,6 +201,9 @@ class MemoryCell(MemoryQueries):
     def set_durability(self, durability: Durability) -> None:
         self.durability = durability
 
+    def await_replicas(self) -> None:
+        """Do nothing: there are none."""
+
     def check_there(self) -> None:
         """Do nothing: the cell is always there."""
 

@@ -57,6 +57,12 @@ class OperatorStore(Queries, EndTasks, DrainDeadlines, JoinMachines, SetLimits, 
         Raises Refused when too few replicas are connected, Unsuitable when the server does not sync as required.
         """
 
+    def await_replicas(self) -> None:
+        """Wait until replicas have all changes so far, where the cell requires it, also those of other clients.
+
+        For a command that finds its change made. Raises NotReplicated.
+        """
+
     def set_machine_state(self, index: int, state: MachineState, at_ms: int, by: str) -> int:
         """Change a machine's state; returns the number of requeued tasks.
 

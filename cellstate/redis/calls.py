@@ -13,7 +13,7 @@ from omega.cellstate.durability import Durability
 from omega.cellstate.errors import BadInput
 from omega.cellstate.model import check_author
 from omega.cellstate.override import override
-from omega.cellstate.redis.confirmation import UNCONFIRMED, Confirmation, confirmation_of, confirmed
+from omega.cellstate.redis.confirmation import UNCONFIRMED, Confirmation, confirm, confirmation_of, confirmed
 from omega.cellstate.redis.records import UNREADABLE
 from omega.cellstate.redis.scripts import READING, Script, script
 from omega.cellstate.resources import LARGEST, Dimensions
@@ -176,6 +176,10 @@ class RedisCalls(StoredCell):
         if self._confirmation is None or chosen.name in UNCONFIRMED:
             return self.client.evalsha(chosen.sha, len(full), *full, *arguments)
         return confirmed(self.client, self._confirmation, "EVALSHA", chosen.sha, len(full), *full, *arguments)
+
+    @override
+    def await_replicas(self) -> None:
+        self._command(confirm, self.client, self.name, self.durability)
 
     def _adopt(self, durability: Durability) -> None:
         """Acknowledge changes as the cell requires."""

@@ -28,8 +28,11 @@ UNCONFIRMED = frozenset(
      "create"}  # confirmed once the cell is also in the list of cells
 )  # a table # fmt: skip
 """Scripts whose effect nobody is told is done: no confirmation follows them. It follows all others."""
-DONE = (b"ok", b"map", b"reduce")
-"""First words of the answers of scripts after a change, or a repeated one; all other words refuse the call."""
+UNCHANGED = frozenset(
+    b"keys busy done ended failed far fenced few group held jobs lane large many moved often out over overtaken set "
+    b"stale sum unknown wait".split()
+)
+"""First words of the answers by which scripts ask for further keys or refuse a call: nothing was changed."""
 KEPT_MS = 24 * 3600 * 1000
 """Time after the last change at which the key expires."""
 
@@ -67,7 +70,7 @@ class Confirmation:
                 if str(reply).startswith("UNBLOCKED"):
                     raise redis.ConnectionError("the server became a replica during the call") from reply
                 raise reply
-        if isinstance(answer, list) and answer[0] not in DONE:
+        if isinstance(answer, list) and answer[0] in UNCHANGED:
             return True
         if not replies[0]:
             return False

@@ -90,6 +90,7 @@ class RedisPools(RedisReads):
             inner = tuple(quote(name, safe="") for name in sorted(pools.by_name.keys() - pools.leaves))
             changed = replace(changed, closed=inner, moved=(ALL,), facts=("reset pools", *changed.facts))
         if not changed.facts:
+            self.await_replicas()  # they are as an earlier call left them
             return before
         bounds = {f"b{number}": words for number, words in changed.limits.items()} | dict(changed.lenders)
         values = self._values(at_ms, by) | {

@@ -61,6 +61,8 @@ def command(
         for start in range(0, len(fresh), JOIN_CHUNK):
             bars.advance(bar, len(cell.join(executor, fresh[start : start + JOIN_CHUNK], app.now_ms())))
     same = len(specs) - len(fresh)
+    if same:
+        cell.await_replicas()  # an earlier command may have added them without its confirmation
     serves = lives(cell, executor)
     if app.as_json:
         added = [spec.name for spec in fresh]

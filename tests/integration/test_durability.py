@@ -263,6 +263,9 @@ def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: Red
         )
         assert omega.error("job", "submit", str(file)) == said
         until(lambda: "requires 1 replicas; 0 follow it" in (omega.json("cell", "status")["refuses_writes"] or ""))
+        for words in (("machine", "add", "m9", "--cpu", "1"), ("pool", "set", "p", "--weight", "2")):
+            for _ in range(2):  # the second time there is nothing to change
+                assert "but 0 of 1 replicas" in omega.error(*words)
     assert omega.json("job", "submit", str(file))["jobs"][0]["status"] == "unchanged"
     assert omega.json("cell", "durability", "none")["durability"]["mode"] == "none"
     with halted(group):
