@@ -21,6 +21,18 @@ class Overtaken(Refused):
     """Compare-and-set: the job's modify index is another than the one that was read."""
 
 
+class JobLost(Refused):
+    """The store lost the submission of a job that it had acknowledged."""
+
+    @classmethod
+    def of(cls, job: str, version: int, agreed: int) -> "JobLost":
+        """Return the error for a job that was submitted at a version, when `agreed` is the last one that is left."""
+        return cls(
+            f"job {job}: submitted at version {version:,}; the store's history was cut after version {agreed:,} at a "
+            "failover or restart; submit it again"
+        )
+
+
 class Fenced(Refused):
     """The scheduler's lease expired or a newer incarnation took its name."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from omega.cellstate.errors import (
         BadInput as BadInput,
         Duplicate as Duplicate,
+        JobLost as JobLost,
         OmegaError as OmegaError,
         Overtaken as Overtaken,
         Refused as Refused,
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     from omega.workload.workload import Arrival as Arrival, Workload as Workload
 
 _HOMES = {
-    "omega.cellstate.errors": ("BadInput", "Duplicate", "OmegaError", "Overtaken", "Refused", "StoreError"),
+    "omega.cellstate.errors": ("BadInput", "Duplicate", "JobLost", "OmegaError", "Overtaken", "Refused", "StoreError"),
     "omega.cellstate.model": ("After", "Gang", "JobSpec", "MachineSpec", "TaskGroup"),
     "omega.cellstate.residents": ("Resident",),
     "omega.cellstate.transaction": ("Claim", "Detection", "Mode", "Outcome", "Transaction"),

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import ranges
+from omega.cellstate.errors import Refused
 from omega.cli import render, units
 from omega.cli.app import App
 from omega.cli.job.progress_text import ProgressText
-from omega.live.waiting import OTHERWISE, exit_status, watch
+from omega.live.waiting import OTHERWISE, exit_status, patiently, watch
 from omega.queries.event_list import JobTail
 from omega.queries.events import events, extent, since_time
 from omega.queries.job_state import counts, ended, state, tally
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from omega.cellstate.model import GroupStatus, Job
-    from omega.cellstate.ports import Queries
+    from omega.cellstate.ports import JobStore, Queries
+    from omega.lost_jobs import Submissions
 
 MOST_BEHIND = 5_000
 """Maximum number of unread versions of the log; a reader further behind skips them and prints fewer details."""
@@ -31,13 +33,17 @@ ENDS = ("total", "finished", "failed", "stopped")
 
 
 def follow_all(
-    app: App, cell: "Queries", ids: Sequence[str], warnings: Sequence[str], *, of_tasks: bool = False
-) -> int:
-    """Follow jobs to their end; returns the exit code of their result, or of their first failed task."""
+    app: App, cell: "JobStore", ids: Sequence[str], warnings: Sequence[str], submitted: "Submissions", *,
+    of_tasks: bool = False,
+) -> int:  # fmt: skip
+    """Follow jobs to their end; returns the exit code of their result, or of their first failed task.
+
+    Those of the submitted jobs that the store lost are submitted again.
+    """
     with render.progress(quiet=app.as_json) as bars:
         watcher = _One(app, cell, ids[0], bars) if len(ids) == 1 else _Many(bars)
         try:
-            jobs = watch(cell, ids, watcher.see)
+            jobs = _watch(app, cell, ids, watcher, submitted)
         except KeyboardInterrupt:
             bars.stop()
             continues = f"the job continues, see omega job status {ids[0]}" if len(ids) == 1 else "the jobs continue"
@@ -51,6 +57,21 @@ def follow_all(
     elif isinstance(watcher, _One) and (hint := watcher.hint()):
         render.note(hint)
     return exit_code(cell, jobs[0]) if of_tasks else exit_status(jobs)
+
+
+def _watch(
+    app: App, cell: "JobStore", ids: Sequence[str], watcher: "_One | _Many", submitted: "Submissions"
+) -> "list[Job]":
+    """Watch jobs until they have ended; submit those again that the store lost in a failover."""
+    while True:
+        try:
+            return watch(cell, ids, watcher.see)
+        except Refused:
+            lost = patiently(lambda: submitted.again(cell, app.now_ms, app.by))
+            if not lost:
+                raise
+            names = units.listing([spec.name for spec in lost], MOST_ROWS)
+            render.note(f"the store lost {units.count(len(lost), 'job')}, submitted again by the same id: {names}")
 
 
 def as_json(job: "Job", status: str) -> dict[str, Any]:

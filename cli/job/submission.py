@@ -8,8 +8,9 @@ import click
 
 from omega.cli import render, units
 from omega.cli.app import App
+from omega.lost_jobs import Submissions
 from omega.queries.job_warnings import unserved, warnings
-from omega.submission import CHUNK, check_names, submit as place, submitted_json
+from omega.submission import CHUNK, check_names, submitted_json
 
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
@@ -33,10 +34,10 @@ def submit(
     app: App = ctx.obj
     if len(specs) > 1:  # for a single job the store's answer is enough
         check_names(cell, specs)
-    answers = []
+    answers, kept = [], Submissions()
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("submitting", total=len(specs), more="jobs", visible=len(specs) > CHUNK)
-        for answer in place(cell, specs, app.now_ms(), app.by, hold=hold):
+        for answer in kept.submit(cell, specs, app.now_ms, app.by, hold=hold):
             answers.append(answer)
             bars.advance(bar)
     fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
@@ -52,7 +53,7 @@ def submit(
     if following:
         from omega.cli.job.follow import follow_all
 
-        ctx.exit(follow_all(app, cell, [spec.id for spec in specs], doubtful, of_tasks=of_tasks))
+        ctx.exit(follow_all(app, cell, [spec.id for spec in specs], doubtful, kept, of_tasks=of_tasks))
 
 
 def _say(jobs: Sequence[dict[str, Any]], next_step: str) -> None:

@@ -120,12 +120,13 @@ class AsyncClient:
 
         No thread is held between two reads.
         """
-        began, outage = anyio.current_time(), Outage(retry, timeout)
+        began, outage, again = anyio.current_time(), Outage(retry, timeout), 0
         while True:
             left = None if timeout is None else timeout - (anyio.current_time() - began)
             answer = await _survive(outage, partial(self._client.wait, job, 0.0, retry=0.0))
+            again += answer["submitted_again"]
             if not answer["timed_out"] or (left is not None and left <= 0):
-                return {**answer, "waited_seconds": anyio.current_time() - began}
+                return {**answer, "waited_seconds": anyio.current_time() - began, "submitted_again": again}
             job = answer["id"]
             await anyio.sleep(WAIT_SECONDS if left is None else min(WAIT_SECONDS, left))
 

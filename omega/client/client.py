@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from omega import changes, submission
-from omega.cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput, Refused
 from omega.client.arguments import known, place, positive
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
@@ -18,6 +18,7 @@ from omega.client.task_records import TaskRecords
 from omega.client.updates import Updates
 from omega.limits import set_limits
 from omega.live import waiting
+from omega.lost_jobs import Submissions
 from omega.queries import (
     cells,
     event_list,
@@ -31,13 +32,14 @@ from omega.queries import (
     schedulers,
 )
 from omega.queries.job_fields import KindFields
+from omega.queries.job_state import ended
 from omega.queries.job_status import JobStatus
 from omega.queries.jobs import find_job
 from omega.queries.recent import recently
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import JobStore
+    from omega.cellstate.ports import JobStore, Queries
     from omega.client.any_cell import ManyCells
     from omega.many_cells.policy import CellPolicy
 
@@ -72,6 +74,7 @@ class Client(Updates, TaskRecords):
         self._connections = Connections(named_store(store, file), named_cell(cell))
         self.user = user or account_name()
         self._by = author(self.user)
+        self._submissions = Submissions()
 
     @property
     def _many(self) -> "ManyCells":
@@ -148,7 +151,7 @@ class Client(Updates, TaskRecords):
         if self._connections.several is not None:
             return self._many.status(job)
         with self._connections.cell() as cell:
-            return JobStatus(cell, find_job(cell, job)).as_json(_now_ms())
+            return JobStatus(cell, self._find(cell, job)).as_json(_now_ms())
 
     def why(self, job: str, *, machine: str | None = None) -> Document:
         """Return why a job is pending: what each of its demands excludes, and what would help. See ``omega job why``.
@@ -156,7 +159,7 @@ class Client(Updates, TaskRecords):
         With `machine`, each demand is checked on that machine instead.
         """
         with self._connections.cell() as cell:
-            record = find_job(cell, job)
+            record = self._find(cell, job)
             if machine is not None:
                 return explanations.explain_machine(cell, record, machine) | cells.writes_json(cell)
             return explanations.explain_job(cell, record) | cells.writes_json(cell)
@@ -175,24 +178,37 @@ class Client(Updates, TaskRecords):
 
         known("stream", stream, ("stdout", "stderr"))
         with self._connections.cell() as cell:
-            return TaskLog.of(cell, find_job(cell, job), task, group, stream, generation, index).as_json(tail)
+            return TaskLog.of(cell, self._find(cell, job), task, group, stream, generation, index).as_json(tail)
 
     def wait(self, job: str, timeout: float | None = None, *, retry: float = waiting.RETRY_SECONDS) -> Document:
         """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``. See ``omega job wait``.
 
         While the store does not answer, for example because it is restarted, the call is repeated for at most `retry`
         seconds at a time; then it raises Unreachable.
+
+        If the store lost the job in a failover, and this client submitted it, the client submits it again by the same
+        id, together with its other lost jobs; ``submitted_again`` of the answer is their number. Otherwise it raises
+        JobLost (docs/failover.md).
         """
-        began, asked = time.monotonic(), job
+        began, asked, again = time.monotonic(), job, 0
 
         def once() -> Document:
-            nonlocal asked
-            with self._connections.cell() as cell:
-                record = find_job(cell, asked)
-                asked = record.id
-                left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
-                last = waiting.watch(cell, [record.id], lambda _: None, left, outage)[0]
-                return waiting.waited_json(cell, last, time.monotonic() - began)
+            nonlocal asked, again
+            while True:
+                with self._connections.cell() as cell:
+                    try:
+                        record = self._find(cell, asked)
+                        asked = record.id
+                        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+                        last = waiting.watch(cell, [record.id], lambda _: None, left, outage)[0]
+                    except Refused:
+                        if not (jobs := self._submissions.again(cell, _now_ms, self._by)):
+                            raise
+                        again += len(jobs)
+                        continue
+                    if ended(last):
+                        self._submissions.forget(last.id)
+                    return waiting.waited_json(cell, last, time.monotonic() - began, again)
 
         outage = waiting.Outage(retry, timeout)
         return outage.survive(once)
@@ -204,8 +220,9 @@ class Client(Updates, TaskRecords):
             stopped = {job.id: cell.stop(job.id, _now_ms(), self._by, check=check) for job in records}
             answers = []
             for job in records:
-                ended = sum(changes.end(cell, stopped[job.id], _now_ms, self._by))
-                answers.append(changes.stopped_json(job, cell.job(job.id) or job, ended))
+                self._submissions.forget(job.id)
+                count = sum(changes.end(cell, stopped[job.id], _now_ms, self._by))
+                answers.append(changes.stopped_json(job, cell.job(job.id) or job, count))
             return {"cell": cell.name, "jobs": answers}
 
     def hold(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
@@ -237,6 +254,14 @@ class Client(Updates, TaskRecords):
             force=force,
         )
 
+    def _find(self, cell: "Queries", asked: str) -> "Job":
+        """Return a job by id, name or prefix; JobLost when the store lost it and this client submitted it."""
+        try:
+            return find_job(cell, asked)
+        except Refused:
+            self._submissions.check(cell, asked)
+            raise
+
     def _prepared(self, cell: "JobStore", jobs: Sequence[JobLike]) -> GivenJobs:
         """Return jobs as they are submitted, after a check that no live job has one of their names."""
         fields = KindFields(cell)
@@ -249,7 +274,7 @@ class Client(Updates, TaskRecords):
         if check is not None and len(asked) != 1:
             raise BadInput("check is the modify index of one job; name one")
         cell.members()
-        records = {job.id: job for job in (find_job(cell, name) for name in asked)}
+        records = {job.id: job for job in (self._find(cell, name) for name in asked)}
         changes.check_owner(self.user, cell, records.values(), force=force)
         return list(records.values())
 

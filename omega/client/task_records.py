@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
     from omega.cellstate.ports import JobStore
     from omega.client.connections import Connections
+    from omega.lost_jobs import Submissions
 
 Document = dict[str, Any]
 
@@ -26,6 +27,7 @@ class TaskRecords:
 
     _connections: "Connections"
     _by: str
+    _submissions: "Submissions"
     user: str
 
     def tasks(self, job: str, *, state: str | None = None, limit: int | None = None) -> Document:
@@ -76,7 +78,7 @@ class TaskRecords:
         self, cell: "JobStore", specs: "Sequence[JobSpec]", known: "Sequence[str]" = (), *, hold: bool
     ) -> Document:
         """Submit prepared jobs and return the answers, with warnings that are `known`."""
-        answers = list(submission.submit(cell, specs, _now_ms(), self._by, hold=hold))
+        answers = list(self._submissions.submit(cell, specs, _now_ms, self._by, hold=hold))
         rows = submission.submitted_json(specs, answers)
         fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
         return {"cell": cell.name, "jobs": rows, "warnings": [*known, *warnings(cell, fresh), *unserved(cell, fresh)]}

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from omega.cellstate.errors import Refused, Unreachable
+from omega.cellstate.errors import JobLost, Refused, Unreachable
 from omega.queries.job_state import counts, ended, own_groups, state
 
 if TYPE_CHECKING:
@@ -60,8 +60,22 @@ def patiently(call: Callable[[], T]) -> T:
     return Outage().survive(call)
 
 
-def read(cell: "Queries", ids: Sequence[str], outage: Outage) -> "list[Job]":
-    """Return the jobs of these ids; Refused when one is no longer kept."""
+def explained(cell: "Queries", job: "Job", cuts: int) -> Refused:
+    """Return why a job is missing that was there before, when the store reported so many cuts of its history."""
+    cell.look_back()
+    last = cell.cuts().last
+    if last is not None and last.number > cuts and last.agreed < job.modified:
+        return JobLost.of(job.name, job.modified, last.agreed)
+    return no_longer_kept(cell, job.id)
+
+
+def no_longer_kept(cell: "Queries", job_id: str) -> Refused:
+    """Return the error for a job that a cell deleted."""
+    return Refused(f"job {job_id}: ended long ago, cell {cell.name} does not keep it any more")
+
+
+def read(cell: "Queries", ids: Sequence[str], outage: Outage) -> "list[Job | None]":
+    """Return the jobs of these ids, None for one that is no longer kept."""
 
     def look() -> "list[Job | None]":
         if len(ids) <= ONE_BY_ONE:
@@ -69,12 +83,7 @@ def read(cell: "Queries", ids: Sequence[str], outage: Outage) -> "list[Job]":
         by_id = {job.id: job for job in cell.jobs()}
         return [by_id.get(job_id) for job_id in ids]
 
-    jobs = []
-    for job_id, job in zip(ids, outage.survive(look), strict=True):
-        if job is None:
-            raise Refused(f"job {job_id}: ended long ago, cell {cell.name} does not keep it any more")
-        jobs.append(job)
-    return jobs
+    return outage.survive(look)
 
 
 def watch(
@@ -84,13 +93,19 @@ def watch(
     seconds: float | None = None,
     outage: Outage | None = None,
 ) -> "list[Job]":
-    """Pass the jobs to `see` repeatedly until all have ended, or for at most `seconds`; returns their last state."""
+    """Pass the jobs to `see` repeatedly until all have ended, or for at most `seconds`; returns their last state.
+
+    Raises JobLost when the store lost one of them, Refused when one is no longer kept.
+    """
     limit = None if seconds is None else time.monotonic() + seconds
     known: dict[str, Job] = {}
-    pause, outage = FIRST_PAUSE, outage or Outage()
+    pause, outage, cuts = FIRST_PAUSE, outage or Outage(), -1
     while True:
         going = [job_id for job_id in ids if job_id not in known or not ended(known[job_id])]
-        known.update((job.id, job) for job in read(cell, going, outage))
+        for job_id, job in zip(going, read(cell, going, outage), strict=True):
+            if job is None:
+                raise explained(cell, known[job_id], cuts) if job_id in known else no_longer_kept(cell, job_id)
+            known[job_id] = job
         jobs = [known[job_id] for job_id in ids]
         see(jobs)
         if all(ended(job) for job in jobs):
@@ -98,6 +113,9 @@ def watch(
         left = LONGEST_PAUSE if limit is None else limit - time.monotonic()
         if left <= 0:
             return jobs
+        if cuts < 0:
+            outage.survive(cell.look_back)
+            cuts = cell.sightings.known
         time.sleep(min(pause, left))
         pause = min(LONGEST_PAUSE, pause * 1.5)
 
@@ -109,8 +127,8 @@ def exit_status(jobs: "Sequence[Job]") -> int:
     return FINISHED if all(state(job) == "finished" for job in jobs) else OTHERWISE
 
 
-def waited_json(cell: "Queries", job: "Job", seconds: float) -> dict[str, Any]:
-    """Return a job that was waited for, as plain values."""
+def waited_json(cell: "Queries", job: "Job", seconds: float, again: int = 0) -> dict[str, Any]:
+    """Return a job that was waited for, as plain values; `again`: lost jobs that were submitted again meanwhile."""
     return {
         "cell": cell.name,
         "id": job.id,
@@ -119,4 +137,5 @@ def waited_json(cell: "Queries", job: "Job", seconds: float) -> dict[str, Any]:
         "counts": counts(own_groups(job)),
         "timed_out": exit_status([job]) == TIMED_OUT,
         "waited_seconds": seconds,
+        "submitted_again": again,
     }

@@ -13,6 +13,7 @@ __all__ = ["STATES", "find_job", "job_json", "keep", "list_jobs", "names_and_ids
 
 MOST_NAMED = 1_000
 """Newest jobs whose names and ids are completed."""
+DAY_MS = 24 * 3600 * 1000
 MOST_BEGUN = 10_000
 """Newest jobs among which the beginning of an id is looked for: 2 ms of the server's time in a cell of any size."""
 
@@ -39,8 +40,16 @@ def find_job(cell: "Queries", asked: str) -> "Job":
             raise Refused(f"job {asked!r}: {begin}; write more of the id")
         job = cell.job(near[0]) if near else None
     if job is None:
-        raise Refused(f"job {asked!r}: not in cell {cell.name}; see omega job list")
+        raise Refused(f"job {asked!r}: not in cell {cell.name}; see omega job list{_lately_lost(cell)}")
     return job
+
+
+def _lately_lost(cell: "Queries") -> str:
+    """Return what the store lost in the last day, which a job that is not found may be part of; else nothing."""
+    cut = cell.cuts().last
+    if cut is None or cell.store_ms() - cut.at_ms > DAY_MS:
+        return ""
+    return f" ({cut.text}; a job that was submitted in one of these must be submitted again)"
 
 
 def keep(kind: str | None = None, wanted: str | None = None) -> Keep | None:

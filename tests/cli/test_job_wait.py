@@ -41,6 +41,7 @@ def test_wait_exits_0_when_all_finished(omega: Omega, cell: RedisCell, at_work: 
         "state": "finished",
         "counts": ENDED | {"finished": 2},
         "timed_out": False,
+        "submitted_again": 0,
     }
     assert omega.text("job", "wait", "id-g") == "job  id-good  good  finished · 2 finished\n"
 

@@ -1,9 +1,7 @@
 """A cell that went back to an earlier version: what was lost is found by tags, and reported once (semantics 16)."""
 
-import copy
 from collections.abc import Callable
 from itertools import pairwise, permutations
-from typing import Any
 
 import pytest
 
@@ -17,26 +15,7 @@ from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
 from omega.queries.event_list import Filter, list_events
 from tests.contract.conftest import AnyCell, Member, Stand, job
-
-
-def copied(cell: AnyCell) -> Callable[[], None]:
-    """Copy a cell as it is; the function takes it back to that."""
-    if isinstance(cell, MemoryCell):
-        there, ledger = cell, copy.deepcopy(cell.ledger)
-
-        def back() -> None:
-            there.ledger = copy.deepcopy(ledger)
-
-        return back
-    client: Any = cell.client
-    kept = {key: client.dump(key) for key in client.keys(cell._prefix + "*")}
-
-    def restore() -> None:
-        client.delete(*client.keys(cell._prefix + "*"))
-        for key, value in kept.items():
-            client.restore(key, 0, value)
-
-    return restore
+from tests.taken_back import copied
 
 
 def report(known: int, agreed: int, first_lost: int, seen: int, by: str) -> Report:

@@ -1,0 +1,34 @@
+"""Cells that are taken back to an earlier state, as a store without the last changes would have them."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from omega.cellstate.connections import Pool
+from omega.cellstate.memory import MemoryCell
+from omega.cellstate.redis import RedisCell
+
+
+def copied(cell: MemoryCell | RedisCell) -> Callable[[], None]:
+    """Copy a cell as it is; the function takes it back to that.
+
+    On a server it also closes every connection, as a failover does, so that each client compares what it saw.
+    """
+    if isinstance(cell, MemoryCell):
+        there, ledger = cell, copy.deepcopy(cell.ledger)
+
+        def back() -> None:
+            there.ledger = copy.deepcopy(ledger)
+
+        return back
+    client: Any = cell.client
+    kept = {key: (client.dump(key), max(0, client.pttl(key))) for key in client.keys(cell._prefix + "*")}
+
+    def restore() -> None:
+        client.delete(*client.keys(cell._prefix + "*"))
+        for key, (value, ttl) in kept.items():
+            client.restore(key, ttl, value)
+        if isinstance(client.connection_pool, Pool):
+            client.client_kill_filter(_type="normal", skipme=True)
+
+    return restore
