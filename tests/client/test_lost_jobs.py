@@ -92,7 +92,9 @@ def test_a_job_that_ended_or_was_stopped_is_not_submitted_again(
     assert {each["name"] for each in client.jobs()["jobs"]} == {"before", "lost"}
 
 
-def test_another_client_that_waits_is_told(client: Client, omega: Omega, after_a_loss: Callable[[], None]) -> None:
+def test_another_client_that_waits_is_told(
+    client: Client, cell: RedisCell, omega: Omega, after_a_loss: Callable[[], None]
+) -> None:
     looks = list[None]()
 
     def see(_: object) -> None:
@@ -100,7 +102,7 @@ def test_another_client_that_waits_is_told(client: Client, omega: Omega, after_a
         if len(looks) == 2:
             after_a_loss()
 
-    with closing(RedisCell.connect(omega.url, omega.cell or "")) as other:
+    with closing(RedisCell.connect(omega.url, cell.name)) as other:
         other.look_back()
         job_id = client.submit(job("lost"), hold=True)["jobs"][0]["id"]
         with pytest.raises(JobLost, match=LINE):
