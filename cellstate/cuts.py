@@ -124,7 +124,7 @@ class Sightings:
     The first one is kept for good: it tells a cell that went back from another cell of the same name.
     """
 
-    __slots__ = ("_count", "_first", "_rings", "known", "last", "parted")
+    __slots__ = ("_count", "_first", "_rings", "agreed", "known", "last", "partings")
 
     def __init__(self) -> None:
         """Begin with no version."""
@@ -134,8 +134,10 @@ class Sightings:
         self.last = Position()
         self.known = 0
         """The number of the last cut that the cell reported when this process last compared."""
-        self.parted = False
-        """Whether versions were found lost, until an executor registers again."""
+        self.partings = 0
+        """How often versions were found lost."""
+        self.agreed = 0
+        """The last version that was left, the last time; 0 before, and where no version is known to be left."""
 
     def add(self, position: Position) -> None:
         """Add a version that the store named with its tag; one that is not above the last is not new."""
@@ -164,6 +166,7 @@ class Sightings:
     def cut_after(self, version: int) -> None:
         """Drop those above a version: the store has them no more."""
         left = [each for each in self.all() if each.version <= version]
+        self.partings, self.agreed = self.partings + 1, max(version, 0)
         first = self._first if self._first and self._first.version <= version else None
         self._rings = [deque((each for each in ring if each.version <= version), maxlen=RING) for ring in self._rings]
         self._first, self.last = first, left[0] if left else Position()
@@ -203,7 +206,6 @@ class LooksBack(Protocol):
         seen, found = self.sightings, None
         standing = self.standing([seen.last] if seen.last.version else [])
         if standing.first_lost is not None:
-            seen.parted = True
             standing = self.standing(seen.all())
             found = self._part(standing)
         seen.known = standing.cuts if found is None else found.number

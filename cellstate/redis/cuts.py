@@ -38,11 +38,16 @@ class RedisCuts(RedisCalls):
     def look_back(self) -> Cut | None:
         if self._comparing:
             return None
-        self._comparing = True
+        self._comparing, partings = True, self.sightings.partings
         try:
             return super().look_back()
         finally:
             self._comparing = False
+            if partings != self.sightings.partings:
+                self._forget_versions()
+
+    def _forget_versions(self) -> None:
+        """Drop what this object keeps by the versions of records: they may be of other records now."""
 
     @override
     def report_cut(self, report: Report) -> Cut | None:

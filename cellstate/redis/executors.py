@@ -18,8 +18,8 @@ _CHUNK = 1_000
 class RedisExecutors(RedisReads):
     """Registration of simulated executors, and deregistration of all."""
 
-    _executes = False
-    """Whether an executor registered with this object."""
+    _partings: int | None = None
+    """How often versions had been found lost when an executor registered with this object; None before."""
 
     @override
     def register_executor(self, executor: str, nonce: str, lease_ms: int, at_ms: int) -> Membership:
@@ -38,13 +38,15 @@ class RedisExecutors(RedisReads):
 
     def _begin_to_execute(self) -> None:
         """What this object calls from now on is refused once the store lost versions that it saw."""
-        self._executes, self.sightings.parted = True, False
+        self._partings = self.sightings.partings
 
     def _check_whole(self, executor: str) -> None:
         """Raise HistoryCut when the store lost versions that this executor saw, since it registered."""
-        if self._executes and self._opened != opened_of(self.client):
+        if self._partings is None:
+            return
+        if self._opened != opened_of(self.client):
             self._reopened()
-        if self._executes and self.sightings.parted:
+        if self._partings != self.sightings.partings:
             raise HistoryCut(f"{executor}: the store lost versions of cell {self.name}; it registers again")
 
     @override

@@ -43,6 +43,10 @@ class RedisPools(RedisReads):
     _lenders: "tuple[int, Pools | None]" = -1, None
     """The version of the pools as read last for an epoch; the pools, if some lend in part."""
 
+    @override
+    def _forget_versions(self) -> None:
+        self._demanded, self._lenders = ({}, {}), (-1, None)
+
     def _pool_fields(self) -> dict[str, bytes]:
         try:
             return {name.decode(errors="replace"): value for name, value in self._hash("pools").items()}

@@ -96,11 +96,12 @@ class Several:
             _say(jobs, "following (Ctrl-C detaches)" if following else "see omega job status JOB --all-cells")
         if following and not app.as_json:
             from omega.cli.job.follow import follow_all
+            from omega.client.lost_jobs import Submissions
 
             codes = []
             for name, cell in cells.items():
                 ids = [job.id for job in jobs if job.cell == name]
-                codes.append(follow_all(app, cell, ids, doubtful, of_tasks=of_tasks))
+                codes.append(follow_all(app, cell, ids, doubtful, Submissions(), of_tasks=of_tasks))
             self.ctx.exit(next((code for code in codes if code), 0))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from omega.cellstate.model import GroupStatus, Job
     from omega.cellstate.ports import JobStore, Queries
-    from omega.lost_jobs import Submissions
+    from omega.client.lost_jobs import Submissions
 
 MOST_BEHIND = 5_000
 """Maximum number of unread versions of the log; a reader further behind skips them and prints fewer details."""

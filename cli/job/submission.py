@@ -8,7 +8,7 @@ import click
 
 from omega.cli import render, units
 from omega.cli.app import App
-from omega.lost_jobs import Submissions
+from omega.client.lost_jobs import Submissions
 from omega.queries.job_warnings import unserved, warnings
 from omega.submission import CHUNK, check_names, submitted_json
 

@@ -8,17 +8,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from omega import changes, submission
-from omega.cellstate.errors import BadInput, Refused
+from omega.cellstate.errors import BadInput
 from omega.client.arguments import known, place, positive
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
 from omega.client.given_jobs import GivenJobs, JobLike, given_jobs
+from omega.client.lost_jobs import Submissions
 from omega.client.settings import named_cell, named_store
 from omega.client.task_records import TaskRecords
 from omega.client.updates import Updates
+from omega.client.waits import Waits
 from omega.limits import set_limits
 from omega.live import waiting
-from omega.lost_jobs import Submissions
 from omega.queries import (
     cells,
     event_list,
@@ -32,14 +33,12 @@ from omega.queries import (
     schedulers,
 )
 from omega.queries.job_fields import KindFields
-from omega.queries.job_state import ended
 from omega.queries.job_status import JobStatus
-from omega.queries.jobs import find_job
 from omega.queries.recent import recently
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
-    from omega.cellstate.ports import JobStore, Queries
+    from omega.cellstate.ports import JobStore
     from omega.client.any_cell import ManyCells
     from omega.many_cells.policy import CellPolicy
 
@@ -48,7 +47,7 @@ Document: TypeAlias = dict[str, Any]
 POLL_SECONDS = 0.2
 
 
-class Client(Updates, TaskRecords):
+class Client(Updates, TaskRecords, Waits):
     """One cell of a store.
 
     Threads may share a client: each call has a connection for itself. Every call returns the JSON document of the
@@ -180,39 +179,6 @@ class Client(Updates, TaskRecords):
         with self._connections.cell() as cell:
             return TaskLog.of(cell, self._find(cell, job), task, group, stream, generation, index).as_json(tail)
 
-    def wait(self, job: str, timeout: float | None = None, *, retry: float = waiting.RETRY_SECONDS) -> Document:
-        """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``. See ``omega job wait``.
-
-        While the store does not answer, for example because it is restarted, the call is repeated for at most `retry`
-        seconds at a time; then it raises Unreachable.
-
-        If the store lost the job in a failover, and this client submitted it, the client submits it again by the same
-        id, together with its other lost jobs; ``submitted_again`` of the answer is their number. Otherwise it raises
-        JobLost (docs/failover.md).
-        """
-        began, asked, again = time.monotonic(), job, 0
-
-        def once() -> Document:
-            nonlocal asked, again
-            while True:
-                with self._connections.cell() as cell:
-                    try:
-                        record = self._find(cell, asked)
-                        asked = record.id
-                        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
-                        last = waiting.watch(cell, [record.id], lambda _: None, left, outage)[0]
-                    except Refused:
-                        if not (jobs := self._submissions.again(cell, _now_ms, self._by)):
-                            raise
-                        again += len(jobs)
-                        continue
-                    if ended(last):
-                        self._submissions.forget(last.id)
-                    return waiting.waited_json(cell, last, time.monotonic() - began, again)
-
-        outage = waiting.Outage(retry, timeout)
-        return outage.survive(once)
-
     def stop(self, *jobs: str, check: int | None = None, force: bool = False) -> Document:
         """Stop jobs and end their tasks. `check` is the modify index of the only job; Overtaken when it is another."""
         with self._connections.cell() as cell:
@@ -253,14 +219,6 @@ class Client(Updates, TaskRecords):
             lambda cell, record: changes.set_weight(cell, record, weight, _now_ms(), self._by, check),
             force=force,
         )
-
-    def _find(self, cell: "Queries", asked: str) -> "Job":
-        """Return a job by id, name or prefix; JobLost when the store lost it and this client submitted it."""
-        try:
-            return find_job(cell, asked)
-        except Refused:
-            self._submissions.check(cell, asked)
-            raise
 
     def _prepared(self, cell: "JobStore", jobs: Sequence[JobLike]) -> GivenJobs:
         """Return jobs as they are submitted, after a check that no live job has one of their names."""

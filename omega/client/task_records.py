@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
     from omega.cellstate.ports import JobStore
     from omega.client.connections import Connections
-    from omega.lost_jobs import Submissions
+    from omega.client.lost_jobs import Submissions
 
 Document = dict[str, Any]
 

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from omega.cellstate.cuts import Sightings
 from omega.cellstate.errors import Refused
+from omega.cellstate.transaction import Position
 from omega.queries.events import CHUNK, Event, Extent, events, events_of, extent, since_time
 from omega.queries.job_history import past
 from omega.queries.jobs import find_job
@@ -142,12 +144,14 @@ class JobTail:
 
     def __init__(self, cell: "Queries", job: str, since_ms: int, most_behind: int) -> None:
         """Begin at `since_ms`, at most `most_behind` versions before the newest."""
-        self.cell, self.job, self.most_behind = cell, job, most_behind
+        self.cell, self.job, self.most_behind, self.partings = cell, job, most_behind, cell.sightings.partings
         self.at = since_time(cell, since_ms, extent(cell))
 
     def read(self) -> list[Event]:
         """Return the next events of the job."""
-        newest = self.cell.counters()["version"]
+        newest, seen = self.cell.counters()["version"], self.cell.sightings
+        if seen.partings != self.partings:
+            self.partings, self.at = seen.partings, min(self.at, seen.agreed)
         self.at = max(self.at, newest - self.most_behind)
         after, self.at = self.at, newest
         return [event for event in events(self.cell, after, newest) if event.job == self.job]
@@ -162,18 +166,32 @@ class Tail:
             kept = extent(cell)
             after = kept.newest if newest else kept.first - 1
         self.at, self.wanted = after, wanted
+        self.seen = Sightings()
 
     def read(self, cell: "Queries") -> tuple[list[Event | Missing], bool]:
         """Return what comes next, and whether that was all. Missing versions have an entry of their own."""
+        position, agreed = self._compare(cell)
         kept, at = extent(cell), self.at
         entries: list[Event | Missing] = []
-        if at > kept.newest:
-            entries.append(Missing("lost", kept.newest + 1, at))
-            at = kept.newest
+        if (left := min(kept.newest, self.at if agreed is None else agreed)) < at:
+            entries.append(Missing("lost", left + 1, at))
+            at = left
         if at + 1 < kept.first:
             entries.append(Missing("gap", at + 1, kept.first - 1))
             at = kept.first - 1
-        to = min(kept.newest, at + CHUNK)
+        newest = min(kept.newest, max(position.version, at))
+        to = min(newest, at + CHUNK)
         entries += [event for event in events(cell, at, to) if self.wanted(event)]
         self.at = to  # last: a read that fails is repeated as a whole
-        return entries, to == kept.newest
+        if agreed is not None:
+            self.seen.cut_after(agreed)
+        self.seen.add(position)
+        return entries, to == newest
+
+    def _compare(self, cell: "Queries") -> tuple[Position, int | None]:
+        """Return the present version, and the last one that is left when the store lost some that were read."""
+        standing = cell.standing([self.seen.last] if self.seen.last.version else [])
+        if standing.first_lost is None:
+            return standing.present, None
+        standing = cell.standing(self.seen.all())
+        return standing.present, standing.agreed or 0

@@ -100,6 +100,7 @@ class Monitor:
         self._epoch: Epoch | None = None
         self._running: tuple[Mapping[str, int], list[Job]] = (Counter(), [])
         self._running_version = -1
+        self._partings = 0
 
     def read(self, now_ms: int) -> Overview:
         """Return the cell as it is at `now_ms`. Raises StoreError, and Refused when the cell does not exist."""
@@ -188,6 +189,7 @@ class Monitor:
 
         So it costs the same whatever the number of jobs.
         """
+        self._drop_lost()
         version, states = self._snapshot.position.version, room.fleet.sums.jobs
         if version == self._running_version:
             return self._running
@@ -213,6 +215,7 @@ class Monitor:
     # The log
 
     def _read_log(self, now_ms: int) -> Rates:
+        self._drop_lost()
         newest = self._snapshot_version
         if self._seen is None or self._seen > newest:  # the first read, or the store lost versions
             since, seconds = max(0, newest - MOST_VERSIONS), LATELY_MS / 1000
@@ -228,6 +231,17 @@ class Monitor:
             share = (newest - self._seen) / max(newest - since, 1)
         self._seen, self._read_ms = max(newest, facts[-1].version if facts else 0), now_ms
         return _rates(new, seconds / share if share else seconds)
+
+    def _drop_lost(self) -> None:
+        """Drop what was read of versions that the store lost: others have their numbers now."""
+        seen = self.cell.sightings
+        if seen.partings == self._partings:
+            return
+        self._partings, self._seen, self._running_version = seen.partings, None, -1
+        for changes in (self._changes, self._attention):
+            left = [change for change in changes if change.first.version <= seen.agreed]
+            changes.clear()
+            changes.extend(left)
 
     def _last_facts(self, since: int, newest: int) -> tuple[list[Fact], int]:
         """Return the last facts after a version, about `MOST_FACTS` at most, and the version after which they begin."""

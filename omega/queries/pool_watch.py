@@ -22,6 +22,7 @@ class PoolWatch:
     _after: int = field(init=False)
 
     def __post_init__(self) -> None:
+        self.cell.look_back()
         self._after = extent(self.cell).newest
 
     def add(self, document: Mapping[str, Any], now_ms: int) -> None:
@@ -34,8 +35,9 @@ class PoolWatch:
 
     def history(self) -> PoolHistory:
         """Return the samples, and the evictions meanwhile; a task placed before the log begins counts no run time."""
-        kept = extent(self.cell)
-        evicted = list(events(self.cell, self._after, kept.newest, {"evicted"}))
+        kept, seen = extent(self.cell), self.cell.sightings
+        after = min(self._after, seen.agreed) if seen.partings else self._after
+        evicted = list(events(self.cell, after, kept.newest, {"evicted"}))
         placements = {event.more["placement"] for event in evicted}
         started = {
             event.more["placement"]: event.at_ms

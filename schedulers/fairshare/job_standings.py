@@ -201,7 +201,9 @@ class JobStandings:
         for each in self._lost:
             if each.version is None:
                 each.version = snapshot.position.version
-        self._lost = [each for each in self._lost if each.version is None or each.version > epoch.version]
+        # One of a later version than the snapshot was lost with it (semantics 16).
+        now = snapshot.position.version
+        self._lost = [each for each in self._lost if each.version is None or epoch.version < each.version <= now]
 
     def contested(self, epoch: Epoch, pool: str, threshold: float) -> bool:
         """Whether some job of a pool holds more than a multiple of its share, by the epoch."""

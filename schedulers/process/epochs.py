@@ -158,6 +158,7 @@ class EpochReader:
     """Since when the cell has pools and no epoch (seconds of the monotonic clock)."""
     _checked: float = -math.inf
     _damaged: bool = False
+    _partings: int = 0
 
     async def step(self, snapshot: Snapshot, members: Sequence[str]) -> float:
         """Read the changes, publish when an epoch is due; returns the seconds until the next step."""
@@ -228,15 +229,21 @@ class EpochReader:
     def read(self, snapshot: Snapshot) -> EpochMark:
         """Bring a snapshot's pools and epoch up to date."""
         if self._cell is None:
-            self._cell = connect_cell(self.url, self.cell_name)
-        mark = self._cell.epoch_mark()
-        if mark.pools_version != snapshot.pools.version:
+            self._cell, self._partings = connect_cell(self.url, self.cell_name), 0
+            self._cell.look_back()
+        mark, before = self._cell.epoch_mark(), (snapshot.pools, snapshot.epoch)
+        partings = self._cell.sightings.partings
+        if lost := partings != self._partings:  # the same numbers are of other pools and another epoch now
+            self._partings, mark = partings, self._cell.epoch_mark()
+        if lost or mark.pools_version != snapshot.pools.version:
             snapshot.pools, snapshot.resources = self._cell.pools(), self._cell.dimensions.names
         if not mark.configured:
             snapshot.epoch = None
-        elif mark.number != (snapshot.epoch.number if snapshot.epoch else 0) or not mark.readable:
+        elif lost or mark.number != (snapshot.epoch.number if snapshot.epoch else 0) or not mark.readable:
             snapshot.epoch = readable_epoch(self._cell)
             self._damaged = snapshot.epoch is None and (mark.number > 0 or not mark.readable)
+        if (snapshot.pools, snapshot.epoch) != before:
+            self._cell.look_back()  # a version that has them: after a cut it shows that they are lost
         return mark
 
     def _check(self, rank: int) -> bool:

@@ -9,9 +9,8 @@ import pytest
 from omega.cellstate.errors import JobLost, Refused
 from omega.cellstate.redis import RedisCell
 from omega.client.client import Client
+from omega.client.lost_jobs import MOST
 from omega.live.waiting import watch
-from omega.lost_jobs import MOST
-from tests.cli.conftest import Omega
 from tests.taken_back import copied
 
 pytestmark = pytest.mark.server
@@ -93,7 +92,7 @@ def test_a_job_that_ended_or_was_stopped_is_not_submitted_again(
 
 
 def test_another_client_that_waits_is_told(
-    client: Client, cell: RedisCell, omega: Omega, after_a_loss: Callable[[], None]
+    client: Client, cell: RedisCell, store_url: str, after_a_loss: Callable[[], None]
 ) -> None:
     looks = list[None]()
 
@@ -102,7 +101,7 @@ def test_another_client_that_waits_is_told(
         if len(looks) == 2:
             after_a_loss()
 
-    with closing(RedisCell.connect(omega.url, cell.name)) as other:
+    with closing(RedisCell.connect(store_url, cell.name)) as other:
         other.look_back()
         job_id = client.submit(job("lost"), hold=True)["jobs"][0]["id"]
         with pytest.raises(JobLost, match=LINE):

@@ -1,0 +1,70 @@
+"""Waiting for jobs, also for those that the store lost meanwhile, for `omega.Client`."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from omega.cellstate.errors import Refused
+from omega.live import waiting
+from omega.queries.job_state import ended
+from omega.queries.jobs import find_job
+
+if TYPE_CHECKING:
+    from omega.cellstate.model import Job
+    from omega.cellstate.ports import Queries
+    from omega.client.connections import Connections
+    from omega.client.lost_jobs import Submissions
+
+Document = dict[str, Any]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Waits:
+    """The method of a client that waits."""
+
+    _connections: "Connections"
+    _by: str
+    _submissions: "Submissions"
+
+    def wait(self, job: str, timeout: float | None = None, *, retry: float = waiting.RETRY_SECONDS) -> Document:
+        """Wait until a job has ended, at most `timeout` seconds, then with ``timed_out``. See ``omega job wait``.
+
+        While the store does not answer, for example because it is restarted, the call is repeated for at most `retry`
+        seconds at a time; then it raises Unreachable.
+
+        If the store lost the job in a failover, and this client submitted it, the client submits it again by the same
+        id, together with its other lost jobs; ``submitted_again`` of the answer is their number. Otherwise it raises
+        JobLost (docs/failover.md).
+        """
+        began, asked, again = time.monotonic(), job, 0
+
+        def once() -> Document:
+            nonlocal asked, again
+            while True:
+                with self._connections.cell() as cell:
+                    try:
+                        record = self._find(cell, asked)
+                        asked = record.id
+                        left = None if timeout is None else max(0.0, timeout - (time.monotonic() - began))
+                        last = waiting.watch(cell, [record.id], lambda _: None, left, outage)[0]
+                    except Refused:
+                        if not (jobs := self._submissions.again(cell, _now_ms, self._by)):
+                            raise
+                        again += len(jobs)
+                        continue
+                    if ended(last):
+                        self._submissions.forget(last.id)
+                    return waiting.waited_json(cell, last, time.monotonic() - began, again)
+
+        outage = waiting.Outage(retry, timeout)
+        return outage.survive(once)
+
+    def _find(self, cell: "Queries", asked: str) -> "Job":
+        """Return a job by id, name or prefix; JobLost when the store lost it and this client submitted it."""
+        try:
+            return find_job(cell, asked)
+        except Refused:
+            self._submissions.check(cell, asked)
+            raise
