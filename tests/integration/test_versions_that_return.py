@@ -115,7 +115,7 @@ def test_pools_and_epochs_of_the_same_number_are_read_again(cell: RedisCell, sto
     assert (snapshot.pools, snapshot.epoch and set(snapshot.epoch.pools) >= {"lost"}) == (lost, True)
     back()
     left = published("left")
-    assert (left.version, left.by_name.keys()) == (lost.version, {"a", "left"})
+    assert (left.version, set(left.by_name)) == (lost.version, {"a", "left"})
     source.read(snapshot)
     source.read(snapshot)
     assert snapshot.pools == left
