@@ -139,6 +139,8 @@ def _group(url: str, plain: str, group: str) -> Address:
     first = f"{scheme}://{login}{at}{f'[{host}]' if ':' in host else host}:{port}/{db}{'?' if query else ''}{query}"
     _check(url, first)
     known = sentinel.get("sentinel_username"), sentinel.get("sentinel_password")
+    if known[0] and not known[1]:
+        raise _wrong(url, "sentinel_username without sentinel_password")
     return Address(first, group, nodes, unquote(name), known)
 
 
@@ -149,6 +151,6 @@ def _node(url: str, text: str, port: int) -> Node:
         (host or "").encode("idna")
     except ValueError:
         raise _wrong(url, "not a list of HOST:PORT") from None
-    if not host or parts.path or parts.query or parts.username is not None:
+    if not host or found == 0 or parts.netloc.endswith(":") or parts.path or parts.query or parts.username is not None:
         raise _wrong(url, "not a list of HOST:PORT")
     return host, found or port

@@ -8,12 +8,15 @@ answer counts as a lost connection, so that the command is sent again to the one
 
 import time
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 import redis
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.retry import Retry
 
 from omega.cellstate.addresses import Node
-from omega.cellstate.primaries import Primary
+from omega.cellstate.primaries import Primary, refuses_tls
 
 LONGEST_SECONDS = 5.0
 """Age from which on a connection is opened anew before its next command: an idle role notices another server within
@@ -23,12 +26,12 @@ its lease, everybody else within twice this time."""
 def outdated(connection: Any, pool: Any) -> bool:
     """Return whether a connection is to be opened anew before its next command; a new one begins its age."""
     now, opened = time.monotonic(), getattr(connection, "omega_opened", None)
-    if isinstance(pool, Pool) and pool.located is not None and pool.located.moved():
-        pool.open_anew()
+    located = pool.located if isinstance(pool, Pool) else None
+    from_then = max(getattr(pool, "opened_from", 0.0), located.since() if located is not None else 0.0)
     if opened is None:
         connection.omega_opened = now
         return False
-    return now - float(opened) >= LONGEST_SECONDS or float(opened) < getattr(pool, "opened_from", 0.0)
+    return now - float(opened) >= LONGEST_SECONDS or float(opened) < from_then
 
 
 def renew(connection: Any) -> None:
@@ -49,26 +52,75 @@ class Located:
         """Know none yet."""
         self.primary = primary
         self._node: Node | None = None
-        self._asked = 0.0
+        self._asked = self._moved = 0.0
+        self._doubted = False
 
     @property
     def node(self) -> Node:
-        """Return the primary. Raises redis.ConnectionError."""
-        if self._node is None or time.monotonic() - self._asked >= FRESH_SECONDS:
-            self._node, self._asked = self.primary.find(), time.monotonic()
+        """Return the primary. Raises redis.ConnectionError, WrongGroup."""
+        if self._node is None or self._doubted or time.monotonic() - self._asked >= FRESH_SECONDS:
+            found = self.primary.find(self._node if self._doubted else None)
+            if self._node not in (None, found):
+                self._moved = time.monotonic()
+            self._node, self._asked, self._doubted = found, time.monotonic(), False
         return self._node
 
     def forget(self) -> None:
         """Ask anew: the node that is known refused a command that a primary takes."""
-        self._node = None
+        self._doubted = True
 
-    def moved(self) -> bool:
-        """Return whether another node is the primary now; False while nobody answers."""
-        before = self._node
-        try:
-            return before is not None and self.node != before
-        except (redis.RedisError, OSError):
-            return False
+    def since(self) -> float:
+        """Return the time from which on the present node is the primary; while nobody answers that of the last one."""
+        if self._node is not None:
+            with suppress(redis.RedisError, OSError):
+                _ = self.node
+        return self._moved
+
+
+T = TypeVar("T")
+WAIT_SECONDS = 15.0
+"""A command waits for so long until a server of a group is the primary. A running process repeats the command."""
+QUIET_SECONDS = 1.0
+"""Waits are reported from then on: most failovers of a Cluster's slot are shorter."""
+
+
+class Patience(Retry):
+    """Repeats a call for a time, whatever one try takes; an error that no waiting changes is raised at once."""
+
+    told: Callable[[str], object] = staticmethod(bool)
+    """Called once for a wait, with the error: by commands of people."""
+
+    def __init__(self) -> None:
+        """Also repeat calls after a time-out: another server may take over from one that is silent."""
+        backoff = ExponentialWithJitterBackoff(cap=0.5, base=0.01)
+        super().__init__(backoff, -1, (redis.ConnectionError, redis.TimeoutError))
+
+    def call_with_retry(
+        self,
+        do: Callable[[], T],
+        fail: Callable[..., Any],
+        is_retryable: Callable[[Exception], bool] | None = None,
+        with_failure_count: bool = False,  # noqa: FBT001, FBT002 - the signature of redis-py
+    ) -> T:
+        """Return what `do` returns, repeated for WAIT_SECONDS; `fail` is called after each failure."""
+        began, told = time.monotonic(), False
+
+        def failed(error: Exception, *count: int) -> None:
+            nonlocal told
+            fail(error, *count)
+            waited = time.monotonic() - began
+            if waited >= WAIT_SECONDS or _lasts(error):
+                raise error
+            if waited >= QUIET_SECONDS and not told:
+                told = True
+                self.told(str(error))
+
+        return super().call_with_retry(do, failed, is_retryable, with_failure_count)
+
+
+def _lasts(error: Exception) -> bool:
+    """Return whether an error is one of the address: a login or certificate that is refused."""
+    return isinstance(error, redis.AuthenticationError) or refuses_tls(error)
 
 
 WRONG_SERVER = (

@@ -1,5 +1,6 @@
 """Where the primary of a store is now: as Sentinels say, or as the nodes of a Cluster do for the slot of a cell."""
 
+import ssl
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, Protocol
@@ -17,11 +18,18 @@ ENOUGH = 2
 """Number of answers of Sentinels after which the others are not asked."""
 
 
+class WrongGroup(redis.RedisError):
+    """All servers that an address names answered, and none of them can name a primary: waiting does not help."""
+
+
 class Primary(Protocol):
     """Finds the primary."""
 
-    def find(self) -> Node:
-        """Ask where it is. Raises redis.ConnectionError when nobody knows one."""
+    def find(self, doubted: Node | None = None) -> Node:
+        """Ask where it is, `doubted` last: a server that refused a command that a primary takes.
+
+        Raises redis.ConnectionError when nobody knows one now, WrongGroup when nobody ever will.
+        """
 
     def close(self) -> None:
         """Close connections to those that are asked."""
@@ -39,20 +47,22 @@ class OfSentinels:
             (host, port): redis.Redis(host=host, port=port, **options, **login) for host, port in address.nodes
         }
 
-    def find(self) -> Node:
+    def find(self, doubted: Node | None = None) -> Node:
         """Ask the Sentinels until two answered; where they disagree, the one with the newer configuration counts."""
-        known, wrong = list[tuple[int, Node]](), list[str]()
+        known, wrong = list[tuple[int, Node]](), list[tuple[Node, Exception]]()
         for node in list(self._order):
             try:
                 known.append(self._ask(self._sentinels[node]))
-            except (redis.RedisError, OSError, ValueError) as error:
-                wrong.append(f"{node[0]}:{node[1]}: {_short(error)}")
+            except (redis.RedisError, OSError, ValueError, LookupError) as error:
+                wrong.append((node, error))
                 self._order.remove(node)
                 self._order.append(node)
             if len(known) == ENOUGH:
                 break
         if not known:
-            raise redis.ConnectionError(f"no Sentinel knows a primary named {self._name!r} ({'; '.join(wrong)})")
+            if reason := _for_good(wrong, f"the Sentinels know no primary named {self._name!r}", "sentinel_"):
+                raise WrongGroup(reason)
+            raise redis.ConnectionError(f"no Sentinel knows a primary named {self._name!r} ({_listed(wrong)})")
         return max(known, key=itemgetter(0))[1]
 
     def _ask(self, sentinel: Any) -> tuple[int, Node]:
@@ -62,7 +72,7 @@ class OfSentinels:
         """
         answer = sentinel.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._name)
         if not answer:
-            raise ValueError("does not know it")
+            raise LookupError("does not know it")
         host, port = (each.decode() if isinstance(each, bytes) else each for each in answer)
         return int(sentinel.sentinel_master(self._name)["config-epoch"]), (str(host), int(port))
 
@@ -76,17 +86,19 @@ class OfSlot:
     """The node of a Cluster that holds a slot; without a slot any primary that answers."""
 
     def __init__(self, nodes: Sequence[Node], options: dict[str, Any], slot: int | None = None) -> None:
-        """`nodes` are asked first; `options`: of connections to one."""
-        self._nodes, self._options, self._slot = list(nodes), options, slot
+        """`nodes` are asked first, in an order that differs from slot to slot; `options`: of connections to one."""
+        first = (slot or 0) % len(nodes)
+        self._nodes, self._options, self._slot = [*nodes[first:], *nodes[:first]], options, slot
+        self._clients: dict[Node, Any] = {}
 
-    def find(self) -> Node:
-        """Ask the nodes in turn."""
-        wrong = ""
-        for node in list(self._nodes):
+    def find(self, doubted: Node | None = None) -> Node:
+        """Ask the nodes in turn. A primary that is cut off from the others goes on to name itself."""
+        wrong = list[tuple[Node, Exception]]()
+        for node in sorted(self._nodes, key=lambda each: each == doubted):
             try:
                 owners = self._owners(node)
             except (redis.RedisError, OSError) as error:
-                wrong = f"{node[0]}:{node[1]}: {_short(error)}"
+                wrong.append((node, error))
                 continue
             known = [owner for _, _, owner in owners]
             self._nodes = list(dict.fromkeys([node, *known, *self._nodes]))
@@ -95,15 +107,19 @@ class OfSlot:
             for first, last, owner in owners:
                 if self._slot is not None and first <= self._slot <= last:
                     return owner
-            wrong = f"no node holds slot {self._slot}"
-        raise redis.ConnectionError(f"the Cluster has no primary for it ({wrong})")
+            wrong.append((node, ValueError(f"no node holds slot {self._slot}")))
+        if reason := _for_good(wrong, "", ""):
+            raise WrongGroup(reason)
+        raise redis.ConnectionError(f"the Cluster has no primary for it ({_listed(wrong)})")
 
     def of(self, slot: int) -> "OfSlot":
         """Return the same for another slot."""
         return OfSlot(self._nodes, self._options, slot)
 
     def close(self) -> None:
-        """Do nothing: connections last for one question."""
+        """Close the connections to the nodes."""
+        for each in self._clients.values():
+            each.close()
 
     def primaries(self) -> list[Node]:
         """Return all primaries. Raises redis.ConnectionError."""
@@ -119,8 +135,8 @@ class OfSlot:
         raise redis.ConnectionError("no node of the Cluster answers")
 
     def _owners(self, node: Node) -> list[tuple[int, int, Node]]:
-        with redis.Redis(host=node[0], port=node[1], **self._options) as client:
-            slots: Any = client.execute_command("CLUSTER SLOTS")
+        client = self._clients.setdefault(node, redis.Redis(host=node[0], port=node[1], **self._options))
+        slots: Any = client.execute_command("CLUSTER SLOTS")
         return [(int(first), int(last), _owner(of[0], node)) for first, last, *of in _ranges(slots)]
 
 
@@ -140,6 +156,48 @@ def _owner(known: Any, asked: Node) -> Node:
     """Return the node of an answer; one without an address is the node that was asked."""
     host = known[0].decode() if isinstance(known[0], bytes) else known[0]
     return (host or asked[0], int(known[1]))
+
+
+def _for_good(wrong: Sequence[tuple[Node, Exception]], unknown: str, login: str) -> str:
+    """Return what is wrong with an address of servers that all answered; empty when another answer may follow.
+
+    `unknown`: the words when none of them knows the name; `login`: how the options of their user begin.
+    """
+    found = [_known_reason(error, unknown, login) for _, error in wrong]
+    if not all(found):
+        return ""
+    (host, port), _ = wrong[0]
+    return found[0].replace("HERE", f"{host}:{port}")
+
+
+def _known_reason(error: Exception, unknown: str, login: str) -> str:
+    """Return the reason of an answer that does not change by itself; empty for any other."""
+    text = _short(error)
+    if isinstance(error, LookupError):
+        return f"{unknown}; check the name in the URL"
+    if isinstance(error, redis.AuthenticationError | redis.exceptions.NoPermissionError):
+        who = "the Sentinels refuse" if login else "HERE refuses"
+        return f"{who} the login or a command ({text}); check {login}username and {login}password in the URL"
+    if "unknown command" in text or "cluster support disabled" in text:
+        kind = "no Sentinel" if login else "not part of a Cluster"
+        return f"HERE is {kind}; check the port, or write redis://HOST:PORT for a single server"
+    if refuses_tls(error):
+        return f"no encrypted connection to HERE ({text}); check ssl_ca_certs, and that the server has a tls-port"
+    return ""
+
+
+def refuses_tls(error: Exception) -> bool:
+    """Return whether an encrypted connection failed for good: by its certificate, or because the server has no TLS."""
+    causes = [each for each in (error.__context__, error.__cause__) if isinstance(each, ssl.SSLError)]
+    return any(isinstance(each, ssl.SSLCertVerificationError) or each.reason in _NO_TLS for each in causes)
+
+
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")
+"""Errors of a handshake with a server that answers without TLS."""
+
+
+def _listed(wrong: Sequence[tuple[Node, Exception]]) -> str:
+    return "; ".join(f"{host}:{port}: {_short(error)}" for (host, port), error in wrong)
 
 
 def _short(error: Exception) -> str:

@@ -3,8 +3,9 @@
 Forms of URLs are in `omega.cellstate.addresses`; passwords in one never reach a message.
 """
 
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -15,7 +16,7 @@ from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.retry import Retry
 
 from omega.cellstate.addresses import FORMS, Address, address_of, safe_url
-from omega.cellstate.connections import Located, Pool
+from omega.cellstate.connections import Located, Patience, Pool
 from omega.cellstate.errors import (
     BadInput,
     CellGone,
@@ -28,7 +29,7 @@ from omega.cellstate.errors import (
     Unreadable,
     Unsuitable,
 )
-from omega.cellstate.primaries import ASK_SECONDS, OfSentinels, OfSlot, Primary, slot_of
+from omega.cellstate.primaries import ASK_SECONDS, OfSentinels, OfSlot, Primary, WrongGroup, refuses_tls, slot_of
 from omega.cellstate.refused_writes import MINIMUM, needs_minimum, script_bytes, scripts_fill, store_state
 
 OLDEST = (6, 2)
@@ -36,8 +37,6 @@ OLDEST = (6, 2)
 TIMEOUT_SECONDS = 5.0
 RETRIES = 3
 """Number of retries of a command on a new connection; scripts are idempotent (semantics 14)."""
-RETRIES_OF_GROUPS = 60
-"""The same where another server may become the primary meanwhile: about 15 s in all."""
 
 _ABOUT = {
     "OOM": (StoreFull, "is out of memory (maxmemory reached); raise maxmemory or remove finished jobs or scripts"),
@@ -52,13 +51,14 @@ _ABOUT = {
     "BUSY": (Unreachable, "is busy with a long script; try again in a moment"),
     "MASTERDOWN": (Unreachable, "is a replica that lost its primary; give the URL of the primary"),
     "CLUSTERDOWN": (Unreachable, "is part of a group of servers that is down; try again when it is whole"),
-    "MOVED": (Unsuitable, "shares its keys with other servers; give the URL of the one that holds this cell"),
-    "CROSSSLOT": (Unsuitable, "shares its keys with other servers; give the URL of the one that holds this cell"),
+    "MOVED": (Unsuitable, "is a node of a Cluster; write redis+cluster://HOST:PORT,… as its URL"),
+    "CROSSSLOT": (Unsuitable, "is a node of a Cluster; write redis+cluster://HOST:PORT,… as its URL"),
     "NOAUTH": (StoreError, "refuses the login; check the user and password in the URL"),
     "NOPERM": (Forbidden, "does not permit this to the user in the URL; ask for the missing permission"),
     "WRONGTYPE": (Unreadable, "has a record of a wrong type; see omega cell verify"),
     "HELLO": (Unsuitable, "is too old; use Redis 6.2 or newer, or Valkey"),
     "SCHEMA": (CellGone, "now has the cell in the form of another version of Omega; restart with that version"),
+    "DATABASE": (Unsuitable, "has no database of this number; a Cluster has database 0 only"),
     "CLIENTS": (Unreachable, "takes no more connections; raise its maxclients or stop some schedulers"),
 }
 _CLASSES: tuple[tuple[type[Exception], str], ...] = (
@@ -118,27 +118,30 @@ class ServerInfo:
     """Replicas in sync with it."""
     primary: str = ""
     """Its address where Sentinels name it; else empty."""
+    misnamed: str = ""
+    """Why the URL is not of a store of this form; empty when it is."""
 
 
 def _connect(url: str, protocol: int, timeout: float | None, retries: int) -> "redis.Redis":
     address = address_of(url)
-    backoff = ExponentialWithJitterBackoff(cap=0.2, base=0.01)
-    if address.group and retries:
-        retries, backoff = RETRIES_OF_GROUPS, ExponentialWithJitterBackoff(cap=0.5, base=0.01)
+    # A closed connection is retried, a time-out is not: retries would multiply it.
+    retry = Retry(ExponentialWithJitterBackoff(cap=0.2, base=0.01), retries, (redis.ConnectionError,))
     try:
         pool = Pool.from_url(
             address.url,
             protocol=protocol,
             socket_timeout=timeout,
             socket_connect_timeout=min(timeout or TIMEOUT_SECONDS, TIMEOUT_SECONDS),
-            # A closed connection is retried, a time-out is not: retries would multiply it.
-            retry=Retry(backoff, retries, (redis.ConnectionError,)),
+            retry=Patience() if address.group and retries else retry,
         )
         if address.group:
             pool.follow(Located(_primary(address, pool.connection_kwargs)))
         pool.connection_class(**pool.connection_kwargs)  # validates options without a connection
     except (ValueError, TypeError):
         raise BadInput(f"store {safe_url(url)!r}: an option after ? does not fit; {FORMS}") from None
+    for name in ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile"):
+        if (file := pool.connection_kwargs.get(name)) and not os.access(file, os.R_OK):
+            raise Unsuitable(f"store {safe_url(url)!r}: {name} names no file that can be read")
     client = redis.Redis(connection_pool=pool)
     client.auto_close_connection_pool = True
     return client
@@ -192,6 +195,11 @@ def connect(url: str, *, timeout: float | None = TIMEOUT_SECONDS, patient: bool 
     return _connect(url, 3, timeout, RETRIES if patient else 0)
 
 
+def report_waits(told: Callable[[str], object]) -> None:
+    """Call `told`, with the reason, when a command of this process waits for a primary of a group for over a second."""
+    Patience.told = staticmethod(told)
+
+
 @contextmanager
 def _asking(url: str, timeout: float, retries: int = 0) -> "Iterator[redis.Redis]":
     """Yield a client that tries once, in the old protocol so that old servers can be named."""
@@ -233,7 +241,7 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
 
     While no server of a group is the primary it waits for one.
     """
-    with _asking(url, timeout, RETRIES_OF_GROUPS if address_of(url).group else 0) as client:
+    with _asking(url, timeout, RETRIES if address_of(url).group else 0) as client:
         facts = info_of(client)
         pool = client.connection_pool
         located = pool.located if isinstance(pool, Pool) else None
@@ -260,7 +268,18 @@ def server_info(url: str, *, timeout: float = TIMEOUT_SECONDS) -> ServerInfo:
         scripts_fill=scripts_fill(facts),
         replicas=state.replicas,
         primary=f"{host}:{port}" if host else "",
+        misnamed=_misnamed(facts, address_of(url)),
     )
+
+
+def _misnamed(facts: Mapping[str, Any], address: Address) -> str:
+    """Return what a server is that a URL names as a single server; empty for one."""
+    mode = str(facts.get("redis_mode", facts.get("server_mode", "")))
+    if mode == "sentinel":
+        return "is a Sentinel; write redis+sentinel://HOST:PORT,…/NAME as its URL"
+    if mode == "cluster" and address.group != "cluster":
+        return _ABOUT["MOVED"][1]
+    return ""
 
 
 def info_of(client: "redis.Redis") -> dict[str, Any]:
@@ -282,7 +301,9 @@ def takes_snapshots(url: str, *, timeout: float = TIMEOUT_SECONDS) -> bool:
 
 
 def check_suitable(info: ServerInfo) -> None:
-    """Raise Unsuitable when the server is older than 6.2 or may evict the cell's data (semantics 13)."""
+    """Raise Unsuitable for a server older than 6.2, one that may evict the cell's data (semantics 13), or no store."""
+    if info.misnamed:
+        raise Unsuitable(f"the store at {info.url} {info.misnamed}")
     if info.redis_compatible_version[:2] < OLDEST:
         raise Unsuitable(
             f"the store at {info.url} is {info.product} {info.version}, too old; use Redis 6.2 or newer, or Valkey"
@@ -317,6 +338,8 @@ def _word(error: Exception) -> str:
     text = _text(error)
     if "ACL failure in script" in text or "executing the script can't run this command" in text:
         return "NOPERM"
+    if "DB index is out of range" in text or "SELECT is not allowed" in text:
+        return "DATABASE"
     if "max number of clients" in text:
         return "CLIENTS"
     if "unknown command" in text and "HELLO" in text:
@@ -331,6 +354,8 @@ def translate(error: redis.RedisError | OSError, url: str) -> StoreError:
     The caller must handle NOSCRIPT before (it loads the script and repeats the command).
     """
     where = f"the store at {safe_url(url)}" if url else "the store"
+    if isinstance(error, WrongGroup):
+        return Unsuitable(f"{where}: {error}")
     if word := _word(error):
         kind, about = _ABOUT[word]
         return kind(f"{where} {about}")
@@ -339,6 +364,8 @@ def translate(error: redis.RedisError | OSError, url: str) -> StoreError:
     if isinstance(error, redis.ConnectionError | OSError):
         cause = error if isinstance(error, OSError) else error.__cause__ or error.__context__
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else _text(error)
+        if refuses_tls(error):
+            return StoreError(f"{where}: no encrypted connection ({reason}); check ssl_ca_certs, and its tls-port")
         return Unreachable(f"no answer from {where}: {reason.rstrip('.')}; start the server or check --store")
     return StoreError(f"{where} answered {_text(error).rstrip('.')!r}; see its log")
 

@@ -57,12 +57,11 @@ class App:
 
             store = embedded.ensure()
             if store.repaired:
-                from omega.cli import render
-
                 render.warning(store.repaired)
             return store.url
         from omega.cellstate import server
 
+        server.report_waits(lambda reason: render.note(f"waiting for the store: {reason}"))
         server.check_suitable(server.server_info(self.store))
         return self.store
 

@@ -8,6 +8,7 @@ from uuid import uuid4
 import redis
 
 from omega.cellstate import keys
+from omega.cellstate.connections import FRESH_SECONDS, Pool
 from omega.cellstate.cuts import LooksBack, Sightings
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import BadInput
@@ -120,6 +121,19 @@ class RedisCalls(StoredCell):
 
     def _reopened(self) -> None:
         """Compare what was seen of the cell with it (cellstate/redis/cuts.py)."""
+
+    def _wait_at(self, key: str, seconds: float) -> bool:
+        """Return whether a list has an entry, waiting for one at most `seconds`; the entry stays.
+
+        Where another server may become the primary, it waits in parts: before each it leaves the last one.
+        """
+        pool = self.client.connection_pool
+        part = FRESH_SECONDS if isinstance(pool, Pool) and pool.located is not None else seconds
+        while seconds > 0:
+            if self._command(self.client.blmove, key, key, max(0.01, min(part, seconds)), "LEFT", "LEFT"):
+                return True
+            seconds -= part
+        return False
 
     def _record(
         self, key: str, field: str | bytes, read: Callable[Arguments, Read], *args: Arguments.args,

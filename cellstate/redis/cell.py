@@ -237,7 +237,7 @@ class RedisCell(
         The token is read before it is removed, so a lost reply does not lose it (semantics 25).
         """
         key = f"{self._prefix}wake:{member}"
-        if not self._command(self.client.blmove, key, key, seconds, "LEFT", "LEFT"):
+        if not self._wait_at(key, seconds):
             return False
         self._command(self.client.delete, key)
         return True

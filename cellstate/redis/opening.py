@@ -1,6 +1,5 @@
 """Cells on a server are created, opened, given a durability, and deleted."""
 
-import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
@@ -59,7 +58,7 @@ class RedisOpening(RedisCalls):
         if status != "new" and durability is not None and cell.durability != durability:
             raise Refused(
                 f"cell {name}: has durability {cell.durability.text}, not {durability.text}; change it with "
-                f"omega --cell {shlex.quote(name)} cell durability {durability.text}"
+                f"omega --cell {name} cell durability {durability.text}"
             )
         cell._adopt(wanted if status == "new" else cell.durability)
         cell._command(register, client, name)
@@ -104,9 +103,10 @@ class RedisOpening(RedisCalls):
     def open(cls, client: "redis.Redis", name: str, url: str = "", *, any_schema: bool = False) -> Self:
         """Open a cell; Refused when there is none, Unsuitable when an Omega of another schema wrote it.
 
-        With `any_schema` it is opened all the same, to be counted and deleted.
+        With `any_schema` it is opened all the same, to be counted and deleted. Raises BadInput for an invalid name: its
+        keys might have no slot in common.
         """
-        cell = cls(client, name, Dimensions(), url)
+        cell = cls(client, check_name(name), Dimensions(), url)
         cell.dimensions = Dimensions(tuple(cell.check_exists(any_schema=any_schema).split(",")))
         return cell
 
@@ -117,7 +117,7 @@ class RedisOpening(RedisCalls):
         if schema is None:
             there = self._others()
             where = f"unknown cell {self.name!r} on {safe_url(self.url)}; it has: {there}"
-            raise Refused(f"{where}; make one with omega cell create {shlex.quote(self.name)}")
+            raise Refused(f"{where}; make one with omega cell create {self.name}")
         if not any_schema:
             self._check_schema(schema.decode())
             if migrating is not None:

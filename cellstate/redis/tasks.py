@@ -71,7 +71,7 @@ class RedisTasks(RedisExecutors):
         if not entries and wait_seconds > 0:
             key = f"{self._prefix}box:{executor}"
             # The first message is moved to its own place: the call only waits for it.
-            if self._command(self.client.blmove, key, key, wait_seconds, "LEFT", "LEFT"):
+            if self._wait_at(key, wait_seconds):
                 entries = self._read_mailbox(executor, most)
         return [line for entry in entries for line in entry.decode().split("\n")]
 

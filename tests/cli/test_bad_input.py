@@ -36,7 +36,6 @@ def empty_store(store_url: str) -> Iterator[str]:
         ("job", "run", "--detach", "--", "\udcff"),
         ("job", "status", "\udcff"),
         ("machine", "add", "m", "--cpu", "1", "--attribute", "a=\udcff"),
-        ("--cell", "\udcff", "job", "list"),
     ],
 )
 def test_bytes_that_are_no_text(omega: Omega, cell: RedisCell, words: tuple[str, ...]) -> None:
@@ -69,8 +68,10 @@ def test_unknown_cell(empty_store: str) -> None:
     assert said == f"unknown cell 'nope' on {empty_store}; it has: one; make one with omega cell create nope"
 
 
-def test_the_remedy_quotes_a_name_with_blanks(empty_store: str) -> None:
-    assert Omega(empty_store, "a b").error("job", "list").endswith("; make one with omega cell create 'a b'")
+@pytest.mark.parametrize("name", ["", "a b", "{}", "{", "a}b", "é{", "\udcff"])
+def test_a_name_that_no_cell_can_have(empty_store: str, name: str) -> None:
+    for words in (("job", "list"), ("cell", "delete", "--yes"), ("cell", "create", name)):
+        assert Omega(empty_store, name).error(*words) == f"cell name {name!r}: use letters, digits, . _ -"
 
 
 def test_no_cell_yet(empty_store: str) -> None:

@@ -5,9 +5,9 @@ import redis
 
 from omega.cellstate import server
 from omega.cellstate.addresses import address_of, safe_url
-from omega.cellstate.connections import Pool
+from omega.cellstate.connections import Located, Patience, Pool
 from omega.cellstate.errors import BadInput
-from omega.cellstate.primaries import OfSentinels
+from omega.cellstate.primaries import OfSentinels, OfSlot, WrongGroup
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,13 @@ def test_a_cluster() -> None:
         ("redis+more://c1", "not a URL of a store"),
         ("redis+sentinel://s1/main?nonsense=1", "an option after . is unknown"),
         ("redis+cluster://c1?protocol=4", "the protocol must be 2 or 3"),
+        ("redis+cluster://c1:0", "not a list of HOST:PORT"),
+        ("redis+cluster://c1:99999", "not a list of HOST:PORT"),
+        ("redis+cluster://[::1", "not a list of HOST:PORT"),
+        ("redis+cluster://", "not a list of HOST:PORT"),
+        ("redis+sentinel:///run/s.sock/main", "not a list of HOST:PORT"),
+        ("redis+sentinel://unix:/run/s.sock", "not a list of HOST:PORT"),
+        ("redis+sentinel://s1/main?sentinel_username=u", "sentinel_username without sentinel_password"),
     ],
 )
 def test_what_makes_no_sense_is_refused(url: str, reason: str) -> None:
@@ -76,13 +83,15 @@ def test_no_password_is_shown(url: str, shown: str) -> None:
 
 
 class Sentinel:
-    """Answers as a Sentinel with this configuration; None: it does not know the primary."""
+    """Answers as a Sentinel with this configuration; None: it does not know the primary; or with an error."""
 
-    def __init__(self, port: int | None, epoch: int = 0) -> None:
+    def __init__(self, port: int | Exception | None, epoch: int = 0) -> None:
         self.port, self.epoch = port, epoch
 
     def execute_command(self, *words: str) -> list[bytes] | None:
         assert words == ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
+        if isinstance(self.port, Exception):
+            raise self.port
         return None if self.port is None else [b"10.0.0.1", str(self.port).encode()]
 
     def sentinel_master(self, name: str) -> dict[str, int]:
@@ -105,8 +114,118 @@ def test_of_two_sentinels_the_newer_configuration_counts() -> None:
     assert asked(Sentinel(1, 4), Sentinel(2, 5)).find() == ("10.0.0.1", 2)
     assert asked(Sentinel(1, 5), Sentinel(2, 4)).find() == ("10.0.0.1", 1)
     assert asked(Sentinel(None), Sentinel(1, 4), Sentinel(2, 5)).find() == ("10.0.0.1", 2)
-    with pytest.raises(redis.ConnectionError, match=r"no Sentinel knows a primary named 'main' \(s0:26379: does not"):
+
+
+def test_sentinels_that_all_answer_without_it_are_not_asked_again() -> None:
+    with pytest.raises(WrongGroup, match="the Sentinels know no primary named 'main'; check the name in the URL"):
         asked(Sentinel(None), Sentinel(None)).find()
+    wrong = Sentinel(redis.AuthenticationError("invalid username-password pair"))
+    with pytest.raises(
+        WrongGroup, match=r"the Sentinels refuse the login .* check sentinel_username and sentinel_pass"
+    ):
+        asked(wrong, wrong).find()
+    with pytest.raises(WrongGroup, match="s0:26379 is no Sentinel; check the port"):
+        asked(Sentinel(redis.ResponseError("unknown command 'SENTINEL'"))).find()
+
+
+@pytest.mark.parametrize("error", [redis.ConnectionError("refused"), redis.TimeoutError("late"), OSError("no route")])
+def test_as_long_as_a_sentinel_does_not_answer_it_may_know_the_primary(error: Exception) -> None:
+    with pytest.raises(redis.ConnectionError, match=r"no Sentinel knows a primary named 'main' \(s0:26379: does not"):
+        asked(Sentinel(None), Sentinel(error)).find()
+    assert asked(Sentinel(error), Sentinel(None), Sentinel(7, 1)).find() == ("10.0.0.1", 7)
+
+
+class Node:
+    """A node of a Cluster whose slots all belong to a port; or one with an error."""
+
+    def __init__(self, owner: int | Exception) -> None:
+        self.owner, self.asked = owner, 0
+
+    def execute_command(self, *words: str) -> list[object]:
+        assert words == ("CLUSTER SLOTS",)
+        self.asked += 1
+        if isinstance(self.owner, Exception):
+            raise self.owner
+        return [[0, 16_383, [b"c", self.owner]]]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def of_slot(**nodes: Node) -> OfSlot:
+    found = OfSlot([(name, 1) for name in nodes], {}, 0)
+    found._clients = {(name, 1): node for name, node in nodes.items()}
+    return found
+
+
+def test_a_node_that_refused_a_command_is_asked_last() -> None:
+    """One that is cut off from the others goes on to name itself."""
+    primary = of_slot(c1=Node(1), c2=Node(2))
+    assert primary.find() == ("c", 1)
+    assert primary.find(("c1", 1)) == ("c", 2)
+
+
+def test_servers_without_a_cluster_are_not_asked_again() -> None:
+    single = Node(redis.ResponseError("This instance has cluster support disabled"))
+    with pytest.raises(WrongGroup, match=r"c1:1 is not part of a Cluster; .* or write redis://HOST:PORT"):
+        of_slot(c1=single, c2=single).find()
+    with pytest.raises(redis.ConnectionError, match=r"no primary for it \(c1:1: .*; c2:1: BUSY"):
+        of_slot(c1=single, c2=Node(redis.ResponseError("BUSY a script runs"))).find()
+
+
+class Found:
+    """A primary that moves."""
+
+    def __init__(self) -> None:
+        self.node, self.doubted = ("a", 1), list[object]()
+
+    def find(self, doubted: object = None) -> tuple[str, int]:
+        self.doubted.append(doubted)
+        return self.node
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_all_connections_of_a_pool_leave_the_last_primary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that got no error themselves: one connection that heard of the next primary is enough."""
+    now = 100.0
+    monkeypatch.setattr("omega.cellstate.connections.time.monotonic", lambda: now)
+    primary = Found()
+    located = Located(primary)
+    assert (located.node, located.since()) == (("a", 1), 0.0)
+    primary.node, now = ("b", 2), 100.5
+    assert located.since() == 0.0, "the answer counts for a second"
+    located.forget()
+    assert located.node == ("b", 2)
+    assert located.since() == 100.5
+    assert primary.doubted == [None, ("a", 1)]
+
+
+def test_a_wait_for_a_primary_ends_and_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, told, tried = 0.0, list[str](), 0
+    monkeypatch.setattr("omega.cellstate.connections.time.monotonic", lambda: now)
+    monkeypatch.setattr("redis.retry.sleep", lambda _: None)
+    monkeypatch.setattr(Patience, "told", staticmethod(told.append))
+
+    def call() -> None:
+        nonlocal now, tried
+        now, tried = now + 0.4, tried + 1
+        raise redis.TimeoutError("silent")
+
+    with pytest.raises(redis.TimeoutError):
+        Patience().call_with_retry(call, lambda _: None)
+    assert (told, tried) == (["silent"], 38)
+    tried = 0
+
+    def refused() -> None:
+        nonlocal tried
+        tried += 1
+        raise redis.AuthenticationError("wrong")
+
+    with pytest.raises(redis.AuthenticationError):
+        Patience().call_with_retry(refused, lambda _: None)
+    assert tried == 1
 
 
 def test_the_protocol_is_an_option() -> None:
