@@ -17,6 +17,8 @@ from tests.server_groups import DOWN_AFTER_MS, Sentinels, Server, until
 
 LAG_SECONDS = 1.0
 """How long a replica is cut off before the primary is killed."""
+NOTED_SECONDS = 0.2
+"""Time in which a witness notes what the killed primary still acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +97,21 @@ class Failovers:
     """Failovers that the test did not make."""
     _epoch: int = 0
     _from: float = 0.0
+    """The last promotion: what was acknowledged later is known to the next primary."""
 
     def fail_over(
-        self, lagging: int, rng: Random, *, preferred: bool = False, meanwhile: Callable[[], None] = lambda: None
+        self,
+        lagging: int,
+        rng: Random,
+        *,
+        preferred: bool = False,
+        as_configured: bool = False,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> Row:
         """Cut off some replicas for a moment, kill the primary, follow what happens, and start the killed one again.
 
-        With `preferred` the Sentinels are to promote one of those that were cut off. `meanwhile` is called between the
-        promotion and the return of the killed server.
+        With `preferred` the Sentinels are to promote one of those that were cut off. With `as_configured` the killed
+        server returns as the primary that it was, without data. `meanwhile` is called before its return.
         """
         self.settle()
         old, replicas = self.group.primary(), self.group.replicas()
@@ -115,19 +124,24 @@ class Failovers:
             time.sleep(LAG_SECONDS)
         old.kill()
         killed = time.monotonic()
-        held = {each: self._held(each, killed) for each in replicas}
+        time.sleep(NOTED_SECONDS)
+        read = time.monotonic()
+        held = {each: self._held(each, read) for each in replicas}
         for each in behind:
             each.rejoin()
-        read = time.monotonic()
+        known = time.monotonic() - killed
         new = until(lambda: next(iter(self.group.named() - {old}), None), SETTLED)
         promoted = time.monotonic() - killed
-        assert read - killed < promoted, "the replicas were read too late to know what they held"
+        assert known < promoted, "the replicas were read too late to know what they held"
         until(lambda: new.replication["role"] == "master")
         meanwhile()
-        self.group.start_again(old, new)
+        if as_configured:
+            old.start()
+        else:
+            self.group.start_again(old, new)
         row = self._row(lagging, killed, promoted, held, new)
         self.rows.append(row)
-        self._from, self._epoch = killed, self.group.epoch()
+        self._from, self._epoch = killed + promoted, self.group.epoch()
         return row
 
     def settle(self) -> None:
@@ -185,14 +199,14 @@ class Failovers:
 
         return float(until(first, SETTLED)) - since + killed
 
-    def _held(self, replica: Server, killed: float) -> Held:
+    def _held(self, replica: Server, until_then: float) -> Held:
         """Read what a replica holds; its primary is gone, so that it changes no more."""
         until(lambda: replica.replication["master_link_status"] == "down")
         with closing(RedisCell.connect(f"redis://127.0.0.1:{replica.port}", CELL)) as cell:
 
             def lacking(known: Sequence[Acknowledged], least: int) -> list[Acknowledged]:
                 """Return those acknowledged since the last failover whose job has not come so far."""
-                recent = [each for each in list(known) if self._from < each.at <= killed]
+                recent = [each for each in list(known) if self._from < each.at <= until_then]
                 jobs = cell.jobs_by_id([each.job for each in recent])
                 return [each for each in recent if _stage(jobs.get(each.job)) < least]
 
