@@ -42,7 +42,7 @@ bench: $(RUN)  ## what the store and the schedulers do per second here: omega be
 	@$(BIN)/omega bench conflict $(ARGS)
 
 docs: $(SITE)  ## the documentation site, build/docs/index.html; a link that leads nowhere fails; ARGS='-b linkcheck' tries links to other sites
-	@$(BIN)/sphinx-build -q -W -c docs/site -d build/doctrees $(ARGS) . build/docs
+	@$(BIN)/sphinx-build -q -E -W -c docs/site -d build/doctrees $(ARGS) . build/docs
 
 lines:  ## the lines of Python and Lua per package, tests apart; files that git tracks
 	@for folder in $(PRODUCT); do \

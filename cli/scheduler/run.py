@@ -51,7 +51,7 @@ def command(
     """Run schedulers of a KIND in the foreground; Ctrl-C lets them finish and deregister.
 
     KIND is batch, service, mapreduce, a kind of an installed package (omega scheduler policies), or
-    MODULE:ATTRIBUTE, ended from the current directory. Several instances are separate processes; they share the
+    MODULE:ATTRIBUTE, imported from the current directory. Several instances are separate processes; they share the
     jobs of their kind with all other schedulers of the cell.
     """
     if name is not None and instances > 1:

@@ -1,5 +1,6 @@
 """Settings of the documentation site; `make docs` builds it into build/docs."""
 
+import re
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,10 @@ toc_object_entries_show_parents = "hide"
 autodoc_default_options = {
     "members": "",
     "member-order": "bysource",
-    "inherited-members": "object, Exception, int, tuple, Enum, IntEnum, Generic, Protocol",
+    "inherited-members": "object, BaseException, OmegaError, int, tuple, Enum, Generic, Ordering, Instrument",
 }
+autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 100
 autodoc_inherit_docstrings = False  # a method that only overrides one stands with the class that describes it
 program.table.pop("bench", None)  # its commands are in a checkout only
 
@@ -43,6 +46,9 @@ html_css_files = ["site.css"]
 html_search_scorer = str(Path(__file__).with_name("search.js"))
 html_copy_source = False
 html_use_index = False
+
+PRIVATE = re.compile(r", _\w+: [^=]+ = (\(\)|[^,()]+)")
+"""An argument that a class has for itself."""
 
 
 def hide_common_options(_: Sphinx, context: click.Context, __: list[str]) -> None:
@@ -66,10 +72,12 @@ def list_classes_only(_: Sphinx, __: str, kind: str, content: addnodes.desc_cont
             signature["_toc_name"] = ""
 
 
-def show_own_arguments(*event: Any) -> tuple[str, str | None]:
-    """Show no arguments for a class that has no constructor of its own, such as a protocol."""
+def show_public_arguments(*event: Any) -> tuple[str, str | None]:
+    """Show no private arguments, none for a class without a constructor (a protocol), and defaults as valid Python."""
     *_, arguments, returns = event
-    return ("" if arguments == "(*args, **kwargs)" else arguments), returns
+    if arguments == "(*args, **kwargs)":
+        return "", returns
+    return arguments and re.sub(PRIVATE, "", arguments.replace("<factory>", "...")), returns
 
 
 def setup(app: Sphinx) -> None:
@@ -77,4 +85,4 @@ def setup(app: Sphinx) -> None:
     app.connect("sphinx-click-process-description", hide_common_options)
     app.connect("doctree-read", name_in_full, priority=400)  # before the contents are collected
     app.connect("object-description-transform", list_classes_only)
-    app.connect("autodoc-process-signature", show_own_arguments)
+    app.connect("autodoc-process-signature", show_public_arguments)

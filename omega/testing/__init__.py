@@ -1,5 +1,7 @@
 """Contracts for policies: test classes to inherit from, and small cells for experiments.
 
+An example::
+
     import omega.testing
 
     class TestColdest(omega.testing.PlacementContract):

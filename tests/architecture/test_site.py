@@ -44,7 +44,7 @@ def test_every_public_name_is_described_once() -> None:
 
 def test_ci_builds_the_site() -> None:
     assert "make docs" in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
-    assert "sphinx-build -q -W " in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "sphinx-build -q -E -W " in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 @pytest.mark.skipif(find_spec("sphinx") is None, reason="Sphinx is not installed; install it with: make docs")
