@@ -44,7 +44,7 @@ html_theme = "furo"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_search_scorer = str(Path(__file__).with_name("search.js"))
-html_copy_source = False
+html_copy_source = html_show_copyright = False
 html_use_index = html_domain_indices = False
 
 PRIVATE = re.compile(r", _\w+: [^=]+ = (\(\)|[^,()]+)")
