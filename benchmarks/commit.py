@@ -124,12 +124,13 @@ def _prepare(store: Store, settings: Settings, clients: int, size: int, calls: i
         count = plan.calls * plan.per_call
         for start in range(0, count, SUBMITTED_AT_ONCE):
             numbers = range(start, min(start + SUBMITTED_AT_ONCE, count))
-            cell.submit([_job(plan, number) for number in numbers], now_ms(), "bench")
+            cell.submit([job_of(plan, number) for number in numbers], now_ms(), "bench")
     cell.close()
     return CommitCase(plans, Saved.save(store, "begin"))
 
 
-def _job(plan: ClientRound, number: int) -> JobSpec:
+def job_of(plan: ClientRound, number: int) -> JobSpec:
+    """Return a job of a round."""
     name = plan.job(number)
     return JobSpec(name, f"job-{name}", "bench", (TaskGroup(NEED, plan.size, 60_000),))
 
