@@ -1,17 +1,37 @@
 """``omega top``: the command."""
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from omega.cellstate.errors import BadInput, OmegaError
 from omega.cli import render
-from omega.cli.app import App
+from omega.cli.app import IN_PART, App
+from omega.cli.options import all_cells_option
+
+if TYPE_CHECKING:
+    from omega.cli.top.cells import AnyMonitor
 
 
 def at_a_terminal() -> bool:
     """Return whether stdin and stdout are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _monitor(app: App, names: Sequence[str] | None) -> "AnyMonitor":
+    """Return what reads the cell, or several."""
+    from omega.cli.event_text import sentences
+    from omega.queries.monitor import Monitor
+
+    if names is None:
+        return Monitor(app.open(), app.shown_url, sentences)
+    from omega.cli.top.cells import CellsMonitor
+
+    found = app.open_cells(names)
+    monitors = [Monitor(each, app.shown_url, sentences) for each in found.cells.values()]
+    return CellsMonitor(monitors, app.shown_url, found.skipped)
 
 
 @click.command("top")
@@ -24,17 +44,15 @@ def at_a_terminal() -> bool:
     metavar="SECONDS",
     help="Refresh interval in seconds.",
 )
+@all_cells_option
 @click.pass_obj
-def command(app: App, once: bool, every: float) -> None:
+def command(app: App, once: bool, every: float, all_cells: bool) -> None:
     """Show the cell live: resource use, pending jobs with reasons, running jobs, schedulers, machines, events, pools.
 
     Keys: 1 to 5 and Tab choose a table, arrows a line, Enter opens it; / filters, s sorts, r reverses; Space
     pauses, ? shows help, q quits.
     """
-    from omega.cli.event_text import sentences
-    from omega.queries.monitor import Monitor
-
-    monitor = Monitor(app.open(), app.shown_url, sentences)
+    monitor = _monitor(app, app.several(all_cells=all_cells))
     if once or app.as_json:
         from omega.cli.top.once import document, show
 
@@ -43,6 +61,8 @@ def command(app: App, once: bool, every: float) -> None:
             render.document(document(overview))
         else:
             show(overview)
+        if getattr(overview, "skipped", None):
+            click.get_current_context().exit(IN_PART)
         return
     if not at_a_terminal():
         raise BadInput("omega top: needs a terminal; use omega top --once for one frame")

@@ -4,8 +4,8 @@ from typing import Any
 
 from omega.cellstate.model import Machine
 from omega.cli import render
-from omega.cli.top.head import head
-from omega.cli.top.panes import EMPTY, panes
+from omega.cli.top.cells import AnyOverview, CellsOverview, OfCell, head_of, panes_of
+from omega.cli.top.panes import EMPTY
 from omega.queries.overview import TROUBLE, Overview, SchedulerRates, condition, fullness, listed_json, trouble
 
 MACHINE_STATES = ("up", "drained", "down", "offline", "over", "full")
@@ -13,15 +13,15 @@ MOST_LINES = 15
 """Lines of each table of a frame; a document has everything that was read."""
 
 
-def show(overview: Overview) -> None:
+def show(overview: AnyOverview) -> None:
     """Print a frame; of the machines those that are full, over, drained or down."""
     screen = render.console()
-    for text in head(overview, min(screen.width, 100)):
+    for text in head_of(overview, min(screen.width, 100)):
         render.line(text.plain.rstrip())
-    for pane in panes(overview):
+    for pane in panes_of(overview):
         if pane.name == "pools" and not pane.things:
             continue
-        things = [each for each in pane.things if not isinstance(each, Machine) or _troubled(each)]
+        things = [each for each in pane.things if _shown(each)]
         render.line()
         render.line(f"{pane.name} {pane.note}".rstrip())
         if not things:
@@ -33,8 +33,17 @@ def show(overview: Overview) -> None:
             render.line(f"… {len(things) - MOST_LINES:,} more")
 
 
-def document(overview: Overview) -> dict[str, Any]:
+def _shown(each: Any) -> bool:
+    """Return whether a frame has a line: of the machines those that are full, over, drained or down."""
+    thing = each.thing if isinstance(each, OfCell) else each
+    return not isinstance(thing, Machine) or _troubled(thing)
+
+
+def document(overview: AnyOverview) -> dict[str, Any]:
     """Return a frame as plain values; amounts in the smallest units, times in milliseconds since 1970 or in seconds."""
+    if isinstance(overview, CellsOverview):
+        cells = [document(each) for each in overview.cells]
+        return {"store": overview.store, "at_ms": overview.at_ms, "skipped": dict(overview.skipped), "cells": cells}
     states = {"total": overview.ranked.count} | {word: overview.ranked.states[word] for word in MACHINE_STATES}
     return {
         "cell": overview.cell,

@@ -1,6 +1,6 @@
 """The tables of ``omega top``: their rows, columns and default order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -91,11 +91,14 @@ def _jobs(overview: Overview) -> Pane:
         TopColumn("each task", wants, weight=2, least=16),
         TopColumn("age", age, lambda each: each.job.submitted_ms, right=True, weight=8),
     )
-    things, (waiting, running) = overview.shown_jobs, (overview.jobs.get(word, 0) for word in ("pending", "running"))
+    return Pane("jobs", columns, overview.shown_jobs, lambda each: f"job {each.job.id}", _jobs_note([overview]))
+
+
+def _jobs_note(overviews: Sequence[Overview]) -> str:
+    waiting, running = (sum(each.jobs.get(word, 0) for each in overviews) for word in ("pending", "running"))
+    shown = sum(len(each.shown_jobs) for each in overviews)
     note = f"{waiting:,} pending, {running:,} running"
-    total = waiting + running
-    note += f" ({len(things):,} shown)" if len(things) < total else ""
-    return Pane("jobs", columns, things, lambda each: f"job {each.job.id}", note)
+    return note + (f" ({shown:,} shown)" if shown < waiting + running else "")
 
 
 def _schedulers(overview: Overview) -> Pane:
@@ -125,9 +128,13 @@ def _schedulers(overview: Overview) -> Pane:
         number("tasks", 3),
         number("abandoned", 1),
     )
-    live = sum(each.figures["alive"] for each in overview.members)
-    note = f"{live}" if live == len(overview.members) else f"{live} of {len(overview.members)} live"
+    note = _schedulers_note([overview])
     return Pane("schedulers", columns, overview.members, lambda each: f"scheduler {each.name}", note)
+
+
+def _schedulers_note(overviews: Sequence[Overview]) -> str:
+    alive = [each.figures["alive"] for overview in overviews for each in overview.members]
+    return f"{len(alive)}" if all(alive) else f"{sum(alive)} of {len(alive)} live"
 
 
 def _conflicts(each: SchedulerRates) -> str:
@@ -153,10 +160,15 @@ def _machines(overview: Overview) -> Pane:
         TopColumn("changes", lambda each: f"{each.number:,}", lambda each: -each.number, right=True, weight=1),
         TopColumn("attributes", attributes, weight=1, least=10),
     )
-    bad = sum(overview.ranked.states[word] for word in ("full", "down", "offline", "over"))
-    note = f"{overview.ranked.count:,}" + (f", {bad:,} full or worse" if bad else "")
-    note += f" ({len(overview.machines):,} shown)" if len(overview.machines) < overview.ranked.count else ""
+    note = _machines_note([overview])
     return Pane("machines", columns, overview.machines, lambda each: f"machine {each.index}", note)
+
+
+def _machines_note(overviews: Sequence[Overview]) -> str:
+    bad = sum(each.ranked.states[word] for each in overviews for word in ("full", "down", "offline", "over"))
+    count, shown = sum(each.ranked.count for each in overviews), sum(len(each.machines) for each in overviews)
+    note = f"{count:,}" + (f", {bad:,} full or worse" if bad else "")
+    return note + (f" ({shown:,} shown)" if shown < count else "")
 
 
 def attributes(machine: Machine) -> str:
@@ -211,10 +223,21 @@ def _pools(overview: Overview) -> Pane:
             "weight", lambda each: f"{each.share.weight:g}", lambda each: -each.share.weight, right=True, weight=1
         ),
     )
-    below = sum(each.status != NORMAL for each in overview.pools)
-    note = f"{len(overview.pools):,}" + (f", {below:,} below fair share" if below else "")
-    note = note if overview.pools else ""
-    return Pane("pools", columns, overview.pools, lambda each: f"pool {each.share.name}", note)
+    return Pane("pools", columns, overview.pools, lambda each: f"pool {each.share.name}", _pools_note([overview]))
+
+
+def _pools_note(overviews: Sequence[Overview]) -> str:
+    pools = [each for overview in overviews for each in overview.pools]
+    below = sum(each.status != NORMAL for each in pools)
+    note = f"{len(pools):,}" + (f", {below:,} below fair share" if below else "")
+    return note if pools else ""
+
+
+NOTES: Mapping[str, Callable[[Sequence[Overview]], str]] = {
+    "jobs": _jobs_note, "schedulers": _schedulers_note, "machines": _machines_note, "events": lambda _: "",
+    "pools": _pools_note,
+}  # fmt: skip
+"""The count next to the name of a pane, of one cell or of several."""
 
 
 def _opens(each: VersionEvents) -> str:

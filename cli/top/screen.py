@@ -14,13 +14,10 @@ from textual.widgets import DataTable, Footer, Input, Static
 
 from omega.cellstate.errors import OmegaError, StoreError
 from omega.cli.render import shown
-from omega.cli.top.details import details
-from omega.cli.top.head import head
+from omega.cli.top.cells import AnyMonitor, AnyOverview, details_of, head_of, panes_of
 from omega.cli.top.pages import Details, Help
-from omega.cli.top.panes import NAMES, panes
+from omega.cli.top.panes import NAMES
 from omega.cli.top.table import PaneTable
-from omega.queries.monitor import Monitor
-from omega.queries.overview import Overview
 
 WIDE, HIGH = 150, 36
 """Minimum size in characters at which all tables are shown."""
@@ -83,11 +80,11 @@ class Top(App[str]):
         Binding("ctrl+c", "quit", "quit", show=False, priority=True),
     ]
 
-    def __init__(self, monitor: Monitor, now_ms: Callable[[], int], every: float = 1.0) -> None:
+    def __init__(self, monitor: AnyMonitor, now_ms: Callable[[], int], every: float = 1.0) -> None:
         """Show what `monitor` reads every `every` seconds; `now_ms` returns the time in milliseconds since 1970."""
         super().__init__()
         self.monitor, self.now_ms, self.every = monitor, now_ms, every
-        self.overview: Overview | None = None
+        self.overview: AnyOverview | None = None
         self.said = ""
         self.paused = False
         self.chosen = 0
@@ -131,7 +128,7 @@ class Top(App[str]):
         finally:
             self._reading.release()
 
-    def _take(self, overview: Overview) -> None:
+    def _take(self, overview: AnyOverview) -> None:
         self.overview, self.said = overview, ""
         self.show()
 
@@ -157,7 +154,7 @@ class Top(App[str]):
             return identity, []
         with self._reading:
             try:
-                return details(self.monitor, self.overview, identity)
+                return details_of(self.monitor, self.overview, identity)
             except OmegaError as error:
                 return identity, [str(error)]
 
@@ -186,11 +183,11 @@ class Top(App[str]):
         self.set_class(bool(overview.pools), "pooled")
         width = self.size.width - 2
         said = "paused" if self.paused else "no answer, trying again" if self.said else ""
-        self.query_one("#head", Static).update(Text("\n").join(head(overview, width, said)))
+        self.query_one("#head", Static).update(Text("\n").join(head_of(overview, width, said)))
         tabs = []
         roomy = self.size.width >= ROOMY
         wide = self.has_class("wide")
-        for number, (pane, table) in enumerate(zip(panes(overview), self.tables, strict=True)):
+        for number, (pane, table) in enumerate(zip(panes_of(overview), self.tables, strict=True)):
             halved = wide and pane.name != "pools"  # pools have the whole width
             table.show(pane, number + 1, self.size.width // 2 if halved else self.size.width)
             short = number != self.chosen and not roomy

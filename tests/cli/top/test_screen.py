@@ -20,7 +20,7 @@ from omega.cli.top.panes import NAMES
 from omega.cli.top.screen import HIGH, WIDE, Top
 from omega.cli.top.table import PaneTable
 from omega.queries.monitor import Monitor
-from omega.queries.overview import PoolLine
+from omega.queries.overview import Overview, PoolLine
 from tests.cli.conftest import join
 from tests.cli.top.picture import PICTURE
 
@@ -92,6 +92,7 @@ async def test_all_tables_at_once_where_there_is_room(top: Top) -> None:
             estimated=half,
             satisfaction=1.0,
         )
+        assert isinstance(top.overview, Overview)
         top.overview = replace(top.overview, pools=(PoolLine(0, 0, share, "normal"),))
         top.paused = True
         top.show()
