@@ -1,16 +1,17 @@
 """``python -m benchmarks.shards``: the processor time of servers per commit, on one server and on Clusters.
 
-N cells with four schedulers each commit on a Cluster, each cell on a shard of its own, and on one server that has all
-of them. Each scheduler is a process that commits through the path of the product, one call in flight. The same
-transactions are committed on each store, round after round in turn, so that equally many processes share the
-processors. Processor time is that of the main threads of the servers, summed over the shards: on few cores the rates
-of shards cannot add up, their processor times can.
+One server has a cell, and each shard of the Clusters has one. Four schedulers of each cell, processes that commit
+through the path of the product, one call in flight, commit the same transactions. All stores are measured at the same
+time, round after round, so that whatever else runs on the computer concerns all of them alike. Processor time is that
+of the main threads of the servers, summed over the shards: on few cores the rates of shards cannot add up, their
+processor times can.
 """
 
 import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -29,30 +30,29 @@ from omega.many_cells.new_cell import look, names_like
 from omega.schedulers.presets import BATCH_JOBS
 from tests.server_groups import cluster, single
 
-TIMEOUT_SECONDS = 120.0
+TIMEOUT_SECONDS, NODE_TIMEOUT_MS = 120.0, 120_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What to measure: `calls` round trips of `per_call` transactions of `size` claims by each scheduler of a cell."""
 
-    shards: Sequence[int] = (1, 2, 4)
+    shards: Sequence[int] = (2, 4)
     schedulers: int = 4
     machines: int = 1_000
     size: int = 10
     per_call: int = BATCH_JOBS
-    calls: int = 60
+    calls: int = 40
     rounds: int = 7
 
 
 @dataclass(slots=True)
 class Shards:
-    """Cells on a store under measurement: its URL, the number of cells, its servers, and whether it is a Cluster."""
+    """A store under measurement: its URL, its servers, and whether they are a Cluster."""
 
     url: str
-    cells: int
     servers: Sequence[Any]
-    cluster: bool = False
+    cluster: bool = True
     rounds: list[float] = field(default_factory=list)
     """Microseconds of processor time of all servers per commit, by round."""
 
@@ -71,7 +71,7 @@ class Shards:
             if owner not in owners:
                 owners.add(owner)
                 taken.append(name)
-            if len(taken) == self.cells:
+            if len(taken) == len(self.servers):
                 return taken
         raise StoreError("no names for all shards were found")
 
@@ -81,67 +81,66 @@ def measure(settings: Settings) -> Document:
     about = computer()
     with ExitStack() as stack:
         alone = stack.enter_context(single())
-        stores = list[Shards]()
+        stores = [Shards(alone.url_of(), alone.servers, cluster=False)]
         for count in settings.shards:
             nodes = stack.enter_context(cluster(count))
-            stores += [
-                Shards(alone.url_of(), count, alone.servers),
-                Shards(nodes.url, count, nodes.servers, cluster=True),
-            ]
+            for each in nodes.servers:  # none is taken for dead while it waits for a processor
+                each.client.config_set("cluster-node-timeout", NODE_TIMEOUT_MS)
+            stores.append(Shards(nodes.url, nodes.servers))
         for number in range(settings.rounds):
-            turn = number % len(stores)
-            for store in (*stores[turn:], *stores[:turn]):
-                store.rounds.append(_round(store, settings))
-                where = f"{len(store.servers)} shards of a Cluster" if store.cluster else "one server"
-                progress(f"shards: {store.cells} cells on {where}: {store.rounds[-1]:.1f} µs per commit")
-    pairs = zip(stores[::2], stores[1::2], strict=True)
+            _round(stores, settings)
+            told = ", ".join(f"{each.rounds[-1]:.1f} on {len(each.servers)}" for each in stores)
+            progress(f"shards: round {number + 1}: µs per commit: {told}")
     names = ("schedulers", "machines", "size", "per_call", "calls", "rounds")
     return {
-        "runs": [_figures(one, many, stores[0]) for one, many in pairs],
+        "runs": [_figures(store, stores[0]) for store in stores],
         "computer": about,
         "settings": {name: getattr(settings, name) for name in names},
     }
 
 
-def _figures(one: Shards, many: Shards, first: Shards) -> Mapping[str, object]:
-    """Return the figures of a number of cells; `first`: a single cell on one server."""
+def _figures(store: Shards, first: Shards) -> Mapping[str, object]:
+    ratios = [each / other for each, other in zip(store.rounds, first.rounds, strict=True)]
     return {
-        "cells": many.cells,
-        "one_server_us": round(middle(one.rounds), 1),
-        "one_server_spread": spread(one.rounds, 1),
-        "shards_us": round(middle(many.rounds), 1),
-        "shards_spread": spread(many.rounds, 1),
-        **_ratio("to_one_server", many, one),
-        **_ratio("to_one_cell", many, first),
+        "shards": len(store.servers),
+        "cluster": store.cluster,
+        "server_us_per_commit": round(middle(store.rounds), 1),
+        "spread": spread(store.rounds, 1),
+        "ratio": round(middle(ratios), 3),
+        "ratio_spread": spread(ratios, 3),
     }
 
 
-def _ratio(name: str, store: Shards, other: Shards) -> Mapping[str, object]:
-    """Return the median of the ratios of rounds, and their spread."""
-    ratios = [mine / its for mine, its in zip(store.rounds, other.rounds, strict=True)]
-    return {f"ratio_{name}": round(middle(ratios), 3), f"ratio_{name}_spread": spread(ratios, 3)}
-
-
-def _round(store: Shards, settings: Settings) -> float:
-    """Return the microseconds of the servers per commit, in new cells."""
-    names = store.names()
-    cells = [create_cell(connect(store.url, timeout=TIMEOUT_SECONDS), name, url=store.url) for name in names]
+def _round(stores: Sequence[Shards], settings: Settings) -> None:
+    """Add the microseconds of each store's servers per commit, in new cells."""
+    cells = [[_new_cell(store, name) for name in store.names()] for store in stores]
     try:
-        plans = [(cell.name, plan) for cell in cells for plan in _prepare(cell, settings)]
-        with _processes(store.url, plans) as pipes:
-            before = store.cpu_seconds()
+        plans = [
+            (store.url, cell.name, plan)
+            for store, its in zip(stores, cells, strict=True)
+            for cell in its
+            for plan in _prepare(cell, settings)
+        ]
+        with _processes(plans) as pipes:
+            before = [store.cpu_seconds() for store in stores]
             for pipe in pipes:
                 pipe.send("go")
             placed = sum(_answer(pipe) for pipe in pipes)
-            spent = store.cpu_seconds() - before
-        commits = len(plans) * settings.calls * settings.per_call
-        if placed != commits * settings.size:
-            raise StoreError(f"{commits * settings.size - placed} of {commits * settings.size} claims were refused")
-        return 1e6 * spent / commits
+            spent = [store.cpu_seconds() - used for store, used in zip(stores, before, strict=True)]
+        commits = settings.schedulers * settings.calls * settings.per_call  # of each cell
+        missing = len(plans) * settings.calls * settings.per_call * settings.size - placed
+        if missing:
+            raise StoreError(f"{missing} claims were refused")
+        for store, seconds in zip(stores, spent, strict=True):
+            store.rounds.append(1e6 * seconds / commits / len(store.servers))
     finally:
-        for cell in cells:
+        for cell in chain(*cells):
             cell.delete()
             cell.close()
+
+
+def _new_cell(store: Shards, name: str) -> StoredCell:
+    return create_cell(connect(store.url, timeout=TIMEOUT_SECONDS), name, url=store.url)
 
 
 def _prepare(cell: StoredCell, settings: Settings) -> list[ClientRound]:
@@ -161,12 +160,12 @@ def _prepare(cell: StoredCell, settings: Settings) -> list[ClientRound]:
 
 
 @contextmanager
-def _processes(url: str, plans: Sequence[tuple[str, ClientRound]]) -> Iterator[list[Connection]]:
+def _processes(plans: Sequence[tuple[str, str, ClientRound]]) -> Iterator[list[Connection]]:
     """Yield a pipe to one ready process per plan; all are gone afterwards."""
     context = multiprocessing.get_context("fork")  # each opens connections of its own
     pipes, started = list[Connection](), list[BaseProcess]()
     try:
-        for name, plan in plans:
+        for url, name, plan in plans:
             ours, theirs = context.Pipe()
             process: BaseProcess = context.Process(target=schedule, args=(theirs, url, name, plan), daemon=True)
             process.start()
