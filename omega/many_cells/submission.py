@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from omega import submission
-from omega.cellstate.errors import Duplicate, Forbidden, OmegaError, ReadOnly, Refused, StoreError
+from omega.cellstate.errors import BadInput, Duplicate, Forbidden, OmegaError, ReadOnly, Refused, StoreError
 from omega.many_cells.choosing import Choice, Chooser
 from omega.many_cells.opened import OpenCells
 from omega.many_cells.policy import CellPolicy
@@ -144,6 +144,7 @@ class AnyCell:
             try:
                 cell.claim_jobs([PROBE], name, expire_ms=1)  # may this user write there, and does the store take it
                 specs = read(cell, new.next)
+                _check(cell, specs)
             except OmegaError as error:
                 self.unfit[name], first = str(error), first or error
                 continue
@@ -261,3 +262,13 @@ class AnyCell:
             if others:
                 where = f"is in cell {job.cell} and in {', '.join(others)}"
                 self.warnings.append(f"job {job.name} ({job.id}): {where}; stop it in one of them")
+
+
+def _check(cell: "StoredCell", specs: "Sequence[JobSpec]") -> None:
+    """Raise BadInput or Refused when a cell has other resources than jobs, or lacks their pools."""
+    for spec in specs:
+        for group in spec.groups:
+            if len(group.need) != len(cell.dimensions):
+                names = ", ".join(cell.dimensions.names)
+                raise BadInput(f"job {spec.name}: {len(group.need)} amounts; cell {cell.name} has {names}")
+    submission.check_pools(cell, specs)

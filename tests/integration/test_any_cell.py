@@ -17,6 +17,7 @@ from omega.cellstate import keys
 from omega.cellstate.audit import verify
 from omega.cellstate.errors import BadInput, Duplicate, Refused
 from omega.cellstate.model import After, JobSpec, MachineSpec, TaskGroup
+from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.server import connect
 from omega.cellstate.store import connect_cell, create_cell
 from omega.many_cells.opened import opened
@@ -115,6 +116,26 @@ def test_the_best_cell_takes_a_job(shards: str) -> None:
     assert submitted(shards, [job("small")]) == ["south"], "the others hold it as well, and this has the most room"
     with closing(connect_cell(shards, "west")) as cell:
         assert verify(cell).ok
+
+
+def test_a_job_goes_to_its_data(url: str) -> None:
+    local = {"groups": [{"locality": {"where": "zone == 'north'", "domains": [], "wait_ms": [60_000]}}]}
+    spec = JobSpec("near", "near", "batch", (TaskGroup((1_000, 10), 2),), spec=local)
+    assert submitted(url, [spec]) == ["north"], "west has more room"
+    assert submitted(url, [job("anywhere", 2)]) == ["west"]
+
+
+def test_a_cell_without_the_pool_or_the_resources_of_a_job_is_left_out(url: str) -> None:
+    for name, pool in (("west", "others"), ("south", "mine")):
+        with closing(connect_cell(url, name)) as cell:
+            cell.set_pools(Pools((Pool(pool),)), None, 0, "me")
+    spec = JobSpec("p", "p", "batch", (TaskGroup((1_000, 10), 1),), spec={"pool": "mine"})
+    assert submitted(url, [spec]) == ["south"]
+    with closing(connect_cell(url, "west")) as cell:
+        assert cell.job("p") is None
+    three = JobSpec("three", "three", "batch", (TaskGroup((1, 1, 1), 1),))
+    with pytest.raises(BadInput, match="job three: 3 amounts; cell east has cpu, memory"):
+        submitted(url, [three])
 
 
 def test_each_job_of_a_submission_counts_for_the_next(url: str) -> None:
