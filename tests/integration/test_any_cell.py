@@ -24,7 +24,7 @@ from omega.many_cells.opened import opened
 from omega.many_cells.policy import CellOffer, FitsFirst
 from omega.many_cells.submission import AnyCell
 from tests.cli.conftest import Omega
-from tests.server_groups import Cluster, cluster
+from tests.server_groups import Cluster, cluster, single
 
 pytestmark = pytest.mark.server
 NAMES = ("east", "north", "south", "west")
@@ -261,6 +261,23 @@ def test_cells_that_cannot_be_asked_are_named(url: str, tmp_path: Path) -> None:
     assert "--cells-policy goes with --cell any" in Omega(url, "east").error(
         "job", "submit", "--cells-policy", "x", str(file), code=2
     )
+
+
+def test_a_cell_where_the_user_may_only_read_is_not_chosen(tmp_path: Path) -> None:
+    with single() as server, cells(server.url_of()) as url:
+        admin = server.servers[0].client
+        admin.execute_command("ACL", "SETUSER", "bob", "on", ">x", "~omega:{east}:*", "%R~omega:{west}:*", "+@all")
+        omega, file = Omega(url.replace("redis://", "redis://bob:x@")), tmp_path / "jobs.yaml"
+        file.write_text("name: k\nid: k\ntasks: [{resources: {cpu: 1}}]\n")
+        (found,) = omega.json("job", "submit", "--cell", "east,west,north", str(file))["jobs"]
+        assert found["cell"] == "east"
+        assert "does not permit this" in found["unfit"]["west"]
+        listed = omega.run("job", "list", "--cell", "east,west,north", code=3)
+        assert "north is left out" in listed.stderr
+        assert (
+            "lists its cells for readers and persons only"
+            in omega.run("job", "submit", "--cell", "any", str(file), code=1).stderr
+        )
 
 
 def test_lists_over_all_cells_have_pages(shards: str) -> None:
