@@ -8,17 +8,14 @@ library. ``packed`` tells what the server takes when clients only push bytes mad
 read nothing: no client of a scheduler can reach it, it shows how much of the time is the server's.
 """
 
-import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
-from typing import Any
 from uuid import uuid4
 
 from benchmarks.ceiling import UNCHECKED, Recorder, pack, without_log_number
-from benchmarks.committer import Calls, ClientRound, Commits, Timing, serve
+from benchmarks.committer import Calls, ClientRound, Commits, Timing, answer_of, client_processes, serve
 from benchmarks.computer import computer, middle, now_ms, spread, wait_calm
 from benchmarks.launch import Document, launch, progress
 from benchmarks.store import Saved, Store, StoreSettings
@@ -165,44 +162,13 @@ def _load(store: Store, case: CommitCase, pipes: list[Connection]) -> None:
     for pipe, calls in zip(pipes, writes, strict=True):
         pipe.send("load")
         pipe.send(calls)
-        _answer(pipe)
+        answer_of(pipe)
 
 
-@contextmanager
-def _processes(store: Store, plans: list[ClientRound]) -> Iterator[list[Connection]]:
-    """Yield a pipe to one process per plan; all are gone afterwards."""
-    context = multiprocessing.get_context("spawn")
+def _processes(store: Store, plans: list[ClientRound]) -> AbstractContextManager[list[Connection]]:
+    """Return pipes to one process per plan; all are gone afterwards."""
     sha = store.load_script(UNCHECKED)
-    pipes: list[Connection] = []
-    started: list[BaseProcess] = []
-    try:
-        for plan in plans:
-            ours, theirs = context.Pipe()
-            process: BaseProcess = context.Process(
-                target=serve, args=(theirs, store.url, store.cell, plan, sha), daemon=True
-            )
-            process.start()
-            theirs.close()
-            pipes.append(ours)
-            started.append(process)
-        for pipe in pipes:
-            _answer(pipe)
-        yield pipes
-        for pipe in pipes:
-            pipe.send("stop")
-        for process in started:
-            process.join(10)
-    finally:
-        for process in started:
-            process.kill()
-            process.join()
-
-
-def _answer(pipe: Connection) -> Any:
-    try:
-        return pipe.recv()
-    except EOFError:
-        raise StoreError("a client of the measurement ended early; its error stands above") from None
+    return client_processes(serve, [(store.url, store.cell, plan, sha) for plan in plans])
 
 
 def _round(store: Store, case: CommitCase, pipes: list[Connection], kind: str) -> Round:
@@ -210,11 +176,11 @@ def _round(store: Store, case: CommitCase, pipes: list[Connection], kind: str) -
     for pipe in pipes:
         pipe.send(kind)
     for pipe in pipes:
-        _answer(pipe)
+        answer_of(pipe)
     server = store.cpu_seconds()
     for pipe in pipes:
         pipe.send("go")
-    timings: list[Timing] = [_answer(pipe) for pipe in pipes]
+    timings: list[Timing] = [answer_of(pipe) for pipe in pipes]
     server = store.cpu_seconds() - server
     lasted = max(t.ended for t in timings) - min(t.began for t in timings)
     placed = sum(t.placed for t in timings)

@@ -1,10 +1,13 @@
 """A client process of ``omega bench commit``: commits as the product does, or writes the same bytes unchecked."""
 
+import multiprocessing
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from random import Random
 from typing import Any
 
@@ -12,6 +15,7 @@ import redis
 
 from benchmarks.ceiling import Command, Wire, pack, unchecked_call
 from benchmarks.computer import now_ms
+from omega.cellstate.errors import StoreError
 from omega.cellstate.ports import StoredCell
 from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.server import connect
@@ -129,6 +133,44 @@ class Unchecked:
         """Drop the connections."""
         self.wire.close()
         self.client.close()
+
+
+@contextmanager
+def client_processes(
+    target: Callable[..., None], arguments: Sequence[tuple[object, ...]], start: str = "spawn"
+) -> Iterator[list[Connection]]:
+    """Yield a pipe to a ready process for each of the arguments, which follow the pipe; all are gone afterwards.
+
+    A process says that it is ready, and ends when it gets ``stop``, or by itself.
+    """
+    context: Any = multiprocessing.get_context(start)
+    pipes, started = list[Connection](), list[BaseProcess]()
+    try:
+        for each in arguments:
+            ours, theirs = context.Pipe()
+            started.append(context.Process(target=target, args=(theirs, *each), daemon=True))
+            started[-1].start()
+            theirs.close()
+            pipes.append(ours)
+        for pipe in pipes:
+            answer_of(pipe)
+        yield pipes
+        for pipe in pipes:
+            pipe.send("stop")
+        for process in started:
+            process.join(10)
+    finally:
+        for process in started:
+            process.kill()
+            process.join()
+
+
+def answer_of(pipe: Connection) -> Any:
+    """Return the next answer of a process. Raises StoreError when it ended."""
+    try:
+        return pipe.recv()
+    except EOFError:
+        raise StoreError("a client of the measurement ended early; its error stands above") from None
 
 
 def serve(pipe: Connection, url: str, cell_name: str, plan: ClientRound, sha: bytes) -> None:

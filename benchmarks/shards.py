@@ -7,18 +7,16 @@ of the main threads of the servers, summed over the shards: on few cores the rat
 processor times can.
 """
 
-import multiprocessing
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
 from typing import Any
 from uuid import uuid4
 
 from benchmarks.commit import CAPACITY, LEASE_MS, SUBMITTED_AT_ONCE, job_of
-from benchmarks.committer import ClientRound, Commits
+from benchmarks.committer import ClientRound, Commits, answer_of, client_processes
 from benchmarks.computer import computer, middle, now_ms, spread
 from benchmarks.launch import Document, launch, progress
 from omega.cellstate.errors import StoreError
@@ -121,11 +119,11 @@ def _round(stores: Sequence[Shards], settings: Settings) -> None:
             for cell in its
             for plan in _prepare(cell, settings)
         ]
-        with _processes(plans) as pipes:
+        with client_processes(schedule, plans, "fork") as pipes:  # each opens connections of its own
             before = [store.cpu_seconds() for store in stores]
             for pipe in pipes:
                 pipe.send("go")
-            placed = sum(_answer(pipe) for pipe in pipes)
+            placed = sum(answer_of(pipe) for pipe in pipes)
             spent = [store.cpu_seconds() - used for store, used in zip(stores, before, strict=True)]
         commits = settings.schedulers * settings.calls * settings.per_call  # of each cell
         missing = len(plans) * settings.calls * settings.per_call * settings.size - placed
@@ -159,37 +157,6 @@ def _prepare(cell: StoredCell, settings: Settings) -> list[ClientRound]:
     return plans
 
 
-@contextmanager
-def _processes(plans: Sequence[tuple[str, str, ClientRound]]) -> Iterator[list[Connection]]:
-    """Yield a pipe to one ready process per plan; all are gone afterwards."""
-    context = multiprocessing.get_context("fork")  # each opens connections of its own
-    pipes, started = list[Connection](), list[BaseProcess]()
-    try:
-        for url, name, plan in plans:
-            ours, theirs = context.Pipe()
-            process: BaseProcess = context.Process(target=schedule, args=(theirs, url, name, plan), daemon=True)
-            process.start()
-            theirs.close()
-            pipes.append(ours)
-            started.append(process)
-        for pipe in pipes:
-            _answer(pipe)
-        yield pipes
-        for process in started:
-            process.join(10)
-    finally:
-        for process in started:
-            process.kill()
-            process.join()
-
-
-def _answer(pipe: Connection) -> int:
-    try:
-        return int(pipe.recv())
-    except EOFError:
-        raise StoreError("a scheduler of the measurement ended early; its error stands above") from None
-
-
 def schedule(pipe: Connection, url: str, name: str, plan: ClientRound) -> None:
     """Commit a round when the pipe says so; answers the number of placed tasks."""
     cell = connect_cell(url, name, timeout=TIMEOUT_SECONDS)
@@ -197,6 +164,7 @@ def schedule(pipe: Connection, url: str, name: str, plan: ClientRound) -> None:
     pipe.send(0)
     pipe.recv()
     pipe.send(commits.run())
+    pipe.recv()
     cell.close()
 
 
