@@ -15,6 +15,7 @@ from omega.submission import CHUNK
 if TYPE_CHECKING:
     from omega.cellstate.model import JobSpec
     from omega.cellstate.ports import StoredCell
+    from omega.jobfile.reader import JobFile
     from omega.many_cells.opened import OpenCells
     from omega.many_cells.policy import CellPolicy
     from omega.many_cells.submission import Read, Sending
@@ -77,6 +78,22 @@ class Several:
             render.warning(f"{name} was not asked: {why}")
         self._answer(jobs, cells, follow, doubtful, of_tasks=of_tasks)
 
+    def plan(self, read: "Read") -> bool:
+        """Print to which cells jobs would go; return whether all tasks would be placed now. Nothing is submitted."""
+        from omega.many_cells.submission import AnyCell
+
+        any_cell = AnyCell(self.found, self.policy, self.app.now_ms, self.app.by, dry=True)
+        with render.busy("planning", quiet=self.app.as_json):
+            jobs = any_cell.prepare(read)
+        for name, why in sorted(self.found.skipped.items()):
+            render.warning(f"{name} was not asked: {why}")
+        if self.app.as_json:
+            rows = [job.as_json() for job in jobs]
+            render.document({"cells": sorted(self.found.cells), "skipped": self.found.skipped, "jobs": rows})
+        else:
+            _say(jobs, "nothing was submitted")
+        return all(job.fits for job in jobs)
+
     def _answer(
         self,
         jobs: "Sequence[Sending]",
@@ -117,7 +134,7 @@ def _doubts(cells: "dict[str, StoredCell]", jobs: "Sequence[Sending]") -> list[s
 def _say(jobs: "Sequence[Sending]", next_step: str) -> None:
     rows = [job.as_json() for job in jobs]
     for job, row in zip(jobs[:MOST_TOLD], rows, strict=False):
-        how = "was there before" if row["found"] else row["status"]
+        how = "was there before" if row["found"] else row.get("status", "would be submitted")
         render.line(f"job  {row['id']}  {row['name']}  {how} · cell {row['cell']}")
         for offer in job.choice.offers.values() if job.choice else ():
             chosen = "chosen" if offer.cell == job.cell else "not chosen"
@@ -136,6 +153,21 @@ def reader(user: str, jobs: "Callable[[StoredCell, Callable[[], str]], Sequence[
 
     def read(cell: "StoredCell", next_id: Callable[[], str]) -> "list[JobSpec]":
         return prepared(cell, jobs(cell, next_id), user)
+
+    return read
+
+
+def files_reader(user: str, files: "Sequence[JobFile]", *, new: bool = False) -> "Read":
+    """Return a function that prepares the jobs of files for a cell; `new`: they must not be there."""
+    from omega.queries.job_fields import KindFields
+    from omega.submission import check_new, jobs_of, prepared
+
+    def read(cell: "StoredCell", next_id: Callable[[], str]) -> "list[JobSpec]":
+        fields = KindFields(cell)
+        specs = jobs_of(cell, files, fields, next_id)
+        if new:
+            check_new(cell, specs)
+        return prepared(cell, specs, user, fields)
 
     return read
 

@@ -7,6 +7,7 @@ import click
 
 from omega.cli import render, units
 from omega.cli.app import App
+from omega.cli.job.any_cell import Several, check_policy, files_reader, policy_option
 from omega.cli.job.options import job_file, read_bytes, read_file
 from omega.cli.job.run_options import run_options
 from omega.cli.job.script import plan_script, refuse_options
@@ -27,17 +28,28 @@ MOST_ROWS = 20
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE… | SCRIPT [ARG…]")
 @click.option("--verbose", "-v", is_flag=True, help="Print every machine with its score and the parts of the score.")
+@policy_option
 @run_options
 @click.pass_context
-def command(ctx: click.Context, /, files: Sequence[str], verbose: bool, **_: Any) -> None:
+def command(ctx: click.Context, /, files: Sequence[str], verbose: bool, cells_policy: str | None, **_: Any) -> None:
     """Plan the jobs in FILEs (- for stdin), or a script, as if they were submitted now; nothing is submitted.
 
     The schedulers' own policies decide on a working copy of the cell, job after job in the files' order. In a cell with
     pools, tasks that would be placed by evictions after the starvation timeout count as placed. The exit status
     is 0 when every task fits or the job exists unchanged, 3 when tasks would be pending, 1 on an error.
+
+    With --cell any, or --cell A,B, it shows to which cell each job would go, and what each cell offers.
     """
     app: App = ctx.obj
+    names = app.several()
+    check_policy(cells_policy, names)
     data = read_bytes(files[0])
+    if names is not None:
+        if is_script(data):
+            raise click.UsageError("name one cell with --cell to plan a script")
+        refuse_options(ctx, files[0])
+        read = [job_file(files[0], data), *(read_file(name) for name in files[1:])]
+        ctx.exit(FITS if Several(ctx, names, cells_policy).plan(files_reader(app.user, read)) else LACKS)
     if is_script(data):
         cell = app.open()
         specs = plan_script(ctx, cell, Script.read(STDIN if files[0] == "-" else files[0], data, files[1:]))

@@ -1,12 +1,12 @@
 """``omega job submit``."""
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from omega.cli.app import App
-from omega.cli.job.any_cell import Several, check_policy, policy_option
+from omega.cli.job.any_cell import Several, check_policy, files_reader, policy_option
 from omega.cli.job.options import check_option, follow_option, hold_option, job_file, read_bytes, read_file
 from omega.cli.job.run_options import run_options
 from omega.cli.job.script import refuse_options, submit_script
@@ -14,12 +14,6 @@ from omega.cli.job.submission import submit
 from omega.jobfile.script import STDIN, Script, is_script
 from omega.queries.job_fields import KindFields
 from omega.submission import check_new, jobs_of, prepared
-
-if TYPE_CHECKING:
-    from omega.cellstate.model import JobSpec
-    from omega.cellstate.ports import StoredCell
-    from omega.jobfile.reader import JobFile
-    from omega.many_cells.submission import Read
 
 
 @click.command()
@@ -73,7 +67,7 @@ def command(
         return
     read = [job_file(files[0], data), *(read_file(name) for name in files[1:])]
     if names is not None:
-        Several(ctx, names, cells_policy).submit(_reader(app.user, read, new=check == 0), follow, hold=hold)
+        Several(ctx, names, cells_policy).submit(files_reader(app.user, read, new=check == 0), follow, hold=hold)
         return
     cell = app.open(to_change=True)
     fields = KindFields(cell)
@@ -81,16 +75,3 @@ def command(
     if check == 0:
         check_new(cell, specs)
     submit(ctx, cell, prepared(cell, specs, app.user, fields), follow, hold=hold)
-
-
-def _reader(user: str, read: "Sequence[JobFile]", *, new: bool) -> "Read":
-    """Return a function that prepares the jobs of files for a cell; `new`: they must not be there."""
-
-    def prepare(cell: "StoredCell", next_id: Callable[[], str]) -> "list[JobSpec]":
-        fields = KindFields(cell)
-        specs = jobs_of(cell, read, fields, next_id)
-        if new:
-            check_new(cell, specs)
-        return prepared(cell, specs, user, fields)
-
-    return prepare

@@ -78,11 +78,17 @@ class Sending:
         """Its name."""
         return next(iter(self.specs.values())).name
 
+    @property
+    def fits(self) -> bool:
+        """Whether the job would be placed whole now, or is there already."""
+        return self.choice is None or self.choice.offers[self.cell].placed == self.choice.offers[self.cell].tasks
+
     def as_json(self) -> dict[str, Any]:
-        """Return the answer as plain values."""
-        if self.answer is None:
-            raise RuntimeError("not submitted yet")
-        (row,) = submission.submitted_json([self.specs[self.cell]], [self.answer])
+        """Return the answer as plain values; before the submission without the state of the submission."""
+        spec = self.specs[self.cell]
+        row: dict[str, Any] = {"id": spec.id, "name": spec.name, "tasks": spec.total}
+        if self.answer is not None:
+            (row,) = submission.submitted_json([spec], [self.answer])
         offers = self.choice.offers if self.choice else {}
         unfit = self.choice.unfit if self.choice else {}
         return {
@@ -105,6 +111,8 @@ class AnyCell:
     unfit: dict[str, str] = field(default_factory=dict)
     """Why cells cannot take the jobs."""
     warnings: list[str] = field(default_factory=list)
+    dry: bool = False
+    """Nothing is to be submitted: nothing is written, also no decision where a job goes."""
 
     def prepare(self, read: Read) -> list[Sending]:
         """Return the jobs with the cell of each. Raises BadInput, Duplicate, Refused; nothing is submitted yet."""
@@ -142,7 +150,8 @@ class AnyCell:
         for name, cell in list(self.found.cells.items()):
             new.begin()
             try:
-                cell.claim_jobs([PROBE], name, expire_ms=1)  # may this user write there, and does the store take it
+                if not self.dry:  # may this user write there, and does the store take it
+                    cell.claim_jobs([PROBE], name, expire_ms=1)
                 specs = read(cell, new.next)
                 _check(cell, specs)
             except OmegaError as error:
@@ -218,7 +227,7 @@ class AnyCell:
     def _agree(self, jobs: Sequence[Sending]) -> None:
         """Let all submitters of a job with an id of its own go to the same cell."""
         asked = dict[tuple[tuple[str, ...], str], list[Sending]]()
-        for job in jobs:
+        for job in jobs if not self.dry else ():
             asked.setdefault((self._homes(job.id), job.cell), []).append(job)
         for (homes, cell), its in asked.items():
             for job, other in zip(its, self._claim(homes, cell, its), strict=True):

@@ -241,6 +241,19 @@ def test_the_command_says_why(url: str, tmp_path: Path) -> None:
     assert omega.json("job", "submit", "--cell", "any", "--detach", str(script))["jobs"][0]["tasks"] == 1
 
 
+def test_a_plan_over_cells_writes_nothing(url: str, tmp_path: Path) -> None:
+    omega, file = Omega(url), tmp_path / "jobs.yaml"
+    file.write_text("name: wide\nid: wide\ntasks: [{count: 13, resources: {cpu: 1, memory: 1Mi}, duration: 1m}]\n")
+    before = sorted(connect(url).keys("*"))
+    said = omega.text("job", "plan", "--cell", "any", str(file)).splitlines()
+    assert said[0] == "job  wide  wide  would be submitted · cell west"
+    assert said[-1] == "1 job: 1 in west · nothing was submitted"
+    (job,) = omega.json("job", "plan", "--cell", "east,south", str(file), code=3)["jobs"]
+    assert (job["cell"], "status" in job) == ("south", False)
+    assert sorted(connect(url).keys("*")) == before
+    assert submitted(url, [JobSpec("wide", "w", "batch", (TaskGroup((1, 1), 1),))], Towards("east")) == ["east"]
+
+
 def test_cells_that_cannot_be_asked_are_named(url: str, tmp_path: Path) -> None:
     omega, file = Omega(url), tmp_path / "jobs.yaml"
     file.write_text("name: j\ntasks: [{resources: {cpu: 1}}]\n")
