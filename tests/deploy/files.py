@@ -32,7 +32,7 @@ def entrypoint() -> list[str]:
     return list(found)
 
 
-def unit(path: Path) -> Mapping[str, list[tuple[str, str]]]:
+def settings_of(path: Path) -> Mapping[str, list[tuple[str, str]]]:
     """Return the settings of a unit by section; a name may be there several times. Raises configparser.Error."""
     sections: dict[str, list[tuple[str, str]]] = {}
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -45,10 +45,26 @@ def unit(path: Path) -> Mapping[str, list[tuple[str, str]]]:
     return sections
 
 
+def environment(path: Path, name: str = "") -> dict[str, str]:
+    """Return what a unit sets in the environment of its process; `name` is that of the instance."""
+    found: dict[str, str] = {}
+    for setting, value in settings_of(path)["Service"]:
+        if setting == "EnvironmentFile" and not value.startswith("-"):
+            lines = (DEPLOY / "systemd" / Path(value).name).read_text(encoding="utf-8").splitlines()
+            found |= dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
+        elif setting == "Environment":
+            key, _, text = value.partition("=")
+            found[key] = text.replace("%i", name)
+    for setting, value in settings_of(path)["Service"]:
+        if setting == "UnsetEnvironment":
+            found.pop(value)
+    return found
+
+
 def commands_of_units() -> Iterator[tuple[str, list[str]]]:
     """Yield (file, words) of what each service runs."""
     for path in SERVICES:
-        for name, value in unit(path)["Service"]:
+        for name, value in settings_of(path)["Service"]:
             if name.startswith("Exec"):
                 yield path.name, shlex.split(value)
 

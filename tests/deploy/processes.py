@@ -9,13 +9,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import end_with_parent, find_server, socket_directory
-from tests.deploy.files import DEPLOY, compose, entrypoint
+from tests.deploy.files import DEPLOY, commands_of_units, compose, entrypoint, environment, settings_of
 from tests.server_groups import free_ports, until
 
 HERE = "127.0.0.1"
@@ -54,13 +54,39 @@ class Deployment:
             ours = facts["image"].startswith("omega:")
             words = facts.get("entrypoint", entrypoint() if ours else []) + facts.get("command", [])
             given = {name: self.here(value, service) for name, value in facts.get("environment", {}).items()}
-            log = (self.folder / f"{service}.log").open("ab")
-            with log:
-                self.processes[service] = subprocess.Popen(
-                    [self.here(word, service) for word in words], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                    env=_environment(self.folder) | given, cwd=self.folder,
-                    preexec_fn=end_with_parent,  # noqa: PLW1509 - no thread holds a lock that it takes
-                )  # fmt: skip
+            self._start(service, [self.here(word, service) for word in words], given)
+
+    def start_unit(self, unit: str, name: str = "") -> str:
+        """Start the program of a systemd unit, as it would be on this computer; return the name of its process.
+
+        Tasks of the agent run as its own user: another one needs root (tests/chaos/test_run_as.py).
+        """
+        path, called = DEPLOY / "systemd" / unit, unit.replace("@", f"@{name}")
+        words = next(words for file, words in commands_of_units() if file == unit)
+        places = {
+            "/opt/omega/bin/": "", "%i": name, "/etc/omega/store-url": str(self.store_file),
+            "/etc/omega/agent-store-url": str(self.store_file), "/var/lib/": f"{self.folder}/",
+            "127.0.0.1:9101": "127.0.0.1:0",
+        }  # fmt: skip
+        for setting, value in settings_of(path)["Service"]:
+            if setting == "StateDirectory":
+                (self.folder / value).mkdir(mode=0o700)
+        if "--run-as" in words:
+            at = words.index("--run-as")
+            words = words[:at] + words[at + 2 :] + ["--name", "by-unit", "--attribute", "of=systemd"]
+        self._start(
+            called,
+            [_replaced(word, places) for word in words],
+            {key: _replaced(value, places) for key, value in environment(path, name).items()},
+        )
+        return called
+
+    def _start(self, name: str, words: list[str], given: dict[str, str]) -> None:
+        with (self.folder / f"{name}.log").open("ab") as log:
+            self.processes[name] = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(self.folder) | given,
+                cwd=self.folder, preexec_fn=end_with_parent,  # noqa: PLW1509 - no thread holds a lock that it takes
+            )  # fmt: skip
 
     def printed(self, service: str) -> str:
         """Return what a service printed."""
@@ -73,15 +99,12 @@ class Deployment:
 
     def stop(self) -> None:
         """Stop the roles as Compose does, then end the servers."""
-        for service, process in self.processes.items():
-            if service in ("cell", *self.roles) and process.poll() is None:
-                process.terminate()
-        for service in self.roles:
-            if service in self.processes:
-                try:
-                    self.processes[service].wait(30)
-                except subprocess.TimeoutExpired:
-                    self.processes[service].kill()
+        roles = [each for name, each in self.processes.items() if not name.startswith(("store-", "sentinel-"))]
+        for process in roles:
+            process.terminate()
+        for process in roles:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(30)
         for process in self.processes.values():
             process.kill()
             process.wait()
@@ -90,6 +113,12 @@ class Deployment:
     def roles(self) -> list[str]:
         """The schedulers and agents."""
         return [name for name in compose() if name.startswith(("scheduler-", "agent-"))]
+
+
+def _replaced(text: str, places: Mapping[str, str]) -> str:
+    for place, here in places.items():
+        text = text.replace(place, here)
+    return text
 
 
 def _environment(folder: Path) -> dict[str, str]:

@@ -19,7 +19,7 @@ from tests.deploy.files import (
     entrypoint,
     expressions,
     read_yaml,
-    unit,
+    settings_of,
 )
 from tests.deploy.promql import grouped_by, selectors
 from tests.tutorial.page import DOCS
@@ -90,9 +90,18 @@ def test_commands_of_roles_have_options_that_exist() -> None:
     assert seen == 7
 
 
+def test_units_start_servers_as_the_containers_do() -> None:
+    commands = dict(commands_of_units())
+    for kind in ("store", "sentinel"):
+        _, *words = commands[f"omega-{kind}.service"]
+        assert compose()[f"{kind}-1"]["command"][1:] == [
+            word.replace(f"/var/lib/omega-{kind}", "/data") for word in words
+        ]
+
+
 @pytest.mark.parametrize("path", SERVICES, ids=lambda path: path.name)
 def test_units_restart_and_are_hardened(path: Path) -> None:
-    parts = unit(path)
+    parts = settings_of(path)
     settings = dict(parts["Service"])
     assert set(parts) <= {"Unit", "Service", "Install"}
     if settings.get("Type") == "oneshot":

@@ -75,6 +75,24 @@ def test_a_job_runs_to_its_end(running: Deployment, omega: Omega) -> None:
     assert omega.json("cell", "verify")["ok"]
 
 
+def test_units_run_what_they_name(running: Deployment, omega: Omega) -> None:
+    names = [running.start_unit("omega-scheduler@.service", "batch"), running.start_unit("omega-agent.service")]
+    backup = running.start_unit("omega-backup.service")
+    for name in names:
+        running.ready(name)
+    members = [each["member"] for each in omega.json("scheduler", "list")["schedulers"] if each["alive"]]
+    assert sorted(members) == ["batch/0", "batch/1", "service/0"]
+    words = ("--name", "there", "--constraint", "of == 'systemd'", "--cpu", "100m", "--memory", "16Mi")
+    omega.run("job", "run", "--follow", *words, "--", "true")
+    assert running.processes[backup].wait(60) == 0, running.printed(backup)
+    made = running.folder / "omega-backup" / "latest.omega"
+    assert made.stat().st_mode & 0o777 == 0o600
+    assert "prod" in running.printed(backup)
+    for name in names:
+        running.processes[name].terminate()
+        assert running.processes[name].wait(60) == 0, running.printed(name)
+
+
 def test_every_metric_of_alerts_and_dashboard_is_served(running: Deployment, omega: Omega) -> None:
     omega.run("pool", "set", "research", "--weight", "2")
     until(lambda: "omega_pool_usage" in served_by(running), 60.0)
