@@ -360,7 +360,8 @@ def translate(error: redis.RedisError | OSError, url: str) -> StoreError:
         kind, about = _ABOUT[word]
         return kind(f"{where} {about}")
     if isinstance(error, redis.TimeoutError | TimeoutError):
-        return Unreachable(f"{where} did not answer in time; check that its machine is up and try again")
+        tls = ", that its port has TLS," if url.startswith(("rediss", "valkeys")) else ""
+        return Unreachable(f"{where} did not answer in time; check that its machine is up{tls} and try again")
     if isinstance(error, redis.ConnectionError | OSError):
         cause = error if isinstance(error, OSError) else error.__cause__ or error.__context__
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else _text(error)

@@ -1,5 +1,7 @@
 """URLs of stores with several servers."""
 
+from itertools import pairwise
+
 import pytest
 import redis
 
@@ -200,6 +202,32 @@ def test_all_connections_of_a_pool_leave_the_last_primary(monkeypatch: pytest.Mo
     assert located.node == ("b", 2)
     assert located.since() == 100.5
     assert primary.doubted == [None, ("a", 1)]
+
+
+def test_while_nobody_knows_the_primary_commands_get_three_quarters_of_the_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sentinels behind a network that drops packets cost a second and a half for each question."""
+    now, asked = 100.0, list[float]()
+    monkeypatch.setattr("omega.cellstate.connections.time.monotonic", lambda: now)
+    primary = Found()
+    located = Located(primary)
+    assert located.node == ("a", 1)
+
+    def silent(doubted: object = None) -> tuple[str, int]:
+        nonlocal now
+        asked.append(now)
+        now += 1.5
+        raise redis.ConnectionError("nobody answers")
+
+    monkeypatch.setattr(primary, "find", silent)
+    for _ in range(200):
+        now += 0.1
+        assert located.since() == 0.0
+        assert located._node == ("a", 1)
+    gaps = [round(later - earlier, 1) for earlier, later in pairwise(asked)]
+    assert len(gaps) > 2
+    assert min(gaps) >= 4 * 1.5
 
 
 def test_a_wait_for_a_primary_ends_and_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
