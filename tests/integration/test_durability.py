@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from omega.cellstate import server
+from omega.cellstate.acl import line
 from omega.cellstate.audit import verify
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import NotReplicated, ReadOnly, StoreFull
@@ -275,6 +276,18 @@ def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: Red
         refused == f"cell {cell.name}: durability replicas=2,timeout=1s needs 2 connected replicas, and the store "
         "has 1; connect more"
     )
+
+
+def test_a_submitter_may_wait_for_replicas(group: Sentinels, cell: RedisCell) -> None:
+    admin = group.primary().client
+    version = tuple(map(int, admin.info("server")["redis_version"].split(".")))
+    admin.execute_command("ACL", "SETUSER", *line("submitter", cell.name, version, "pw").split()[1:])
+    with closing(connect_cell(group.url_of("omega-submitter:pw"), cell.name)) as own:
+        assert own.submit([job("j")], 0, "me")[0].status == "new"
+        admin.delete(f"{prefix(cell.name)}confirmed")
+        with halted(group), pytest.raises(NotReplicated):
+            own.submit([job("j")], 0, "me")
+    admin.acl_deluser("omega-submitter")
 
 
 def test_a_backup_keeps_the_durability(group: Sentinels, cell: RedisCell, tmp_path: Path) -> None:
