@@ -3,7 +3,7 @@
 WAIT counts the replicas that have the last write of its own connection. A repeated call often writes nothing: its
 script returns the reply of the first one, which another connection or process may have sent. On such a connection WAIT
 alone answers at once (Valkey, and Redis from 7.2; older servers take the offset of the last command of any client).
-The small write comes after the effect of the call, whoever caused it, so replicas that have the write have the effect.
+The small write comes after the effect of the call, also of another connection, so replicas that have the write have the effect.
 
 It is the renewed expiry of a key. A server whose memory is full permits that, so that ends of tasks pass (semantics
 13), and it creates no key of a cell that was deleted meanwhile. Where the key is missing, because nothing changed for a
@@ -22,12 +22,12 @@ from omega.cellstate.errors import NotReplicated
 UNCONFIRMED = frozenset(
     {"agreed", "changed_records", "sync", "start",  # read
      "register_scheduler", "register_executor", "register_agent", "renew_scheduler", "renew_executor", "online",
-     "deregister_scheduler", "deregister_executor",  # leases: whoever lost one registers again
+     "deregister_scheduler", "deregister_executor",  # leases: a member that lost one registers again
      "progress", "tail", "health", "report_cut", "confirm_runs",  # reports that are repeated while they are true
      "attempt", "digest", "epoch", "housekeep", "retire", "settle",  # upkeep that any scheduler repeats
      "create"}  # confirmed once the cell is also in the list of cells
 )  # a table # fmt: skip
-"""Scripts whose effect nobody is told is done: no confirmation follows them. It follows all others."""
+"""Scripts with an effect that no caller reports as done: no confirmation follows them. It follows all others."""
 UNCHANGED = frozenset(
     b"keys busy done ended failed far fenced few group held jobs lane large many moved often out over overtaken set "
     b"stale sum unknown wait".split()

@@ -1,4 +1,4 @@
-"""What a server must have for the durability of a cell: replicas that follow it, or files that are synced."""
+"""Requirements of the durability of a cell on its server: replicas that follow it, or files that are synced."""
 
 from collections.abc import Mapping
 from typing import Any
