@@ -20,7 +20,7 @@ FORMS = "write none, fsync or replicas=N,timeout=T, such as replicas=1,timeout=1
 class Durability:
     """A change is acknowledged once `replicas` replicas have it, or by a server that syncs each write (`fsync`).
 
-    `timeout_ms` is the time to wait for the replicas. Without either, the loss at a fault depends on the server's settings.
+    `timeout_ms` is the time to wait for the replicas. Without either, the server's settings decide about losses.
     """
 
     replicas: int = 0

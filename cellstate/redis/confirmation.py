@@ -3,7 +3,8 @@
 WAIT counts the replicas that have the last write of its own connection. A repeated call often writes nothing: its
 script returns the reply of the first one, which another connection or process may have sent. On such a connection WAIT
 alone answers at once (Valkey, and Redis from 7.2; older servers take the offset of the last command of any client).
-The small write comes after the effect of the call, also of another connection, so replicas that have the write have the effect.
+The small write comes after the effect of the call, also of another connection, so replicas that have the write have
+the effect.
 
 It is the renewed expiry of a key. A server whose memory is full permits that, so that ends of tasks pass (semantics
 13), and it creates no key of a cell that was deleted meanwhile. Where the key is missing, because nothing changed for a
