@@ -57,9 +57,9 @@ class Recorder:
     on_gap: Callable[[str], object] = str
     """Called with a line about missing entries."""
     progress: Progress = field(default_factory=Progress)
-    _last: LogEntry | None = field(default=None, init=False)
     _read_ms: int = field(default=0, init=False)
     _idle: bool = field(default=False, init=False)
+    _partings: int = field(default=0, init=False)
 
     def begin(self) -> None:
         """Write the header and a picture. Raises Refused when the cell changes too fast."""
@@ -76,7 +76,9 @@ class Recorder:
 
     def _take_picture(self) -> None:
         self.progress.version = take(self.cell, self.sink)
-        self._last, self._read_ms = None, self.cell.store_ms()
+        self.cell.look_back()
+        self._partings = self.cell.sightings.partings
+        self._read_ms = self.cell.store_ms()
 
     def step(self) -> bool:
         """Read and write the next page; return whether it was full, so that more is likely there.
@@ -84,8 +86,12 @@ class Recorder:
         Raises StoreError while the store is away: call `resume` before the next step.
         """
         entries = self.cell.log_entries(self.progress.version, PAGE)
+        if entries or not self._idle:
+            self._idle = not entries
+            self.cell.look_back()  # afterwards it has seen at least the versions of these entries
+        if self._lost():
+            return True
         if not entries:
-            self._check_idle()
             return False
         if entries[0].version > self.progress.version + 1:
             self._note_gap(entries[0].version - 1, "trimmed from the log before they were read")
@@ -98,9 +104,8 @@ class Recorder:
         rows = [[each.version, each.at_ms, each.by, each.facts, each.basis, each.settings] for each in entries]
         self.sink.write("log", from_ms=self._read_ms, to_ms=now_ms, entries=rows)
         self._fetch(entries)
-        progress.version, self._last, self._read_ms = entries[-1].version, entries[-1], now_ms
+        progress.version, self._read_ms = entries[-1].version, now_ms
         progress.versions += len(entries)
-        self._idle = False
         progress.behind = 0 if len(entries) < PAGE else self._newest() - progress.version
         progress.most_behind = max(progress.most_behind, progress.behind)
 
@@ -120,29 +125,23 @@ class Recorder:
         self.progress.jobs += len(rows)
         self.progress.missing += len(missing)
 
-    def _check_idle(self) -> None:
-        """Detect, once at the beginning of each pause, that the store lost versions that were read."""
-        if not self._idle:
-            self._idle = True
-            newest = self._newest()
-            if newest < self.progress.version:
-                self._note_gap(newest, "lost by the store after they were read")
+    def _lost(self) -> bool:
+        """Note a gap if the store lost versions that were read; return whether it did."""
+        seen = self.cell.sightings
+        if seen.partings == self._partings:
+            return False
+        self._partings = seen.partings
+        if seen.agreed < self.progress.version:
+            self._note_gap(seen.agreed, "lost by the store after they were read")
+            return True
+        return False
 
     def _newest(self) -> int:
         return self.cell.changed_records(0, 0).version
 
     def resume(self) -> None:
-        """After an error of the store: continue if it still has what was read last, else note a gap."""
-        last, self._idle = self._last, False
-        if last is None:
-            if self._newest() < self.progress.version:
-                self._note_gap(self.progress.version, "lost by the store after they were read")
-            return
-        found = self.cell.log_entries(last.version - 1, 1)
-        if found and found[0].version > last.version:
-            return  # trimmed meanwhile; the next step shows whether versions are missing
-        if found != [last]:
-            self._note_gap(last.version, "lost by the store after they were read")
+        """After an error of the store: let the next step compare what was read with the store."""
+        self._idle = False
 
     def _note_gap(self, to: int, why: str) -> None:
         progress = self.progress

@@ -8,7 +8,6 @@ import pytest
 from omega.cellstate.audit import verify
 from omega.cellstate.cuts import CUTS_KEPT, Cut, Report, Sightings
 from omega.cellstate.errors import HistoryCut
-from omega.cellstate.memory import MemoryCell
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.task_ends import EndKind, TaskEnd
@@ -70,8 +69,6 @@ def test_the_same_versions_written_anew_are_told_apart(stand: Stand) -> None:
     back()
     for name in ("x", "y", "z"):
         stand.other().submit([job(name)], 0, "bob")
-    if isinstance(cell, MemoryCell):
-        cell.ledger.tags[at] = "another"  # the twin counts its tags
     found = cell.look_back()
     assert found is not None
     assert (found.agreed, found.first_lost, found.seen) == (at, at + 1, at + 1)
