@@ -55,11 +55,6 @@ def load_scripts(client: Any, *missing: Script) -> None:
         raise redis.exceptions.NoScriptError(str(error)) from error
 
 
-def opened_of(client: "redis.Redis") -> int:
-    """Return how often a client opened a connection."""
-    return getattr(client.connection_pool, "opened", 0)
-
-
 def with_scripts(client: Any, call: Callable[[], Read], *needed: Script) -> Read:
     """Return what `call` returns; the scripts that it needs are loaded while the server lacks them."""
     for _ in range(MOST_LOADS):
@@ -89,7 +84,9 @@ class RedisCalls(StoredCell):
         self._prefix = keys.prefix(name)
         self.client = at_cell(client, self._prefix)
         self.sightings = Sightings()
-        self._opened = opened_of(self.client)
+        pool = self.client.connection_pool
+        self._pool = pool if isinstance(pool, Pool) else Pool  # which says that nothing was opened
+        self._opened = self._pool.opened
         self._author = ""
         self._tag = _tags()
         self._known: dict[str, set[str]] = {}
@@ -105,7 +102,7 @@ class RedisCalls(StoredCell):
 
         After connections were opened the versions that were seen are compared first: the server may be another one.
         """
-        if self._opened != opened_of(self.client):
+        if self._opened != self._pool.opened:
             self._reopened()
         try:
             return command(*arguments, **options)
@@ -116,7 +113,7 @@ class RedisCalls(StoredCell):
 
     def _see(self, position: Position) -> None:
         """Note a version with its tag; after connections were opened only once the cell was compared."""
-        if self._opened == opened_of(self.client):
+        if self._opened == self._pool.opened:
             self.sightings.add(position)
 
     def _reopened(self) -> None:

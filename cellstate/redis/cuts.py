@@ -6,7 +6,7 @@ from dataclasses import asdict
 from omega.cellstate.cuts import CUTS_KEPT, NO_CUTS, REPORTERS, Cut, Cuts, Report, Standing, read_cut, read_cuts
 from omega.cellstate.errors import Forbidden, Refused, StoreError, Unreachable
 from omega.cellstate.override import override
-from omega.cellstate.redis.calls import RedisCalls, opened_of
+from omega.cellstate.redis.calls import RedisCalls
 from omega.cellstate.transaction import Position
 
 UNNAMED = "client"
@@ -23,7 +23,7 @@ class RedisCuts(RedisCalls):
     def _reopened(self) -> None:
         if self._comparing:
             return
-        opened = opened_of(self.client)
+        opened = self._pool.opened
         if not self.sightings.last.version:
             self._opened = opened
             return
@@ -64,7 +64,7 @@ class RedisCuts(RedisCalls):
     def standing(self, positions: Sequence[Position]) -> Standing:
         words = [word for position in positions for word in position]
         _, version, tag, cuts, agreed, lost = self._run("agreed", {}, words)
-        self._opened = opened_of(self.client)  # of connections that are opened later nothing is known
+        self._opened = self._pool.opened  # of connections that are opened later nothing is known
         present = Position(int(version), tag.decode())
         return Standing(present, int(cuts), int(agreed) if agreed else None, int(lost) if lost else None)
 

@@ -7,7 +7,6 @@ from omega.cellstate.executors import ExecutorRecord, agents_of, is_agent, porti
 from omega.cellstate.incarnations import check_executor, check_nonce
 from omega.cellstate.model import MachineState
 from omega.cellstate.override import override
-from omega.cellstate.redis.calls import opened_of
 from omega.cellstate.redis.reads import RedisReads
 from omega.cellstate.replies import Membership
 
@@ -44,7 +43,7 @@ class RedisExecutors(RedisReads):
         """Raise HistoryCut when the store lost versions that this executor saw, since it registered."""
         if self._partings is None:
             return
-        if self._opened != opened_of(self.client):
+        if self._opened != self._pool.opened:
             self._reopened()
         if self._partings != self.sightings.partings:
             raise HistoryCut(f"{executor}: the store lost versions of cell {self.name}; it registers again")
