@@ -119,7 +119,7 @@ class Trial:
             finally:
                 for process, _ in started:
                     process.terminate()
-                ended = [(process.wait(60), Path(log.name).read_text()) for process, log in started]
+                ended = [(process.wait(120), Path(log.name).read_text()) for process, log in started]
         assert [code for code, _ in ended] == [0, 0], ended
 
     def run_a_job(self, name: str, folder: Path) -> None:
@@ -127,7 +127,7 @@ class Trial:
         file = folder / f"{name}.yaml"
         file.write_text(JOB.format(name=name))
         self.omega("submitter", "job", "submit", "--detach", str(file))
-        self.omega("reader", "job", "wait", name, "--timeout", "60s")
+        self.omega("reader", "job", "wait", name, "--timeout", "180s")
 
     def disturb(self) -> None:
         """Let another server become the primary of the cell."""
