@@ -10,6 +10,7 @@ from omega.cellstate.addresses import address_of, safe_url
 from omega.cellstate.connections import Located, Patience, Pool
 from omega.cellstate.errors import BadInput
 from omega.cellstate.primaries import OfSentinels, OfSlot, WrongGroup
+from omega.cellstate.redis.calls import RedisCalls
 
 
 @pytest.mark.parametrize(
@@ -264,3 +265,20 @@ def test_the_protocol_is_an_option() -> None:
     primary = kept.located.primary
     assert isinstance(primary, OfSentinels)
     assert [each.connection_pool.connection_kwargs["protocol"] for each in primary._sentinels.values()] == [2]
+
+
+@pytest.mark.parametrize(("url", "parts"), [("redis://m1", [4.0]), ("redis+sentinel://s1/main", [1.0, 1.0, 1.0, 1.0])])
+def test_a_wait_for_work_is_cut_where_the_primary_may_change(url: str, parts: list[float]) -> None:
+    """Between the parts the connection leaves a primary that is cut off, which would let it wait to the end."""
+    waited = list[float]()
+
+    class Calls:
+        client = server.connect(url)
+
+        @staticmethod
+        def _command(_: object, key: str, to: str, seconds: float, *ends: str) -> None:
+            assert (key, to, ends) == ("k", "k", ("LEFT", "LEFT"))
+            waited.append(seconds)
+
+    assert not RedisCalls._wait_at(Calls(), "k", 4.0)  # type: ignore[arg-type]
+    assert waited == parts
