@@ -357,11 +357,12 @@ def cluster(primaries: int = 3, setup: Setup | None = None, *, ports: Sequence[i
 
 
 def _is_whole(server: Server, nodes: int) -> bool:
-    info = _info(server)
+    info = cluster_info(server)
     return b"cluster_state:ok" in info and b"cluster_known_nodes:%d" % nodes in info
 
 
-def _info(server: Server) -> bytes:
+def cluster_info(server: Server) -> bytes:
+    """Return what a node of a Cluster knows of its state."""
     answer: Any = server.client.execute_command("CLUSTER", "INFO")
     if isinstance(answer, dict):
         return b"".join(f"{name}:{value}\n".encode() for name, value in answer.items())

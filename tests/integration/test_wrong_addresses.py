@@ -13,7 +13,7 @@ from omega.cellstate.primaries import slot_of
 from omega.cellstate.server import check_suitable, report_waits, server_info
 from omega.cellstate.store import connect_cell, create_cell
 from tests.cli.conftest import Omega
-from tests.server_groups import Cluster, Sentinels, Server, cluster, sentinels, until
+from tests.server_groups import Cluster, Sentinels, Server, cluster, cluster_info, sentinels, until
 from tests.server_setup import Setup
 
 pytestmark = pytest.mark.server
@@ -139,7 +139,7 @@ def test_a_slot_that_no_node_has(nodes: Cluster, coverage: str) -> None:
     for each in nodes.servers:
         each.client.execute_command("CLUSTER", "DELSLOTS", slot)
     try:
-        until(lambda: coverage == "no" or b"cluster_state:fail" in state(nodes.servers[0]))
+        until(lambda: coverage == "no" or b"cluster_state:fail" in cluster_info(nodes.servers[0]))
         with pytest.raises(Unreachable, match=f"no node holds slot {slot}"):
             connect_cell(nodes.url, without)
         if coverage == "no":
@@ -149,7 +149,7 @@ def test_a_slot_that_no_node_has(nodes: Cluster, coverage: str) -> None:
                 connect_cell(nodes.url, whole)
     finally:
         owner.client.execute_command("CLUSTER", "ADDSLOTS", slot)
-    until(lambda: b"cluster_state:ok" in state(nodes.servers[0]))
+    until(lambda: b"cluster_state:ok" in cluster_info(nodes.servers[0]))
     for name in (whole, without):
         until(partial(gone, nodes, name))
 
@@ -162,13 +162,6 @@ def gone(nodes: Cluster, name: str) -> bool:
     except OmegaError:
         return False
     return True
-
-
-def state(each: Server) -> bytes:
-    answer = each.client.execute_command("CLUSTER", "INFO")
-    if isinstance(answer, dict):
-        return b"".join(f"{name}:{value}\n".encode() for name, value in answer.items())
-    return answer if isinstance(answer, bytes) else str(answer).encode()
 
 
 @pytest.mark.usefixtures("impatient")
