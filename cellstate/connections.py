@@ -82,6 +82,12 @@ class Located:
                 self._asked = now + 3 * (now - began)
         return self._moved
 
+    def leads_to(self, node: Node) -> bool:
+        """Return whether a node is the primary; True while nobody answers."""
+        with suppress(redis.RedisError, OSError):
+            return self.node == node
+        return True
+
 
 T = TypeVar("T")
 WAIT_SECONDS = 15.0
@@ -146,6 +152,7 @@ class _Follows:
 
     host: str
     port: int
+    socket_timeout: float | None
     handshake_metadata: Any
 
     def __init__(self, *, located: Located, **options: Any) -> None:
@@ -168,8 +175,26 @@ class _Follows:
             self.disconnect()  # type: ignore[attr-defined]
             raise redis.ConnectionError(f"{self.host}:{self.port} is not the primary: it is a replica")
 
+    def _await_reply(self) -> None:
+        """Return when a reply begins. Raises redis.ConnectionError once another server is the primary meanwhile.
+
+        A server that is cut off, or whose machine is gone, does not close its connections.
+        """
+        end = None if self.socket_timeout is None else time.monotonic() + self.socket_timeout
+        while getattr(self, "_sock", None) and not self.can_read(timeout=FRESH_SECONDS / 2):  # type: ignore[attr-defined]
+            if not self._located.leads_to((self.host, self.port)):
+                raise redis.ConnectionError(f"{self.host}:{self.port} is silent and not the primary any more")
+            if end is not None and time.monotonic() >= end:
+                raise redis.TimeoutError(f"Timeout reading from {self.host}:{self.port}")
+
     def read_response(self, *words: Any, **options: Any) -> Any:
         """Return a reply. Raises redis.ConnectionError for one that only another server can give."""
+        try:
+            self._await_reply()
+        except (redis.ConnectionError, redis.TimeoutError, OSError):
+            self._located.forget()
+            self.disconnect()  # type: ignore[attr-defined]
+            raise
         try:
             return super().read_response(*words, **options)  # type: ignore[misc]
         except WRONG_SERVER as error:

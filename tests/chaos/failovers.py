@@ -106,12 +106,14 @@ class Failovers:
         *,
         preferred: bool = False,
         as_configured: bool = False,
+        silent: bool = False,
         meanwhile: Callable[[], None] = lambda: None,
     ) -> Row:
         """Cut off some replicas for a moment, kill the primary, follow what happens, and start the killed one again.
 
         With `preferred` the Sentinels are to promote one of those that were cut off. With `as_configured` the killed
-        server returns as the primary that it was, without data. `meanwhile` is called before its return.
+        server returns as the primary that it was, without data. One that is `silent` is halted until then, so that its
+        connections stay open. `meanwhile` is called before its return.
         """
         self.settle()
         old, replicas = self.group.primary(), self.group.replicas()
@@ -122,11 +124,14 @@ class Failovers:
             each.cut_off()
         if behind:
             time.sleep(LAG_SECONDS)
-        old.kill()
+        if silent:
+            old.halt()
+        else:
+            old.kill()
         killed = time.monotonic()
         time.sleep(NOTED_SECONDS)
         read = time.monotonic()
-        held = {each: self._held(each, read) for each in replicas}
+        held = {each: self._held(each, read, silent=silent) for each in replicas}
         for each in behind:
             each.rejoin()
         known = time.monotonic() - killed
@@ -135,6 +140,7 @@ class Failovers:
         assert known < promoted, "the replicas were read too late to know what they held"
         until(lambda: new.replication["role"] == "master")
         meanwhile()
+        old.kill()
         if as_configured:
             old.start()
         else:
@@ -199,9 +205,10 @@ class Failovers:
 
         return float(until(first, SETTLED)) - since + killed
 
-    def _held(self, replica: Server, until_then: float) -> Held:
+    def _held(self, replica: Server, until_then: float, *, silent: bool) -> Held:
         """Read what a replica holds; its primary is gone, so that it changes no more."""
-        until(lambda: replica.replication["master_link_status"] == "down")
+        if not silent:
+            until(lambda: replica.replication["master_link_status"] == "down")
         with closing(RedisCell.connect(f"redis://127.0.0.1:{replica.port}", CELL)) as cell:
 
             def lacking(known: Sequence[Acknowledged], least: int) -> list[Acknowledged]:

@@ -22,6 +22,8 @@ from tests.conftest import ROOT
 from tests.server_groups import Cluster, Sentinels, cluster, sentinels, until
 
 pytestmark = pytest.mark.server
+LONG_SECONDS = 60.0
+"""Time-out of calls that are to end before."""
 
 
 def job(name: str) -> JobSpec:
@@ -146,6 +148,31 @@ def test_a_primary_that_lost_its_role_is_left(watched: Sentinels) -> None:
     until(lambda: old.client.info("replication")["role"] == "slave")
     assert cell.job("after") is not None
     cell.close()
+
+
+def test_a_silent_primary_is_left_once_another_is_named(watched: Sentinels) -> None:
+    """Its connections stay open, as of a machine that lost its network; calls in flight end before their time-out."""
+    cell = created(watched.url)
+    old = watched.primary()
+    waits = [connect_cell(watched.url, "default", timeout=LONG_SECONDS) for _ in range(2)]
+    done = list[str]()
+
+    def call(number: int) -> None:
+        waits[number].submit([job(f"silent-{number}")], 0, "me")
+        done.append(f"silent-{number}")
+
+    for each in waits:
+        each.job("x")  # it is connected
+    old.halt()
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(2)]
+    for thread in threads:
+        thread.start()
+    until(lambda: len(done) == len(threads), LONG_SECONDS / 2)
+    old.kill()
+    watched.next_after(old)
+    assert all(cell.job(name) is not None for name in done)
+    for each in (*waits, cell):
+        each.close()
 
 
 def test_a_server_that_is_named_and_is_a_replica_serves_no_reads(
