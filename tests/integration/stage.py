@@ -337,7 +337,7 @@ def check_all_ended(cell: RedisCell, jobs: Sequence[JobSpec]) -> Ledger:
 def check(cell: RedisCell) -> None:
     """``omega cell verify`` finds nothing."""
     report = verify(cell)
-    assert report.violations == ()
+    assert report.violations == (), report.violations
     assert report.ok
 
 
