@@ -34,7 +34,6 @@ class RedisTasks(RedisExecutors):
         loses = type(endings) is not FinishedRuns and any(
             ending.how in (EndKind.LOST, EndKind.RETRIED) for ending in endings
         )
-        self._check_whole(by)
         now, counts = self.store_ms() if loses else 0, list[int]()
         for start in range(0, len(endings), MOST_ENDS):
             part = endings[start : start + MOST_ENDS]
