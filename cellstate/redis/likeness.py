@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import redis
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.retry import Retry
 
 from omega.cellstate import keys
 from omega.cellstate.errors import Refused, Unreadable
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
     from omega.cellstate.model import Limits
     from omega.cellstate.pools import Pools
 
-TRIES = 20
-"""Transactions that are tried while connections are lost, for example while the slot of the cell moves."""
+TRIES = 40
+"""Transactions that are tried, within some 10 s, while the slot of the cell moves or no server is its primary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +91,10 @@ class CellByLikeness(RedisCell):
         return new
 
     def _make(self, settings: CellSettings, at_ms: int, by: str) -> bool:
-        for last in range(TRIES, -1, -1):
-            try:
-                return self._try(settings, at_ms, by)
-            except (redis.ConnectionError, redis.WatchError) as error:
-                if isinstance(error, redis.ConnectionError) and not last:
-                    raise
-        return False
+        retry = Retry(
+            ExponentialWithJitterBackoff(cap=0.5, base=0.01), TRIES, (redis.ConnectionError, redis.WatchError)
+        )
+        return bool(retry.call_with_retry(lambda: self._try(settings, at_ms, by), lambda _: None))
 
     def _try(self, settings: CellSettings, at_ms: int, by: str) -> bool:
         meta = self._prefix + "meta"

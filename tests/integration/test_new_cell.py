@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -182,6 +183,28 @@ def test_new_cells_are_spread_over_a_cluster(nodes: Cluster) -> None:
     for each in omega.json("cell", "list")["cells"]:
         cell = connect_cell(nodes.url, each["name"])
         assert verify(cell).ok
+        cell.close()
+
+
+def test_a_cell_is_created_once_its_slot_has_moved(nodes: Cluster) -> None:
+    """While a slot is moved key by key, its old owner sends clients on for each key that it lacks."""
+    with closing(create_cell(connect(nodes.url), "still", url=nodes.url)):
+        slot = slot_of(keys.prefix("moving"))
+        source = nodes.owner(slot)
+        to = next(each for each in nodes.servers if each is not source)
+        ids = {each.port: each.client.execute_command("CLUSTER", "MYID").decode() for each in (source, to)}
+        to.client.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", ids[source.port])
+        source.client.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", ids[to.port])
+        with ThreadPoolExecutor(1) as threads:
+            made = threads.submit(create_like, nodes.url, "moving", 1, "me", like="still")
+            with pytest.raises(TimeoutError):
+                made.result(0.5)
+            for each in (to, *nodes.servers):
+                each.client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", ids[to.port])
+            cell, fresh = made.result(30)
+        assert fresh
+        assert verify(cell).ok
+        cell.delete()
         cell.close()
 
 
