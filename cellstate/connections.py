@@ -85,9 +85,8 @@ class Located:
 
     def leads_to(self, node: Node) -> bool:
         """Return whether a node is the primary; True while nobody answers."""
-        with suppress(redis.RedisError, OSError):
-            return self.node == node
-        return True
+        self.since()
+        return self._node in (None, node)
 
 
 T = TypeVar("T")
