@@ -8,7 +8,6 @@ answer counts as a lost connection, so that the command is sent again to the one
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, TypeVar
 
 import redis
