@@ -3,7 +3,7 @@
 -- KEYS   meta settling unsettled
 -- ARGV   member
 -- Reply  {"ok", number of executors that have not confirmed}
--- Types  settling: string; unsettled: hash, executor → ""; both expire
+-- Types  settling: string; unsettled: hash, executor → 1; both expire
 -- Rules  semantics 16: with the last one tasks may start; a repeated call changes nothing (14); begins with a
 --        deletion (13)
 

@@ -7,7 +7,7 @@
 -- kept: maximum number of reports; reporters: maximum number of names in one; now: the server's time in ms.
 -- Reply  {"ok", number of the cut, its record}, or {"keys", name…} with nothing done
 -- Types  cuts: hash, number → "agreed first_lost seen at version name,…"; "last" → number of the newest; "lost" → sum of
---        versions that are surely lost; settling: string; unsettled: hash, executor → ""; both expire; agents, executors:
+--        versions that are surely lost; settling: string; unsettled: hash, executor → 1; both expire; agents, executors:
 --        hash; others as in commit.lua
 -- Rules  semantics 16: reports of one cut overlap, because it lies between what they agree and what they lost; merged in any
 --        order they give one record. A repeated call changes nothing (14); begins with HSET (13). With the first report
@@ -37,7 +37,7 @@ local members, executors, agents, longest = redis.call('HGETALL', agents_key), {
 for i = 1, #members, 2 do
   executors[#executors + 1] = members[i]
   if sub(members[i], 1, 6) == 'agent/' then
-    agents[#agents + 1], agents[#agents + 2] = members[i], ''
+    agents[#agents + 1], agents[#agents + 2] = members[i], '1'
     longest = math.max(longest, tonumber(match(members[i + 1], '(%d+)$') or 0))
   end
 end

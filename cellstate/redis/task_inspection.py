@@ -30,8 +30,8 @@ def read_copied_field(inspection: Inspection, field: str, value: bytes) -> None:
 
 def read_unsettled_field(_: Inspection, field: str, value: bytes) -> None:
     """Read the name of an agent that is to confirm what it runs."""
-    if not field.startswith("agent/") or value:
-        raise ValueError("not an agent, and nothing")
+    if not field.startswith("agent/") or value != b"1":
+        raise ValueError("not an agent, and 1")
 
 
 def read_progress_field(_: Inspection, field: str, value: bytes) -> None:
