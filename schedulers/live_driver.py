@@ -72,6 +72,7 @@ class LiveDriver:
     waiting: bool = False
     """Whether the loop waits for work; a lack of progress is then not a hang."""
     steps: int = 0
+    _former: list[Membership] = field(default_factory=list)
     _number: int = 0
     _buckets: str = ""
     _jobs: Sequence[PendingJob] = ()
@@ -113,8 +114,8 @@ class LiveDriver:
         self.cell.check_there()
         with suppress(Duplicate):
             return self._register(nonce)
-        # Its own last lease holds when a server without the cell was asked in between.
-        self.cell.deregister_scheduler(self.membership, self._ms())
+        for each in self._former:  # one of its own leases holds when another server was asked in between
+            self.cell.deregister_scheduler(each, self._ms())
         return self._register(nonce)
 
     def _register(self, nonce: str) -> Membership:
@@ -127,10 +128,9 @@ class LiveDriver:
         return self.scheduler.instruments
 
     def _begin_anew(self, membership: Membership) -> None:
-        self.membership = membership
-        self._number, self._flight, self._awaited = 0, None, None
+        self.membership, self._former = membership, [membership, *self._former[:7]]
+        self._number, self._flight, self._awaited, self._fresh, self._renewed = 0, None, None, False, True
         self._intakes.reset()
-        self._fresh, self._renewed = False, True
         self.snapshot.forget()
         for each in self._listeners:
             each.registered(membership.incarnation, self.now())

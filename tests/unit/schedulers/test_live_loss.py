@@ -10,7 +10,7 @@ import pytest
 from omega.cellstate.errors import Duplicate, Fenced, StoreError
 from omega.cellstate.model import Gang
 from omega.cellstate.redis import RedisCell
-from omega.cellstate.replies import CommitRequest
+from omega.cellstate.replies import CommitRequest, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
 from omega.cellstate.transaction import Claim, Detection, Position, Transaction
@@ -174,6 +174,7 @@ def test_a_lease_that_lapsed_before_the_commit_means_a_new_incarnation_and_a_fre
 def test_a_scheduler_that_saw_another_server_takes_its_name_back() -> None:
     """The heartbeat asked a server without the cell; on the one with the cell its lease still holds."""
     rig, names = busy()
+    rig.live._begin_anew(Membership("batch/0", 99))  # registered on a server with older data
     rig.live.lapsed = rig.live.membership
     finish(rig, names)
     assert rig.live.membership.incarnation == FIRST + 1
