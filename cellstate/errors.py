@@ -54,7 +54,7 @@ class NotReplicated(StoreError):
 
     def __init__(self, state: str, remedy: str = "repeat the command") -> None:
         """`state`: who has the change; `remedy`: what to do once the replicas are connected."""
-        super().__init__(f"{state}; connect the replicas and {remedy}")
+        super().__init__(f"{state}; connect the replicas, or see omega cell durability, and {remedy}")
         self.state = state
 
 

@@ -75,7 +75,8 @@ def why_writes_are_refused(facts: Mapping[str, Any], replicas: int = 0) -> str:
     if int(facts.get("min_slaves_good_slaves", 1)) < int(facts.get(MINIMUM, 1)):
         return "too few replicas follow it; see its min-replicas-to-write"
     if (count := following(facts)) < replicas:
-        return f"it acknowledges no change of this cell, which requires {replicas} replicas; {count} follow it"
+        required = "a replica" if replicas == 1 else f"{replicas} replicas"
+        return f"it acknowledges no change of this cell, which requires {required}; {count} follow it"
     return ""
 
 

@@ -259,11 +259,11 @@ def test_commands_report_replicas_that_lack_a_change(group: Sentinels, cell: Red
     with halted(group):
         said = omega.error("job", "submit", str(file))
         assert said == (
-            f"cell {cell.name}: the primary has the change, but 0 of 1 replicas; connect the replicas and see "
-            "omega job status j before you submit again"
+            f"cell {cell.name}: the primary has the change, but 0 of 1 replicas; connect the replicas, "
+            "or see omega cell durability, and see omega job status j before you submit again"
         )
         assert omega.error("job", "submit", str(file)) == said
-        until(lambda: "requires 1 replicas; 0 follow it" in (omega.json("cell", "status")["refuses_writes"] or ""))
+        until(lambda: "requires a replica; 0 follow it" in (omega.json("cell", "status")["refuses_writes"] or ""))
         for words in (("machine", "add", "m9", "--cpu", "1"), ("pool", "set", "p", "--weight", "2")):
             for _ in range(2):  # the second time there is nothing to change
                 assert "but 0 of 1 replicas" in omega.error(*words)
