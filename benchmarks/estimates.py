@@ -114,6 +114,12 @@ def durability(s: Any, work: float, _: float) -> float:
     return float((20 + 10 * (s.rounds + 1) * s.calls / 35) * work)
 
 
+def shards(s: Any, work: float, _: float) -> float:
+    """The servers and schedulers of all stores, and the commits of each round; an estimate that was not calibrated."""
+    cells = 1 + sum(s.shards)
+    return float((40 + 10 * cells + cells * s.schedulers * (s.rounds + 1) * s.calls * s.per_call / 400) * work)
+
+
 def everything(s: Any, work: float, busy: float) -> float:
     """The sum of its parts."""
     return sum(BY_MODULE[module](settings, work, busy) for module, settings in s.parts())
@@ -133,6 +139,7 @@ BY_MODULE: dict[str, Estimate] = {
     "questions": questions,
     "latency": latency,
     "durability": durability,
+    "shards": shards,
     "everything": everything,
 }
 

@@ -25,6 +25,7 @@ from benchmarks import (
     place,
     questions,
     recording,
+    shards,
     sim,
 )
 from benchmarks.estimates import BY_MODULE, estimate, unit
@@ -43,6 +44,7 @@ DEFAULTS = {
     "questions": questions.Settings(),
     "recording": recording.Settings(),
     "latency": latency.Settings(),
+    "shards": shards.Settings(),
     "sim": sim.Settings(),
 }
 

@@ -205,8 +205,8 @@ def test_a_store_that_went_back_in_time(stand: Stand, cell: AnyCell, member: Mem
     assert cell.sync(lost).full, "a version the store does not have"
     assert not cell.sync(known).full, "what both have in common is no loss"
     member.place("a", (1, 2))
-    assert member.position.version == lost.version
-    assert member.seen(1) == seen, "the same version and the same number of another history"
+    assert member.position.version >= lost.version, "the report of the cut has a version of its own on a server"
+    assert member.seen(1) == seen, "the same number of another history"
     assert cell.sync(lost).full
     claims = (Claim(1, 0, 1, seen=seen), Claim(2, 0, 1, seen=member.seen(2)))
     coarse = Transaction("a", claims, detection=Detection.COARSE)

@@ -31,6 +31,7 @@ class Races:
         first = RedisCell.create(fakeredis.FakeRedis(server=server), "c", dimensions)
         others = [RedisCell.open(fakeredis.FakeRedis(server=server), "c") for _ in range(2)]
         self.rng, self.cells, self.depth, self.claims, self.refused = rng, [first, *others], 0, 0, 0
+        self.acting: list[RedisCell] = []
         first.register_executor("e", "n", 60_000, 0)
         first.join("e", [self.machine(i) for i in range(MACHINES)], 0)
         self.member, self.number = first.register_scheduler("batch/0", "n", 60_000, 0), 0
@@ -55,7 +56,9 @@ class Races:
 
     def disturb(self, cell: RedisCell) -> None:
         if self.depth < DEEP and self.rng.random() < 0.4:
-            self.act(self.rng.choice([each for each in self.cells if each is not cell]))
+            free = [each for each in self.cells if each is not cell and each not in self.acting]
+            if free:  # one client has one call in flight
+                self.act(self.rng.choice(free))
 
     def machine(self, index: int) -> MachineSpec:
         gpu = self.rng.choice([{}, {"gpu": "a"}, {"gpu": "b"}])
@@ -63,6 +66,7 @@ class Races:
 
     def act(self, cell: RedisCell) -> None:
         self.depth += 1
+        self.acting.append(cell)
         what, index = self.rng.choice(("pools", "attributes", "join", "claim", "claim", "claim", "left")), 0
         index = self.rng.randrange(MACHINES)
         if what == "pools":
@@ -80,6 +84,7 @@ class Races:
             cell.end([TaskEnd(index, run.placement, EndKind.LEFT) for run in runs], 0, "e")
         else:
             self.claim(index)
+        self.acting.pop()
         self.depth -= 1
 
     def claim(self, index: int) -> None:
