@@ -34,7 +34,7 @@ def submit(
     app: App = ctx.obj
     if len(specs) > 1:  # for a single job the store's answer is enough
         check_names(cell, specs)
-    answers, kept = [], Submissions()
+    answers, kept, partings = [], Submissions(), cell.sightings.partings
     with render.progress(quiet=app.as_json) as bars:
         bar = bars.add_task("submitting", total=len(specs), more="jobs", visible=len(specs) > CHUNK)
         for answer in kept.submit(cell, specs, app.now_ms, app.by, hold=hold):
@@ -42,6 +42,8 @@ def submit(
             bars.advance(bar)
     fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
     doubtful = warnings(cell, fresh) + unserved(cell, fresh)
+    if cell.sightings.partings != partings:  # the store lost versions meanwhile, maybe those of these jobs
+        kept.again(cell, app.now_ms, app.by)
     for text in doubtful:
         render.warning(text)
     following = follow if follow is not None else sys.stdout.isatty() and not app.as_json

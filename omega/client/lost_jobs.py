@@ -5,7 +5,7 @@ a job that was deleted, or ended long ago, is missing although the store has it.
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
@@ -79,9 +79,15 @@ class Submissions:
             if (cut := self._lost_in(cell, each)) is not None:
                 raise JobLost.of(each.spec.name, each.position.version, cut.agreed)
 
-    def again(self, cell: "JobStore", now_ms: Callable[[], int], by: str) -> "list[JobSpec]":
-        """Submit the kept jobs that the store lost, by the same ids and in the same order; return them."""
-        gone = [each for each in self._kept() if self._lost_in(cell, each) is not None]
+    def again(
+        self, cell: "JobStore", now_ms: Callable[[], int], by: str, ids: Collection[str] | None = None
+    ) -> "list[JobSpec]":
+        """Submit the kept jobs that the store lost, by the same ids and in the same order; return them.
+
+        `ids`: those of the jobs that are meant; None for all.
+        """
+        meant = [each for each in self._kept() if ids is None or each.spec.id in ids]
+        gone = [each for each in meant if self._lost_in(cell, each) is not None]
         for held in (False, True):
             specs = [each.spec for each in gone if each.held == held]
             if specs:

@@ -78,7 +78,11 @@ class TaskRecords:
         self, cell: "JobStore", specs: "Sequence[JobSpec]", known: "Sequence[str]" = (), *, hold: bool
     ) -> Document:
         """Submit prepared jobs and return the answers, with warnings that are `known`."""
+        partings = cell.sightings.partings
         answers = list(self._submissions.submit(cell, specs, _now_ms, self._by, hold=hold))
         rows = submission.submitted_json(specs, answers)
         fresh = [spec for spec, answer in zip(specs, answers, strict=True) if answer.status == "new"]
-        return {"cell": cell.name, "jobs": rows, "warnings": [*known, *warnings(cell, fresh), *unserved(cell, fresh)]}
+        found = [*known, *warnings(cell, fresh), *unserved(cell, fresh)]
+        if cell.sightings.partings != partings:  # the store lost versions meanwhile, maybe those of these jobs
+            self._submissions.again(cell, _now_ms, self._by, {spec.id for spec in specs})
+        return {"cell": cell.name, "jobs": rows, "warnings": found}

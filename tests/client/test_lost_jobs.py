@@ -53,6 +53,20 @@ def test_a_job_that_is_waited_for_is_submitted_again(
     assert [cut.number for cut in cell.cuts().kept] == [1]
 
 
+def test_a_job_that_is_lost_before_its_submission_returns_is_submitted_again(
+    client: Client, cell: RedisCell, after_a_loss: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def losing(used: RedisCell, _: object) -> list[str]:
+        after_a_loss()
+        used.look_back()  # as each connection that is opened anew does
+        return []
+
+    monkeypatch.setattr("omega.client.task_records.unserved", losing)
+    answer = client.submit(job("late"))
+    assert client.status("late")["id"] == answer["jobs"][0]["id"]
+    assert [cut.number for cut in cell.cuts().kept] == [1]
+
+
 def test_a_job_that_somebody_removed_is_not_lost(
     client: Client, cell: RedisCell, after_a_loss: Callable[[], None]
 ) -> None:
