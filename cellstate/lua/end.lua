@@ -40,7 +40,7 @@ for i = 1, #machines do
     local _, to = find(m.runs, lead, 1, true)
     local id = to and match(m.runs, '^[^:]+', to + 1)
     ids[#ids + 1] = id
-    foreign[i] = id and job ~= '-' and id ~= job
+    if id and job ~= '-' and id ~= job then foreign[i] = true end
     evicting = evicting or how == 'evicted'
   end
   if job ~= '-' and (how == 'finished' or how == 'failed') then ids[#ids + 1] = job end

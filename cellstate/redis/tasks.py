@@ -18,6 +18,9 @@ from omega.cellstate.server import translate
 from omega.cellstate.task_ends import EndKind, FinishedRuns, TaskEnd
 from omega.cellstate.transaction import Position
 
+SEEING_RECEIPTS = 8
+"""Of receipts without a pause, one in so many also reads the cell's version: the executor saw it (semantics 16)."""
+
 
 class RedisTasks(RedisExecutors):
     """The mailboxes of executors, and the calls that end tasks."""
@@ -27,6 +30,8 @@ class RedisTasks(RedisExecutors):
         super().__init__(client, name, dimensions, url)
         self._ends = Link(self.client, lambda: self._check_whole("executor"))
         self._read: dict[int, list[bytes]] = {}
+        self._receipts = 0
+        """How many receipts since the last one without messages."""
 
     @override
     def end(self, endings: Sequence[TaskEnd], at_ms: int, by: str) -> list[int]:
@@ -79,15 +84,20 @@ class RedisTasks(RedisExecutors):
 
         An entry is removed by its text, and no two are alike: a command sent again removes nothing (semantics 25).
         """
-        key = f"{self._prefix}box:{executor}"
+        key, read = f"{self._prefix}box:{executor}", self._read.get(executor, ())
+        self._receipts = self._receipts + 1 if read else 0
+        position = not self._receipts % SEEING_RECEIPTS
         with self.client.pipeline(transaction=False) as pipe:
             pipe.hmget(f"{self._prefix}meta", "schema", "version")
-            for entry in self._read.get(executor, ()):
+            for entry in read:
                 pipe.lrem(key, 1, entry)  # type: ignore[arg-type]
             pipe.lrange(key, 0, most - 1)
-            pipe.lindex(f"{self._prefix}changes", -1)
-            pipe.hget(f"{self._prefix}meta", "version")
-            (schema, before), *_, entries, latest, version = self._command(pipe.execute)
+            if position:
+                pipe.lindex(f"{self._prefix}changes", -1)
+                pipe.hget(f"{self._prefix}meta", "version")
+            (schema, before), *replies = self._command(pipe.execute)
+        latest, version = replies[-2:] if position else (None, None)
+        entries = replies[len(read)]
         self._check_messages(schema)
         self._check_whole("executor")
         if latest and before == version:  # else another client wrote in between
