@@ -8,8 +8,10 @@ import pytest
 from omega.cellstate.audit import verify
 from omega.cellstate.cuts import CUTS_KEPT, Cut, Report, Sightings
 from omega.cellstate.errors import HistoryCut
+from omega.cellstate.memory.publish import trim
 from omega.cellstate.model import MachineSpec
 from omega.cellstate.redis import RedisCell
+from omega.cellstate.redis.tasks import SEEING_RECEIPTS
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Position
 from omega.queries.event_list import Filter, list_events
@@ -124,14 +126,26 @@ def test_few_reports_are_kept(stand: Stand) -> None:
     assert (cuts.number, cuts.lost) == (CUTS_KEPT + 3, CUTS_KEPT + 3)
 
 
+def without_older_changes(cell: AnyCell, low: int) -> None:
+    """Trim the change list to the versions above `low`."""
+    if isinstance(cell, RedisCell):
+        cell.client.ltrim(f"{cell._prefix}changes", low - cell.counters()["version"], -1)
+        cell.client.hset(f"{cell._prefix}meta", "floor", low)
+    else:
+        trim(cell.ledger, low)
+
+
 def test_versions_before_the_change_list_are_neither_left_nor_lost(stand: Stand) -> None:
     cell = stand.cell
-    for number in range(100):
-        cell.submit([job(f"j{number}")], 0, "ada")
-    low, tags = cell.counters()["floor"], [Position(1, "aaaaaaaaaa")]
-    if not low:
-        return  # nothing was trimmed
-    assert cell.standing(tags)[2:] == (None, None)
+    submit(cell, *(f"j{number}" for number in range(9)))
+    present = cell.standing([]).present
+    low = present.version - 2
+    without_older_changes(cell, low)
+    other = "aaaaaaaaaa"
+    assert cell.standing([Position(low, other), Position(1, other)])[2:] == (None, None)
+    assert cell.standing([present, Position(low, other)])[2:] == (present.version, None)
+    lost = Position(low + 1, other)
+    assert cell.standing([lost, Position(low, other)])[2:] == (None, low + 1)
 
 
 @pytest.mark.parametrize("number", [3, 300, 300_000])
@@ -175,6 +189,47 @@ def test_after_a_cut_tasks_start_once_the_agents_confirmed(cell: AnyCell, member
         assert not heartbeat.unsettled
     assert cell.may_start(asked) == ["go", "go"]
     assert verify(cell).ok
+
+
+@pytest.mark.parametrize("make", ["resp3"], indirect=True)
+def test_an_executor_sees_versions_with_what_it_receives_and_ends(stand: Stand, store_url: str) -> None:
+    """So it reports their loss also when nobody else is left that saw them."""
+    cell, member = stand.cell, stand.member()
+    agent = cell.register_agent("h1", "nonce", 60_000, 0)
+    machine = cell.join(agent.member, [MachineSpec("h1", (100, 100))], 0)[0]
+    cell.submit([job("a")], 0, "ada")
+    own = RedisCell.connect(store_url, cell.name)
+    number, back = own.executor_number(agent.member), copied(cell)
+    at = cell.counters()["version"]
+    own.receive(number)
+    assert own.sightings.last.version == at
+    member.place("a", (machine, 1))
+    own.receive(number)
+    assert own.sightings.last.version == at + 1, "the receipt came after one without messages"
+    own.end([TaskEnd(machine, cell.runs([machine])[0].placement, EndKind.FINISHED)], 0, agent.member)
+    assert own.sightings.last.version == at + 2
+    back()
+    own.client.connection_pool.disconnect()
+    found = own.look_back()
+    assert found is not None
+    assert (found.agreed, found.first_lost, found.seen) == (at, at + 1, at + 2)
+    own.close()
+
+
+@pytest.mark.parametrize("make", ["resp3"], indirect=True)
+def test_of_receipts_without_a_pause_some_see_the_version(stand: Stand, store_url: str) -> None:
+    cell, member = stand.cell, stand.member()
+    agent = cell.register_agent("h1", "nonce", 60_000, 0)
+    machine = cell.join(agent.member, [MachineSpec("h1", (100, 100))], 0)[0]
+    cell.submit([job("a", count=99)], 0, "ada")
+    own = RedisCell.connect(store_url, cell.name)
+    number, behind = own.executor_number(agent.member), []
+    for _ in range(3 * SEEING_RECEIPTS):
+        member.place("a", (machine, 1))
+        assert own.receive(number)
+        behind.append(cell.counters()["version"] - own.sightings.last.version)
+    assert max(behind) == SEEING_RECEIPTS - 1
+    own.close()
 
 
 @pytest.mark.parametrize("make", ["resp3"], indirect=True)
