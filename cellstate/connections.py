@@ -8,14 +8,12 @@ answer counts as a lost connection, so that the command is sent again to the one
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import redis
-from redis.backoff import ExponentialWithJitterBackoff
-from redis.retry import Retry
 
 from omega.cellstate.addresses import Node
-from omega.cellstate.primaries import Primary, refuses_tls
+from omega.cellstate.primaries import Primary
 
 LONGEST_SECONDS = 5.0
 """Age from which on a connection is opened anew before its next command: an idle role notices another server within
@@ -86,52 +84,6 @@ class Located:
         """Return whether a node is the primary; True while nobody answers."""
         self.since()
         return self._node in (None, node)
-
-
-T = TypeVar("T")
-WAIT_SECONDS = 15.0
-"""A command waits for so long until a server of a group is the primary. A running process repeats the command."""
-QUIET_SECONDS = 1.0
-"""Waits are reported from then on: most failovers of a Cluster's slot are shorter."""
-
-
-class Patience(Retry):
-    """Repeats a call for a time, whatever one try takes; an error that no waiting changes is raised at once."""
-
-    told: Callable[[str], object] = staticmethod(bool)
-    """Called once for a wait, with the error: by commands of people."""
-
-    def __init__(self) -> None:
-        """Also repeat calls after a time-out: another server may take over from one that is silent."""
-        backoff = ExponentialWithJitterBackoff(cap=0.5, base=0.01)
-        super().__init__(backoff, -1, (redis.ConnectionError, redis.TimeoutError))
-
-    def call_with_retry(
-        self,
-        do: Callable[[], T],
-        fail: Callable[..., Any],
-        is_retryable: Callable[[Exception], bool] | None = None,
-        with_failure_count: bool = False,  # noqa: FBT001, FBT002 - the signature of redis-py
-    ) -> T:
-        """Return what `do` returns, repeated for WAIT_SECONDS; `fail` is called after each failure."""
-        began, told = time.monotonic(), False
-
-        def failed(error: Exception, *count: int) -> None:
-            nonlocal told
-            fail(error, *count)
-            waited = time.monotonic() - began
-            if waited >= WAIT_SECONDS or _lasts(error):
-                raise error
-            if waited >= QUIET_SECONDS and not told:
-                told = True
-                self.told(str(error))
-
-        return super().call_with_retry(do, failed, is_retryable, with_failure_count)
-
-
-def _lasts(error: Exception) -> bool:
-    """Return whether an error is one of the address: a login or certificate that is refused."""
-    return isinstance(error, redis.AuthenticationError) or refuses_tls(error)
 
 
 WRONG_SERVER = (
@@ -228,16 +180,6 @@ class Pool(redis.ConnectionPool):
     """The primary that they lead to; None for that of the URL."""
     opened: int = 0
     """Number of times that a connection was opened; each may lead to another server, or to one on older files."""
-
-    def make_connection(self) -> Any:
-        """Return a new connection, which counts when it is opened, each time anew."""
-        connection = super().make_connection()
-        connection.register_connect_callback(self._count)  # type: ignore[no-untyped-call]
-        return connection
-
-    def _count(self, _: Any) -> None:
-        self.opened += 1
-
     requirement: Callable[[Any], object] | None = None
     """What each connection must pass when it opens; it raises an error of layer 0."""
 
@@ -248,6 +190,7 @@ class Pool(redis.ConnectionPool):
 
     def _opened(self, connection: Any) -> None:
         connection.on_connect()
+        self.opened += 1
         if self.requirement is not None:
             try:
                 self.requirement(connection)

@@ -16,7 +16,7 @@ from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 from redis.retry import Retry
 
 from omega.cellstate.addresses import FORMS, Address, address_of, safe_url
-from omega.cellstate.connections import Located, Patience, Pool
+from omega.cellstate.connections import Located, Pool
 from omega.cellstate.errors import (
     BadInput,
     CellGone,
@@ -29,6 +29,7 @@ from omega.cellstate.errors import (
     Unreadable,
     Unsuitable,
 )
+from omega.cellstate.patience import Patience
 from omega.cellstate.primaries import ASK_SECONDS, OfSentinels, OfSlot, Primary, WrongGroup, refuses_tls, slot_of
 from omega.cellstate.refused_writes import MINIMUM, needs_minimum, script_bytes, scripts_fill, store_state
 

@@ -7,8 +7,9 @@ import redis
 
 from omega.cellstate import server
 from omega.cellstate.addresses import address_of, safe_url
-from omega.cellstate.connections import Located, Patience, Pool
+from omega.cellstate.connections import Located, Pool
 from omega.cellstate.errors import BadInput
+from omega.cellstate.patience import Patience
 from omega.cellstate.primaries import OfSentinels, OfSlot, WrongGroup
 from omega.cellstate.redis.calls import RedisCalls
 
