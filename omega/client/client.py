@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -74,6 +75,12 @@ class Client(Updates, TaskRecords, Waits):
         self.user = user or account_name()
         self._by = author(self.user)
         self._submissions = Submissions()
+
+    def as_user(self, user: str) -> "Client":
+        """Return a client for another user that shares this one's connections; this one closes them."""
+        other = copy(self)
+        other.user, other._by, other._submissions = user, author(user), Submissions()  # noqa: SLF001 - its own class
+        return other
 
     @property
     def _many(self) -> "ManyCells":

@@ -19,7 +19,7 @@ MOST_ALIKE = 3
 
 DOORS = (
     "cellstate/connections.py", "cellstate/patience.py", "schedulers/process*", "omega/client/*", "omega/live*",
-    "omega/embedded/*", "cli/*", "benchmarks/*", "tests/*",
+    "omega/embedded/*", "omega/web/*", "cli/*", "benchmarks/*", "tests/*",
 )  # fmt: skip
 """Where time passes and processes start. Everything else must run the same in real and in virtual time."""
 CLOCKS = {

@@ -1,0 +1,1 @@
+"""One mirror of each cell in memory: what pages, streams and ``omega top`` show."""

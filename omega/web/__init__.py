@@ -1,0 +1,1 @@
+"""The HTTP API and the web console of ``omega serve`` (extra ``web``)."""

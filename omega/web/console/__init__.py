@@ -1,0 +1,1 @@
+"""The console: pages for people, rendered by the server."""

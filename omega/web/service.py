@@ -1,0 +1,62 @@
+"""What all routes share: the cells of one store, their mirrors, and connections for changes and single reads."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
+
+import anyio
+import anyio.to_thread
+from fastapi import Depends, Request
+
+from omega.client.client import Client
+from omega.client.defaults import which
+from omega.queries.mirror.mirrors import Mirrors
+
+P = ParamSpec("P")
+T = TypeVar("T")
+THREADS = 8
+"""Calls to the store at once; further ones wait without a thread."""
+
+
+@dataclass(slots=True)
+class Service:
+    """One store, and the default cell (None: as in `omega.Client`)."""
+
+    store: str
+    default: str | None = None
+    mirrors: Mirrors = field(init=False)
+    _clients: dict[str, Client] = field(default_factory=dict)
+    _limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(THREADS))
+
+    def __post_init__(self) -> None:
+        self.mirrors = Mirrors(self.store)
+
+    async def cell_name(self, asked: str | None) -> str:
+        """Return the name of the cell of a request: `asked`, else the default, else the only one. Raises Refused."""
+        return asked or self.default or which(await self.mirrors.names(), self.mirrors.shown_url)
+
+    async def call(
+        self, cell: str, user: str, call: Callable[Concatenate[Client, P], T], *arguments: P.args, **options: P.kwargs
+    ) -> T:
+        """Run a call of a client of a cell for a user on a thread; one that changes the cell is not interrupted."""
+        client = self._clients.get(cell)
+        if client is None:
+            client = self._clients.setdefault(cell, Client(self.store, cell))
+        here = partial(call, client.as_user(user), *arguments, **options)
+        return await anyio.to_thread.run_sync(here, limiter=self._limiter)
+
+    async def close(self) -> None:
+        """Stop the mirrors and close all connections."""
+        await self.mirrors.close()
+        for client in self._clients.values():
+            client.close()
+
+
+async def service(request: Request) -> Service:
+    """Return the service of the application of a request."""
+    found: Service = request.app.state.service
+    return found
+
+
+Served = Annotated[Service, Depends(service)]
