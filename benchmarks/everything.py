@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks import commit, conflict, instructions, lists, place
+from benchmarks import commit, conflict, durability, instructions, lists, place, shards
 from benchmarks.computer import computer
 from benchmarks.launch import Document, launch
 from benchmarks.ranges import compare, load
@@ -21,6 +21,8 @@ class Settings(StoreSettings):
         where: dict[str, Any] = {"store": self.store, "append_only": self.append_only}
         less: dict[str, Any] = {"repeat": 1, "seconds": 2.0} if self.quick else {}
         fewer: dict[str, Any] = {"clients": (2,), "rounds": 3} if self.quick else {}
+        some: dict[str, Any] = {"rounds": 1, "calls": 100} if self.quick else {"rounds": 3}
+        few: dict[str, Any] = {"rounds": 1, "calls": 8} if self.quick else {"rounds": 4, "calls": 24}
         counted = [("instructions", instructions.Settings())] if instructions.countable() else []
         return [
             ("commit", commit.Settings(**where, **fewer)),
@@ -28,6 +30,8 @@ class Settings(StoreSettings):
             ("conflict", conflict.chosen("contended", **where, **less)),
             ("place", place.Settings(**where)),
             ("lists", lists.Settings(**where)),
+            ("durability", durability.Settings(**some)),  # on servers of their own
+            ("shards", shards.Settings(shards=(2,), **few)),
             *counted,
         ]
 
@@ -35,8 +39,11 @@ class Settings(StoreSettings):
 def measure(settings: Settings) -> Document:
     """Measure all and compare."""
     on = computer()
-    modules = {"commit": commit, "conflict": conflict, "place": place, "lists": lists, "instructions": instructions}
-    names = ("commit", "headline", "contended", "place", "lists", "instructions")
+    modules = {
+        "commit": commit, "conflict": conflict, "place": place, "lists": lists, "durability": durability,
+        "shards": shards, "instructions": instructions,
+    }  # fmt: skip
+    names = ("commit", "headline", "contended", "place", "lists", "durability", "shards", "instructions")
     documents: dict[str, Document] = {
         name: modules[module].measure(chosen) for name, (module, chosen) in zip(names, settings.parts(), strict=False)
     }

@@ -10,6 +10,7 @@ from benchmarks.ranges import Range, load
 from omega.cli.main import omega
 
 MEASURED, RANGES = load()
+DOCUMENTS = ("commit", "headline", "contended", "place", "lists", "durability", "shards", "instructions")
 MORE = Range(
     name="tasks",
     command="omega bench conflict",
@@ -34,7 +35,7 @@ def test_a_figure_is_whole(each: Range) -> None:
     assert each.spread[0] <= each.measured <= each.spread[1]
     assert 0 < each.margin < 1
     assert each.unit
-    assert each.document in ("commit", "headline", "contended", "place", "lists", "instructions")
+    assert each.document in DOCUMENTS
 
 
 @pytest.mark.parametrize("command", sorted({each.command for each in RANGES}))
