@@ -11,8 +11,8 @@ from typing import NoReturn, TypeVar
 
 from benchmarks.estimates import estimate
 from omega.cellstate.errors import OmegaError
-from omega.cli import units
 from omega.cli.pace import ticking
+from omega.queries import units
 
 S = TypeVar("S")
 Document = dict[str, object]

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.options import amount_options, attribute_option, named, process_options
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.live.agent.agent import Agent

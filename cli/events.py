@@ -86,7 +86,7 @@ class _Printer:
             for document in patiently(lambda: listed_json(self.cell, listed)):
                 render.json_line(document)
             return
-        from omega.cli.event_text import lines
+        from omega.queries.event_text import lines
 
         for each in listed:
             if isinstance(each, Missing) and each.why == "gap":

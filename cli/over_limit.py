@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from omega.cli import units
+from omega.queries import units
 
 TICK_SECONDS = 10.0
 """Interval of progress lines where bars cannot be drawn."""

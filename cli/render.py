@@ -250,7 +250,7 @@ def progress(*, quiet: bool = False) -> "Iterator[Progress]":
 
 
 def _tick(bars: "Progress", seconds: float) -> None:
-    from omega.cli import units
+    from omega.queries import units
 
     for task in bars.tasks:
         if task.visible and task.total and not task.finished:
@@ -277,8 +277,8 @@ def busy(text: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
     """
     from rich.text import Text
 
-    from omega.cli import units
     from omega.cli.pace import ticking
+    from omega.queries import units
 
     screen = console(stderr=True)
     off = quiet or not screen.is_terminal

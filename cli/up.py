@@ -10,12 +10,13 @@ import click
 from omega.cellstate.errors import Refused, StoreError
 from omega.cellstate.model import MachineState
 from omega.cellstate.refused_writes import said
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.options import AttributeValues, attribute_option, attributes_of, process_options
 from omega.cli.scheduler_choice import further
 from omega.client.defaults import DEFAULT_CELL
 from omega.live.simulated import DEFAULT_EXECUTOR
+from omega.queries import units
 from omega.queries.failures import NewFailures
 from omega.queries.fleet import Fleet
 

@@ -3,8 +3,9 @@
 import click
 
 from omega.cellstate.durability import Durability
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
+from omega.queries import units
 from omega.queries.cells import durability_json, durability_text
 
 

@@ -10,12 +10,13 @@ import click
 from omega.cellstate.durability import Durability
 from omega.cellstate.errors import Refused
 from omega.cellstate.resources import Dimensions
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.lazy import cells_completed
 from omega.cli.machine.simulate import lives, note_offline
 from omega.cli.options import amount_options, named
 from omega.live.simulated import DEFAULT_EXECUTOR
+from omega.queries import units
 from omega.queries.cells import contents, durability_json, durability_text
 
 if TYPE_CHECKING:

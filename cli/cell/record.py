@@ -11,8 +11,9 @@ import click
 
 from omega.cellstate.durations import parse_duration
 from omega.cellstate.errors import BadInput, Refused, Unreachable
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.recording.recorder import Recorder

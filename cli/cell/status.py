@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.cli.refused_writes import warn_of_refused_writes
+from omega.queries import units
 from omega.queries.cells import describe, durability_text, list_cells
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _cuts(cuts: "Cuts", number: int) -> str:
     """Return what the store lost last, and how often it lost versions; empty when it never did."""
     if cuts.last is None:
         return ""
-    from omega.cli.event_text import clock
+    from omega.queries.event_text import clock
 
     return f"{number:,} · last at {clock(cuts.last.at_ms, App.now_ms())}: {cuts.last.text}"
 

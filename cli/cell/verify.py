@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import click
 
 from omega.cellstate.errors import Unreadable
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.cellstate.audit import Report
@@ -42,7 +43,7 @@ def command(ctx: click.Context, name: str | None, since: int) -> None:
     """
     from omega.cellstate.audit import verify
     from omega.cellstate.server import check_suitable, server_info
-    from omega.cli.event_text import clock
+    from omega.queries.event_text import clock
     from omega.queries.pool_shares import machine_warnings_of
 
     app: App = ctx.obj

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from omega.cli import render, units
+from omega.cli import render
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.what_if.answers import Answers, Run

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.changes import RUNS_PER_CALL, change_json, check_owner, end, resize as resized, set_weight, stopped_json
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.options import check_option, force_option, jobs_options, one_only
+from omega.queries import units
 from omega.queries.job_state import state
 from omega.queries.jobs import find_job
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from omega.cellstate import ranges
 from omega.cellstate.errors import Refused
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.progress_text import ProgressText
 from omega.live.waiting import OTHERWISE, exit_status, patiently, watch
+from omega.queries import units
 from omega.queries.event_list import JobTail
 from omega.queries.events import events, extent, since_time
 from omega.queries.job_state import counts, ended, state, tally

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.cli.mapreduce import progress
 from omega.cli.options import all_cells_option
 from omega.many_cells.lists import job_pages, list_all, read_position
+from omega.queries import units
 from omega.queries.delays import delay_json
 from omega.queries.job_state import STATES, counts, state
 from omega.queries.jobs import keep, list_jobs

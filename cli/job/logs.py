@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.live.task_log import TaskLog

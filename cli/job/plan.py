@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.any_cell import Several, check_policy, files_reader, policy_option
 from omega.cli.job.options import job_file, read_bytes, read_file
 from omega.cli.job.run_options import run_options
 from omega.cli.job.script import plan_script, refuse_options
 from omega.jobfile.script import STDIN, Script, is_script
+from omega.queries import units
 from omega.queries.job_fields import KindFields
 from omega.queries.plans import PlannedJob, plan_jobs
 from omega.submission import check_names, check_pools, jobs_of, prepared

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from omega.cellstate import ranges
 from omega.cellstate.model import GroupStatus, Job
-from omega.cli import units
+from omega.queries import units
 from omega.queries.events import Event
 from omega.queries.job_state import counts, group_names
 from omega.schedulers.constraints.reasons import MEANING

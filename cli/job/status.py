@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
-from omega.cli.event_text import sentences
 from omega.cli.mapreduce import progress
 from omega.cli.options import all_cells_option
+from omega.queries import units
+from omega.queries.event_text import sentences
 from omega.queries.events import Event
 from omega.queries.job_fields import values_text
 from omega.queries.job_history import Past, unread_text

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.client.lost_jobs import Submissions
+from omega.queries import units
 from omega.queries.job_warnings import unserved, warnings
 from omega.submission import CHUNK, check_names, submitted_json
 

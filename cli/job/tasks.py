@@ -4,9 +4,10 @@ import time
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
+from omega.queries import units
 from omega.queries.job_history import unread_text
 from omega.queries.jobs import find_job
 from omega.queries.task_results import STATES, JobTasks, job_tasks

@@ -8,10 +8,11 @@ import click
 
 from omega.cellstate.errors import BadInput
 from omega.changes import update
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.job.options import check_option, follow_option, force_option, read_file
 from omega.cli.job.status import told
+from omega.queries import units
 from omega.queries.job_fields import KindFields
 from omega.queries.job_status import progress, update_progress
 from omega.submission import jobs_of, prepared

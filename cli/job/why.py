@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.cellstate.resources import Dimensions, format_amount
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
-from omega.cli.event_text import clock
 from omega.cli.job.status import loss_lines
 from omega.cli.refused_writes import warn_of_refused_writes
+from omega.queries import units
 from omega.queries.delays import delay_text
+from omega.queries.event_text import clock
 from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.job_status import losses
 from omega.queries.jobs import find_job

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 import click
 
 from omega.cellstate.errors import Duplicate
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.cell.lifecycle import JOIN_CHUNK
 from omega.cli.machine.simulate import lives, note_offline
 from omega.cli.options import AttributeValues, amount_options, attribute_option, attributes_of, named
 from omega.live.simulated import DEFAULT_EXECUTOR
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.cellstate.model import MachineSpec

@@ -8,9 +8,10 @@ import click
 
 from omega.cellstate.errors import Refused
 from omega.cellstate.model import MachineState
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.options import NAME, amount_options, named, vector
+from omega.queries import units
 from omega.queries.machines import find_machines, tasks_on
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
-from omega.queries import fleet, machines
+from omega.queries import fleet, machines, units
 from omega.queries.recent import KINDS, NAMES, recently
 
 MOST_ROWS = 50

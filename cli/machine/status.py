@@ -2,9 +2,10 @@
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
-from omega.cli.event_text import clock, lines
+from omega.queries import units
+from omega.queries.event_text import clock, lines
 from omega.queries.machine_status import MachineStatus
 from omega.queries.machines import find_machines, state_word
 from omega.queries.names import Names

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from omega.cli import units
+from omega.queries import units
 from omega.queries.job_state import ended
 from omega.queries.mapreduce import PLAN, machine_names, phases, progress, read_at
 

@@ -6,9 +6,10 @@ import time
 import click
 
 from omega.cellstate.errors import BadInput, Refused
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.live.agent.task_start import DECIDED
+from omega.queries import units
 
 
 @click.command()

@@ -12,11 +12,12 @@ import click
 
 from omega.cellstate.errors import Duplicate, StoreError
 from omega.cellstate.override import override
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.options import process_options
 from omega.cli.scheduler.status import show_table
 from omega.cli.scheduler_choice import kind_of
+from omega.queries import units
 from omega.queries.failures import NewFailures
 from omega.queries.schedulers import describe
 

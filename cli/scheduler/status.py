@@ -5,10 +5,11 @@ from typing import Any
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.columns import Columns, answered, columns_option
 from omega.cli.refused_writes import warn_of_refused_writes
+from omega.queries import units
 from omega.queries.job_fields import declarations_text
 from omega.queries.schedulers import FIGURES, OVER_AND_OVER, describe, status
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.cellstate.errors import BadInput
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.testing.mutants import Mutant

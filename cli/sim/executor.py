@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.cellstate.errors import BadInput, OmegaError, Refused
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.pace import Pace
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.experiments.results import Point, Record, Results

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.scheduler_choice import numbered, selected, variables
 from omega.cli.sim import recorded, replay_text
@@ -16,6 +16,7 @@ from omega.cli.sim.options import architecture_option, pools_option, scheduler_o
 from omega.cli.sim.replay_files import Outputs
 from omega.cli.sim.replay_runs import Runs, settings_of
 from omega.cli.sim.trace_options import reader_options, trace_argument, trace_options
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.replay.run import Replay

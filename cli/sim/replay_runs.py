@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import BadInput
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.sim.temporary_cell import temporary_cell
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.replay.paper_mode import Compared

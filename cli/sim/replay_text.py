@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omega.cli import render, units
+from omega.cli import render
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.replay.paper_mode import Compared

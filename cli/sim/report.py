@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.sim.executor import finish, writable
 from omega.cli.sim.options import Several, executor_options, machines_of_figure, page_options, results_option
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.experiments.catalogue import PaperFigure

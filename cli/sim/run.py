@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omega.cellstate.errors import BadInput
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.scheduler_choice import selected, variables
 from omega.cli.sim.options import configuration, configuration_options
 from omega.cli.sim.temporary_cell import temporary_cell
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.experiments.configuration import Configuration

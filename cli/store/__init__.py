@@ -7,11 +7,12 @@ import click
 
 from omega.cellstate.errors import BadInput, Forbidden
 from omega.cellstate.refused_writes import said
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.store.acl import acl
 from omega.cli.store.backup import backup, restore
 from omega.cli.store.migrate import migrate
+from omega.queries import units
 
 SNAPSHOTS, NOWHERE = "snapshots", "none"
 LOSSES = {

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from omega.cellstate.errors import BadInput, OmegaError, Refused
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
+from omega.queries import units
 
 if TYPE_CHECKING:
     from rich.progress import Progress

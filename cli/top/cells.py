@@ -6,12 +6,12 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.errors import OmegaError, Refused, StoreError
-from omega.cli import units
-from omega.cli.event_text import clock
 from omega.cli.top.bars import bar, cut
 from omega.cli.top.details import details
 from omega.cli.top.head import head
 from omega.cli.top.panes import NAMES, NOTES, Pane, TopColumn, panes
+from omega.queries import units
+from omega.queries.event_text import clock
 from omega.queries.monitor import Monitor
 from omega.queries.overview import Overview, trouble
 

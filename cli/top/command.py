@@ -22,7 +22,7 @@ def at_a_terminal() -> bool:
 
 def _monitor(app: App, names: Sequence[str] | None) -> "AnyMonitor":
     """Return what reads the cell, or several."""
-    from omega.cli.event_text import sentences
+    from omega.queries.event_text import sentences
     from omega.queries.monitor import Monitor
 
     if names is None:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from omega.cellstate.errors import OmegaError, Refused
 from omega.cellstate.model import Job, Machine, Run
-from omega.cli import units
-from omega.cli.event_text import clock
 from omega.cli.top.bars import bar
 from omega.cli.top.panes import attributes
+from omega.queries import units
+from omega.queries.event_text import clock
 from omega.queries.job_state import COUNTS, counts, group_names, state
 from omega.queries.machines import tasks_on
 from omega.queries.monitor import Monitor

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from omega.cli import units
-from omega.cli.event_text import clock
 from omega.cli.top.bars import bar, curve, cut
+from omega.queries import units
+from omega.queries.event_text import clock
 from omega.queries.overview import Overview
 
 if TYPE_CHECKING:

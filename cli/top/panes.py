@@ -6,9 +6,9 @@ from math import isfinite
 from typing import Any
 
 from omega.cellstate.model import Machine, MachineState
-from omega.cli import units
-from omega.cli.event_text import clock
 from omega.cli.top.bars import bar, curve
+from omega.queries import units
+from omega.queries.event_text import clock
 from omega.queries.job_state import counts, state
 from omega.queries.overview import (
     ListedJob,

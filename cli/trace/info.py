@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omega.cli import render, units
+from omega.cli import render
 from omega.cli.app import App
 from omega.cli.sim.trace_options import reader_options, trace_argument, trace_options
+from omega.queries import units
 
 if TYPE_CHECKING:
     from omega.traces import Trace

@@ -12,8 +12,8 @@ from omega.cellstate.replies import CommitRequest, Fact, Membership
 from omega.cellstate.resources import Dimensions
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Detection, Mode, Position, Transaction
-from omega.cli.event_text import clock
 from omega.queries import events as history
+from omega.queries.event_text import clock
 from tests.cli.conftest import Omega, eventually, join
 from tests.cli.test_main import start
 

@@ -11,10 +11,10 @@ from omega.cellstate.replies import Budget, Original
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.task_progress import TaskProgress, unpack_progress
 from omega.cellstate.transaction import Claim, Outcome, Transaction, Verdict
-from omega.cli.event_text import sentences
 from omega.cli.job.why import counted
 from omega.live.task_log import TaskLog
 from omega.queries.event_list import listed_json
+from omega.queries.event_text import sentences
 from omega.queries.events import UNREADABLE, events as read_events
 from omega.queries.explanations import Explained, explain_job
 from omega.queries.job_state import counts as counts_of_job, group_names, own_groups, state

@@ -10,8 +10,8 @@ from omega.cellstate.array_snapshot import ArraySnapshot
 from omega.cellstate.pools import Pool, Pools
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.transaction import Position
-from omega.cli.event_text import sentences
 from omega.queries.event_list import Filter, JobTail, Missing, Tail
+from omega.queries.event_text import sentences
 from omega.queries.events import Event
 from omega.queries.monitor import Monitor
 from omega.queries.pool_watch import PoolWatch

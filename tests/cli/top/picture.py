@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from omega.cellstate.store import connect_cell
-from omega.cli.event_text import sentences
 from omega.cli.top.screen import HIGH, WIDE, Top
 from omega.embedded.server import default_url
+from omega.queries.event_text import sentences
 from omega.queries.monitor import Monitor
 from tests.tutorial.page import at_work
 

@@ -14,10 +14,10 @@ from omega.cellstate.resources import Dimensions
 from omega.cellstate.server import connect
 from omega.cellstate.store import connect_cell, create_cell
 from omega.cellstate.transaction import Claim, Position, Transaction
-from omega.cli.event_text import sentences
 from omega.cli.top.cells import CellsMonitor, details_of, panes_of
 from omega.cli.top.pages import Details
 from omega.cli.top.screen import Top
+from omega.queries.event_text import sentences
 from omega.queries.monitor import Monitor
 from tests.cli.conftest import Omega
 from tests.cli.top.test_screen import lines, looked, press

@@ -12,11 +12,11 @@ from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest, Fact, Membership
 from omega.cellstate.task_ends import EndKind, TaskEnd
 from omega.cellstate.transaction import Claim, Position, Transaction
-from omega.cli.event_text import sentences
 from omega.cli.top import command
 from omega.cli.top.head import head
 from omega.cli.top.once import document
 from omega.queries import monitor as monitor_module
+from omega.queries.event_text import sentences
 from omega.queries.monitor import MOST_WAITING, Monitor
 from omega.queries.pool_shares import pools_json
 from omega.schedulers.process.epochs import Publisher

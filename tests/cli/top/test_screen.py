@@ -14,11 +14,11 @@ from omega.cellstate.pools import PoolShare
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.replies import CommitRequest
 from omega.cellstate.transaction import Claim, Position, Transaction
-from omega.cli.event_text import sentences
 from omega.cli.top.pages import Details, Help
 from omega.cli.top.panes import NAMES
 from omega.cli.top.screen import HIGH, WIDE, Top
 from omega.cli.top.table import PaneTable
+from omega.queries.event_text import sentences
 from omega.queries.monitor import Monitor
 from omega.queries.overview import Overview, PoolLine
 from tests.cli.conftest import join

@@ -7,8 +7,8 @@ import pytest
 
 from omega.cellstate.model import GroupStatus, Job, JobState
 from omega.cellstate.resources import Dimensions
-from omega.cli import units
 from omega.cli.job.progress_text import ProgressText
+from omega.queries import units
 from omega.queries.events import Event
 from omega.queries.job_state import state, tally
 from omega.queries.recent import Recently

@@ -9,7 +9,7 @@ from typing import Any
 from omega.cellstate import ranges
 from omega.cellstate.cuts import Cut
 from omega.cellstate.resources import format_amount
-from omega.cli import units
+from omega.queries import units
 from omega.queries.events import ENDINGS, Event
 from omega.queries.names import Names
 
