@@ -1,0 +1,101 @@
+"""Answers of the console: pages of a cell, and the way back to one after a change."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+
+from omega.cellstate.errors import OmegaError
+from omega.web.console.render import Frame, render
+from omega.web.service import Service
+
+if TYPE_CHECKING:
+    from omega.web.access.visitors import Visitor
+
+MESSAGE = "omega_message"
+"""The cookie with the message of a change, for the page that is shown next."""
+LONGEST_MESSAGE = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A page: its template, the navigation's word for it, its title, and what gives the same data elsewhere."""
+
+    template: str
+    section: str
+    title: str
+    command: str
+    """For example ``omega job list --json``."""
+    path: str
+    """For example ``/v1/jobs``, with its query; the cell is added."""
+
+    def url(self, cell: str) -> str:
+        """Return the address under ``/v1`` in a cell."""
+        return f"{self.path}{'&' if '?' in self.path else '?'}cell={quote(cell, safe='')}"
+
+
+Read = Callable[[Any], Mapping[str, Any]]
+"""Returns the values of a template from a mirror, whose lock is held."""
+
+
+async def show(
+    request: Request, cell: str, view: View, read: Read, *, status: int = 200, error: str = "", **values: Any
+) -> Response:
+    """Answer with a page of a cell; `values` are those that do not come from the mirror, `error` is shown above it."""
+    served: Service = request.app.state.service
+    mirror = await served.mirrors.cell(cell)
+    with mirror.lock:
+        loading = mirror.loading
+        ready = loading is None or loading[0] >= loading[1]
+        content = dict(read(mirror)) if ready and mirror.at_ms else {}
+        frame = frame_of(request, view, cell, mirror, error)
+    html = render(view.template if content else "loading.html", frame, content | values)
+    answer = HTMLResponse(html, status)
+    if MESSAGE in request.cookies:
+        answer.delete_cookie(MESSAGE, path="/")
+    return answer
+
+
+def frame_of(request: Request, view: View, cell: str, mirror: Any, error: str = "") -> Frame:
+    """Return what a page has around its content; `mirror` is None where the page has none."""
+    visitor: Visitor = request.state.visitor
+    return Frame(
+        visitor=visitor,
+        title=view.title,
+        cell=cell,
+        section=view.section,
+        command=f"{view.command} --cell {cell}" if cell else view.command,
+        url=view.url(cell),
+        csrf=getattr(request.state, "csrf", ""),
+        index=str(mirror.index) if mirror else "",
+        now_ms=mirror.at_ms if mirror else 0,
+        unavailable=mirror.unavailable if mirror else "",
+        loading=mirror.loading if mirror else None,
+        message=("error", error) if error else _message(request),
+    )
+
+
+def back(to: str, text: str, kind: str = "done") -> Response:
+    """Answer a change: the browser goes on to `to`, which shows the text."""
+    answer = RedirectResponse(to, 303)
+    message = quote(json.dumps([kind, text[:LONGEST_MESSAGE]]), safe="")
+    answer.set_cookie(MESSAGE, message, max_age=60, path="/", httponly=True, samesite="strict")
+    return answer
+
+
+def refused(to: str, error: OmegaError) -> Response:
+    """Answer a change that was refused, as `back` does."""
+    return back(to, str(error), "error")
+
+
+def _message(request: Request) -> tuple[str, str] | None:
+    """Return the message of the cookie, which anybody may have written: as text only."""
+    try:
+        kind, text = json.loads(unquote(request.cookies.get(MESSAGE, "")))
+        return ("error" if kind == "error" else "done", str(text)[:LONGEST_MESSAGE])
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,145 @@
+"""HTML of the console: the Jinja environment, its filters, and what every page has around its content.
+
+Every value of a template is escaped; control, bidirectional and invisible characters are shown as text, as in
+JSON. The macros for pages are described at the top of ``templates/macros.html``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup, escape
+
+from omega.cellstate.plain_text import cleaned, escaped
+from omega.queries import units
+from omega.queries.event_text import clock
+from omega.web.access.visitors import Visitor
+from omega.web.console import charts
+
+TEMPLATES = Path(__file__).parent.parent / "templates"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """What every page has around its content.
+
+    `command` and `url` are the command with ``--json`` and the path under ``/v1`` that give the same data. `now_ms` is
+    the time of the reading (ms since 1970), 0 before the first one.
+    """
+
+    visitor: Visitor
+    title: str
+    cell: str = ""
+    """Empty on the list of cells."""
+    section: str = ""
+    """The page that the navigation marks: ``jobs``."""
+    command: str = ""
+    url: str = ""
+    csrf: str = ""
+    index: str = ""
+    now_ms: int = 0
+    unavailable: str = ""
+    """Why the last reading failed; empty when it did not."""
+    loading: tuple[int, int] | None = None
+    """Jobs that the first reading has read, and all jobs; None afterwards."""
+    message: tuple[str, str] | None = None
+    """``done``, ``note`` or ``error``, and the text of the message above the page."""
+
+
+def render(template: str, frame: Frame, values: Mapping[str, Any]) -> str:
+    """Return the HTML of a page. Its template gets `values`, `frame`, `link` (of this cell) and `now_ms`."""
+    made = environment().get_template(template)
+    return made.render(values, frame=frame, link=link_of(frame.cell), now_ms=frame.now_ms)
+
+
+def link_of(cell: str) -> Callable[..., str]:
+    """Return a function that makes addresses in a cell's pages: ``link("jobs", state="failed")``.
+
+    Values that are None or empty are left out.
+    """
+    at = f"/cells/{quote(cell, safe='')}"
+
+    def link(*path: object, **query: object) -> str:
+        words = "/".join(quote(str(each), safe="") for each in path)
+        given = {name: value for name, value in query.items() if value not in (None, "")}
+        return f"{at}/{words}" + (f"?{urlencode(given)}" if given else "")
+
+    return link
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of all templates."""
+    made = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, auto_reload=False,
+        trim_blocks=True, lstrip_blocks=True, finalize=_shown,
+    )  # fmt: skip
+    made.filters |= {
+        "n": lambda value: "–" if value is None else f"{value:,}",
+        "amount": lambda value, resource: units.amount(resource, int(value)),
+        "percent": lambda part, whole=1.0: units.percent(part, whole),
+        "fraction": lambda value: "–" if value is None else units.fraction(value),
+        "seconds": lambda value: "–" if value is None else units.seconds(value),
+        "duration": units.age,
+        "count": units.count,
+        "listing": units.listing,
+        "in_use": units.in_use,
+        "when": _when,
+        "ago": _ago,
+        "name": _name,
+        "lines": _lines,
+    }
+    made.globals |= {"chart": charts, "version": _version()}
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """Return an output of a template with unsafe characters as text; "" for None."""
+    if isinstance(value, str):
+        return value if isinstance(value, Markup) else escaped(value)
+    return "" if value is None else value
+
+
+def _name(value: object) -> Markup:
+    """Return a name that somebody chose, isolated from the direction of the text around it."""
+    return Markup("<bdi>{}</bdi>").format(escaped(str(value)))
+
+
+def _lines(text: str) -> Markup:
+    """Return text of several lines: without terminal escapes and other characters that must not be shown."""
+    return escape(cleaned(text, "\n\t"))
+
+
+@pass_context
+def _when(context: Context, at_ms: int | None) -> Markup:
+    """Return a point in time as the local time of the server."""
+    return _time("", at_ms, lambda ms: clock(ms, int(context["now_ms"]))[:-4])
+
+
+@pass_context
+def _ago(context: Context, at_ms: int | None) -> Markup:
+    """Return how long ago a point in time was; the browser keeps it up to date."""
+    return _time(' class="age"', at_ms, lambda ms: units.age((int(context["now_ms"]) - ms) / 1000))
+
+
+def _time(marks: str, at_ms: int | None, text: Callable[[int], str]) -> Markup:
+    if at_ms is None:
+        return Markup("–")
+    at = datetime.fromtimestamp(at_ms / 1000, tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Markup(f'<time{marks} datetime="{at}">{text(at_ms)}</time>')  # noqa: S704 - numbers only
+
+
+def _version() -> str:
+    """Return a word for the version of the static files, which browsers keep for long."""
+    static = TEMPLATES.with_name("static")
+    made = blake2b(digest_size=4)
+    for name in ("console.css", "console.js"):
+        made.update((static / name).read_bytes() if (static / name).exists() else b"")
+    return made.hexdigest()
