@@ -72,15 +72,42 @@ _CONSTRUCTORS = {
 }
 
 
-def core(loader: type[Any]) -> type[Any]:
-    """Return a subclass of a safe PyYAML loader that resolves and constructs the core schema only."""
-    resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+Resolvers = dict[str, list[tuple[str, re.Pattern[str]]]]
+
+
+def _resolvers() -> Resolvers:
+    resolvers: Resolvers = {}
     for tag, form, firsts in _RESOLVED:
         for first in firsts:
             resolvers.setdefault(first, []).append((tag, re.compile(f"(?:{form})$", re.ASCII)))
-    tables = {"yaml_implicit_resolvers": resolvers, "yaml_constructors": _CONSTRUCTORS, "yaml_multi_constructors": {}}
+    return resolvers
+
+
+def core(loader: type[Any]) -> type[Any]:
+    """Return a subclass of a safe PyYAML loader that resolves and constructs the core schema only."""
+    tables: dict[str, Any] = {"yaml_implicit_resolvers": _resolvers(), "yaml_constructors": _CONSTRUCTORS}
+    tables["yaml_multi_constructors"] = {}
     return type(f"Core{loader.__name__}", (loader,), tables)
 
 
 Loader = core(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 """The loader in C where PyYAML has it, else the one in Python; both read the same."""
+
+
+class Dumper(yaml.SafeDumper):
+    """Quotes text that YAML 1.1 or the core schema would read as something else."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own table
+        first: [*yaml.SafeDumper.yaml_implicit_resolvers.get(first, []), *_resolvers().get(first, [])]
+        for first in {*yaml.SafeDumper.yaml_implicit_resolvers, *_resolvers()}
+    }
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write every value out."""
+        return True
+
+
+def dump(value: Any) -> str:
+    """Return a value as YAML that `Loader` reads back."""
+    text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return text

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from omega.jobfile.reader import JobFile
     from omega.queries.job_fields import KindFields
 
-JobLike: TypeAlias = "JobSpec | Mapping[str, Any] | str | Path"
-"""A typed job, a mapping with the fields of a job file, or the name of a job file or a script."""
+JobLike: TypeAlias = "JobSpec | JobFile | Mapping[str, Any] | str | Path"
+"""A typed job, the text of a job file, a mapping with its fields, or the name of a job file or a script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ def given_jobs(
     held = ""
     for name, job in zip(names, jobs, strict=True):
         if not isinstance(job, str | Path):
-            read.append(job if isinstance(job, JobSpec) else _mapping(job, name))
+            read.append(_mapping(job, name) if isinstance(job, Mapping) else job)
             continue
         data = submission.read_bytes(Path(job))
         if not data.startswith(b"#!"):
