@@ -76,7 +76,7 @@ def update(
     from omega.updating import job_update
 
     for attempt in range(ATTEMPTS):
-        job = _to_update(cell, spec)
+        job = to_update(cell, spec)
         check_owner(me, cell, [job], force=force)
         if job.state > JobState.HELD and ended(job):
             return _restart(cell, job, spec, check, now_ms(), by)
@@ -91,7 +91,7 @@ def update(
     raise RuntimeError("out of attempts")
 
 
-def _to_update(cell: "JobStore", spec: "JobSpec") -> "Job":
+def to_update(cell: "JobStore", spec: "JobSpec") -> "Job":
     """Return the job of an id or, where that is none or has ended, the newest of the name. Refused when there is none.
 
     Of jobs that ended only services are updated: they restart.

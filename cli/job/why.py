@@ -13,10 +13,11 @@ from omega.cli.refused_writes import warn_of_refused_writes
 from omega.queries import units
 from omega.queries.delays import delay_text
 from omega.queries.event_text import clock
-from omega.queries.explanations import MOST_MACHINES, Explained, explain_machine, past_reasons, settled, waits
+from omega.queries.explanations import Explained, explain_machine, past_reasons, settled, waits
 from omega.queries.job_status import losses
 from omega.queries.jobs import find_job
 from omega.queries.pool_standing import sentences, share_sentences
+from omega.queries.shortfalls import MOST_MACHINES
 
 if TYPE_CHECKING:
     from omega.schedulers.constraints.explanation import DemandStep, GroupExplanation

@@ -13,6 +13,7 @@ from omega.cellstate.errors import BadInput
 from omega.client.arguments import known, place, positive
 from omega.client.connections import Connections
 from omega.client.defaults import account_name, author
+from omega.client.dry_runs import DryRuns
 from omega.client.given_jobs import GivenJobs, JobLike, given_jobs
 from omega.client.lost_jobs import Submissions
 from omega.client.settings import named_cell, named_store
@@ -48,7 +49,7 @@ Document: TypeAlias = dict[str, Any]
 POLL_SECONDS = 0.2
 
 
-class Client(Updates, TaskRecords, Waits):
+class Client(Updates, DryRuns, TaskRecords, Waits):
     """One cell of a store.
 
     Threads may share a client: each call has a connection for itself. Every call returns the JSON document of the

@@ -1,11 +1,9 @@
 """Why a job is pending: the machines that each of its demands excludes, and changes that would help."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from omega.cellstate.model import JobState
-from omega.queries import wording
 from omega.queries.delays import delay_json
 from omega.queries.failures import Failures
 from omega.queries.job_state import group_names, held_for, state
@@ -13,7 +11,7 @@ from omega.queries.job_status import losses, waits_for
 from omega.queries.machines import find_machines
 from omega.queries.pool_standing import job_share, standing
 from omega.queries.room import DELAYABLE, PoolLimits, Room
-from omega.queries.task_names import TaskNames
+from omega.queries.shortfalls import MOST_MACHINES, Shortfall
 from omega.queries.working_copy import delayed_by, look_up, working_copy
 
 if TYPE_CHECKING:
@@ -21,12 +19,9 @@ if TYPE_CHECKING:
     from omega.cellstate.ports import Queries
     from omega.cellstate.replies import KindUse
     from omega.cellstate.snapshot import Snapshot
-    from omega.schedulers.constraints.explanation import DemandStep, Explanation, GroupExplanation
 
 
 MOST_PAST_REASONS = 8
-MOST_MACHINES = 20
-"""Machines that each demand excludes and that are listed by name when not all of them are asked for."""
 
 
 def explain_job(cell: "Queries", job: "Job", listed: int | None = MOST_MACHINES) -> dict[str, Any]:
@@ -92,7 +87,7 @@ def settled(cell: "Queries", job: "Job") -> dict[str, Any]:
     }
 
 
-class Explained:
+class Explained(Shortfall):
     """Explain one pending job, decided on a working copy of the cell as by its scheduler."""
 
     def __init__(
@@ -108,25 +103,15 @@ class Explained:
         from omega.schedulers.constraints.explanation import explain
         from omega.schedulers.work import Work
 
-        self.cell, self.job, self.snapshot = cell, job, snapshot
-        self.work = Work.of(job)
-        look_up(cell, snapshot, [self.work])
-        self.explanation: Explanation = explain(
-            self.work,
-            snapshot,
-            use,
-            cell.dimensions.names,
-            unserved=failures.reason(job.id, job.kind),
-            pool_limits=PoolLimits(cell).of(job),
-            listed=listed,
-        )
-        indices = sorted({index for part in self.explanation.parts for step in part.steps for index in step.machines})
-        self.machines = {at: name for at, (name, *_) in zip(indices, cell.described(indices), strict=True)}
-        """Names of the machines that are listed, by index."""
+        work = Work.of(job)
+        look_up(cell, snapshot, [work])
+        unserved, pools = failures.reason(job.id, job.kind), PoolLimits(cell).of(job)
+        names = cell.dimensions.names
+        found = explain(work, snapshot, use, names, unserved=unserved, pool_limits=pools, listed=listed)
+        super().__init__(cell, job, work, snapshot, found)
         self.failure = failures.of(job.id, job.kind)
         self.delay: dict[str, Any] | None = None
         """Until when and at which level its scheduler delays it (`delay_json`)."""
-        self.groups, self.tasks = group_names(job), TaskNames.of(job)
         self.pool, self.share = standing(cell, job), job_share(cell, job)
 
     @classmethod
@@ -145,30 +130,6 @@ class Explained:
 
     def as_json(self) -> dict[str, Any]:
         """Return the explanation as plain values."""
-        groups = [
-            {
-                "group": part.group,
-                "name": self.groups[part.group],
-                "unplaced": part.unplaced,
-                **self.waiting(part),
-                "fits": part.fits,
-                "starts": part.starts,
-                "reason": str(part.reason),
-                "advice": list(part.advice),
-                "steps": [
-                    {
-                        "reason": str(step.reason),
-                        "what": step.what,
-                        "excludes": step.excludes,
-                        "remaining": step.remaining,
-                        "machines": self.names_of(step),
-                    }
-                    for step in part.steps
-                ],
-                "lacking": self.lacking(part),
-            }
-            for part in self.explanation.parts
-        ]
         explanation = self.explanation
         return self.head | {
             "reason": str(explanation.reason),
@@ -177,110 +138,18 @@ class Explained:
             "failure": self.failure and self.failure.as_json(),
             "limit": explanation.limit and explanation.limit.as_json(),
             "machines": explanation.machines,
-            "groups": groups,
+            "groups": self.groups_json(),
             "losses": losses(self.cell, self.job),
             "pool": self.pool,
             "fair_share": self.share,
             "past_reasons": past_reasons(self.cell, self.job.id),
-            "fits_after": [{name: value for name, value in each.items() if name != "text"} for each in self.remedies()],
+            "fits_after": self.remedies_json(),
         }
 
     @property
     def head(self) -> dict[str, Any]:
         """What every explanation begins with: the job, its state and counts."""
         return _head(self.cell, self.job)
-
-    def waiting(self, part: "GroupExplanation") -> dict[str, Any]:
-        """Return the names and indices of the pending tasks of a group."""
-        return self.tasks.as_json(part.group, self.job.groups[part.group].waiting)
-
-    def names_of(self, step: "DemandStep") -> list[str]:
-        """Return the names of the machines that are listed with a demand."""
-        return [self.machines[index] for index in step.machines]
-
-    def lacking(self, part: "GroupExplanation") -> list[dict[str, Any]]:
-        """Return the resources of which no single machine that is up has enough free for a task, in smallest units.
-
-        ``free`` is what all these machines have free together, ``most_free`` and ``largest`` the most that one has free
-        and has at all: a task of more than `largest` needs a larger machine.
-        """
-        from omega.cellstate.model import MachineState
-
-        rows, size = self.snapshot.rows, len(self.cell.dimensions)
-        up = rows[:, rows[2] == MachineState.UP]
-        if part.fits >= part.unplaced or not up.shape[1]:
-            return []
-        capacity, free = up[4 : 4 + size], up[4 : 4 + size] - up[4 + size : 4 + 2 * size]
-        return [
-            {
-                "resource": name,
-                "need": need,
-                "free": int(free[d].clip(min=0).sum()),
-                "most_free": int(free[d].max().clip(min=0)),
-                "largest": int(capacity[d].max()),
-            }
-            for d, (name, need) in enumerate(zip(self.cell.dimensions.names, self.work.need(part.group), strict=True))
-            if need > free[d].max()
-        ]
-
-    def remedies(self) -> list[dict[str, Any]]:
-        """Return changes that would let the rest fit, each with its ``text``; none where limits exclude all."""
-        if self.explanation.reason in ("LIMIT", "NEVER"):
-            return []
-        return [*self._evictions(), *self._more_machines()]
-
-    def _evictions(self) -> Iterator[dict[str, Any]]:
-        """Yield the eviction of less important tasks, if it alone would let the rest fit."""
-        from omega.schedulers.remedies import evictions
-
-        tasks = evictions(self.work, self.snapshot, self.cell)
-        if tasks:
-            below, may = self.job.precedence, may_evict(self.cell, self.job.kind)
-            who = "its scheduler may" if may else "its scheduler may not"
-            yield {
-                "evictions": tasks,
-                "precedence_below": below,
-                "allowed": may,
-                "text": f"{wording.count(tasks, 'task')} of precedence < {below:,} evicted ({who})",
-            }
-
-    def _more_machines(self) -> Iterator[dict[str, Any]]:
-        from omega.schedulers.remedies import more_machines
-
-        for part in self.explanation.parts:
-            more = more_machines(self.work, part, self.snapshot)
-            if more is None:
-                continue
-            capacity = tuple(int(amount) for amount in self.snapshot.capacity[:, more.like])
-            name = self.cell.described([more.like])[0][0]
-            apart = "".join(f", in {wording.count(n, f'more {domain}')}" for domain, n in more.apart.items())
-            size = wording.amounts(self.cell.dimensions, capacity)
-            yield {
-                "machines": more.count,
-                "like": name,
-                "capacity": self.cell.dimensions.numbers(capacity),
-                "apart": dict(more.apart),
-                "group": part.group,
-                "text": f"{wording.count(more.count, 'more machine')} like {name} ({size}){apart}",
-            }
-
-
-def may_evict(cell: "Queries", kind: str) -> bool:
-    """Return whether schedulers of a kind evict: those that live, else those that would be started."""
-    from omega.cellstate.errors import BadInput
-    from omega.schedulers import registry
-
-    said = [
-        figures["evicts"]
-        for name, (_, alive, figures) in cell.members().items()
-        if alive and name.partition("/")[0] == kind and "evicts" in figures
-    ]
-    if said:
-        return any(said)
-    try:
-        return registry.scheduler(kind).preemption.evicts
-    except BadInput:
-        return False
 
 
 def past_reasons(cell: "Queries", job_id: str) -> list[dict[str, object]]:

@@ -2,19 +2,21 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from omega.queries.job_warnings import warnings
 from omega.queries.pool_shares import shares_with
 from omega.queries.room import PoolLimits
+from omega.queries.shortfalls import MOST_MACHINES, Shortfall
 from omega.queries.working_copy import as_work, look_up, working_copy
 from omega.submission import taken
 
 if TYPE_CHECKING:
-    from omega.cellstate.model import JobSpec
+    from omega.cellstate.model import Job, JobSpec
     from omega.cellstate.ports import Queries
     from omega.cellstate.snapshot import Snapshot
+    from omega.schedulers.constraints.explanation import Explanation
     from omega.schedulers.dry_run import Planned
     from omega.schedulers.scheduler import Scheduler
     from omega.schedulers.work import Work
@@ -32,6 +34,22 @@ class PlannedJob:
     """The names of jobs that would lose tasks, by id."""
     scores: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     unchanged: bool = False
+    shortfall: Shortfall | None = None
+    """Why tasks would wait."""
+    explanation: Mapping[str, Any] = field(default_factory=lambda: {"detail": "", "groups": [], "fits_after": []})
+    """The same as plain values, once `explain` was called."""
+
+    def explain(self) -> "PlannedJob":
+        """Read what would help, while the working copy is as the plan left it."""
+        if self.shortfall is not None and self.unplaced:
+            short = self.shortfall
+            groups = [
+                {name: value for name, value in group.items() if name not in ("task_name", "indices")}
+                for group in short.groups_json()
+            ]
+            detail = short.explanation.detail
+            self.explanation = {"detail": detail, "groups": groups, "fits_after": short.remedies_json()}
+        return self
 
     @property
     def placed(self) -> int:
@@ -87,6 +105,7 @@ class PlannedJob:
             "placements": self.placements(),
             "evictions": self.evictions(),
             "after_seconds": round(self.planned.after, 1),
+            **self.explanation,
         }
 
 
@@ -115,9 +134,9 @@ class Planner:
         scheduler = self._scheduler(spec.kind)
         look_up(self.cell, self.snapshot, [work])
         limits = self._pool_limits.of(work.job)
-        reason = explain(work, self.snapshot, use, self.cell.dimensions.names, pool_limits=limits).reason
-        if reason in ("LIMIT", "NEVER"):
-            return PlannedJob(spec, Planned(), reason)
+        found = explain(work, self.snapshot, use, self.cell.dimensions.names, pool_limits=limits)
+        if found.reason in ("LIMIT", "NEVER"):
+            return PlannedJob(spec, Planned(), found.reason, shortfall=self._shortfall(work, found))
         scores = self._scores(scheduler, work)
         now = 0.0
         if self.pools.configured:
@@ -127,14 +146,21 @@ class Planner:
             self.snapshot.epoch = shares_with(self.cell, self.pools, self.snapshot, self._asked)
         planned = DryRun(scheduler, self.snapshot, self.cell, now).plan(work)
         if planned.held:
-            reason = Reason.HELD
+            found = replace(found, reason=Reason.HELD)
         elif work.remaining:
-            reason = explain(work, self.snapshot, use, self.cell.dimensions.names, pool_limits=limits).reason
+            names = self.cell.dimensions.names
+            found = explain(work, self.snapshot, use, names, pool_limits=limits, listed=MOST_MACHINES)
         machines = sorted({claim.machine for claim in planned.claims})
-        names = {m: name for m, (name, _) in zip(machines, self.cell.described(machines), strict=True)}
+        called = {m: name for m, (name, _) in zip(machines, self.cell.described(machines), strict=True)}
         jobs = self.cell.jobs_by_id(sorted({each.resident.job for each in planned.victims}))
         victims = {job_id: job.name for job_id, job in jobs.items()}
-        return PlannedJob(spec, planned, reason if work.remaining else "", names, victims, scores)
+        shortfall = self._shortfall(work, found) if work.remaining else None
+        return PlannedJob(
+            spec, planned, found.reason if work.remaining else "", called, victims, scores, shortfall=shortfall
+        )
+
+    def _shortfall(self, work: "Work", found: "Explanation") -> Shortfall:
+        return Shortfall(self.cell, work.job, work, self.snapshot, found)
 
     def withdraw(self, plan: PlannedJob, mark: int) -> bool:
         """Give back the room that the last plan claimed since `mark` of the snapshot; return False if it evicts.
@@ -188,7 +214,24 @@ def plan_jobs(
 ) -> tuple[list[PlannedJob], dict[str, Any]]:
     """Plan jobs as if they were submitted now; returns the plans, and all of them as plain values."""
     warned, planner = warnings(cell, specs), Planner(cell, scored=scored)
-    plans = [planner.plan(spec, order) for order, spec in enumerate(specs)]
+    plans = [planner.plan(spec, order).explain() for order, spec in enumerate(specs)]
     changes = any(plan.planned.claims for plan in plans)
     rows = [plan.as_json() for plan in plans]
     return plans, {"cell": cell.name, "changes": changes, "jobs": rows, "warnings": warned}
+
+
+def plan_more(cell: "Queries", job: "Job", more: "Mapping[int, int]") -> dict[str, Any]:
+    """Plan additional tasks of groups of a stored job, by group, as if they were submitted now."""
+    from omega.cellstate.model import JobSpec, TaskGroup
+    from omega.submission import new_id
+    from omega.versions import UPDATING
+
+    its = job.spec.get("groups") or [{}] * len(job.groups)
+    asked = [(job.groups[at], count, its[at]) for at, count in more.items() if count]
+    groups = tuple(TaskGroup(group.need, count, group.duration_ms, spec) for group, count, spec in asked)
+    if not groups:
+        return {}
+    fields = {name: value for name, value in job.spec.items() if name not in UPDATING}
+    spec = JobSpec(new_id(), job.name, job.kind, groups, job.precedence, spec=fields)
+    found: dict[str, Any] = plan_jobs(cell, [spec])[1]["jobs"][0]
+    return found

@@ -1,0 +1,101 @@
+"""What changes of jobs would do, and jobs as files, for `omega.Client`."""
+
+from typing import TYPE_CHECKING, Any
+
+from omega import changes, submission
+from omega.cellstate.errors import BadInput
+from omega.client.given_jobs import JobLike, given_jobs
+from omega.queries.job_fields import KindFields
+from omega.queries.job_state import ended
+from omega.queries.jobs import find_job
+
+if TYPE_CHECKING:
+    from omega.cellstate.model import JobSpec
+    from omega.cellstate.ports import JobStore
+    from omega.client.connections import Connections
+
+Document = dict[str, Any]
+
+
+class DryRuns:
+    """The methods of a client that return what a change of a job would do; nothing is changed."""
+
+    _connections: "Connections"
+
+    def job_file(self, job: str, *, version: int | None = None) -> Document:
+        """Return a version of a job (None: the present one) as the fields of a job file, and as ``text`` in YAML."""
+        from omega import yaml_core
+        from omega.jobfile.written import document
+        from omega.versions import earlier, find, present
+
+        with self._connections.cell() as cell:
+            record = find_job(cell, job)
+            found = present(record) if version is None else find(record, version)
+            fields = document(record, found, cell.dimensions)
+            numbers = [each.number for each in (*earlier(record), present(record))]
+            about = {"cell": cell.name, "job": record.id, "name": record.name, "modify_index": record.modified}
+            return about | {
+                "version": found.number,
+                "versions": numbers,
+                "file": fields,
+                "text": yaml_core.dump(fields),
+            }
+
+    def plan_release(self, job: str) -> Document:
+        """Return where the unplaced tasks of a job would be placed if it were released now, as `plan` does."""
+        with self._connections.cell() as cell:
+            return self._planned(cell, job, None, None)
+
+    def plan_resize(self, job: str, count: int, *, group: str | None = None) -> Document:
+        """Return where the additional tasks of a group of `count` tasks would be placed, as `plan` does."""
+        with self._connections.cell() as cell:
+            return self._planned(cell, job, group, count)
+
+    def plan_update(self, job: JobLike) -> Document:
+        """Return the fields that an update by `job` would change, and how many tasks it would replace."""
+        with self._connections.cell() as cell:
+            specs = given_jobs(cell, [job], fields := KindFields(cell)).specs
+            if len(specs) != 1:
+                raise BadInput(f"{len(specs)} jobs; update one at a time")
+            return _update(cell, submission.prepared(cell, specs, None, fields)[0])
+
+    def plan_revert(self, job: str, to: int | None = None) -> Document:
+        """Return the fields that `revert` would change, and how many tasks it would replace."""
+        from omega.versions import find
+
+        with self._connections.cell() as cell:
+            record = find_job(cell, job)
+            return _update(cell, find(record, to).spec(record))
+
+    @staticmethod
+    def _planned(cell: "JobStore", job: str, group: str | None, count: int | None) -> Document:
+        from omega.queries.plans import plan_more
+
+        record = find_job(cell, job)
+        if count is None:
+            more, before = {at: each.unplaced for at, each in enumerate(record.groups)}, None
+        else:
+            at = changes.group_of(record, group)
+            before = record.groups[at].total
+            more = {at: max(0, count - before)}
+        about = {"cell": cell.name, "id": record.id, "name": record.name, "modify_index": record.modified}
+        return about | {"before": before, "after": count, "plan": plan_more(cell, record, more)}
+
+
+def _update(cell: "JobStore", spec: "JobSpec") -> Document:
+    from omega.updating import job_update
+    from omega.versions import UPDATING, Version, differences, number_of, present
+
+    job = changes.to_update(cell, spec)
+    restarts = ended(job)
+    fields = dict(spec.spec)
+    replaced = spec.total if restarts else 0
+    if not restarts:
+        again = cell.updates().get(job.id, "").startswith("stalled")
+        wanted = job_update(job, spec, again=again)
+        replaced = wanted.replaced
+        fields = {name: value for name, value in wanted.spec.items() if name not in UPDATING}
+    after = Version(number_of(job) + 1, 0, "", fields, spec.groups)
+    changed = [each._asdict() for each in differences(present(job), after, cell.dimensions.names)]
+    about = {"cell": cell.name, "id": job.id, "name": job.name, "modify_index": job.modified}
+    return about | {"replaces": replaced, "restarts": restarts, "changes": changed}

@@ -1,0 +1,55 @@
+"""What changes of jobs would do: no dry run changes anything, and each says what the change then does."""
+
+from collections.abc import Callable
+
+import pytest
+
+from omega.cellstate.redis import RedisCell
+from omega.client.client import Client
+from omega.jobfile.reader import JobFile
+from tests.cli.conftest import eventually, join
+
+pytestmark = pytest.mark.server
+
+WEB = """
+name: web
+kind: service
+tasks: [{name: www, count: 2, resources: {cpu: 1}, command: [sleep, '60'], duration: 1h}]
+simulate: true
+"""
+
+
+def test_a_job_file_is_given_back_and_an_edited_one_is_planned_before_the_update(
+    client: Client, at_work: Callable[..., None]
+) -> None:
+    at_work(machines=3, members=["service/0"])
+    client.submit(JobFile("web.yaml", WEB))
+    eventually(lambda: client.status("web")["state"] == "running")
+    before = client.job_file("web")
+    assert (before["version"], before["file"]["tasks"][0]["command"]) == (1, ["sleep", "60"])
+    same = client.plan_update(JobFile("web.yaml", before["text"]))
+    assert (same["replaces"], same["changes"]) == (0, [])
+    edited = before["text"].replace("'60'", "'90'")
+    planned = client.plan_update(JobFile("web.yaml", edited))
+    change = {"field": "tasks.www.command", "before": ["sleep", "60"], "after": ["sleep", "90"]}
+    assert (planned["replaces"], planned["changes"]) == (2, [change])
+    assert client.job_file("web") == before
+    answer = client.update(JobFile("web.yaml", edited), check=planned["modify_index"])["jobs"][0]
+    assert answer["replaces"] == planned["replaces"]
+    assert client.job_file("web", version=1)["text"] == before["text"]
+    back = client.plan_revert("web")
+    assert [each["after"] for each in back["changes"]] == [["sleep", "60"]]
+
+
+def test_additional_tasks_are_planned_with_what_would_help(client: Client, cell: RedisCell) -> None:
+    join(cell, 2)
+    client.submit({"name": "a", "tasks": [{"count": 3, "resources": {"cpu": 2}}]}, hold=True)
+    planned = client.plan_resize("a", 9)
+    assert (planned["before"], planned["after"]) == (3, 9)
+    assert (planned["plan"]["placed"], planned["plan"]["unplaced"]) == (4, 2)
+    (help_,) = planned["plan"]["fits_after"]
+    assert (help_["machines"], help_["like"]) == (1, "m0")
+    assert planned["plan"]["groups"][0]["steps"][-1]["excludes"] == 2
+    assert client.plan_resize("a", 1)["plan"] == {}
+    assert client.plan_release("a")["plan"]["placed"] == 3
+    assert client.status("a")["counts"]["total"] == 3
