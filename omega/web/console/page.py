@@ -53,8 +53,8 @@ async def show(
         ready = loading is None or loading[0] >= loading[1]
         content = dict(read(mirror)) if ready and mirror.at_ms else {}
         frame = frame_of(request, view, cell, mirror, error)
-    html = render(view.template if content else "loading.html", frame, content | values)
-    answer = HTMLResponse(html, status)
+    page = render(view.template if content else "loading.html", frame, content | values)
+    answer = HTMLResponse(page.html, status)
     if MESSAGE in request.cookies:
         answer.delete_cookie(MESSAGE, path="/")
     return answer

@@ -4,8 +4,9 @@ Every value of a template is escaped; control, bidirectional and invisible chara
 JSON. The macros for pages are described at the top of ``templates/macros.html``.
 """
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
@@ -23,6 +24,7 @@ from omega.queries.event_text import clock
 from omega.web.access.visitors import Visitor
 from omega.web.console import charts
 
+_ROUNDED = re.compile(r"(<time[^>]*>)[^<]*")
 TEMPLATES = Path(__file__).parent.parent / "templates"
 
 
@@ -53,10 +55,54 @@ class Frame:
     """``done``, ``note`` or ``error``, and the text of the message above the page."""
 
 
-def render(template: str, frame: Frame, values: Mapping[str, Any]) -> str:
-    """Return the HTML of a page. Its template gets `values`, `frame`, `link` (of this cell) and `now_ms`."""
-    made = environment().get_template(template)
-    return made.render(values, frame=frame, link=link_of(frame.cell), now_ms=frame.now_ms)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The HTML within a part, and a hash of it in which ages do not count: browsers update these by themselves."""
+
+    hash: str
+    html: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A page: the whole document, and its parts by name."""
+
+    html: str
+    parts: Mapping[str, Part]
+
+
+@dataclass(slots=True)
+class Parts:
+    """Collects the parts of a page while it is rendered."""
+
+    found: dict[str, Part] = field(default_factory=dict)
+
+    def __call__(self, name: str, topics: str = "", *, title: str = "", kind: str = "", caller: Any) -> Markup:
+        """Return a section whose content browsers replace when one of its topics changes (``jobs cell``)."""
+        html = str(caller()).strip()
+        known = self.found[name] = Part(fingerprint(html), html)
+        head = f'<h2 id="{name}-title">{escape(title)}</h2>' if title else ""
+        label = f' aria-labelledby="{name}-title"' if title else ""
+        return Markup(  # noqa: S704 - its pieces are escaped
+            f'<section class="part {kind}" id="{name}"{label}>{head}<div data-part="{name}" data-topics="{topics}"'
+            f' data-hash="{known.hash}">{html}</div></section>'
+        )
+
+
+def fingerprint(html: str) -> str:
+    """Return a short hash of HTML; the texts of ``<time>`` elements do not count."""
+    return blake2b(_ROUNDED.sub(r"\1", html).encode("utf-8", "replace"), digest_size=6).hexdigest()
+
+
+def render(template: str, frame: Frame, values: Mapping[str, Any]) -> Rendered:
+    """Render a page. Its template gets `values`, `frame`, `parts`, `link` (of this cell) and `now_ms`."""
+    parts = Parts()
+    html = (
+        environment()
+        .get_template(template)
+        .render(values, frame=frame, parts=parts, link=link_of(frame.cell), now_ms=frame.now_ms)
+    )
+    return Rendered(html, parts.found)
 
 
 def link_of(cell: str) -> Callable[..., str]:

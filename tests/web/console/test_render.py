@@ -35,7 +35,9 @@ class _Tags(HTMLParser):
 
 
 def test_hostile_texts_are_shown_as_text_everywhere_in_the_frame() -> None:
-    html = render.render("loading.html", _frame(unavailable=HOSTILE, message=("error", HOSTILE), command=HOSTILE), {})
+    html = render.render(
+        "loading.html", _frame(unavailable=HOSTILE, message=("error", HOSTILE), command=HOSTILE), {}
+    ).html
     found = _Tags()
     found.feed(html)
     assert found.tags.count("script") == 1  # our own
@@ -96,3 +98,16 @@ def test_lines_are_interrupted_where_nothing_is_known_and_thinned() -> None:
     assert "a&lt;b <b>50 %</b>" in html
     assert charts.thinned([1.0, 3.0, None, None, 5.0, None], 3) == [2.0, None, 5.0]
     assert [charts.nice(each) for each in (0, 0.003, 0.3, 1, 7, 1234)] == [1, 0.005, 0.5, 1, 10, 2000]
+
+
+def test_parts_have_a_hash_in_which_ages_do_not_count() -> None:
+    parts = render.Parts()
+    source = '{% call parts("queue", "jobs", title="Queue", kind="wide") %}{{ 4000|ago }} {{ x }}{% endcall %}'
+    template = environment().from_string(source)
+    pages = [template.render(parts=parts, now_ms=now_ms, x=x) for now_ms, x in ((5_000, 1), (9_000, 1), (9_000, 2))]
+    hashes = [page.partition('data-hash="')[2].partition('"')[0] for page in pages]
+    assert hashes[0] == hashes[1] != hashes[2] == parts.found["queue"].hash
+    assert pages[1].startswith(
+        '<section class="part wide" id="queue" aria-labelledby="queue-title"><h2 id="queue-title">Queue'
+    )
+    assert parts.found["queue"].html in pages[2]
