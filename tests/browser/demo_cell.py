@@ -225,7 +225,7 @@ def _report(demo: DemoCell) -> None:
     now = time.time()
     reasons = {"impossible": "CONSTRAINT", "too-large": "TOO_LARGE", "starved": "RESOURCES", "racer": "CONFLICTS"}
     at_ms = int(now * 1000)
-    for number, (member, membership) in enumerate(demo.members.items()):
+    for number, membership in enumerate(demo.members.values()):
         figures = Figures(since=now - 600)
         figures = replace(
             figures,
