@@ -132,6 +132,10 @@ class Attributes:
         """Return a machine's name, empty if it was not read."""
         return self._names[machine] if machine < self.size else ""
 
+    def described(self, machine: int) -> Described:
+        """Return the name of a machine and its attributes, empty if they were not read."""
+        return self.name(machine), tuple(self._profiles[int(self._profile[machine])].items())
+
     def named(self, name: str) -> Sequence[int]:
         """Return the machines with a name; one that was removed may keep the name of its successor."""
         return self.keep(("by name",), self._by_name).get(name, ())

@@ -1,0 +1,257 @@
+"""The mirror of a cell: one reader brings it up to date, any number of pages and streams look at it."""
+
+from collections.abc import Mapping, Sequence
+from threading import RLock
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from omega.cellstate.errors import OmegaError, Refused
+from omega.cellstate.model import Job, MachineState
+from omega.queries import cells, machines as machines_module, pool_shares, schedulers
+from omega.queries.delays import delay_json
+from omega.queries.event_list import Filter
+from omega.queries.job_state import counts, own_groups, state
+from omega.queries.jobs import user_source
+from omega.queries.mirror.event_documents import event_document
+from omega.queries.mirror.held_cell import HeldCell
+from omega.queries.mirror.index import Index
+from omega.queries.mirror.job_table import ABSENT, JobFilter
+from omega.queries.mirror.machine_columns import MachineColumns, machine_columns
+from omega.queries.mirror.reader import Reader
+from omega.queries.recent import recently
+
+if TYPE_CHECKING:
+    from omega.cellstate.ports import Queries
+    from omega.queries.overview import Overview
+
+Document = dict[str, Any]
+
+
+class CellMirror:
+    """One cell in memory. `read` is called by one thread; documents are taken by any, with `lock` held."""
+
+    def __init__(self, cell: "Queries", store: str) -> None:
+        """Mirror `cell`; `store` is the printed name of its store."""
+        self.cell, self.store, self.lock = cell, store, RLock()
+        self.held = HeldCell(cell)
+        self._as_cell = cast("Queries", self.held)
+        self._reader = Reader(cell, self.held, self.lock)
+        self.at_ms = self.since_ms = 0
+        self.unavailable = ""
+
+    def read(self, now_ms: int) -> None:
+        """Bring the mirror up to date. Raises StoreError, and Refused when the cell does not exist."""
+        try:
+            self._reader.read(now_ms)
+        except OmegaError as error:
+            self.unavailable = str(error)
+            raise
+        with self.lock:
+            self.unavailable, self.at_ms = "", now_ms
+            self.since_ms = self.since_ms or now_ms
+
+    @property
+    def index(self) -> Index:
+        """The index of the last reading."""
+        return self._reader.index
+
+    @property
+    def loading(self) -> tuple[int, int]:
+        """How many records the first reading has read, of how many; equal when it is done."""
+        return self._reader.loading
+
+    def has(self, index: Index) -> bool:
+        """Return whether an index is of the history that the cell has: no failover took its version back.
+
+        An index whose tag no reading of this mirror published is not known.
+        """
+        known = self._reader.tags.get(index.tag)
+        return known is not None and index.version <= known.version
+
+    def topic_index(self, topic: str) -> Index:
+        """Return the index of the last change of a topic: ``cell jobs machines schedulers pools events job:ID``."""
+        if topic.startswith("job:"):
+            return self.index._replace(version=self.job_index(topic[4:]), beat=0)
+        return self._reader.topics[topic]
+
+    # The cell
+
+    def cell_status(self) -> Document:
+        """Return the document of ``omega cell status``."""
+        kinds = self.held.kinds()
+        summary = cells.describe(self._as_cell, kinds, recently(self._as_cell, self.at_ms))
+        return {"cell": self.held.name, "store": self.store} | summary | cells.writes_json(self._as_cell)
+
+    def schedulers(self, *, everybody: bool = False) -> Document:
+        """Return the document of ``omega scheduler list``."""
+        listed = schedulers.describe(self._as_cell, everybody)
+        return {"cell": self.held.name, "schedulers": listed, **cells.writes_json(self._as_cell)}
+
+    def limits(self) -> Document:
+        """Return the document of ``omega cell limits``."""
+        kinds = self.held.kinds()
+        limits = {kind: cells.limits_json(self.held.dimensions, use) for kind, use in kinds.items()}
+        return {"cell": self.held.name, "limits": limits}
+
+    def pools(self) -> Document:
+        """Return the document of ``omega pool list``."""
+        return pool_shares.pools_json(self._as_cell)
+
+    def reasons(self) -> Mapping[str, Mapping[str, int]]:
+        """Return how many jobs with unplaced tasks, and how many of these tasks, have each reason."""
+        return self._reader.reasons.counts()
+
+    def room(self) -> Document:
+        """Return what is free on machines that are up, together and on the machine that has most of it."""
+        size, names = len(self.held.dimensions), self.held.dimensions.names
+        rows = self.held.snapshot.rows
+        up = rows[:, rows[2] == MachineState.UP]
+        free = np.clip(up[4 : 4 + size] - up[4 + size :], 0, None)
+        total, largest = {}, {}
+        if free.shape[1]:
+            total = {name: int(free[d].sum()) for d, name in enumerate(names)}
+            shares = free / np.maximum(up[4 : 4 + size].max(axis=1, keepdims=True), 1)
+            best = int(np.argmax(shares.min(axis=0)))
+            largest = {name: int(free[d, best]) for d, name in enumerate(names)}
+        return {"free": total or dict.fromkeys(names, 0), "largest_task": largest or dict.fromkeys(names, 0)}
+
+    # Jobs
+
+    def jobs(
+        self, wanted: JobFilter = JobFilter(), *, sort: str = "", limit: int | None = None, cursor: str | None = None
+    ) -> Document:  # fmt: skip
+        """Return a page of jobs.
+
+        Without `sort` it is the document of ``omega job list``: the `limit` newest, in order of submission; its
+        ``next`` is the number of a submission. With `sort`, a name of `SORTS`, descending after ``-``: the first
+        ones in that order, ``total`` counts all that pass, and ``next`` is a text.
+        """
+        table, reasons = self.held.table, self._reader.reasons
+        rows = table.matching(wanted, self._rows_of_reason)
+        column = table.column("order")[rows]
+        rows = rows[np.argsort(-column, kind="stable")]
+        total: int | None = len(rows)
+        older = rows if cursor is None else rows[table.column("order")[rows] < int(cursor)]
+        shown = older if limit is None else older[:limit]
+        following = int(table.column("order")[shown[-1]]) if len(shown) < len(older) else None
+        del reasons, sort
+        listed = [self._job_json(row) for row in reversed(shown.tolist())]
+        return {"cell": self.held.name, "total": total, "next": following, "jobs": listed}
+
+    def _rows_of_reason(self, reason: str) -> Sequence[int]:
+        shapes = self.held.table.column("shape")
+        rows = np.flatnonzero(np.isin(shapes, self._reader.reasons.shapes_of(reason)))
+        found: list[int] = rows[self.held.table.column("state")[rows] != ABSENT].tolist()
+        return found
+
+    def _job_json(self, row: int) -> Document:
+        job, reasons = self.held.table.job(row), self._reader.reasons
+        reason = reasons.of(job, self.held.table.value("shape", row)) or None
+        return {
+            "id": job.id,
+            "name": job.name,
+            "kind": job.kind,
+            "precedence": job.precedence,
+            "gang": job.gang.name.lower(),
+            "gang_min": job.gang_min or None,
+            "state": state(job),
+            "reason": reason,
+            "delay": delay_json(reasons.room.delay(job), self.at_ms) if reason == "LOCALITY" else None,
+            "user": job.spec.get("user"),
+            "user_source": user_source(job),
+            "modify_index": job.modified,
+            "held": job.held,
+            "gate": job.gate or None,
+            "after": [wait._asdict() for wait in job.after],
+            "submitted_ms": job.submitted_ms,
+            "submitted_by": job.submitter or None,
+            "age_seconds": max(0, self.at_ms - job.submitted_ms) / 1000,
+            "counts": counts(own_groups(job)),
+        }
+
+    def job_row(self, job_id: str) -> Document | None:
+        """Return the row of a job in `jobs`; None when it is not kept."""
+        row = self.held.table.row(job_id)
+        return None if row is None else self._job_json(row)
+
+    def job_index(self, job_id: str) -> int:
+        """Return the version of the last change of a job, 0 for one that is not kept."""
+        row = self.held.table.row(job_id)
+        return 0 if row is None else self.held.table.value("changed", row)
+
+    def find_job(self, asked: str) -> Job:
+        """Return a job by its id, its name (of several the newest) or the beginning of its id, without its runs.
+
+        Raises Refused as `omega.queries.jobs.find_job`.
+        """
+        table = self.held.table
+        row = table.find(asked)
+        if row is None:
+            raise Refused(f"job {asked!r}: not in cell {self.held.name}; see omega job list")
+        return table.job(row)
+
+    # Machines
+
+    def machines(
+        self, *, state: str | None = None, limit: int | None = None, after: int | None = None,
+        attributes: Mapping[str, str] | None = None,
+    ) -> Document:  # fmt: skip
+        """Return the document of ``omega machine list``, of machines in a state and with some attributes."""
+        snapshot, size = self.held.snapshot, len(self.held.dimensions)
+        mask = snapshot.rows[2] != MachineState.GONE
+        if state == "over":
+            mask &= (snapshot.allocated > snapshot.capacity).any(axis=0)
+        elif state is not None:
+            mask &= snapshot.rows[2] == MachineState[state.upper()]
+        for name, value in (attributes or {}).items():
+            values = snapshot.attributes.values(name)
+            mask &= snapshot.attributes.codes(name) == (values.index(value) if value in values[1:] else -1)
+        del size
+        found = np.flatnonzero(mask)
+        later = found if after is None else found[found > after]
+        shown = later[:limit].tolist()
+        following = shown[-1] if shown and len(shown) < len(later) else None
+        tasks = self._reader.counts
+        rows = [
+            machines_module.machine_json(self.held.dimensions, each, int(tasks[each.index]))
+            for each in self.held.machines_at(shown)
+        ]
+        return {"cell": self.held.name, "total": len(found), "next": following, "machines": rows}
+
+    def machine_columns(self, attributes: Sequence[str] = ()) -> MachineColumns:
+        """Return all machines in columns, with some attributes."""
+        return machine_columns(self.held, self._reader.counts, attributes)
+
+    def attribute_names(self) -> Sequence[str]:
+        """Return the attributes that machines have, ``machine`` for their names included."""
+        return self.held.snapshot.attributes.names()
+
+    # Events
+
+    def events(
+        self, after: Index | None = None, *, kinds: Sequence[str] = (), job: str | None = None, limit: int = 50,
+        before: int | None = None,
+    ) -> Document:  # fmt: skip
+        """Return the document of ``omega events``, from the newest entries of the log.
+
+        The first events after an index, or without one the last ones (before a version). ``reset``: the index is of a
+        history that the store lost, or not known, and the last events follow; ``gap``: versions that are missing.
+        """
+        return event_document(self.held, after, Filter(frozenset(kinds), job), limit, before, known=after is None or self.has(after))
+
+    def history(self) -> Document:
+        """Return the last hour: rates of each scheduler, use of each resource, tasks placed per second."""
+        return {"since_ms": self.since_ms, "schedulers": {}, "resources": {}, "placed": []}
+
+    def conflicts(self) -> Document:
+        """Return which schedulers lost claims to which others."""
+        return {"inferred": True, "gaps": [], "rows": []}
+
+    def pool_flow(self) -> Document:
+        """Return the evictions between pools."""
+        return {"gaps": [], "rows": []}
+
+    def overview(self, now_ms: int) -> "Overview":
+        """Return the cell as ``omega top`` shows it."""
+        raise NotImplementedError

@@ -1,0 +1,197 @@
+"""Reads of a cell that a mirror answers from memory, so that documents of the mirror are made as those of commands."""
+
+from collections.abc import Container, Mapping, Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from omega.cellstate.array_snapshot import ArraySnapshot
+from omega.cellstate.cuts import NO_CUTS, Cuts
+from omega.cellstate.model import Described, Job, JobState, Machine, MachineState
+from omega.cellstate.pools import Epoch, Pools
+from omega.cellstate.replies import EpochMark, Fact, KindUse, Reply
+from omega.cellstate.transaction import Position
+from omega.queries.mirror.event_ring import EventRing
+from omega.queries.mirror.job_table import JobTable
+
+if TYPE_CHECKING:
+    from omega.cellstate.job_demands import JobDemand
+    from omega.cellstate.lanes import Lane
+    from omega.cellstate.pools.records import PoolUse
+    from omega.cellstate.ports import Queries
+    from omega.cellstate.sums import CellSums
+
+Members = dict[str, tuple[int, bool, dict[str, Any]]]
+
+
+class HeldCell:
+    """What a mirror holds of a cell, with the reads of `Queries` that documents need; others are missing on purpose.
+
+    The reader replaces the attributes; it never changes a value that it gave out, but for the tables.
+    """
+
+    def __init__(self, cell: "Queries") -> None:
+        self.name, self.dimensions, self.url = cell.name, cell.dimensions, cell.url
+        self.durability, self.unchecked = cell.durability, cell.unchecked
+        self.snapshot = ArraySnapshot(len(cell.dimensions))
+        self.table, self.ring = JobTable(), EventRing()
+        self.held_sums: CellSums | None = None
+        self.held_counters: Mapping[str, int] = {}
+        self.held_members: Members = {}
+        self.held_figures: Mapping[str, dict[str, Any]] = {}
+        self.held_kinds: Mapping[str, KindUse] = {}
+        self.held_cuts: Cuts = NO_CUTS
+        self.held_pools, self.held_epoch = Pools(), None
+        self.held_pool_use: Mapping[str, PoolUse] = {}
+        self.held_lanes: Mapping[int, tuple[int, Lane]] = {}
+        self.held_depths: Mapping[str, int] = {}
+        self.mark: EpochMark | None = None
+        self.refuses = ""
+        self.log_first = 1
+        self.placed: Mapping[str, Mapping[int, int]] = {}
+        """Tasks by machine of pending jobs whose reason depends on it."""
+        self.others: Mapping[str, Job] = {}
+        """Jobs with their runs, by the name under which a pending job asks for them."""
+
+    held_epoch: Epoch | None
+
+    # Figures
+
+    def sums(self) -> "CellSums":
+        """Return the sums as read last."""
+        assert self.held_sums is not None, "the mirror was never read"  # noqa: S101 - callers wait for the first reading
+        return self.held_sums
+
+    def counters(self) -> Mapping[str, int]:
+        """Return the counters of the cell."""
+        return self.held_counters
+
+    def members(self) -> Members:
+        """Return the schedulers."""
+        return self.held_members
+
+    def figures(self) -> Mapping[str, dict[str, Any]]:
+        """Return the figures of all schedulers."""
+        return self.held_figures
+
+    def kinds(self) -> Mapping[str, KindUse]:
+        """Return limits and use."""
+        return self.held_kinds
+
+    def limited_kinds(self) -> Mapping[str, KindUse]:
+        """Return limits and use; also of kinds without limits, which limit nothing."""
+        return self.held_kinds
+
+    def cuts(self) -> Cuts:
+        """Return the reports of what the store lost."""
+        return self.held_cuts
+
+    def pools(self) -> Pools:
+        """Return the pools."""
+        return self.held_pools
+
+    def epoch(self) -> Epoch | None:
+        """Return the published epoch."""
+        return self.held_epoch
+
+    def pool_use(self) -> "Mapping[str, PoolUse]":
+        """Return the use of pools that carry limits."""
+        return self.held_pool_use
+
+    def refuses_writes(self) -> str:
+        """Return why the store refuses writes."""
+        return self.refuses
+
+    def queue_depths(self) -> Mapping[str, int]:
+        """Return how many jobs of each kind are pending."""
+        return self.held_depths
+
+    def lanes(self, numbers: Sequence[int] | None = None) -> "Mapping[int, tuple[int, Lane]]":
+        """Return serials and names of lanes."""
+        held = self.held_lanes
+        return held if numbers is None else {number: held[number] for number in numbers if number in held}
+
+    # Machines
+
+    def sync(self, _: Position) -> Reply:
+        """Return all machines, as `working_copy` reads them."""
+        import numpy as np
+
+        return Reply(self.snapshot.position, True, np.ascontiguousarray(self.snapshot.rows.T))
+
+    def machine_count(self) -> int:
+        """Return how many machines ever joined."""
+        return self.snapshot.size
+
+    def described(self, indices: Sequence[int]) -> list[Described]:
+        """Return names and attributes."""
+        attributes = self.snapshot.attributes
+        return [attributes.described(index) for index in indices]
+
+    def machines_at(self, indices: Sequence[int]) -> list[Machine]:
+        """Return machines by their indices, without those that are gone."""
+        size, snapshot = len(self.dimensions), self.snapshot
+        there = [index for index in indices if 0 <= index < snapshot.size]
+        found = []
+        for row in snapshot.rows[:, there].T.tolist():
+            index, number, state, executor, *amounts = row
+            if state != MachineState.GONE:
+                name, attributes = snapshot.attributes.described(index)
+                found.append(
+                    Machine(
+                        index, name, number, MachineState(state), executor, tuple(amounts[:size]),
+                        tuple(amounts[size:]), dict(attributes),
+                    )
+                )  # fmt: skip
+        return found
+
+    # Jobs
+
+    def jobs_by_id(self, ids: Sequence[str]) -> dict[str, Job]:
+        """Return jobs, without runs."""
+        return {job_id: job for job_id in ids if (job := self.table.get(job_id)) is not None}
+
+    def job(self, job_id: str) -> Job | None:
+        """Return a job, without runs."""
+        return self.table.get(job_id)
+
+    def specs(self, ids: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """Return the kept part of specifications."""
+        return {job_id: {} if (job := self.table.get(job_id)) is None else job.spec for job_id in ids}
+
+    def tasks_by_machine(self, job_id: str) -> Mapping[int, int]:
+        """Return how many tasks of a job run on each machine, as far as reasons need it."""
+        return self.placed.get(job_id, {})
+
+    def demands(self, _: Position) -> "tuple[Reply, list[JobDemand]]":
+        """Return what all live jobs hold and want, and all machines."""
+        found = (_demand(job) for job in self.table.jobs())
+        return self.sync(Position()), sorted((each for each in found if each is not None), key=lambda each: each.order)
+
+    # The log
+
+    def changed_records(self, since: int, most: int) -> Any:
+        """Return the extent of the log; records cannot be asked for."""
+        assert not since, "only the extent is held"  # noqa: S101 - a caller of another kind is a defect
+        assert not most, "only the extent is held"  # noqa: S101
+        newest = self.snapshot.position.version
+        return SimpleNamespace(first=max(self.log_first, self.ring.first or newest + 1), version=newest)
+
+    def facts(self, since: int = 0, most: int = 1000, kinds: Container[str] | None = None) -> list[Fact]:
+        """Return the facts of the newest entries of the log."""
+        return self.ring.facts(since, most, kinds)
+
+
+def _demand(job: Job) -> "JobDemand | None":
+    """Return the use and demand of a live job, as `read_demand` does of a record."""
+    from omega.cellstate.job_demands import JobDemand
+    from omega.cellstate.lanes import lane_of
+
+    waits = job.state is not JobState.ACTIVE
+    groups = tuple((group.need, 0 if group.copies else group.unplaced, group.placed) for group in job.groups)
+    if not any(placed or (unplaced and not waits) for _, unplaced, placed in groups):
+        return None
+    optional = tuple(at for at, group in enumerate(job.groups) if group.optional)
+    return JobDemand(
+        job.id, lane_of(job.kind, job.precedence, job.spec), job.order, gang=job.gang > 0 and not job.gang_min,
+        waits=waits, groups=groups, commands=job.commands, spec=job.spec, optional=optional, least=job.gang_min,
+    )  # fmt: skip

@@ -1,0 +1,198 @@
+"""All jobs of a cell in columns, and a row of bytes for each (packed_jobs.py)."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from omega.cellstate.model import Job
+from omega.queries.job_state import STATES, own_groups, state
+from omega.queries.mirror.packed_jobs import pack, unpack
+
+NUMBERS = ("order", "modified", "changed", "submitted", "precedence", "tasks", "waiting", "placed")
+CODES = ("state", "kind", "user", "pool", "shape")
+ABSENT = -1
+_STATE_CODES = {word: code for code, word in enumerate(STATES)}
+_STATE_WORDS = tuple(STATES)
+LEAST = 256
+"""Rows of an empty table."""
+
+
+class Codes:
+    """Small numbers for texts that many jobs have in common."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._codes: dict[str, int] = {}
+
+    def of(self, text: str) -> int:
+        """Return the number of a text, a new one for a new text."""
+        code = self._codes.get(text)
+        if code is None:
+            code = self._codes[text] = len(self.texts)
+            self.texts.append(text)
+        return code
+
+    def known(self, text: str) -> int:
+        """Return the number of a text, `ABSENT` for one that no job has."""
+        return self._codes.get(text, ABSENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobFilter:
+    """Which jobs a list has; empty: any. `name` is a part of the name or the beginning of the id."""
+
+    state: str = ""
+    kind: str = ""
+    user: str = ""
+    pool: str = ""
+    name: str = ""
+    reason: str = ""
+
+
+class JobTable:
+    """The jobs by id; a removed job leaves a row that is used again."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._columns: dict[str, NDArray[Any]] = {}
+        self._grow(LEAST)
+        self._rows: list[bytes] = []
+        self._ids: dict[str, int] = {}
+        self.names: list[str] = []
+        self.row_ids: list[str] = []
+        self._spare: list[int] = []
+        self.kinds, self.users, self.pools = Codes(), Codes(), Codes()
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, job_id: object) -> bool:
+        return job_id in self._ids
+
+    def _grow(self, size: int) -> None:
+        for name in (*NUMBERS, *CODES):
+            wide = np.zeros(size, dtype=np.int64 if name in NUMBERS else np.int32)
+            if name == "state":
+                wide[:] = ABSENT
+            if self._size:
+                wide[: self._size] = self._columns[name]
+            self._columns[name] = wide
+        self._size = size
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column of all rows in use and spare; the state of a spare one is `ABSENT`."""
+        return self._columns[name][: len(self._rows)]
+
+    # Changes
+
+    def put(self, job: Job, version: int, shape: int) -> int:
+        """Add a job or replace it, changed in a version; return its row."""
+        row = self._ids.get(job.id)
+        if row is None:
+            row = self._new_row(job.id)
+        self._rows[row] = pack(job)
+        self.names[row] = job.name if job.name != job.id else job.id
+        spec, groups = job.spec, own_groups(job)
+        user, pool = spec.get("user"), spec.get("pool")
+        values = (
+            job.order, job.modified, version, job.submitted_ms, job.precedence,
+            sum(group.total for group in groups), sum(group.unplaced for group in groups),
+            sum(group.placed for group in groups), _STATE_CODES[state(job)], self.kinds.of(job.kind),
+            self.users.of(user if isinstance(user, str) else ""), self.pools.of(pool if isinstance(pool, str) else ""),
+            shape,
+        )  # fmt: skip
+        for name, value in zip((*NUMBERS, *CODES), values, strict=True):
+            self._columns[name][row] = value
+        return row
+
+    def _new_row(self, job_id: str) -> int:
+        if self._spare:
+            row = self._spare.pop()
+        else:
+            row = len(self._rows)
+            if row >= self._size:
+                self._grow(self._size + self._size // 2)
+            self._rows.append(b"")
+            self.names.append("")
+            self.row_ids.append("")
+        self._ids[job_id], self.row_ids[row] = row, job_id
+        return row
+
+    def drop(self, job_id: str) -> None:
+        """Remove a job, if it is there."""
+        row = self._ids.pop(job_id, None)
+        if row is not None:
+            self._rows[row], self.names[row], self.row_ids[row] = b"", "", ""
+            self._columns["state"][row] = ABSENT
+            self._spare.append(row)
+
+    # Reads
+
+    def row(self, job_id: str) -> int | None:
+        """Return the row of a job."""
+        return self._ids.get(job_id)
+
+    def job(self, row: int) -> Job:
+        """Return the job of a row."""
+        return unpack(self._rows[row])
+
+    def get(self, job_id: str) -> Job | None:
+        """Return a job by its id."""
+        row = self._ids.get(job_id)
+        return None if row is None else unpack(self._rows[row])
+
+    def find(self, asked: str) -> int | None:
+        """Return the row of a job by its id, or by its name, of several the newest; None without one."""
+        row = self._ids.get(asked)
+        if row is None and asked in self.names:
+            named = [row for row, name in enumerate(self.names) if name == asked]
+            row = max(named, key=lambda each: int(self._columns["order"][each]))
+        return row
+
+    def value(self, name: str, row: int) -> int:
+        """Return a number of a row."""
+        return int(self._columns[name][row])
+
+    def ids(self) -> Iterable[str]:
+        """Return the ids of all jobs, in no order."""
+        return self._ids.keys()
+
+    def jobs(self) -> Iterator[Job]:
+        """Yield all jobs, in no order."""
+        return (unpack(self._rows[row]) for row in self._ids.values())
+
+    def ended_first(self) -> Iterator[str]:
+        """Yield the ids of the jobs that ended, those that changed last last."""
+        rows = np.flatnonzero(self.column("state") >= _STATE_CODES["finished"])
+        order = np.argsort(self.column("changed")[rows], kind="stable")
+        return (self.row_ids[row] for row in rows[order].tolist())
+
+    def matching(self, wanted: JobFilter, reasons: Callable[[str], Sequence[int]]) -> NDArray[np.intp]:
+        """Return the rows of the jobs that pass a filter; `reasons` gives the rows with a reason."""
+        states = self.column("state")
+        mask = states != ABSENT if not wanted.state else states == _STATE_CODES.get(wanted.state, ABSENT - 1)
+        for text, codes, name in (
+            (wanted.kind, self.kinds, "kind"), (wanted.user, self.users, "user"), (wanted.pool, self.pools, "pool"),
+        ):  # fmt: skip
+            if text:
+                code = codes.known(text)
+                mask = mask & (self.column(name) == code) if code != ABSENT else np.zeros_like(mask)
+        if wanted.reason:
+            chosen = np.zeros_like(mask)
+            chosen[list(reasons(wanted.reason))] = True
+            mask = mask & chosen
+        rows = np.flatnonzero(mask)
+        if wanted.name:
+            part = wanted.name
+            ids = {row for job_id, row in self._ids.items() if job_id.startswith(part)}
+            rows = np.array([row for row in rows.tolist() if part in self.names[row] or row in ids], dtype=np.intp)
+        return rows
+
+    def state_counts(self) -> dict[str, int]:
+        """Return the number of stored jobs in each state."""
+        states = self.column("state")
+        counts = np.bincount(states[states != ABSENT], minlength=len(_STATE_WORDS)).tolist()
+        return dict(zip(_STATE_WORDS, counts, strict=True))
