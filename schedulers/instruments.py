@@ -349,6 +349,7 @@ class Figures(Instrument):
             "busyness": min(self.busy_seconds / lasted, 1.0), "busy_seconds": self.busy_seconds,
             "seconds": lasted, "queued": queued, "blocked": blocked,
             "last_cycle": took if last else None, "last_cycle_ago": max(0.0, now - last) if last else None,
+            "think_seconds": self.think.total,
             "mean_seconds": {name: getattr(self, name).mean() for name in ("dequeue", "sync", "think", "submit")},
             "rejecting_machines": [
                 [machine, self.rejections[machine], self.in_a_row.get(machine, 0)] for machine in worst[:MOST_REJECTING]

@@ -40,6 +40,8 @@ READS = {
     ("omega/queries/machines.py", "find_machines", "indices_of_prefix"): "text that is neither a name nor an index",
     ("omega/queries/machines.py", "page", "rows_of"): "a filter by state, or a list without a limit",
     ("omega/queries/machines.py", "rows_of", "sync"): "see its callers",
+    ("omega/queries/mirror/reader.py", "_load_jobs", "job_page"): "a page by the index; each job is read once",
+    ("omega/queries/mirror/reader.py", "read", "sync"): FIRST,
     ("omega/queries/monitor.py", "_follow", "sync"): FIRST,
     ("omega/queries/plans.py", "__init__", "working_copy"): FREE,
     ("omega/queries/pool_shares.py", "_now", "demands"): POOLS,

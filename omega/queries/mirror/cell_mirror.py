@@ -13,10 +13,12 @@ from omega.queries.delays import delay_json
 from omega.queries.event_list import Filter
 from omega.queries.job_state import counts, own_groups, state
 from omega.queries.jobs import user_source
+from omega.queries.mirror import job_pages
 from omega.queries.mirror.event_documents import event_document
 from omega.queries.mirror.held_cell import HeldCell
 from omega.queries.mirror.index import Index
-from omega.queries.mirror.job_table import ABSENT, JobFilter
+from omega.queries.mirror.job_table import ABSENT, ALL_JOBS, JobFilter
+from omega.queries.mirror.last_hour import HOUR_MS
 from omega.queries.mirror.machine_columns import MachineColumns, machine_columns
 from omega.queries.mirror.reader import Reader
 from omega.queries.recent import recently
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from omega.queries.overview import Overview
 
 Document = dict[str, Any]
+MOST_ROWS = 50
+"""Rows of a sorted page of jobs whose number is not given."""
 
 
 class CellMirror:
@@ -119,7 +123,7 @@ class CellMirror:
     # Jobs
 
     def jobs(
-        self, wanted: JobFilter = JobFilter(), *, sort: str = "", limit: int | None = None, cursor: str | None = None
+        self, wanted: JobFilter = ALL_JOBS, *, sort: str = "", limit: int | None = None, cursor: str | None = None
     ) -> Document:  # fmt: skip
         """Return a page of jobs.
 
@@ -127,17 +131,16 @@ class CellMirror:
         ``next`` is the number of a submission. With `sort`, a name of `SORTS`, descending after ``-``: the first
         ones in that order, ``total`` counts all that pass, and ``next`` is a text.
         """
-        table, reasons = self.held.table, self._reader.reasons
+        table, name = self.held.table, self.held.name
         rows = table.matching(wanted, self._rows_of_reason)
-        column = table.column("order")[rows]
-        rows = rows[np.argsort(-column, kind="stable")]
-        total: int | None = len(rows)
-        older = rows if cursor is None else rows[table.column("order")[rows] < int(cursor)]
-        shown = older if limit is None else older[:limit]
-        following = int(table.column("order")[shown[-1]]) if len(shown) < len(older) else None
-        del reasons, sort
-        listed = [self._job_json(row) for row in reversed(shown.tolist())]
-        return {"cell": self.held.name, "total": total, "next": following, "jobs": listed}
+        if sort:
+            page = job_pages.page(table, rows, sort, limit or MOST_ROWS, cursor)
+            listed = [self._job_json(row) for row in page.rows]
+            return {"cell": name, "total": page.total, "next": page.following, "jobs": listed}
+        before = None if cursor is None else job_pages.submission(cursor)
+        shown, left = job_pages.newest(table, rows, limit, before)
+        total, following = job_pages.ends(table, wanted, shown, (len(rows), left), limit, before)
+        return {"cell": name, "total": total, "next": following, "jobs": [self._job_json(row) for row in shown]}
 
     def _rows_of_reason(self, reason: str) -> Sequence[int]:
         shapes = self.held.table.column("shape")
@@ -238,19 +241,31 @@ class CellMirror:
         The first events after an index, or without one the last ones (before a version). ``reset``: the index is of a
         history that the store lost, or not known, and the last events follow; ``gap``: versions that are missing.
         """
-        return event_document(self.held, after, Filter(frozenset(kinds), job), limit, before, known=after is None or self.has(after))
+        return event_document(
+            self.held, after, Filter(frozenset(kinds), job), limit, before, known=after is None or self.has(after)
+        )
 
     def history(self) -> Document:
         """Return the last hour: rates of each scheduler, use of each resource, tasks placed per second."""
-        return {"since_ms": self.since_ms, "schedulers": {}, "resources": {}, "placed": []}
+        return {"cell": self.held.name, "since_ms": self.since_ms, **self._reader.hour.as_json(self.at_ms)}
 
     def conflicts(self) -> Document:
         """Return which schedulers lost claims to which others."""
-        return {"inferred": True, "gaps": [], "rows": []}
+        names = self.held.snapshot.attributes.name
+        return self._contested() | {"inferred": True, "rows": self._reader.contests.rows(self._since(), names)}
+
+    def _since(self) -> int:
+        return self.at_ms - HOUR_MS
+
+    def _contested(self) -> Document:
+        """Return since when conflicts and evictions are known, and which versions are missing."""
+        first = self.held.ring.first
+        missing = [each.as_json() for each in self.held.ring.missing]
+        return {"cell": self.held.name, "first_version": first, "gaps": missing}
 
     def pool_flow(self) -> Document:
         """Return the evictions between pools."""
-        return {"gaps": [], "rows": []}
+        return self._contested() | {"rows": self._reader.contests.flows(self._since())}
 
     def overview(self, now_ms: int) -> "Overview":
         """Return the cell as ``omega top`` shows it."""

@@ -52,6 +52,9 @@ class JobFilter:
     reason: str = ""
 
 
+ALL_JOBS = JobFilter()
+
+
 class JobTable:
     """The jobs by id; a removed job leaves a row that is used again."""
 
@@ -64,6 +67,7 @@ class JobTable:
         self.names: list[str] = []
         self.row_ids: list[str] = []
         self._spare: list[int] = []
+        self.states = tuple(STATES)
         self.kinds, self.users, self.pools = Codes(), Codes(), Codes()
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""The mirrors of the cells of a store, for a process that serves many pages: one reader per cell that someone looks at."""
+"""The mirrors of the cells of a store, for a process that serves many pages: one reader per cell that is looked at."""
 
 import asyncio
 import time

@@ -15,14 +15,18 @@ import numpy as np
 from omega.cellstate.errors import CellGone
 from omega.cellstate.model import Job
 from omega.cellstate.pools import Epoch
+from omega.cellstate.ranges import count
 from omega.cellstate.replies import LogEntry
 from omega.cellstate.transaction import Position
 from omega.queries.event_list import Missing
+from omega.queries.fleet import Fleet
 from omega.queries.machines import tasks_on
-from omega.queries.mirror.event_ring import LEAST_ENTRIES, named_in
+from omega.queries.mirror.conflicts import WORDS, Contests
+from omega.queries.mirror.event_ring import LEAST_ENTRIES, facts_of, named_in
 from omega.queries.mirror.held_cell import HeldCell
 from omega.queries.mirror.index import Index
 from omega.queries.mirror.job_records import put_job
+from omega.queries.mirror.last_hour import LastHour
 from omega.queries.mirror.reasons import Reasons
 
 if TYPE_CHECKING:
@@ -44,6 +48,8 @@ class Reader:
     def __init__(self, cell: "Queries", held: HeldCell, lock: RLock) -> None:
         self._cell, self._held, self._lock = cell, held, lock
         self.reasons = Reasons(held)
+        self.hour = LastHour(held.dimensions.names)
+        self.contests = Contests(len(held.dimensions), self._pool_of)
         self.index = Index()
         self.topics = dict.fromkeys(TOPICS, Index())
         self.tags: dict[str, Index] = {}
@@ -73,14 +79,14 @@ class Reader:
 
     def read(self, now_ms: int) -> frozenset[str]:
         """Do one round; return the topics that changed. Raises StoreError, Refused."""
-        del now_ms
         cell, held = self._cell, self._held
         resources = cell.check_exists().split(",")
         if tuple(resources) != tuple(held.dimensions.names):
             raise CellGone(f"cell {held.name}: was replaced by one with other resources")
         cell.look_back()
         jobs, machines = self._lost()
-        reply = cell.sync(held.snapshot.position)
+        before = held.snapshot.position
+        reply = cell.sync(before)
         newest = reply.position.version
         log = cell.changed_records(0, 0)
         entries = self._entries(newest, log.first)
@@ -106,12 +112,33 @@ class Reader:
             for job_id, version in jobs.items():
                 self._put(job_id, read.get(job_id), version)
             self._at = newest
-            changed |= self._topics(entries, moved=bool(jobs or machines or len(reply.rows) or reply.full))
+            self._add_facts(entries, now_ms)
+            if reply.position != before:
+                changed |= {"events", "cell", "pools"} | ({"jobs"} if jobs else set())
+                changed |= {"machines"} if len(reply.rows) else set()
             self._publish(reply.position, changed)
         self._load()
         with self._lock:
             self.reasons.renew()
         return frozenset(changed)
+
+    def _add_facts(self, entries: Iterable[LogEntry], now_ms: int) -> None:
+        """Add what the entries say of placements, conflicts and evictions."""
+        placed = 0
+        for entry in entries:
+            facts = facts_of(entry, WORDS)
+            placed += sum(count(fact.words[5]) for fact in facts if fact.words[0] == "place")
+            self.contests.add(facts)
+        held = self._held
+        self.hour.add_members(held.held_members, now_ms)
+        self.hour.add_cell(Fleet(held.sums()).utilisation(held.dimensions.names), placed, now_ms)
+
+    def _pool_of(self, job_id: str) -> str:
+        job = self._held.table.get(job_id)
+        if job is None:
+            return ""
+        pool, user = (word if isinstance(word := job.spec.get(name), str) else "" for name in ("pool", "user"))
+        return self._held.held_pools.pool_of(pool, user)
 
     # The log
 
@@ -122,13 +149,14 @@ class Reader:
         if seen.partings == self._partings:
             return jobs, machines
         self._partings = seen.partings
-        covered = 0 < seen.agreed and ring.first <= seen.agreed + 1
+        covered = seen.agreed > 0 and ring.first <= seen.agreed + 1
         for entry in ring.after(seen.agreed) if covered else ():
             named = named_in(entry)
             jobs.update(dict.fromkeys(named[0], seen.agreed))
             machines.update(named[1])
         with self._lock:
             ring.cut_after(seen.agreed)
+            self.contests.cut_after(seen.agreed)
             self.tags = {}
         self._at = min(self._at, seen.agreed)
         if not covered:
@@ -176,7 +204,11 @@ class Reader:
         table, unread = self._held.table, list[str]()
         for job_id, job in found.items():
             row = table.row(job_id)
-            if row is not None and table.value("modified", row) == job.modified and table.value("order", row) == job.order:
+            if (
+                row is not None
+                and table.value("modified", row) == job.modified
+                and table.value("order", row) == job.order
+            ):
                 job.spec = table.job(row).spec
             else:
                 unread.append(job_id)
@@ -276,14 +308,6 @@ class Reader:
 
     # Indexes
 
-    def _topics(self, entries: Iterable[LogEntry], *, moved: bool) -> set[str]:
-        changed = set[str]()
-        if entries:
-            changed |= {"events", "cell"}
-        if moved:
-            changed |= {"jobs", "machines", "pools", "cell"}
-        return changed
-
     def _publish(self, position: Position, changed: set[str]) -> None:
         """Set the index of this round: a change without a version raises its beat."""
         beat = self.index.beat
@@ -300,5 +324,3 @@ class Reader:
         size = self._held.snapshot.size
         if len(self.counts) < size:
             self.counts = np.concatenate([self.counts, np.zeros(size - len(self.counts), dtype=np.int32)])
-
-

@@ -132,7 +132,9 @@ class Reasons:
     def _exceptions(self) -> frozenset[str]:
         """Return the jobs that schedulers delay, or at which they fail, as their heartbeats list them."""
         members = self._held.held_members
-        failing = {job for _, _, figures in members.values() for jobs in figures.get("failing", {}).values() for job in jobs}
+        failing = {
+            job for _, _, figures in members.values() for jobs in figures.get("failing", {}).values() for job in jobs
+        }
         return frozenset(failing | delayed_by(members).keys())
 
     def counts(self) -> Mapping[str, Mapping[str, int]]:
@@ -148,7 +150,5 @@ class Reasons:
     def shapes_of(self, reason: str) -> list[int]:
         """Return the shapes that have a reason."""
         return [
-            number
-            for number, shape in enumerate(self._shapes)
-            if shape is not None and self._of_shape(shape) == reason
+            number for number, shape in enumerate(self._shapes) if shape is not None and self._of_shape(shape) == reason
         ]
