@@ -6,8 +6,8 @@ log up to that version, then records, which may be newer: the next round reads t
 """
 
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from itertools import islice
-from threading import RLock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,7 +45,7 @@ TOPICS = ("cell", "jobs", "machines", "schedulers", "pools", "events")
 class Reader:
     """Reads one cell; `index` is that of the last round, `topics` those of the last change of each topic."""
 
-    def __init__(self, cell: "Queries", held: HeldCell, lock: RLock) -> None:
+    def __init__(self, cell: "Queries", held: HeldCell, lock: AbstractContextManager[bool]) -> None:
         self._cell, self._held, self._lock = cell, held, lock
         self.reasons = Reasons(held)
         self.hour = LastHour(held.dimensions.names)
