@@ -105,6 +105,7 @@ SPEC = (
     SpecField("weight", "its part among the jobs of its pool (job_demands.py)"),
     SpecField("groups", "the fields of its groups, those of GROUP_SPEC"),
     SpecField("verified", "whether the submitter's client says that its login has this user", seen=Seen.DECLARED),
+    SpecField("vouched", "whether a service that authenticates users says that it is this one", seen=Seen.DECLARED),
     SpecField("simulate", "commands are not run: the record's `commands` has what placements need", seen=Seen.DECLARED),
     SpecField("expected_duration", "of a task, in seconds", seen=Seen.DECLARED),
     SpecField("after", "jobs that it waited for, as submitted", seen=Seen.DECLARED),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from omega.cellstate.errors import Overtaken, Refused
 from omega.cellstate.model import JobState
 from omega.queries.job_state import ended, group_names, state
+from omega.users import user_of
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec
@@ -22,7 +23,7 @@ MOST_DIGITS = 15
 
 def check_owner(me: str, cell: "JobStore", jobs: "Iterable[Job]", *, force: bool) -> None:
     """Raise Refused for a job of another user than `me`, unless forced; a job without a user is open to all."""
-    me = cell.account() or me
+    me, _ = user_of(cell, me)
     for job in () if force else jobs:
         owner = job.spec.get("user")
         if owner not in (None, me):

@@ -14,6 +14,7 @@ from omega.queries.task_results import job_tasks
 from omega.schedulers.rolling import named_groups
 from omega.schedulers.speculation import FIELD, with_copies
 from omega.submission import new_id, rerun_name
+from omega.users import SOURCES
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 ORIGIN = "rerun_of"
 """The annotation of a job that was submitted again: the id of its origin."""
-_OWN = ("user", "verified", "targets", "version", "versions", "after", "logical_name")
+_OWN = ("user", *SOURCES.values(), "targets", "version", "versions", "after", "logical_name")
 """Fields of a specification that a job does not take from its origin."""
 
 

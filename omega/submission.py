@@ -16,6 +16,7 @@ from omega.queries.job_state import ended
 from omega.queries.jobs import find_job
 from omega.queries.mapreduce import PLAN
 from omega.queries.wording import listing
+from omega.users import STATED, owned, user_of
 
 if TYPE_CHECKING:
     from omega.cellstate.model import Job, JobSpec
@@ -95,27 +96,24 @@ def prepared(
 ) -> "list[JobSpec]":
     """Return jobs as they are submitted: with their users, admitted, and the fields of their policies checked.
 
-    A job belongs to the user of the connection, else to the one it names, else to `user`; None: an update, which keeps
-    the job's user. Raises BadInput, Refused.
+    A job belongs to the user that a service vouches for, else to that of the connection, else to the one it names, else
+    to `user`; None: an update, which keeps the job's user. Raises BadInput, Refused.
     """
     from omega.schedulers.job_fields import with_values
 
-    account, known = "" if user is None else cell.account(), fields or KindFields(cell)
-    found = []
+    known, found = fields or KindFields(cell), []
+    owner, source = ("", STATED) if user is None else user_of(cell, user)
     for spec in specs:
-        owned = replace(spec, spec={"user": user, **spec.spec}) if user else spec
-        changed = admitted(_of_account(account, owned))
-        found.append(with_values(_of_account(account, changed), known.of(changed.kind)))
+        changed = admitted(_owned(spec, owner, source))
+        # An admission may change a stated user, or remove it; it may not claim that somebody vouches for one.
+        changed = _owned(changed, "" if source == STATED else owner, source)
+        found.append(with_values(changed, known.of(changed.kind)))
     return found
 
 
-def _of_account(account: str, spec: "JobSpec") -> "JobSpec":
-    """Return a job as that of the connection's user, if there is one; only that user is that of a login."""
-    if account:
-        return replace(spec, spec={**spec.spec, "user": account, "verified": True})
-    if "verified" not in spec.spec:
-        return spec
-    return replace(spec, spec={name: value for name, value in spec.spec.items() if name != "verified"})
+def _owned(spec: "JobSpec", user: str, source: str) -> "JobSpec":
+    wanted = owned(spec.spec, user, source)
+    return spec if wanted == spec.spec else replace(spec, spec=wanted)
 
 
 def check_new(cell: "JobStore", specs: "Sequence[JobSpec]") -> None:

@@ -8,6 +8,7 @@ from omega.cellstate.errors import BadInput
 from omega.cellstate.model import Gang, GroupStatus, Job, JobSpec, TaskGroup
 from omega.schedulers.rolling import Target, counted, going, targets
 from omega.schedulers.sizing.model import PLAN
+from omega.users import SOURCES
 from omega.versions import UPDATING, next_fields
 
 KEPT = ("kind", "precedence", "gang", "gang_min")
@@ -96,7 +97,7 @@ def _same(now: GroupStatus, its: Mapping[str, Any], group: TaskGroup) -> bool:
 
 def _fields(job: Job, spec: JobSpec) -> dict[str, Any]:
     """Return the fields of an updated job that belong to its version."""
-    return dict(spec.spec) | {name: job.spec[name] for name in (*ORDERED, "verified") if name in job.spec}
+    return dict(spec.spec) | {name: job.spec[name] for name in (*ORDERED, *SOURCES.values()) if name in job.spec}
 
 
 def _versions(job: Job) -> dict[str, Any]:

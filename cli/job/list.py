@@ -15,7 +15,7 @@ from omega.many_cells.lists import job_pages, list_all, read_position
 from omega.queries import units
 from omega.queries.delays import delay_json
 from omega.queries.job_state import STATES, counts, state
-from omega.queries.jobs import keep, list_jobs
+from omega.queries.jobs import keep, list_jobs, user_source
 from omega.queries.room import Room
 from omega.schedulers.constraints.reasons import Reason
 
@@ -165,6 +165,5 @@ def _delay(room: Room, job: "Job", now_ms: int) -> str:
 
 
 def shown_user(job: "Job") -> str:
-    """Return the user of a job, followed by a question mark when it is not that of the client's login."""
-    user = str(job.spec.get("user", ""))
-    return user if job.spec.get("verified") or not user else f"{user}?"
+    """Return the user of a job, followed by a question mark when neither a login nor ``omega serve`` vouches for it."""
+    return f"{job.spec.get('user', '')}{'?' * (user_source(job) == 'stated')}"

@@ -8,6 +8,7 @@ from omega.cellstate.pages import JobPage, Keep
 from omega.queries.delays import delay_json
 from omega.queries.job_state import STATES, counts, head_state, own_groups, state
 from omega.queries.wording import listing
+from omega.users import source_of
 
 __all__ = ["STATES", "find_job", "job_json", "keep", "list_jobs", "names_and_ids"]
 
@@ -82,12 +83,11 @@ def list_jobs(cell: "Queries", page: JobPage, now_ms: int) -> dict[str, Any]:
 def user_source(job: "Job") -> str | None:
     """Return where the submitter's client says that it took the name of the user from, None without a user.
 
-    ``login``: the user of its connection to the store; ``stated``: a job file, OMEGA_USER or the account. The store
-    does not check it: a program that bypasses Omega can write either.
+    ``login``: the user of its connection to the store; ``vouched``: the user of a token or session of ``omega serve``;
+    ``stated``: a job file, OMEGA_USER or the account. The store does not check it: a program that bypasses Omega can
+    write each of them.
     """
-    if not job.spec.get("user"):
-        return None
-    return "login" if job.spec.get("verified") else "stated"
+    return source_of(job.spec) if job.spec.get("user") else None
 
 
 def job_json(job: "Job", room: "Room", now_ms: int) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from omega.cellstate.acl import line
-from omega.cellstate.errors import BadInput
+from omega.cellstate.errors import BadInput, Refused
 from omega.cellstate.model import JobSpec, TaskGroup
 from omega.cellstate.redis import RedisCell
 from omega.cellstate.server import connect
 from omega.client.client import Client
+from omega.users import VouchedUser
 from tests.cli.conftest import Omega
 from tests.conftest import ROOT
 
@@ -94,3 +95,33 @@ def test_the_user_of_a_connection_is_the_user_of_its_jobs(account: str, cell: Re
     assert "grace?" not in omega.text("job", "list")
     grace.run("job", "hold", "mine")
     assert "belongs to grace, and you are ada" in omega.error("job", "stop", "mine")
+
+
+def test_a_user_that_a_service_vouches_for_stands_above_the_services_own(
+    account: str, cell: RedisCell, omega: Omega
+) -> None:
+    with Client(account, cell.name, user="service") as service:
+        hedy, mallory = service.as_user(VouchedUser("hedy")), service.as_user(VouchedUser("mallory"))
+        hedy.submit({"name": "hers", "user": "bob", "tasks": [{}]})
+        (job,) = omega.json("job", "list")["jobs"]
+        assert (job["user"], job["user_source"], job["submitted_by"]) == ("hedy", "vouched", "hedy")
+        assert "hedy?" not in omega.text("job", "list")
+        with pytest.raises(Refused, match="belongs to hedy, and you are mallory"):
+            mallory.hold("hers")
+        for name in ("grace", "service"):
+            with pytest.raises(Refused, match=f"belongs to hedy, and you are {name}"):
+                service.as_user(VouchedUser(name)).update({"name": "hers", "kind": "batch", "tasks": [{"count": 2}]})
+        hedy.update({"name": "hers", "tasks": [{"count": 2}]})
+        mallory.stop("hers", force=True)
+        mallory.rerun("hers", force=True)
+    users = {(job["user"], job["user_source"]) for job in omega.json("job", "list")["jobs"]}
+    assert users == {("hedy", "vouched"), ("mallory", "vouched")}
+
+
+def test_a_job_file_cannot_claim_that_somebody_vouches(omega: Omega) -> None:
+    with Client(omega.url, omega.cell, user="mallory") as client:
+        with pytest.raises(BadInput, match="vouched: unknown field"):
+            client.submit({"name": "a", "tasks": [{}], "user": "bob", "vouched": True})
+        client.submit(JobSpec("a", "a", "service", GROUPS, spec={"user": "bob", "vouched": True}))
+    (job,) = omega.json("job", "list")["jobs"]
+    assert (job["user"], job["user_source"]) == ("bob", "stated")
