@@ -1,42 +1,50 @@
-"""The web application: its routers and middlewares."""
+"""The web application: its routers, and the gate before it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, Request
-from fastapi.responses import Response
+import anyio
+from fastapi import APIRouter, FastAPI
 from fastapi.staticfiles import StaticFiles
-from starlette.middleware.base import RequestResponseEndpoint
+from starlette.types import ASGIApp
 
-from omega.web.access.visitors import Visitor
+from omega.web.access.admissions import Access
+from omega.web.access.gate import Gate
 from omega.web.service import Service
 
 ROUTERS: tuple[str, ...] = ()
 """Modules with a `router`, in the order in which their routes are tried: those of `api`, then those of `console`."""
 
 
-def create_app(service: Service) -> FastAPI:
-    """Return the application that serves the cells of a store."""
+class Application(FastAPI):
+    """The application behind the gate, which also sees the answers to errors of the application."""
+
+    access: Access
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return what answers requests."""
+        return Gate(super().build_middleware_stack(), self.access)
+
+
+def create_app(service: Service, access: Access) -> Application:
+    """Return the application that serves the cells of a store to those whom `access` admits."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with anyio.create_task_group() as group:
+            group.start_soon(access.streams.sweep)
+            yield
+            group.cancel_scope.cancel()
         await service.close()
 
-    app = FastAPI(
+    app = Application(
         title="Omega", version="1", openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None, lifespan=lifespan
     )
-    app.state.service = service
+    app.access, app.state.service = access, service
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
     for name in ROUTERS:
         router: APIRouter = import_module(name).router
         app.include_router(router)
-
-    @app.middleware("http")
-    async def admit(request: Request, call_next: RequestResponseEndpoint) -> Response:
-        request.state.visitor = Visitor("somebody", "operator")  # until omega.web.access takes its place
-        return await call_next(request)
-
     return app

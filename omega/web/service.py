@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 from omega.client.client import Client
 from omega.client.defaults import which
 from omega.queries.mirror.mirrors import Mirrors
+from omega.users import VouchedUser
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Service:
         client = self._clients.get(cell)
         if client is None:
             client = self._clients.setdefault(cell, Client(self.store, cell))
-        here = partial(call, client.as_user(user), *arguments, **options)
+        here = partial(call, client.as_user(VouchedUser(user)), *arguments, **options)
         return await anyio.to_thread.run_sync(here, limiter=self._limiter)
 
     async def close(self) -> None:

@@ -1,0 +1,136 @@
+"""One request and its answer, with limits of size and time, and the headers that every answer has."""
+
+import time
+from dataclasses import dataclass, field
+from math import inf
+
+import anyio
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from omega.web.access.open_streams import OpenByToken
+from omega.web.access.refusals import Refusal, last_event
+from omega.web.access.visitors import Admission
+
+MOST_BODY = 8 * 1024 * 1024
+BODY_SECONDS = 60.0
+"""Time in which a body must have arrived."""
+LAST_SECONDS = 2.0
+STREAM = b"text/event-stream"
+GONE: Message = {"type": "http.disconnect"}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; font-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    b"content-security-policy": POLICY.encode(),
+    b"referrer-policy": b"no-referrer",
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+}
+"""Headers of every answer; a route cannot replace them."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Exchange:
+    """Stands between the server and the application for one request."""
+
+    scope: Scope
+    server_receive: Receive
+    server_send: Send
+    streams: OpenByToken
+    added: list[tuple[bytes, bytes]] = field(default_factory=list)
+    """Further headers of the answer."""
+    caching: bytes = b"no-store"
+    """Whether browsers may keep the answer, when its route does not say."""
+    admission: Admission | None = None
+    cancel: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    started: bool = False
+    over: bool = False
+    """Whether nothing more is sent: the answer is complete, or was replaced by a refusal."""
+    is_stream: bool = False
+    _size: int = 0
+    _complete: bool = False
+    _until: float = field(default_factory=lambda: time.monotonic() + BODY_SECONDS)
+    _replayed: list[Message] = field(default_factory=list)
+
+    async def receive(self) -> Message:
+        """Return the next message of the server; a body that is too large or too slow ends the request."""
+        if self._replayed:
+            return self._replayed.pop(0)
+        if self._complete:
+            return await self.server_receive()
+        if self.over:
+            return GONE
+        message = GONE
+        with anyio.move_on_after(max(0.0, self._until - time.monotonic())) as limit:
+            message = await self.server_receive()
+        if limit.cancelled_caught:
+            await self.refuse(Refusal(408, f"the body did not arrive within {BODY_SECONDS:g} s"))
+            return GONE
+        self._size += len(message.get("body", b""))
+        if self._size > MOST_BODY:
+            await self.refuse(too_large())
+            return GONE
+        self._complete = not message.get("more_body", False)
+        return message
+
+    async def body(self) -> bytes:
+        """Return the body, which the application receives once more."""
+        messages = list[Message]()
+        while not messages or messages[-1].get("more_body"):
+            messages.append(await self.receive())
+        self._replayed = messages
+        return b"".join(each.get("body", b"") for each in messages)
+
+    async def send(self, message: Message) -> None:
+        """Pass a message of the application to the server, with the headers of every answer."""
+        if self.over:
+            return
+        if message["type"] == "http.response.start":
+            own = [(name.lower(), value) for name, value in message["headers"]]
+            self.is_stream = any(name == b"content-type" and value.startswith(STREAM) for name, value in own)
+            if self.is_stream and not self.streams.begin(self):
+                await self.refuse(too_many())
+                self.cancel.cancel()
+                return
+            kept = [each for each in own if each[0] not in HEADERS]
+            if not any(name == b"cache-control" for name, _ in own):
+                kept.append((b"cache-control", self.caching))
+            message = {**message, "headers": [*kept, *HEADERS.items(), *self.added]}
+            self.started, self.cancel.deadline = True, inf
+        elif not message.get("more_body", False):
+            self.over = True
+        await self.server_send(message)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Answer with a problem document if nothing was sent yet; what the application sends is ignored afterwards."""
+        if not self.started:
+            await self.respond(refusal.response())
+        self.over = True
+
+    async def respond(self, response: Response) -> None:
+        """Answer in place of the application."""
+        await response(self.scope, self.receive, self.send)
+
+    async def revoke(self, why: str) -> None:
+        """End a stream or long poll of a visitor who may no longer read it: with a last event or a problem document."""
+        with anyio.move_on_after(LAST_SECONDS):
+            if self.is_stream:
+                last = last_event("revoked", why, again=False)
+                await self.send({"type": "http.response.body", "body": last, "more_body": False})
+            await self.refuse(Refusal(401, why, www_authenticate="Bearer"))
+        self.over = True
+        self.cancel.cancel()
+
+
+def too_large() -> Refusal:
+    """Return the refusal of a body that is too large."""
+    return Refusal(413, f"the body is larger than {MOST_BODY >> 20} MiB; send it in parts")
+
+
+def too_many() -> Refusal:
+    """Return the refusal of a stream or long poll of a token that has too many."""
+    return Refusal(429, "too many streams and long polls of this token are open; close some", retry_after="5")

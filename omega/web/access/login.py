@@ -1,0 +1,120 @@
+"""How a browser gets its session: the token of an address or a form becomes a cookie, and is gone from the address."""
+
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode
+
+from starlette.datastructures import Headers
+from starlette.responses import HTMLResponse, Response
+
+from omega.web.access.addresses import Site
+from omega.web.access.admissions import Access
+from omega.web.access.exchange import Exchange
+from omega.web.access.refusals import Refusal
+from omega.web.access.sessions import cookie_name, set_cookie
+from omega.web.console.render import environment
+
+LOGIN, LOGOUT = "/login", "/logout"
+ELSEWHERE = ("cross-site", "same-site")
+UNKNOWN = "This token is not valid: it has expired, was revoked, or is of another server."
+
+
+class Login:
+    """The routes that are open without a session."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+
+    async def answered(self, exchange: Exchange, headers: Headers, site: Site) -> bool:
+        """Answer a request for a session; returns False for one that the application answers."""
+        scope, method = exchange.scope, exchange.scope["method"]
+        path, query = scope["path"], parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        tokens = [value for name, value in query if name == "token"]
+        rest = [(name, value) for name, value in query if name != "token"]
+        if path == LOGOUT and method == "POST":
+            await self._log_out(exchange, headers, site)
+        elif method == "GET" and tokens and not path.startswith("/v1/"):
+            if headers.get("sec-fetch-site", "") in ELSEWHERE:  # nobody logs others in by a link
+                raise Refusal(403, "a link on a page led here; copy the address, and open it yourself")
+            back = dict(rest).get("next", "/") if path == LOGIN else local(path, rest)
+            await self._begin(exchange, site, tokens[0], back)
+        elif path == LOGIN and method == "GET":
+            await exchange.respond(page(dict(rest).get("next", "/"), UNKNOWN if ("failed", "1") in rest else ""))
+        elif path == LOGIN and method == "POST":
+            if headers.get("sec-fetch-site", "") in ELSEWHERE:
+                raise Refusal(403, "the form was sent by a page of another site")
+            form = parse_qs((await exchange.body()).decode("latin-1"))
+            await self._begin(exchange, site, form.get("token", [""])[0].strip(), form.get("next", ["/"])[0])
+        else:
+            return False
+        return True
+
+    async def _begin(self, exchange: Exchange, site: Site, token: str, back: str) -> None:
+        """Begin the session of a token, and lead to a page; without a valid token, lead to the login page."""
+        known, back = self.access.known(token), safe(back)
+        if known is None:
+            await exchange.respond(_to(f"{LOGIN}?{urlencode({'next': back, 'failed': 1})}"))
+            return
+        name = cookie_name(site.port, secure=site.secure)
+        await exchange.respond(_to(back, set_cookie(name, self.access.sessions.begin(known, name), secure=site.secure)))
+
+    async def _log_out(self, exchange: Exchange, headers: Headers, site: Site) -> None:
+        session = self.access.session(headers, site)
+        if session is not None:
+            if headers.get("sec-fetch-site", "") in ELSEWHERE:
+                raise Refusal(403, "the form was sent by a page of another site")
+            csrf = field_of(await exchange.body(), "csrf")
+            if not self.access.sessions.same(csrf, self.access.sessions.csrf(session.name)):
+                raise Refusal(403, "the form is not of this session; load its page again, and send it from there")
+            self.access.sessions.end(session)
+        name = cookie_name(site.port, secure=site.secure)
+        await exchange.respond(_to(LOGIN, set_cookie(name, "", secure=site.secure)))
+
+    async def refuse(self, exchange: Exchange, headers: Headers) -> None:
+        """Answer a request without a valid visitor: with the login page where a person looks at the answer.
+
+        A link on another site brings no cookie (SameSite=Strict): the page has a link to the same address for it.
+        """
+        scope = exchange.scope
+        looks = scope["method"] in ("GET", "HEAD") and "text/html" in headers.get("accept", "")
+        if looks and not scope["path"].startswith("/v1/"):
+            query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            await exchange.respond(page(local(scope["path"], query), "", status=401))
+            return
+        if "authorization" in headers:
+            wrong = 'Bearer error="invalid_token"'
+            raise Refusal(401, "the token is not valid; see omega token --help", www_authenticate=wrong)
+        raise Refusal(401, "no token; send Authorization: Bearer TOKEN", www_authenticate="Bearer")
+
+
+def page(back: str, error: str, *, status: int = 200) -> Response:
+    """Return the login page, which leads to another page of this server afterwards."""
+    html = environment().get_template("login.html").render(back=safe(back), error=error)
+    return HTMLResponse(html, status, {"Cache-Control": "no-store"})
+
+
+def local(path: str, query: list[tuple[str, str]]) -> str:
+    """Return an address of this server without its token: never one that a browser reads as another server's."""
+    words = urlencode([(name, value) for name, value in query if name != "token"])
+    return f"/{quote(path.lstrip('/'), safe='/~')}{'?' * bool(words)}{words}"
+
+
+def safe(back: str) -> str:
+    """Return an address of this server from one of a form or query, ``/`` when it may be another's."""
+    path, _, query = back.partition("?")
+    if not path.startswith("/") or path.startswith(("//", "/\\")) or not back.isprintable():
+        return "/"
+    words = urlencode([(name, value) for name, value in parse_qsl(query, keep_blank_values=True) if name != "token"])
+    return f"/{quote(path.lstrip('/'), safe='/%~')}{'?' * bool(words)}{words}"
+
+
+def _to(address: str, cookie: str = "") -> Response:
+    response = Response(status_code=303, headers={"Location": address})
+    if cookie:
+        response.headers.append("Set-Cookie", cookie)
+    return response
+
+
+def field_of(body: bytes, name: str) -> str:
+    """Return a field of a form, "" when it is absent or there twice; its value needs no decoding."""
+    start = f"{name}=".encode()
+    values = [each.removeprefix(start) for each in body.split(b"&") if each.startswith(start)]
+    return values[0].decode("latin-1") if len(values) == 1 else ""
