@@ -31,6 +31,8 @@ COMMANDS: dict[str, Entry] = {
     "scheduler": ("omega.cli.scheduler", "Run schedulers and show their figures."),
     "mapreduce": ("omega.cli.mapreduce", "Run workers of MapReduce jobs."),
     "agent": ("omega.cli.agent", "Offer this computer to a cell and run tasks on it."),
+    "serve": ("omega.cli.serve", "Serve the HTTP API and the web console."),
+    "token": ("omega.cli.access_token", "Make an access token for omega serve."),
     "events": ("omega.cli.events", "Show events: placements, conflicts, evictions, machines."),
     "usage": ("omega.cli.usage", "Show what users, pools or kinds used over hours."),
     "trace": ("omega.cli.trace", "Describe published traces of clusters."),

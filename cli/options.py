@@ -124,7 +124,7 @@ def _into(variable: str) -> Callable[[click.Context, click.Parameter, str | None
     return keep
 
 
-process_options = combined(
+log_options = combined(
     click.option(
         "--log-level",
         type=click.Choice(["debug", "info", "warning", "error"]),
@@ -139,6 +139,10 @@ process_options = combined(
         expose_value=False,
         help="Log format: text lines, or JSON lines (default: OMEGA_LOG_FORMAT, else text).",
     ),
+)
+"""Logging of long-lived processes; the values are kept in the environment."""
+process_options = combined(
+    log_options,
     click.option(
         "--metrics",
         metavar="PORT",

@@ -23,7 +23,7 @@ NEEDED = {
 """Libraries that a command does need."""
 LOCAL = {
     "store acl", "store start", "store stop", "store restore", "down", "completion", "version", "mapreduce worker",
-    "pool compute", "scheduler policies", "scheduler test", "cell backtest",
+    "pool compute", "serve", "token", "scheduler policies", "scheduler test", "cell backtest",
 }  # fmt: skip
 """Commands that make no call, or that read a file or a process first."""
 SCHEDULERS = {"scheduler run", "demo"}

@@ -1,0 +1,115 @@
+"""``omega serve``: the HTTP API and the web console of the cells of a store."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from omega.cellstate.errors import OmegaError
+from omega.cli import render
+from omega.cli.app import App
+from omega.cli.options import log_options
+
+if TYPE_CHECKING:
+    from omega.web.server import Serving
+
+FILE = click.Path(path_type=str)
+
+
+@click.command("serve")
+@click.option(
+    "--listen",
+    default="127.0.0.1:7070",
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Where to listen; port 0 picks a free one. unix:PATH: a unix socket, in a folder of mode 0700.",
+)
+@click.option("--user", metavar="NAME", help="User of the start token (default: OMEGA_USER, else the account).")
+@click.option("--tokens", type=FILE, help="File with a line for each token, which omega token makes.")
+@click.option(
+    "--token-file", type=FILE, help="File for the start token (default: web/PORT.token in the state directory)."
+)
+@click.option("--no-start-token", "start_token", flag_value=False, default=True, help="Make no start token.")
+@click.option(
+    "--public-url",
+    "public",
+    multiple=True,
+    metavar="URL",
+    help="Address under which browsers reach the server, such as that of a proxy with TLS; repeatable.",
+)
+@click.option(
+    "--allow-origin",
+    "allow_origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Site whose scripts may use the API with a token (CORS); repeatable.",
+)
+@click.option(
+    "--trusted-proxy-header", "proxy_header", metavar="HEADER", help="Header in which a proxy sends the user."
+)
+@click.option(
+    "--trusted-proxy",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Address or network of that proxy, or unix for connections to the unix socket; repeatable.",
+)
+@click.option("--certificate", type=FILE, help="File with the TLS certificate and its chain (PEM).")
+@click.option("--key", type=FILE, help="File with the key of the certificate (PEM).")
+@click.option("--insecure", is_flag=True, help="Listen to other computers without TLS.")
+@click.option("--read-only", is_flag=True, help="Give all tokens the rights of a reader.")
+@click.option(
+    "--connections",
+    "most_connections",
+    default=1024,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Connections at once.",
+)
+@click.option(
+    "--streams",
+    "most_streams",
+    default=256,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Event streams and long polls of one token at once.",
+)
+@log_options
+@click.pass_obj
+def command(app: App, /, **options: Any) -> None:
+    """Serve the HTTP API and the web console of all cells of the store, until Ctrl-C.
+
+    Prints the address with a start token, which has all rights, and writes the token to a file.
+    """
+    server = web_server(app, app.cell_name, options)
+    server.run(lambda serving: announce(app, serving))
+
+
+def web_server(app: App, cell: str | None, options: Any) -> Any:
+    """Return a server with the options of `omega serve`. Raises OmegaError without the extra that it needs."""
+    try:
+        from omega.schedulers.process.log import configure
+        from omega.web.server import Settings, WebServer
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "omega":
+            raise
+        raise OmegaError(f"omega serve: {error.name} is not installed; pip install 'omega-scheduler[web]'") from None
+    import os
+
+    configure(os.environ)
+    settings = Settings(**options)
+    settings.check()
+    return WebServer(app.store or app.url, cell, settings)  # it starts while a named store is away
+
+
+def announce(app: App, serving: "Serving") -> None:
+    """Print where the server is."""
+    if app.as_json:
+        render.json_line({"store": app.shown_url} | serving.as_json())
+        return
+    facts = {"store": app.shown_url, "console": serving.login, "API": f"{serving.url}v1"}
+    if serving.token_file is not None:
+        facts["token"] = f"{serving.token_file} (an operator's; valid until this process ends)"
+    render.facts(facts)
+    render.line("ready: open the address of the console   (Ctrl-C here stops it)")
+    sys.stdout.flush()

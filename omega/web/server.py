@@ -1,0 +1,207 @@
+"""``omega serve``: its settings, its start token, and the server process until it is asked to end."""
+
+import asyncio
+import logging
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import uvicorn
+
+from omega.cellstate.errors import BadInput
+from omega.client.defaults import account_name
+from omega.embedded.places import state_directory
+from omega.schedulers.process.log import log
+from omega.web.access.addresses import Addresses, Proxy, origin_of
+from omega.web.access.admissions import Access
+from omega.web.access.open_streams import MOST_STREAMS, OpenByToken
+from omega.web.access.tokens import Tokens, checked_user, digest, new_token, read, write_private
+from omega.web.access.visitors import Visitor
+from omega.web.app import create_app
+from omega.web.connections import IDLE_SECONDS, MOST_CONNECTIONS, BoundedConnection
+from omega.web.listening import DEFAULT, Listen
+from omega.web.service import Service
+
+LEAVING_SECONDS = 5
+"""Time for requests in progress when the server is asked to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The options of ``omega serve``, as they are given."""
+
+    listen: str = DEFAULT
+    user: str | None = None
+    tokens: str | None = None
+    token_file: str | None = None
+    start_token: bool = True
+    public: tuple[str, ...] = ()
+    allow_origins: tuple[str, ...] = ()
+    proxy_header: str | None = None
+    proxies: tuple[str, ...] = ()
+    certificate: str | None = None
+    key: str | None = None
+    insecure: bool = False
+    read_only: bool = False
+    most_connections: int = MOST_CONNECTIONS
+    most_streams: int = MOST_STREAMS
+
+    def check(self) -> None:
+        """Raise BadInput for options that exclude one another, or would open the server to others unprotected."""
+        listen = Listen.of(self.listen)
+        if (self.certificate is None) != (self.key is None):
+            raise BadInput("--certificate and --key belong together; give both")
+        if not (listen.is_local or self.certificate or self.insecure):
+            raise BadInput(
+                f"listen {self.listen}: tokens of other computers would be sent in clear text; give --certificate and "
+                "--key, listen on 127.0.0.1 behind a proxy with TLS, or accept it with --insecure"
+            )
+        if not (self.start_token or self.tokens or self.proxy_header):
+            raise BadInput("nobody could use the server: give --tokens, or leave out --no-start-token")
+        if self.proxies and not self.proxy_header:
+            raise BadInput("--trusted-proxy needs --trusted-proxy-header, the header with the user's name")
+        if "unix" in self.proxies and listen.path is None:
+            raise BadInput("--trusted-proxy unix needs --listen unix:PATH")
+
+
+class Serving(NamedTuple):
+    """A server that listens: its address, the same with its start token, and the file with that token."""
+
+    url: str
+    login: str
+    token_file: Path | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"url": self.url, "login": self.login, "token_file": str(self.token_file) if self.token_file else None}
+
+
+@dataclass(slots=True)
+class WebServer:
+    """A server of the cells of a store. `cell` is the default one."""
+
+    store: str
+    cell: str | None
+    settings: Settings
+    listen: Listen = field(init=False)
+    access: Access = field(init=False)
+    _token: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings. Raises BadInput, Refused."""
+        said = self.settings
+        said.check()
+        self.listen = Listen.of(said.listen)
+        start: Mapping[str, Visitor] = {}
+        if said.start_token:
+            self._token = new_token()
+            start = {digest(self._token): Visitor(checked_user(said.user or account_name()), "operator")}
+        addresses = Addresses(
+            secure=said.certificate is not None,
+            names=self.listen.names,
+            public=tuple(origin_of(each) for each in said.public),
+            listed=frozenset(origin_of(each) for each in said.allow_origins),
+        )
+        file = None if said.tokens is None else Path(said.tokens).expanduser().absolute()
+        if file is not None:
+            check_tokens(file)
+        proxy = None if said.proxy_header is None else Proxy.of(said.proxy_header, said.proxies)
+        tokens = Tokens(file, start, log.warning)
+        self.access = Access(tokens, addresses, proxy, said.read_only, streams=OpenByToken(said.most_streams))
+
+    def run(self, ready: Callable[[Serving], None]) -> None:
+        """Serve until SIGINT or SIGTERM; `ready` is called when requests are answered. Raises Refused, BadInput."""
+        logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+        context = _tls(self.settings)
+        bound, written = self.listen.bind(), None
+        try:
+            url = self.settings.public[0] if self.settings.public else self._url(bound)
+            written = self._write_token(bound)
+            login = f"{url.rstrip('/')}/{f'?token={quote(self._token)}' if self._token else ''}"
+            asyncio.run(self._serve(bound, context, lambda: ready(Serving(url, login, written))))
+        finally:
+            bound.close()
+            for path in (written, self.listen.path):
+                if path is not None:
+                    path.unlink(missing_ok=True)
+
+    def _url(self, bound: socket.socket) -> str:
+        return self.listen.url(bound, secure=self.settings.certificate is not None)
+
+    def _write_token(self, bound: socket.socket) -> Path | None:
+        """Write the start token to a file that only the user can read."""
+        if self._token is None:
+            return None
+        port = "socket" if self.listen.path else bound.getsockname()[1]
+        named = self.settings.token_file
+        path = Path(named).expanduser().absolute() if named else state_directory() / "web" / f"{port}.token"
+        write_private(path, self._token + "\n")
+        return path
+
+    async def _serve(self, bound: socket.socket, context: ssl.SSLContext | None, ready: Callable[[], None]) -> None:
+        connection = type("Connection", (BoundedConnection,), {"most": self.settings.most_connections})
+        service = Service(self.store, self.cell)
+        config = uvicorn.Config(
+            create_app(service, self.access), http=connection, ws="none", lifespan="on", log_config=None,
+            access_log=False, proxy_headers=False, server_header=False, timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=LEAVING_SECONDS, backlog=512,
+        )  # fmt: skip
+        config.load()
+        config.ssl = context
+        await _Server(config, ready).serve(sockets=[bound])
+
+
+def _tls(settings: Settings) -> ssl.SSLContext | None:
+    if settings.certificate is None or settings.key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.certificate, settings.key, password=_no_password)
+    except (OSError, ssl.SSLError) as error:
+        said = error.strerror or str(error)
+        raise BadInput(f"certificate {settings.certificate}, key {settings.key}: {said}; want PEM files") from None
+    return context
+
+
+def _no_password() -> str:
+    raise BadInput("the key has a password; store it without one, readable by the user of omega serve only")
+
+
+def check_tokens(file: Path) -> None:
+    """Raise BadInput for a file of tokens with any mistake: at the start, an operator is there to correct it."""
+    try:
+        _, wrong = read(file)
+    except OSError as error:
+        raise BadInput(f"tokens file {file}: {(error.strerror or str(error)).lower()}") from None
+    if wrong:
+        raise BadInput(wrong[0])
+
+
+class _Server(uvicorn.Server):
+    """A server that ends in order at a signal, and returns."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take signals to end; uvicorn would send them to the process again when it has ended."""
+        kinds = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        before = {each: signal.signal(each, self.handle_exit) for each in kinds}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
