@@ -13,6 +13,8 @@ MOST_POINTS = 120
 """Points of a line; more are averaged."""
 MOST_LINES = 6
 """Lines of a chart, the number of distinct classes."""
+LEAST_SPAN_MS = 15_000
+"""Time between two points of a line: schedulers report every few seconds."""
 WIDTH, HEIGHT = 600, 100
 
 
@@ -81,6 +83,18 @@ def thinned(values: Series, most: int = MOST_POINTS) -> list[float | None]:
         known = [each for each in values[begin:end] if each is not None]
         means.append(sum(known) / len(known) if known else None)
     return means
+
+
+def sampled(at_ms: Sequence[int], values: Series, begin_ms: int, end_ms: int) -> list[float | None]:
+    """Return the means of values over equal spans from `begin_ms` to `end_ms`, at least 15 s long; None without any."""
+    points = max(2, min(MOST_POINTS, (end_ms - begin_ms) // LEAST_SPAN_MS))
+    sums, counts = [0.0] * points, [0] * points
+    for at, value in zip(at_ms, values, strict=True):
+        if value is not None and at >= begin_ms:
+            place = min((at - begin_ms) * points // max(1, end_ms - begin_ms), points - 1)
+            sums[place] += value
+            counts[place] += 1
+    return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
 
 
 def nice(value: float) -> float:

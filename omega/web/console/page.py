@@ -49,9 +49,8 @@ async def show(
     served: Service = request.app.state.service
     mirror = await served.mirrors.cell(cell)
     with mirror.lock:
-        loading = mirror.loading
-        ready = loading is None or loading[0] >= loading[1]
-        content = dict(read(mirror)) if ready and mirror.at_ms else {}
+        done, total = mirror.loading
+        content = dict(read(mirror)) if done >= total and mirror.at_ms else {}
         frame = frame_of(request, view, cell, mirror, error)
     page = render(view.template if content else "loading.html", frame, content | values)
     answer = HTMLResponse(page.html, status)
@@ -60,7 +59,7 @@ async def show(
     return answer
 
 
-def frame_of(request: Request, view: View, cell: str, mirror: Any, error: str = "") -> Frame:
+def frame_of(request: Request, view: View, cell: str = "", mirror: Any = None, error: str = "") -> Frame:
     """Return what a page has around its content; `mirror` is None where the page has none."""
     visitor: Visitor = request.state.visitor
     return Frame(
@@ -74,7 +73,7 @@ def frame_of(request: Request, view: View, cell: str, mirror: Any, error: str = 
         index=str(mirror.index) if mirror else "",
         now_ms=mirror.at_ms if mirror else 0,
         unavailable=mirror.unavailable if mirror else "",
-        loading=mirror.loading if mirror else None,
+        loading=mirror.loading if mirror and mirror.loading[0] < mirror.loading[1] else None,
         message=("error", error) if error else _message(request),
     )
 

@@ -6,6 +6,7 @@ JSON. The macros for pages are described at the top of ``templates/macros.html``
 
 import re
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -14,8 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
-from jinja2.runtime import Context
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from omega.cellstate.plain_text import cleaned, escaped
@@ -24,6 +24,8 @@ from omega.queries.event_text import clock
 from omega.web.access.visitors import Visitor
 from omega.web.console import charts
 
+NOW_MS: ContextVar[int] = ContextVar("now_ms", default=0)
+"""The time of the reading that is rendered: macros have no variables of the page that imports them."""
 _ROUNDED = re.compile(r"(<time[^>]*>)[^<]*")
 TEMPLATES = Path(__file__).parent.parent / "templates"
 
@@ -97,6 +99,7 @@ def fingerprint(html: str) -> str:
 def render(template: str, frame: Frame, values: Mapping[str, Any]) -> Rendered:
     """Render a page. Its template gets `values`, `frame`, `parts`, `link` (of this cell) and `now_ms`."""
     parts = Parts()
+    NOW_MS.set(frame.now_ms)
     html = (
         environment()
         .get_template(template)
@@ -163,16 +166,14 @@ def _lines(text: str) -> Markup:
     return escape(cleaned(text, "\n\t"))
 
 
-@pass_context
-def _when(context: Context, at_ms: int | None) -> Markup:
+def _when(at_ms: int | None) -> Markup:
     """Return a point in time as the local time of the server."""
-    return _time("", at_ms, lambda ms: clock(ms, int(context["now_ms"]))[:-4])
+    return _time("", at_ms, lambda ms: clock(ms, NOW_MS.get())[:-4])
 
 
-@pass_context
-def _ago(context: Context, at_ms: int | None) -> Markup:
+def _ago(at_ms: int | None) -> Markup:
     """Return how long ago a point in time was; the browser keeps it up to date."""
-    return _time(' class="age"', at_ms, lambda ms: units.age((int(context["now_ms"]) - ms) / 1000))
+    return _time(' class="age"', at_ms, lambda ms: units.age((NOW_MS.get() - ms) / 1000))
 
 
 def _time(marks: str, at_ms: int | None, text: Callable[[int], str]) -> Markup:
