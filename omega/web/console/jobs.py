@@ -1,0 +1,128 @@
+"""The list of jobs, and changes of many of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+
+from omega.cellstate.errors import OmegaError
+from omega.client.client import Client
+from omega.queries.mirror.job_table import JobFilter
+from omega.queries.units import count
+from omega.web.access.visitors import Reader, Submitter
+from omega.web.console.page import View, back, show
+from omega.web.console.render import link_of
+from omega.web.service import Served
+
+router = APIRouter(include_in_schema=False)
+ROWS = (50, 200, 500)
+"""Rows of a page that a visitor may choose."""
+MOST_CHANGED = 1_000
+"""Jobs that one form may change."""
+FILTERS = ("state", "kind", "user", "pool", "name", "reason")
+
+
+def _view(given: Mapping[str, str]) -> View:
+    """Return the page of a list; the command has the filters that it knows."""
+    options = "".join(f" --{name} {given[name]}" for name in ("kind", "state", "user") if name in given)
+    query = f"?{urlencode(given)}" if given else ""
+    return View(
+        template="jobs.html", section="jobs", title="Jobs", command=f"omega job list --json{options}",
+        path=f"/v1/jobs{query}",
+    )  # fmt: skip
+
+
+@router.get("/cells/{cell}/jobs")
+async def jobs(
+    request: Request, _: Reader, cell: str, sort: str = "-submitted", limit: int = ROWS[0], cursor: str = ""
+) -> Response:
+    """List jobs by pages."""
+    given = {name: request.query_params[name] for name in FILTERS if request.query_params.get(name)}
+    rows = min(max(limit, 1), ROWS[-1])
+    link = link_of(cell)
+    more = given | {"limit": str(rows) if rows != ROWS[0] else ""}
+
+    def order(key: str) -> str:
+        return link("jobs", **more, sort=f"-{key}" if sort == key else key)
+
+    def read(mirror: Any) -> Mapping[str, Any]:
+        document = mirror.jobs(JobFilter(**given), sort=sort, limit=rows, cursor=cursor or None)
+        following = document["next"]
+        return {
+            "page": document,
+            "counts": mirror.held.table.state_counts(),
+            "given": given,
+            "limit": rows,
+            "rows": ROWS,
+            "sort": {"by": sort, "link": order},
+            "older": "" if following is None else link("jobs", **more, sort=sort, cursor=following),
+            "newer": link("jobs", **more, sort=sort) if cursor else "",
+            "kinds": sorted({each["member"].partition("/")[0] for each in mirror.schedulers()["schedulers"]}),
+            "reasons": sorted(mirror.reasons()),
+            "here": f"{request.url.path}?{request.url.query}",
+        }
+
+    return await show(request, cell, _view(given), read)
+
+
+class Change(BaseModel):
+    """The form of a change of jobs: what to `do` with them, and the page to go back to."""
+
+    do: str
+    job: Annotated[list[str], Field(max_length=MOST_CHANGED)] = []
+    here: str = ""
+    sure: bool = False
+    """Whether stopping was confirmed."""
+    force: bool = False
+    """Whether jobs of other users are changed too."""
+
+
+@router.post("/cells/{cell}/jobs/change")
+async def change(
+    request: Request, served: Served, visitor: Submitter, cell: str, form: Annotated[Change, Form()]
+) -> Response:
+    """Stop, hold or release jobs. Stopping is confirmed on a page of its own."""
+    link = link_of(cell)
+    to = form.here if form.here.startswith(link("jobs")) else link("jobs")
+    if not form.job:
+        return back(to, "No job is selected.", "error")
+    if form.do == "stop" and not form.sure:
+        return await _confirm(request, cell, form.job, to)
+    call = {"stop": Client.stop, "hold": Client.hold, "release": Client.release}.get(form.do)
+    if call is None:
+        return back(to, f"unknown change {form.do!r}", "error")
+    force = form.force and visitor.may("operator")
+    try:
+        answer = await served.call(cell, visitor.user, call, *form.job, force=force)
+    except OmegaError as error:
+        return back(to, str(error), "error")
+    return back(to, f"{count(len(answer['jobs']), 'job')} {_DONE[form.do]}.")
+
+
+_DONE = {"stop": "stopped", "hold": "held", "release": "released"}
+
+
+async def _confirm(request: Request, cell: str, ids: Sequence[str], to: str) -> Response:
+    """Show the jobs that are about to be stopped."""
+    view = View(
+        template="stop.html", section="jobs", title=f"Stop {count(len(ids), 'job')}?",
+        command=f"omega job stop --json {' '.join(ids[:3])}{' …' * (len(ids) > 3)}", path="/v1/jobs",
+    )  # fmt: skip
+
+    def read(mirror: Any) -> Mapping[str, Any]:
+        rows = [mirror.job_row(each) for each in ids]
+        known = [row for row in rows if row is not None]
+        return {
+            "jobs": known,
+            "gone": len(rows) - len(known),
+            "placed": sum(row["counts"]["placed"] for row in known),
+            "others": sorted(
+                {row["user"] for row in known if row["user"] and row["user"] != request.state.visitor.user}
+            ),
+            "here": to,
+        }
+
+    return await show(request, cell, view, read)
