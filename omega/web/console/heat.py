@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from omega.queries.mirror.machine_columns import MachineColumns
 
-MOST_SQUARES, MOST_BLOCKS = 10_000, 400
-"""Squares and blocks of one page."""
+MOST_SQUARES, MOST_CHARACTERS = 10_000, 250_000
+"""Squares of one page, and letters of its blocks; the rest of the page has at most 50 KiB."""
+_LABEL_CHARACTERS = 100
+"""Letters of the label of a block beside its text, which it has three times."""
 BLOCK = 100
 """Machines of a block where no attribute divides them."""
 STEPS = (0.0, 0.25, 0.5, 0.75, 0.95)
@@ -102,19 +104,22 @@ def heat_map(columns: "MachineColumns", resource: str, group: str, first: int = 
         positions = np.arange(len(of_all))
         spans = [(None, positions[at : at + BLOCK]) for at in range(0, len(of_all), BLOCK)]
     blocks: list[Block] = []
-    squares, at = 0, max(0, first)
+    squares, characters, at = 0, 0, max(0, first)
     for value, members in spans[at:]:
-        if blocks and (squares + len(members) > MOST_SQUARES or len(blocks) >= MOST_BLOCKS):
-            break
-        blocks.append(_block(columns, of_all, value, members, grouped=bool(group)))
+        block = _block(columns, of_all, value, members, grouped=bool(group))
         squares += len(members)
+        characters += len(block.svg) + 3 * len(block.text) + _LABEL_CHARACTERS
+        if blocks and (squares > MOST_SQUARES or characters > MOST_CHARACTERS):
+            squares -= len(members)
+            break
+        blocks.append(block)
         at += 1
     return HeatMap(blocks, squares, len(of_all), at if at < len(spans) else None, counts)
 
 
 def width(machines: int) -> int:
-    """Return the number of columns of a block: 10, 20 or 40, which are classes of the style sheet."""
-    return 10 if machines <= BLOCK else 20 if machines <= 4 * BLOCK else 40
+    """Return the number of columns of a block: 10, 20, 40 or 80, which are classes of the style sheet."""
+    return next((columns for columns in (10, 20, 40) if machines <= columns * columns), 80)
 
 
 def drawing(text: str, columns: int) -> str:
@@ -137,7 +142,8 @@ def _block(
     named = value if value is not None else "without" if grouped else f"{indices[0]:,} – {indices[-1]:,}"
     key = _KEY.sub(lambda match: f"~{ord(match[0]):x}", f"b{indices[0]}" if value is None else f"b-{value}")
     data = f'data-key="{escape(key)}" data-levels="{text}" data-machines="{ranges.spell_all(indices)}"'
-    svg = Markup(f'<svg class="w{wide}" {data} viewBox="-.07 -.5 {wide} {rows}">{drawing(text, wide)}</svg>')  # noqa: S704 - numbers, levels and an escaped key
+    kind = "" if wide == 10 else f' class="w{wide}"'
+    svg = Markup(f'<svg{kind} {data} viewBox="-.07 -.5 {wide} {rows}">{drawing(text, wide)}</svg>')  # noqa: S704 - numbers, levels and an escaped key
     return Block(named, value, indices[0], len(indices), svg)
 
 

@@ -23,7 +23,7 @@ router = APIRouter(include_in_schema=False)
 MOST_ROWS = 50
 MOST_CHANGED = 1_000
 """Machines that one form may change."""
-MOST_GROUPS = 400
+MOST_GROUPS = 600
 """Values of an attribute by which the map is grouped without being asked."""
 MACHINES = View(
     template="machines.html", section="machines", title="Machines", command="omega machine list --json",
@@ -90,10 +90,10 @@ def _view(state: str) -> View:
 
 
 def _group(mirror: Any, names: list[str]) -> str:
-    """Return the attribute that divides the machines: ``rack`` if they have it, else one with fewest values above 1."""
+    """Return the attribute that divides the machines: ``rack`` if they have it, else the one with most values."""
     sizes = {name: len(mirror.held.snapshot.attributes.values(name)) - 1 for name in names}
     fit = [name for name, size in sizes.items() if 1 < size <= MOST_GROUPS]
-    return "rack" if "rack" in fit else min(fit, key=lambda name: (sizes[name], name), default="")
+    return "rack" if "rack" in fit else max(fit, key=lambda name: (sizes[name], name), default="")
 
 
 def _page(mirror: Any, columns: Any, asked: Shown, group: str) -> Mapping[str, Any]:
