@@ -14,7 +14,11 @@ from omega.web.access.admissions import Access
 from omega.web.access.gate import Gate
 from omega.web.service import Service
 
-ROUTERS: tuple[str, ...] = ()
+ROUTERS = (
+    "omega.web.console.cells",
+    "omega.web.console.jobs",
+    "omega.web.console.machines",
+)
 """Modules with a `router`, in the order in which their routes are tried: those of `api`, then those of `console`."""
 
 
