@@ -1,6 +1,8 @@
 """``omega demo``: a realistic workload end to end."""
 
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +11,8 @@ import click
 from omega.cellstate.errors import BadInput
 from omega.cli import render
 from omega.cli.app import App
+from omega.cli.options import listen_option, web_option
+from omega.cli.serve import console_of
 from omega.queries import units
 
 if TYPE_CHECKING:
@@ -21,6 +25,7 @@ if TYPE_CHECKING:
 
 CELL = "demo"
 LEASE_MS = 1_500
+LOOK_SECONDS = 0.5
 FOLLOW_SECONDS = 25_000.0
 """Seconds of the trace read beyond the last arrival, to see tasks end: about five parts."""
 TRACE_SPEED = 40.0
@@ -156,6 +161,17 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float) -> i
     return 0 if report.ok else 1
 
 
+def _keep(app: App, group: "ProcessSupervisor", console: str) -> None:
+    """Keep the cell and its console until Ctrl-C, at a terminal."""
+    if app.as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    render.line(f"console    {console}   (Ctrl-C here ends the demonstration)")
+    with suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(LOOK_SECONDS)
+            group.restart_dead()
+
+
 @click.command("demo")
 @click.option(
     "--trace", type=click.Path(path_type=Path), help="Directory with a trace in the format of Google's 2011 trace."
@@ -172,11 +188,26 @@ def _report(app: App, cell: "Cell", replay: "WorkloadReplay", spent: float) -> i
 )
 @click.option("--speed", type=click.FloatRange(0.01), help="Speed-up of time (default: 1; with --trace 40).")
 @click.option("--seed", default=2013, show_default=True, help="Seed of the workload.")
+@web_option
+@listen_option
 @click.pass_obj
 def command(
-    app: App, trace: Path | None, machines: int, batch: int, service: int, tasks: int, speed: float | None, seed: int
+    app: App,
+    *,
+    trace: Path | None,
+    machines: int,
+    batch: int,
+    service: int,
+    tasks: int,
+    speed: float | None,
+    seed: int,
+    web: bool,
+    listen: str,
 ) -> None:
-    """Run a store, a cell, scheduler processes and a realistic mixed workload; verify the result."""
+    """Run a store, a cell, scheduler processes and a realistic mixed workload; verify the result.
+
+    With --web the cell continues after the report, with its console, until Ctrl-C (at a terminal).
+    """
     from omega.embedded.places import state_directory
     from omega.live.processes.supervisor import ProcessSupervisor
     from omega.live.workload_replay import WorkloadReplay
@@ -189,10 +220,17 @@ def command(
     replay = WorkloadReplay(cell, workload, time.time, time.sleep, speed)
     logs = state_directory() / "logs" / name
     with ProcessSupervisor(app.url, name, logs, lease_ms=LEASE_MS, speed=speed, bound=True) as group:
+        console = console_of(group, listen).login if web else ""
+        if console:
+            (render.note if app.as_json else render.line)(f"console    {console}")
         _start(app, cell, group, replay, batch, service)
         with render.progress(quiet=app.as_json) as bars:
             spent = _watch(bars, replay)
         time.sleep(LEASE_MS / 3000 + 0.1)  # the next heartbeat brings the last figures
-    code = _report(app, cell, replay, spent)
+        if console:
+            code = _report(app, cell, replay, spent)
+            _keep(app, group, console)
+    if not console:
+        code = _report(app, cell, replay, spent)
     if code:
         click.get_current_context().exit(code)

@@ -124,6 +124,14 @@ def _into(variable: str) -> Callable[[click.Context, click.Parameter, str | None
     return keep
 
 
+listen_option = click.option(
+    "--listen",
+    default="127.0.0.1:7070",
+    show_default=True,
+    metavar="ADDRESS:PORT",
+    help="Address of the HTTP API and the console; port 0 picks a free one. unix:PATH: a unix socket.",
+)
+web_option = click.option("--web", is_flag=True, help="Serve the web console of the cell too, as omega serve does.")
 log_options = combined(
     click.option(
         "--log-level",

@@ -1,6 +1,9 @@
 """``omega serve``: the HTTP API and the web console of the cells of a store."""
 
+import os
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,22 +11,17 @@ import click
 from omega.cellstate.errors import OmegaError
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.options import log_options
+from omega.cli.options import listen_option, log_options
 
 if TYPE_CHECKING:
-    from omega.web.server import Serving
+    from omega.live.processes.supervisor import ProcessSupervisor
+    from omega.web.server import Serving, WebServer
 
 FILE = click.Path(path_type=str)
 
 
 @click.command("serve")
-@click.option(
-    "--listen",
-    default="127.0.0.1:7070",
-    show_default=True,
-    metavar="ADDRESS:PORT",
-    help="Where to listen; port 0 picks a free one. unix:PATH: a unix socket, in a folder of mode 0700.",
-)
+@listen_option
 @click.option("--user", metavar="NAME", help="User of the start token (default: OMEGA_USER, else the account).")
 @click.option("--tokens", type=FILE, help="File with a line for each token, which omega token makes.")
 @click.option(
@@ -85,16 +83,11 @@ def command(app: App, /, **options: Any) -> None:
     server.run(lambda serving: announce(app, serving))
 
 
-def web_server(app: App, cell: str | None, options: Any) -> Any:
-    """Return a server with the options of `omega serve`. Raises OmegaError without the extra that it needs."""
-    try:
-        from omega.schedulers.process.log import configure
+def web_server(app: App, cell: str | None, options: Mapping[str, Any]) -> "WebServer":
+    """Return a server with the options of `omega serve`. Raises BadInput, OmegaError without the extra `web`."""
+    with needing_extra():
         from omega.web.server import Settings, WebServer
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "omega":
-            raise
-        raise OmegaError(f"omega serve: {error.name} is not installed; pip install 'omega-scheduler[web]'") from None
-    import os
+    from omega.schedulers.process.log import configure
 
     configure(os.environ)
     settings = Settings(**options)
@@ -102,14 +95,32 @@ def web_server(app: App, cell: str | None, options: Any) -> Any:
     return WebServer(app.store or app.url, cell, settings)  # it starts while a named store is away
 
 
+def console_of(group: "ProcessSupervisor", listen: str) -> "Serving":
+    """Start the console of a cell on this computer as a process of a group. Raises OmegaError."""
+    with needing_extra():
+        from omega.web.member import settings_of, start
+    return start(group, settings_of(listen))
+
+
+@contextmanager
+def needing_extra() -> Iterator[None]:
+    """Name the extra when one of its packages is not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "omega":
+            raise
+        remedy = "pip install 'omega-scheduler[web]'"
+        raise OmegaError(f"the web server: {error.name} is not installed; {remedy}") from None
+
+
 def announce(app: App, serving: "Serving") -> None:
     """Print where the server is."""
     if app.as_json:
         render.json_line({"store": app.shown_url} | serving.as_json())
         return
-    facts = {"store": app.shown_url, "console": serving.login, "API": f"{serving.url}v1"}
-    if serving.token_file is not None:
-        facts["token"] = f"{serving.token_file} (an operator's; valid until this process ends)"
-    render.facts(facts)
+    file = serving.token_file
+    about = f"{file} (an operator's; valid until this process ends)" if file else ""
+    render.facts({"store": app.shown_url, "console": serving.login, "API": f"{serving.url}v1", "token": about})
     render.line("ready: open the address of the console   (Ctrl-C here stops it)")
     sys.stdout.flush()

@@ -12,8 +12,16 @@ from omega.cellstate.model import MachineState
 from omega.cellstate.refused_writes import said
 from omega.cli import render
 from omega.cli.app import App
-from omega.cli.options import AttributeValues, attribute_option, attributes_of, process_options
+from omega.cli.options import (
+    AttributeValues,
+    attribute_option,
+    attributes_of,
+    listen_option,
+    process_options,
+    web_option,
+)
 from omega.cli.scheduler_choice import further
+from omega.cli.serve import console_of
 from omega.client.defaults import DEFAULT_CELL
 from omega.live.simulated import DEFAULT_EXECUTOR
 from omega.queries import units
@@ -23,6 +31,7 @@ from omega.queries.fleet import Fleet
 if TYPE_CHECKING:
     from omega.cellstate.ports import StoredCell
     from omega.live.processes.supervisor import ProcessSupervisor
+    from omega.web.server import Serving
 
 LOOK_SECONDS = 0.5
 
@@ -120,6 +129,28 @@ def _tell_refused(cell: "StoredCell", before: str) -> str:
     return now
 
 
+def _announce(
+    app: App, cell: "StoredCell", group: "ProcessSupervisor", serving: "Serving | None", *, offers: bool
+) -> None:
+    """Print what runs; `offers`: this computer runs tasks."""
+    pids = {member: process.pid for member, process in group.members.items()}
+    count = Fleet(cell.sums()).total
+    if app.as_json:
+        console = {"console": serving.as_json()} if serving else {}
+        render.json_line({"store": app.shown_url, "cell": cell.name, "machines": count, "processes": pids} | console)
+        return
+    render.facts(
+        {
+            "store": app.shown_url,
+            "cell": f"{cell.name} · {units.count(count, 'machine')}",
+            "workers": "  ".join(f"{member} (pid {pid})" for member, pid in pids.items()),
+            "console": serving.login if serving else "",
+        }
+    )
+    what = "-- echo hello" if offers else "--name first --duration 5s"
+    render.line(f"ready: omega --cell {cell.name} job run --cpu 1 {what}   (Ctrl-C here stops all)")
+
+
 @click.command("up")
 @click.option("--batch", default=2, show_default=True, type=click.IntRange(0, 64), help="Number of batch schedulers.")
 @click.option(
@@ -151,6 +182,8 @@ def _tell_refused(cell: "StoredCell", before: str) -> str:
 @click.option(
     "--for", "seconds", type=click.FloatRange(0), metavar="SECONDS", help="Stop after this time (default: at Ctrl-C)."
 )
+@web_option
+@listen_option
 @process_options
 @click.pass_obj
 def up(
@@ -166,6 +199,8 @@ def up(
     attributes: AttributeValues,
     speed: float,
     seconds: float | None,
+    web: bool,
+    listen: str,
 ) -> None:
     """Start the store, a cell, schedulers, and an agent that offers this computer as a machine that runs tasks.
 
@@ -191,20 +226,8 @@ def up(
         for member in members:
             group.start(member)
         group.wait_ready(cell)
-        pids = {member: process.pid for member, process in group.members.items()}
-        count = Fleet(cell.sums()).total
-        if app.as_json:
-            render.json_line({"store": app.shown_url, "cell": name, "machines": count, "processes": pids})
-        else:
-            render.facts(
-                {
-                    "store": app.shown_url,
-                    "cell": f"{name} · {units.count(count, 'machine')}",
-                    "workers": "  ".join(f"{member} (pid {pid})" for member, pid in pids.items()),
-                }
-            )
-            what = "-- echo hello" if machines is None else "--name first --duration 5s"
-            render.line(f"ready: omega --cell {name} job run --cpu 1 {what}   (Ctrl-C here stops all)")
+        serving = console_of(group, listen) if web else None
+        _announce(app, cell, group, serving, offers=machines is None)
         try:
             _watch(app, cell, group, seconds)
         except KeyboardInterrupt:

@@ -89,9 +89,10 @@ class WebServer:
     store: str
     cell: str | None
     settings: Settings
+    token: str | None = None
+    """The start token; without one it is made."""
     listen: Listen = field(init=False)
     access: Access = field(init=False)
-    _token: str | None = None
 
     def __post_init__(self) -> None:
         """Check the settings. Raises BadInput, Refused."""
@@ -100,8 +101,8 @@ class WebServer:
         self.listen = Listen.of(said.listen)
         start: Mapping[str, Visitor] = {}
         if said.start_token:
-            self._token = new_token()
-            start = {digest(self._token): Visitor(checked_user(said.user or account_name()), "operator")}
+            self.token = self.token or new_token()
+            start = {digest(self.token): Visitor(checked_user(said.user or account_name()), "operator")}
         addresses = Addresses(
             secure=said.certificate is not None,
             names=self.listen.names,
@@ -123,7 +124,7 @@ class WebServer:
         try:
             url = self.settings.public[0] if self.settings.public else self._url(bound)
             written = self._write_token(bound)
-            login = f"{url.rstrip('/')}/{f'?token={quote(self._token)}' if self._token else ''}"
+            login = f"{url.rstrip('/')}/{f'?token={quote(self.token)}' if self.token else ''}"
             asyncio.run(self._serve(bound, context, lambda: ready(Serving(url, login, written))))
         finally:
             bound.close()
@@ -136,12 +137,12 @@ class WebServer:
 
     def _write_token(self, bound: socket.socket) -> Path | None:
         """Write the start token to a file that only the user can read."""
-        if self._token is None:
+        if self.token is None:
             return None
         port = "socket" if self.listen.path else bound.getsockname()[1]
         named = self.settings.token_file
         path = Path(named).expanduser().absolute() if named else state_directory() / "web" / f"{port}.token"
-        write_private(path, self._token + "\n")
+        write_private(path, self.token + "\n")
         return path
 
     async def _serve(self, bound: socket.socket, context: ssl.SSLContext | None, ready: Callable[[], None]) -> None:

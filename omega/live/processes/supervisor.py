@@ -53,6 +53,8 @@ class ProcessSupervisor:
     """Further variables of the members' environment, such as OMEGA_DETECTION (see member.py)."""
     choices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Variables for the members of one kind, by kind: OMEGA_SCHEDULER and so on."""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """Modules of members that are no schedulers or executors and hold no lease, by kind: the console."""
     ports: dict[str, str] = field(default_factory=dict)
     """Metrics endpoints of the members: the first at OMEGA_METRICS, each further one on the next port."""
     members: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
@@ -99,12 +101,12 @@ class ProcessSupervisor:
             "OMEGA_SPEED": str(self.speed),
             **self.settings,
             **self.choices.get(member.partition("/")[0], {}),
-            **self._metrics(member),
+            **({} if member.partition("/")[0] in self.programs else self._metrics(member)),
         }
         with (self.logs / f"{member.replace('/', '-')}.log").open("ab") as log, giving(self.url) as source:
             # An own process group: Ctrl-C reaches the terminal's command first, which lets members finish.
             process = subprocess.Popen(
-                [sys.executable, "-m", "omega.live.member"],
+                [sys.executable, "-m", self.programs.get(member.partition("/")[0], "omega.live.member")],
                 stdin=self._bind() if self.bound else subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -134,7 +136,7 @@ class ProcessSupervisor:
 
     def wait_ready(self, cell: "Queries") -> None:
         """Wait until every member holds its lease and its machines are up; StoreError when one of them ended."""
-        wanted = set(self.members)
+        wanted = {member for member in self.members if member.partition("/")[0] not in self.programs}
         deadline = time.monotonic() + STARTING_SECONDS
         while True:
             live = {member for member, (_, alive, _) in cell.members().items() if alive}
@@ -228,5 +230,5 @@ def _serving(cell: "Queries", members: Iterable[str]) -> Iterator[str]:
 
 
 def _called(member: str) -> str:
-    """Return a member's name in messages: ``scheduler batch/0``, ``agent/h1``."""
-    return member if member.startswith("agent/") else f"scheduler {member}"
+    """Return a member's name in messages: ``scheduler batch/0``, ``agent/h1``, ``web/127.0.0.1:7070``."""
+    return member if member.startswith(("agent/", "web/")) else f"scheduler {member}"
