@@ -12,9 +12,12 @@ from starlette.types import ASGIApp
 
 from omega.web.access.admissions import Access
 from omega.web.access.gate import Gate
+from omega.web.console.live import LivePages
 from omega.web.service import Service
+from omega.web.sse import OpenStreams
 
 ROUTERS = (
+    "omega.web.console.live",
     "omega.web.console.cells",
     "omega.web.console.jobs",
     "omega.web.console.machines",
@@ -47,6 +50,7 @@ def create_app(service: Service, access: Access) -> Application:
         title="Omega", version="1", openapi_url="/v1/openapi.json", docs_url=None, redoc_url=None, lifespan=lifespan
     )
     app.access, app.state.service = access, service
+    app.state.streams, app.state.pages = OpenStreams(), LivePages()
     app.mount("/static", StaticFiles(directory=Path(__file__).with_name("static")), name="static")
     for name in ROUTERS:
         router: APIRouter = import_module(name).router

@@ -1,16 +1,17 @@
 """Answers of the console: pages of a cell, and the way back to one after a change."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from fastapi import Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import RedirectResponse, Response
 
 from omega.cellstate.errors import OmegaError
-from omega.web.console.render import Frame, render
+from omega.web.console.live import PARTS, LivePages
+from omega.web.console.render import Frame, Rendered, render
 from omega.web.service import Service
 
 if TYPE_CHECKING:
@@ -40,21 +41,31 @@ class View:
 
 Read = Callable[[Any], Mapping[str, Any]]
 """Returns the values of a template from a mirror, whose lock is held."""
+Fetch = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 async def show(
-    request: Request, cell: str, view: View, read: Read, *, status: int = 200, error: str = "", **values: Any
-) -> Response:
-    """Answer with a page of a cell; `values` are those that do not come from the mirror, `error` is shown above it."""
+    request: Request, cell: str, view: View, read: Read, *, fetch: Fetch | None = None, status: int = 200,
+    error: str = "", **values: Any,
+) -> Response:  # fmt: skip
+    """Answer with a page of a cell; `values` are those that do not come from the mirror, `error` is shown above it.
+
+    `fetch` returns values for which the store is read: it is called only when the page is rendered (LivePages).
+    """
     served: Service = request.app.state.service
+    pages: LivePages = request.app.state.pages
     mirror = await served.mirrors.cell(cell)
-    with mirror.lock:
-        done, total = mirror.loading
-        content = dict(read(mirror)) if done >= total and mirror.at_ms else {}
-        frame = frame_of(request, view, cell, mirror, error)
-    page = render(view.template if content else "loading.html", frame, content | values)
-    answer = HTMLResponse(page.html, status)
-    if MESSAGE in request.cookies:
+
+    async def rendered() -> Rendered:
+        fetched = {} if fetch is None else await fetch()
+        with mirror.lock:
+            done, total = mirror.loading
+            content = dict(read(mirror)) if done >= total and mirror.at_ms else {}
+            frame = frame_of(request, view, cell, mirror, error)
+        return render(view.template if content else "loading.html", frame, {**content, **fetched, **values})
+
+    answer = await pages.respond(request, mirror, rendered, status)
+    if MESSAGE in request.cookies and PARTS not in request.headers:
         answer.delete_cookie(MESSAGE, path="/")
     return answer
 

@@ -1,0 +1,182 @@
+"""Keeps pages live: the stream that tells browsers which topics changed, and updates of the parts of a page.
+
+A page is the same URL twice. Without a header it is the whole document. ``console.js`` asks with the header
+``Omega-Parts: queue=HASH,events=HASH`` for the parts that changed, at the pace of the header ``Omega-Pace`` (seconds),
+which depends on what updates cost the server. Rendered parts are kept by URL and reading, so that equal pages of many
+browsers are rendered once.
+
+What the script reads of a page: ``data-cell`` of the body; ``data-part``, ``data-topics`` and ``data-hash`` of parts;
+rows and heat maps (`omega.web.console.parts`); ``<time class="age">``; ``<pre id="log" data-log="URL">``, outside of
+parts, which receives the output of a task, and ``<p data-log-status="log">``, which receives the source of it. A heat
+map is ``<svg data-key data-levels="0a3…" data-runs="x,y,n …" data-step="9" data-side="8">`` with a
+``<path data-level="0">`` for each level: a run is n squares from left to right, ``step`` apart; squares are
+numbered in the order of runs.
+"""
+
+import json
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import anyio
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from omega.queries.mirror.index import Index
+from omega.web.access.visitors import Reader
+from omega.web.console.parts import SentParts, answer
+from omega.web.console.render import Part, Rendered
+from omega.web.service import Served
+from omega.web.sse import ALIVE, EventStream, event
+
+TOPICS = frozenset(("cell", "jobs", "machines", "schedulers", "pools", "events"))
+STORE = "store"
+"""The topic of whether the store answers; the part of this name is on every page."""
+SHARE = 0.25
+"""Processor time for the updates of all pages, as a fraction of one core, that the pace aims at."""
+FASTEST, SLOWEST = 1.0, 30.0
+"""Seconds between the updates of a page."""
+WINDOW_SECONDS = 10.0
+"""Time over which the cost of updates is averaged."""
+MOST_RENDERED = 200
+"""Rendered pages whose parts are kept."""
+MOST_RENDERED_CHARACTERS = 16 << 20
+MOST_ASKED = 50
+"""Parts in one request."""
+STANDING_SECONDS = 3.0
+"""Time between checks whether the store answers, which wakes nobody."""
+PARTS, PACE = "Omega-Parts", "Omega-Pace"
+
+Render: TypeAlias = Callable[[], Awaitable[Rendered]]
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(slots=True)
+class Pace:
+    """The time between updates of a page at which all updates take about `SHARE` of a core."""
+
+    seconds: float = FASTEST
+    _spent: deque[tuple[float, float, float]] = field(default_factory=deque)
+    """Of each update: when, its processor time, and the pace that its browser had."""
+
+    def spent(self, now: float, cost: float) -> None:
+        """Count an update that took `cost` seconds of processor time, and set the pace.
+
+        As many browsers update as updates fit into their pace: `n` browsers at a pace of `p` make n/p updates a second.
+        """
+        self._spent.append((now, cost, self.seconds))
+        while now - self._spent[0][0] > max(WINDOW_SECONDS, 2 * self.seconds):
+            self._spent.popleft()
+        passed = max(now - self._spent[0][0], FASTEST)
+        # Each update of the window stands for its pace of one browser's time; together they need this much of a core.
+        load = sum(each[1] * each[2] for each in self._spent) / passed
+        self.seconds = min(SLOWEST, max(FASTEST, load / SHARE))
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The parts of one page at one reading; the lock lets one request render them."""
+
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    reading: Hashable = None
+    parts: Mapping[str, Part] | None = None
+
+    @property
+    def size(self) -> int:
+        return sum(len(part.html) for part in (self.parts or {}).values())
+
+
+@dataclass(slots=True)
+class LivePages:
+    """What the pages of a process share."""
+
+    pace: Pace = field(default_factory=Pace)
+    sent: SentParts = field(default_factory=SentParts)
+    rendered: int = 0
+    """How many times a page was rendered for an update."""
+    _kept: "OrderedDict[str, _Kept]" = field(default_factory=OrderedDict)
+
+    async def respond(self, request: Request, mirror: Any, render: Render, status: int = 200) -> Response:
+        """Return a page that `render` makes from the mirror, or the parts of it that a browser asks for."""
+        asked = request.headers.get(PARTS)
+        headers = {PACE: f"{self.pace.seconds:.1f}", "Cache-Control": "no-store", "Vary": PARTS}
+        if asked is None:
+            page = await render()
+            for part in page.parts.values():
+                self.sent.keep(part)
+            return HTMLResponse(page.html, status, headers)
+        began = time.thread_time()
+        names = [pair.partition("=")[::2] for pair in asked.split(",")[:MOST_ASKED]]
+        reading, at_ms = (mirror.index, mirror.unavailable, mirror.loading), mirror.at_ms
+        parts = await self._parts(f"{request.url.path}?{request.url.query}", reading, render)
+        updates, left = answer(parts, names, self.sent, lambda update: len(_encoded(update)))
+        gone = [name for name, _ in names if name not in parts]
+        body = {"at_ms": at_ms, "parts": updates} | ({"more": left} if left else {}) | ({"gone": gone} if gone else {})
+        self.pace.spent(time.monotonic(), time.thread_time() - began)
+        headers[PACE] = f"{self.pace.seconds:.1f}"
+        return Response(_encoded(body), headers=headers, media_type="application/json")
+
+    async def _parts(self, url: str, reading: Hashable, render: Render) -> Mapping[str, Part]:
+        kept = self._kept.setdefault(url, _Kept())
+        self._kept.move_to_end(url)
+        async with kept.lock:
+            if kept.parts is None or kept.reading != reading:
+                kept.parts, kept.reading = (await render()).parts, reading
+                self.rendered += 1
+                self._drop()
+            return kept.parts
+
+    def _drop(self) -> None:
+        total = sum(kept.size for kept in self._kept.values())
+        while len(self._kept) > MOST_RENDERED or (total > MOST_RENDERED_CHARACTERS and len(self._kept) > 1):
+            total -= self._kept.popitem(last=False)[1].size
+
+
+def _encoded(document: Any) -> bytes:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+
+
+# The stream
+
+
+async def _readings(served: Served, cell: str) -> AsyncGenerator[bytes]:
+    """Yield a message for each reading that changed something: its index, its time, and the topics that changed."""
+    mirror = await served.mirrors.cell(cell)
+    at, stood = mirror.index, _standing(mirror)
+    while True:
+        await served.mirrors.changed(cell, at, STANDING_SECONDS, topics=TOPICS)
+        mirror = await served.mirrors.cell(cell)
+        topics = _changed(mirror, at) if mirror.index != at else TOPICS - TOPICS
+        at = mirror.index
+        if stood != (stood := _standing(mirror)):
+            topics |= {STORE}
+        yield _message(str(at), mirror.at_ms, topics) if topics else ALIVE
+
+
+def _changed(mirror: Any, after: Index) -> frozenset[str]:
+    """Return the topics that changed after an index; all of them when the mirror does not know it."""
+    if not mirror.has(after):
+        return TOPICS
+    return frozenset(topic for topic in TOPICS if mirror.topic_index(topic).passes(after))
+
+
+def _standing(mirror: Any) -> tuple[bool, bool]:
+    """Return whether the store is away, and whether the first reading is done."""
+    return bool(mirror.unavailable), mirror.loading[0] == mirror.loading[1]
+
+
+@lru_cache(maxsize=64)
+def _message(index: str, at_ms: int, topics: frozenset[str]) -> bytes:
+    """Return the message of a reading: it is the same for all streams of a cell."""
+    return event({"index": index, "at_ms": at_ms, "topics": sorted(topics)})
+
+
+@router.get("/cells/{cell}/live")
+async def live(request: Request, served: Served, cell: str, _: Reader) -> EventStream:
+    """Stream which topics of a cell changed, for the pages of one browser."""
+    await served.mirrors.cell(cell)  # Refused when there is none, before the stream begins
+    return EventStream(_readings(served, cell), request)
