@@ -56,9 +56,13 @@ class Access:
         return self._admitted(session.known, csrf, lambda: self.sessions.lives(session))
 
     def _by_proxy(self, said: list[str]) -> Admission | None:
-        if len(said) != 1 or not USER.fullmatch(said[0]):
+        try:
+            user = said[0].encode("latin-1").decode()  # headers are bytes; proxies send UTF-8
+        except UnicodeDecodeError:
             return None
-        return self._admitted(f"user:{said[0]}", self.sessions.csrf(f"user:{said[0]}"), lambda: True)
+        if len(said) != 1 or not USER.fullmatch(user):
+            return None
+        return self._admitted(f"user:{user}", self.sessions.csrf(f"user:{user}"), lambda: True)
 
     def _admitted(self, known: str, csrf: str, lives: Callable[[], bool]) -> Admission | None:
         def current() -> Visitor | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -53,6 +54,8 @@ class Gate:
                 await self._answer(exchange, scope)
             except Refusal as refusal:
                 await exchange.refuse(refusal)
+            except ClientDisconnect:  # nobody is there, or the body was refused
+                exchange.over = True
             finally:
                 self.access.streams.end(exchange)
         if exchange.cancel.cancelled_caught:
