@@ -75,7 +75,7 @@ class Sessions:
     @staticmethod
     def same(given: str, wanted: str) -> bool:
         """Compare secrets in a time that does not depend on their contents; none is the same as an empty one."""
-        return bool(wanted) and hmac.compare_digest(given.encode(), wanted.encode())
+        return bool(wanted) and hmac.compare_digest(given.encode("utf-8", "replace"), wanted.encode())
 
 
 def _now() -> int:
